@@ -1,0 +1,324 @@
+"""Find the installed backends without importing them, and load the one that is asked for.
+
+A plugin is an installed distribution with an entry point in the group ``plugrad.backends``. What it offers stands in a static
+manifest, ``plugrad-backend.toml`` beside the plugin's ``__init__.py``, so listing plugins runs none of their code. A backend is
+loaded when it is first needed, alone; if that fails, the reason is kept and raised only for whoever asks for it by name.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from plugrad import registry
+from plugrad.backend import Backend
+from plugrad.config import config
+from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, suggestion
+
+if TYPE_CHECKING:
+    from importlib_metadata import Distribution, EntryPoint
+
+API: Final = (1, 0)
+"""The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
+GROUP: Final = "plugrad.backends"
+MANIFEST: Final = "plugrad-backend.toml"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a plugin says about its backend without running."""
+
+    api: tuple[int, int]
+    priority: int = 0
+    summary: str = ""
+    devices: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+
+@dataclass
+class Candidate:
+    """An installed backend: who brings it, and whether it can be used.
+
+    `status` is one of ``"available"``, ``"active"`` (loaded), ``"incompatible"``, ``"blocked"``, ``"conflict"``, ``"failed"``;
+    `reason` says why, and `details` holds the traceback of a failure.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    target: str
+    manifest: Manifest = field(default_factory=lambda: Manifest(API))
+    status: str = "available"
+    reason: str = ""
+    details: str = ""
+    factory: Callable[[], Backend] | None = None
+
+    @property
+    def qualified_name(self) -> str:
+        """The name that is unique: ``"distribution::name"``."""
+        return f"{self.distribution}::{self.name}"
+
+
+_candidates: list[Candidate] | None = None
+_run_time: Final[list[Candidate]] = []
+_opened: Final[dict[tuple[str, str], Backend]] = {}
+
+
+def backends(*, refresh: bool = False) -> list[Candidate]:
+    """Return every installed backend with its status, best first; no plugin is imported.
+
+    >>> import plugrad
+    >>> [b.name for b in plugrad.backends() if b.distribution == "plugrad-cpu"]
+    ['cpu']
+
+    Args:
+        refresh: scan the installed distributions again, after something was installed.
+    """
+    global _candidates
+    if _candidates is None or refresh:
+        found = [*_run_time, *_scanned()]
+        _mark_conflicts(found)
+        loaded = {(c.qualified_name, c.version): c for c in _candidates or () if c.status == "active"}
+        _candidates = sorted((loaded.get((c.qualified_name, c.version), c) for c in found), key=lambda c: (-c.manifest.priority, c.name))
+    _mark_blocked(_candidates)
+    return _candidates
+
+
+def register_backend(name: str, factory: Callable[[], Backend], *, priority: int = 0, summary: str = "") -> None:
+    """Offer a backend of this process, without an installed plugin; it is never chosen automatically.
+
+    Raises:
+        PluginConflict: the name is taken.
+    """
+    if any(c.name == name for c in backends()):
+        raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
+    _run_time.append(Candidate(name, "<this process>", "", repr(factory), Manifest(API, priority, summary), factory=factory))
+    backends(refresh=True)
+
+
+def _scanned() -> list[Candidate]:
+    from importlib_metadata import distributions  # importing it takes longer than `import plugrad` may
+
+    found: list[Candidate] = []
+    seen: set[str] = set()
+    for distribution in distributions():
+        declared = distribution.read_text("entry_points.txt")
+        if not declared or GROUP not in declared:
+            continue
+        name = distribution.metadata["Name"]
+        if name.lower() in seen:  # a shadowed copy further down sys.path
+            continue
+        seen.add(name.lower())
+        found += [_candidate(distribution, entry) for entry in distribution.entry_points if entry.group == GROUP]
+    return found
+
+
+def _candidate(distribution: Distribution, entry: EntryPoint) -> Candidate:
+    candidate = Candidate(entry.name, distribution.metadata["Name"], distribution.version, entry.value)
+    try:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", entry.name):
+            raise ValueError(f"the backend name {entry.name!r} must match [a-z][a-z0-9_]*")
+        candidate.manifest = manifest = _manifest(entry.value)
+    except (ValueError, TypeError, KeyError, OSError, ImportError) as error:
+        candidate.status, candidate.reason = "failed", f"{MANIFEST}: {error}"
+        candidate.details = traceback.format_exc()
+        return candidate
+    if manifest.api[0] != API[0] or manifest.api > API:
+        outdated = "plugrad-core" if manifest.api > API else candidate.distribution
+        candidate.status = "incompatible"
+        candidate.reason = (
+            f"it needs plugin API {_dotted(manifest.api)} and this plugrad-core offers {_dotted(API)}; "
+            f"run: pip install --upgrade {outdated}"
+        )
+    return candidate
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _manifest(target: str) -> Manifest:
+    """Read the manifest of the package that an entry point names; finding a top-level package runs none of its code."""
+    from importlib.util import find_spec
+
+    package = target.partition(":")[0].partition(".")[0]
+    spec = find_spec(package)
+    if spec is None:
+        raise ImportError(f"package {package!r} is not installed")
+    for folder in spec.submodule_search_locations or ():
+        path = Path(folder) / MANIFEST
+        if path.is_file():
+            return _read_manifest(tomllib.loads(path.read_text(encoding="utf-8")))
+    raise OSError(f"package {package!r} has no such file")
+
+
+def _read_manifest(table: Mapping[str, Any]) -> Manifest:
+    unknown = table.keys() - {"api", "priority", "summary", "devices", "dtypes"}
+    if unknown:
+        raise ValueError(f"unknown keys {sorted(unknown)}")
+    match = re.fullmatch(r"(\d+)\.(\d+)", str(table.get("api", "")))
+    if match is None:
+        raise ValueError(f"api={table.get('api')!r} must be a version such as '1.0'")
+    priority, summary = table.get("priority", 0), table.get("summary", "")
+    if not isinstance(priority, int) or not isinstance(summary, str):
+        raise TypeError("priority must be an integer and summary a string")
+    devices, dtypes = (_strings(table, key) for key in ("devices", "dtypes"))
+    return Manifest((int(match[1]), int(match[2])), priority, summary, devices, dtypes)
+
+
+def _strings(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    values = table.get(key, [])
+    if not isinstance(values, list) or not all(isinstance(v, str) for v in cast("list[object]", values)):
+        raise TypeError(f"{key} must be a list of strings")
+    return tuple(cast("list[str]", values))
+
+
+def _mark_conflicts(candidates: list[Candidate]) -> None:
+    for candidate in candidates:
+        others = [c.distribution for c in candidates if c.name == candidate.name and c is not candidate]
+        if others and candidate.status == "available":
+            candidate.status = "conflict"
+            candidate.reason = (
+                f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} a backend called {candidate.name!r}; "
+                f"say {candidate.qualified_name!r} to choose this one, or uninstall the other"
+            )
+
+
+def _mark_blocked(candidates: list[Candidate]) -> None:
+    disabled = config.explain("plugins.disable")
+    for candidate in candidates:
+        is_disabled = bool({candidate.name, candidate.distribution, candidate.qualified_name} & set(disabled.value))
+        if is_disabled and candidate.status == "available":
+            candidate.status, candidate.reason = "blocked", f"plugins.disable in {disabled.layer} names it"
+        elif not is_disabled and candidate.status == "blocked":
+            candidate.status, candidate.reason = "available", ""
+
+
+def find(name: str) -> Candidate:
+    """Return the installed backend that ``"name"`` or ``"distribution::name"`` means.
+
+    Raises:
+        BackendNotFound: nothing of that name is installed.
+        PluginConflict: two distributions bring it and the name does not say which.
+        BackendUnavailable: it is installed but incompatible, blocked or failed.
+    """
+    matching = [c for c in backends() if name in (c.name, c.qualified_name)]
+    if not matching:
+        raise BackendNotFound(_not_installed(name))
+    candidate = matching[0]
+    if candidate.status == "conflict" and name != candidate.qualified_name:
+        choices = " or ".join(repr(c.qualified_name) for c in matching)
+        raise PluginConflict(f"{len(matching)} distributions bring a backend called {name!r}; choose {choices}, or uninstall one")
+    if candidate.status in ("incompatible", "blocked", "failed"):
+        raise BackendUnavailable(f"backend {name!r} ({candidate.distribution} {candidate.version}) is {candidate.status}: {candidate.reason}")
+    return candidate
+
+
+def _not_installed(name: str) -> str:
+    extras = _extras()
+    remedy = f'; install it with: pip install "plugrad[{name}]"' if name in extras else ""
+    known = [c.name for c in backends()]
+    return (
+        f"no installed plugin brings a backend called {name!r}{suggestion(name, [*known, *extras]) if not remedy else ''}{remedy}; "
+        f"installed are {', '.join(known) or 'none'}"
+    )
+
+
+@cache
+def _extras() -> frozenset[str]:
+    """Return the extras of the `plugrad` distribution: the backends that have one to be installed with."""
+    from importlib_metadata import PackageNotFoundError, metadata
+
+    try:
+        return frozenset(metadata("plugrad").get_all("Provides-Extra") or ()) - {"all"}
+    except PackageNotFoundError:
+        return frozenset()
+
+
+@cache
+def first_party() -> frozenset[str]:
+    """Return the distributions that the `plugrad` distribution itself asks for, with any extra."""
+    from importlib_metadata import PackageNotFoundError, requires
+
+    try:
+        return frozenset(re.split(r"[^\w.-]", line, maxsplit=1)[0].lower() for line in requires("plugrad") or ())
+    except PackageNotFoundError:
+        return frozenset()
+
+
+def open_backend(name: str, device: str = "") -> Backend:
+    """Return the backend opened on a device, loading its plugin if that has not happened yet.
+
+    Raises:
+        BackendNotFound, PluginConflict: see `find`.
+        BackendUnavailable: the plugin cannot be imported or cannot start; the reason is its own and is chained.
+    """
+    candidate = find(name)
+    key = candidate.qualified_name, device
+    if key not in _opened:
+        backend = _opened_by(candidate, device)
+        _opened[key] = _opened.setdefault((candidate.qualified_name, backend.device), backend)
+    return _opened[key]
+
+
+def opened_backends() -> list[Backend]:
+    """Return the backends that are open, each once."""
+    return list(dict.fromkeys(_opened.values()))
+
+
+def close_backend(backend: Backend) -> None:
+    """Run the kernels' dispose functions and release the device; tensors that live there cannot be used any more."""
+    for config_ in registry.get_kernels_for_backend(backend.name):
+        if config_.dispose_func is not None:
+            config_.dispose_func(backend)
+    backend.close()
+    for key in [k for k, b in _opened.items() if b is backend]:
+        del _opened[key]
+
+
+def _opened_by(candidate: Candidate, device: str) -> Backend:
+    try:
+        backend = _created(candidate)
+        probe = backend.probe()
+        if not probe.ok:
+            raise BackendUnavailable(f"backend {candidate.name!r} cannot start here: {probe.reason}")
+        table = backend.open(device)
+        new = [c for c in table if registry.get_kernel(c.kernel_name, c.backend_name) is None]
+        if candidate.status != "active":
+            registry.register_kernels(table)
+        backend.functions = registry.functions(backend.name)
+        backend.set_memory_limit(config.get("memory_limit"))
+        for config_ in new:
+            if config_.setup_func is not None:
+                config_.setup_func(backend)
+    except BackendUnavailable:
+        raise
+    except (Exception, SystemExit) as error:
+        candidate.reason = f"{type(error).__name__}: {error}"
+        candidate.details = traceback.format_exc()
+        candidate.status = "failed"
+        raise BackendUnavailable(
+            f"backend {candidate.name!r} ({candidate.distribution} {candidate.version}) cannot start: {candidate.reason}. "
+            f"Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={candidate.name}"
+        ) from error
+    candidate.status, candidate.reason = "active", ""
+    return backend
+
+
+def _created(candidate: Candidate) -> Backend:
+    if candidate.factory is None:
+        from importlib_metadata import EntryPoint
+
+        candidate.factory = EntryPoint(candidate.name, candidate.target, GROUP).load()
+    backend = cast("Callable[[], object]", candidate.factory)()
+    if not isinstance(backend, Backend):
+        raise TypeError(f"{candidate.target} returned {type(backend).__name__}, not a plugrad Backend")
+    if backend.name != candidate.name:
+        raise ValueError(f"{candidate.target} returned a backend called {backend.name!r}, not {candidate.name!r}")
+    return backend

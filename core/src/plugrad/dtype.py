@@ -1,0 +1,161 @@
+"""The element types of tensors, and which type two of them combine to.
+
+Names are those of the Python array API standard. A dtype is a string, so ``np.dtype(float32)`` works and
+``x.dtype == "float32"`` reads well.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from plugrad.errors import DTypeError, suggestion
+
+Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex"]
+Scalar: TypeAlias = bool | int | float | complex
+
+
+class DType(str):
+    """An element type: a string that also knows its size and kind.
+
+    >>> float32.itemsize, float32.kind, float32 == "float32"
+    (4, 'floating', True)
+    """
+
+    __slots__ = ("itemsize", "kind")
+
+    itemsize: int
+    kind: Kind
+
+    def __new__(cls, name: str, itemsize: int, kind: Kind) -> DType:
+        """Create the dtype called `name`."""
+        self = super().__new__(cls, name)
+        self.itemsize = itemsize
+        self.kind = kind
+        return self
+
+    @property
+    def name(self) -> str:
+        """The name in the array API standard."""
+        return str(self)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the type holds whole numbers; bool does not count."""
+        return self.kind in ("signed", "unsigned")
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether the type is floating or complex, and so can be differentiated."""
+        return self.kind in ("floating", "complex")
+
+    def __repr__(self) -> str:
+        return f"plugrad.{self}" if self != "bool" else "plugrad.bool_"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_dtype, (str(self),)
+
+
+bool_: Final = DType("bool", 1, "bool")
+int8: Final = DType("int8", 1, "signed")
+int16: Final = DType("int16", 2, "signed")
+int32: Final = DType("int32", 4, "signed")
+int64: Final = DType("int64", 8, "signed")
+uint8: Final = DType("uint8", 1, "unsigned")
+uint16: Final = DType("uint16", 2, "unsigned")
+uint32: Final = DType("uint32", 4, "unsigned")
+uint64: Final = DType("uint64", 8, "unsigned")
+float16: Final = DType("float16", 2, "floating")
+float32: Final = DType("float32", 4, "floating")
+float64: Final = DType("float64", 8, "floating")
+complex64: Final = DType("complex64", 8, "complex")
+complex128: Final = DType("complex128", 16, "complex")
+
+DTYPES: Final = (
+    *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
+    *(float16, float32, float64, complex64, complex128),
+)
+BOOL: Final = frozenset({bool_})
+SIGNED: Final = frozenset(d for d in DTYPES if d.kind == "signed")
+INTEGER: Final = frozenset(d for d in DTYPES if d.is_integer)
+FLOATING: Final = frozenset(d for d in DTYPES if d.kind == "floating")
+COMPLEX: Final = frozenset(d for d in DTYPES if d.kind == "complex")
+INEXACT: Final = FLOATING | COMPLEX
+REAL: Final = INTEGER | FLOATING
+NUMERIC: Final = REAL | COMPLEX
+ANY: Final = frozenset(DTYPES)
+
+# A backend array may carry NumPy's dtype object or ours: both spell the same type.
+_BY_SPELLING: Final[dict[object, DType]] = {
+    spelling: d for d in DTYPES for spelling in (d, np.dtype(str(d)), np.dtype(str(d)).type)
+} | {bool: bool_, int: int32, float: float32, complex: complex64}
+
+DTypeLike: TypeAlias = DType | str | np.dtype[Any] | type
+
+
+def as_dtype(spelling: object) -> DType:
+    """Return the dtype that a name, a NumPy dtype or a Python type stands for.
+
+    >>> as_dtype("float32") is float32, as_dtype(np.int64) is int64, as_dtype(float) is float32
+    (True, True, True)
+
+    Raises:
+        DTypeError: plugrad has no such dtype.
+    """
+    try:
+        return _BY_SPELLING[spelling]
+    except (KeyError, TypeError):
+        known = [str(d) for d in DTYPES]
+        raise DTypeError(
+            f"{spelling!r} is not a dtype{suggestion(str(spelling), known)}; choose one of {', '.join(known)}"
+        ) from None
+
+
+def scalar_dtype(value: Scalar) -> DType:
+    """Return the default dtype of a Python scalar: bool, int32, float32 or complex64."""
+    return _BY_SPELLING[next(t for t in (bool, int, float, complex) if isinstance(value, t))]
+
+
+def promote(a: DType, b: DType) -> DType:
+    """Return the dtype that holds values of both `a` and `b`.
+
+    Within a kind this is the array API standard's table. Where the standard leaves the answer open, the *kind* decides and
+    not the width: a bool gives way to numbers, an integer to a floating type and a floating to a complex one.
+
+    >>> promote(int8, uint8), promote(int64, float32), promote(float64, complex64)
+    (plugrad.int16, plugrad.float32, plugrad.complex128)
+
+    Raises:
+        DTypeError: uint64 meets a signed integer; no integer type holds both.
+    """
+    if a is b:
+        return a
+    low, high = sorted((a, b), key=lambda d: _ORDER[d.kind])
+    if low.kind == high.kind:
+        return max(low, high, key=lambda d: d.itemsize)
+    if low.kind == "signed" and high.kind == "unsigned":
+        if low.itemsize > high.itemsize:
+            return low
+        for wider in (int16, int32, int64):
+            if wider.itemsize > high.itemsize:
+                return wider
+        raise DTypeError(f"{a} and {b} have no common integer dtype; cast one of them first, as in x.astype('int64')")
+    if low.kind == "floating" and high.kind == "complex":
+        return complex128 if low is float64 else high
+    return high
+
+
+_ORDER: Final[dict[Kind, int]] = {"bool": 0, "signed": 1, "unsigned": 2, "floating": 3, "complex": 4}
+
+
+def promote_scalar(d: DType, value: Scalar) -> DType:
+    """Return the dtype of a tensor of dtype `d` combined with a Python scalar, which never widens within its kind.
+
+    >>> promote_scalar(int8, 2), promote_scalar(int8, 2.0), promote_scalar(float64, 1j)
+    (plugrad.int8, plugrad.float32, plugrad.complex128)
+    """
+    needed = scalar_dtype(value)
+    if _ORDER[needed.kind] <= _ORDER[d.kind] or (needed.is_integer and d.is_integer):
+        return d
+    return complex128 if d is float64 else needed

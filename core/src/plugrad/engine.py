@@ -1,0 +1,183 @@
+"""Run a kernel: find the implementation for the inputs' backend, call it, wrap the result, record it on the tape.
+
+`run` is the hot path: every op of every program passes through it, so what is rare is moved out of its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from plugrad import registry, selection
+from plugrad.errors import ArgumentError, BackendMismatch, OutOfMemory, PlugradError
+from plugrad.tape import record
+from plugrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from plugrad.backend import Backend
+    from plugrad.kernel import Kernel
+
+
+def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Run `kernel` on the backend where its inputs live; without inputs, on the active backend.
+
+    Returns:
+        One tensor, or a list of them if the kernel has several outputs.
+
+    Raises:
+        KernelNotFound: the backend does not implement the kernel.
+        BackendMismatch: the inputs live on different backends.
+        DisposedTensor: an input was disposed.
+    """
+    if selection.transfer_target() is not None:
+        inputs = [x and selection.transferred(x) for x in inputs]
+    try:
+        arrays = [x.array for x in inputs]
+        backend = inputs[0].backend
+    except (AttributeError, IndexError):  # an optional input is absent, or there are no inputs
+        return _run_with_gaps(kernel, inputs, attrs)
+    is_recorded = False
+    for x in inputs:
+        if x.backend is not backend:
+            raise _mismatch(kernel, inputs)
+        if x.node is not None:
+            is_recorded = True
+    if len(attrs) != kernel.attribute_count:
+        attrs = kernel.complete(attrs)
+    output = _computed(kernel, backend, arrays, attrs)
+    if is_recorded:
+        record(kernel, inputs, arrays, attrs, output)
+    return output
+
+
+def create(kernel: Kernel[..., Any], backend: Backend, attrs: Mapping[str, Any]) -> Tensor:
+    """Run a kernel without inputs on `backend`, which the implementation gets in their place."""
+    attrs = kernel.complete(attrs)
+    kernel.infer(**attrs)
+    return _computed(kernel, backend, [backend], attrs, is_checked=True)
+
+
+def _run_with_gaps(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    given = [x for x in inputs if x is not None]
+    for x in given:
+        if not isinstance(x, Tensor):
+            raise ArgumentError(f"{kernel.name}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray")
+    if not given:
+        if kernel.inputs:
+            raise ArgumentError(f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}")
+        return create(kernel, selection.active_backend(), attrs)
+    backend = given[0].backend
+    if any(x.backend is not backend for x in given):
+        raise _mismatch(kernel, given)
+    arrays = [None if x is None else x.array for x in inputs]
+    attrs = kernel.complete(attrs)
+    output = _computed(kernel, backend, arrays, attrs)
+    if any(x.node is not None for x in given):
+        record(kernel, inputs, arrays, attrs, output)
+    return output
+
+
+def _computed(
+    kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any], *, is_checked: bool = False
+) -> Any:
+    """Call the implementation and wrap its result."""
+    try:
+        function = backend.functions[kernel.name]
+    except KeyError:
+        raise registry.missing_kernel(kernel.name, backend.name) from None
+    try:
+        if kernel.is_checked_first and not is_checked:
+            kernel.infer(*arrays, **attrs)
+        if backend.limit is not None and not kernel.dynamic_shape and not is_checked:
+            backend.make_room(_bytes_of(kernel.infer(*arrays, **attrs)))
+        result = function(*arrays, **attrs)
+    except PlugradError:
+        raise
+    except MemoryError as failure:
+        raise OutOfMemory(f"{kernel.name} on backend {backend.name!r}: {failure}") from failure
+    except Exception:
+        # Implementations trust their inputs. If these break the contract, the contract says so better.
+        if not kernel.dynamic_shape and not is_checked:
+            kernel.infer(*arrays, **attrs)
+        raise
+    if type(result) is tuple or type(result) is list:
+        return [_wrapped(array, backend) for array in result]
+    adopt = backend.adopt
+    if adopt is not None:
+        adopt(result)
+    return Tensor(result, backend)
+
+
+def _wrapped(array: Any, backend: Backend) -> Tensor:
+    if backend.adopt is not None:
+        backend.adopt(array)
+    return Tensor(array, backend)
+
+
+def _bytes_of(specs: Any) -> int:
+    return sum(prod(s.shape) * s.dtype.itemsize for s in (specs if isinstance(specs[0], tuple) and hasattr(specs[0], "shape") else [specs]))
+
+
+def _mismatch(kernel: Kernel[..., Any], inputs: Sequence[Tensor]) -> BackendMismatch:
+    places = list(dict.fromkeys(f"{x.backend.name}:{x.backend.device}" for x in inputs))
+    return BackendMismatch(
+        f"{kernel.name}: the inputs live on {' and '.join(places)}; move one of them, as in x.to({places[0]!r}), "
+        f"or run inside plugrad.use({places[0]!r}, transfer=True)"
+    )
+
+
+def run_kernel(name: str, inputs: Mapping[str, Tensor | None] | Sequence[Tensor], attrs: Mapping[str, Any] | None = None) -> Any:
+    """Run a kernel by name.
+
+    >>> import plugrad
+    >>> x = plugrad.asarray([1.0, 2.0])
+    >>> plugrad.run_kernel("Multiply", {"a": x, "b": x})
+    tensor([1., 4.], dtype=float32)
+    >>> plugrad.run_kernel("Concat", [x, x], {"axis": 0})
+    tensor([1., 2., 1., 2.], dtype=float32)
+
+    Args:
+        name: the registry name.
+        inputs: a mapping from input name to tensor; a sequence for the kernels that take a list.
+        attrs: a mapping from attribute name to value.
+
+    Returns:
+        One tensor, or a list of them if the kernel has several outputs.
+
+    Raises:
+        KernelNotFound: nobody knows the kernel, or the backend at hand does not implement it.
+        ArgumentError: an input or attribute is unknown or missing.
+    """
+    from plugrad.kernel import KERNELS  # kernels run on the engine
+
+    attrs = attrs or {}
+    given = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
+    contract = KERNELS.get(name) or _contract_by_signature(name, given)
+    if not isinstance(inputs, Mapping):
+        if not contract.is_variadic:
+            raise ArgumentError(f"{name} takes a mapping of inputs {list(contract.inputs)}, not a list")
+        return run(contract, given, attrs)
+    if contract.is_variadic:
+        raise ArgumentError(f"{name} takes a list of inputs, not a mapping")
+    wrong = (inputs.keys() - set(contract.inputs)) | (set(contract.inputs) - contract.optional_inputs - inputs.keys())
+    if wrong:
+        raise ArgumentError(f"{name}: inputs {sorted(wrong)} are unknown or missing; it takes {list(contract.inputs)}")
+    return run(contract, [inputs.get(n) for n in contract.inputs], attrs)
+
+
+def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
+    """Return a contract made from the implementation's own parameters, for a kernel that nobody declared."""
+    backend = next((x.backend for x in inputs if x is not None), None) or selection.active_backend()
+    function = backend.functions.get(name)
+    if function is None:
+        raise registry.missing_kernel(name, backend.name)
+    return _undeclared(name, function)
+
+
+@lru_cache(maxsize=256)
+def _undeclared(name: str, function: Any) -> Kernel[..., Any]:
+    from plugrad.kernel import Kernel
+
+    return Kernel(name, function, "undeclared", dynamic_shape=True)

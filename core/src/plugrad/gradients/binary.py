@@ -1,0 +1,72 @@
+"""Gradients of the binary kernels. The tape sums each to its input's shape."""
+
+from plugrad.gradient import gradient, not_differentiable
+from plugrad.kernels import binary
+from plugrad.ops.binary import equal, greater, greater_equal, less, where
+from plugrad.ops.unary import floor, log
+from plugrad.tensor import Tensor
+
+# arithmetic
+gradient(binary.add, a=lambda dy: dy, b=lambda dy: dy)
+gradient(binary.subtract, a=lambda dy: dy, b=lambda dy: -dy)
+gradient(binary.multiply, a=lambda dy, b: dy * b, b=lambda dy, a: dy * a)
+gradient(binary.divide, a=lambda dy, b: dy / b, b=lambda dy, b, out: -dy * out / b)
+gradient(binary.remainder, a=lambda dy: dy, b=lambda dy, a, b: -dy * floor(a / b))
+gradient(
+    binary.squared_difference, a=lambda dy, a, b: dy * 2 * (a - b), b=lambda dy, a, b: dy * 2 * (b - a)
+)
+gradient(binary.add_n, inputs=lambda dy, inputs_spec: [dy] * len(inputs_spec))
+
+
+def _power_base(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return the gradient for the base; 0 for the exponent 0, also at the base 0."""
+    return dy * b * a ** where(equal(b, 0), 1, b - 1)
+
+
+def _power_exponent(dy: Tensor, a: Tensor, out: Tensor) -> Tensor:
+    """Return the gradient for the exponent; 0 for a base that has no logarithm."""
+    return dy * out * log(where(greater(a, 0), a, 1))
+
+
+gradient(binary.power, a=_power_base, b=_power_exponent)
+
+# where the operands are equal, the first one counts
+gradient(
+    binary.maximum,
+    a=lambda dy, a, b: where(greater_equal(a, b), dy, 0),
+    b=lambda dy, a, b: where(greater_equal(a, b), 0, dy),
+)
+gradient(
+    binary.minimum,
+    a=lambda dy, a, b: where(greater(a, b), 0, dy),
+    b=lambda dy, a, b: where(greater(a, b), dy, 0),
+)
+gradient(
+    binary.atan2,
+    a=lambda dy, a, b: dy * b / (a * a + b * b),
+    b=lambda dy, a, b: -dy * a / (a * a + b * b),
+)
+
+# selection
+gradient(
+    binary.select,
+    t=lambda dy, condition: where(condition, dy, 0),
+    e=lambda dy, condition: where(condition, 0, dy),
+)
+gradient(
+    binary.prelu,
+    x=lambda dy, x, alpha: dy * where(greater(x, 0), 1, alpha),
+    alpha=lambda dy, x: where(greater(x, 0), 0, dy * x),
+)
+gradient(
+    binary.elu_gradient,
+    dy=lambda dy, y: binary.elu_gradient(dy, y),
+    y=lambda dy, dy_input, y: where(less(y, 0), dy * dy_input, 0),
+)
+
+# constant between jumps
+not_differentiable(binary.floor_divide)
+not_differentiable(
+    binary.equal, binary.not_equal, binary.greater, binary.greater_equal, binary.less, binary.less_equal
+)
+not_differentiable(binary.logical_and, binary.logical_or, binary.logical_xor)

@@ -1,0 +1,54 @@
+"""Gradients of the movements: dy goes back to where the elements came from."""
+
+from collections.abc import Sequence
+
+from plugrad.gradient import gradient
+from plugrad.kernel import Shape, Spec
+from plugrad.kernels import movement, reduction
+from plugrad.shapes import Pairs
+from plugrad.tensor import Tensor
+
+
+def _parts(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
+    return movement.split(dy, num_or_size_splits=tuple(x.shape[axis] for x in inputs_spec), axis=axis)
+
+
+def _surrounded(dy: Tensor, x_spec: Spec, begin: Shape, size: Shape) -> Tensor:
+    return movement.pad(dy, paddings=tuple((b, n - b - s) for b, s, n in zip(begin, size, x_spec.shape, strict=True)))
+
+
+def _unpadded(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
+    return movement.slice(dy, begin=tuple(before for before, _ in paddings), size=x_spec.shape)
+
+
+def _untiled(dy: Tensor, x_spec: Spec, reps: Shape) -> Tensor:
+    """Return dy summed over the repetitions, which become axes of their own."""
+    shape = tuple(n for pair in zip(reps, x_spec.shape, strict=True) for n in pair)
+    return reduction.sum(movement.reshape(dy, shape=shape), axis=tuple(range(0, len(shape), 2)))
+
+
+def _restored(dy: Tensor, perm: Shape) -> Tensor:
+    return movement.transpose(dy, perm=tuple(perm.index(i) for i in range(len(perm))))
+
+
+def _scattered(dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shape) -> Tensor:
+    return movement.strided_slice_gradient(dy, shape=x_spec.shape, begin=begin, end=end, strides=strides)
+
+
+gradient(movement.reshape, x=lambda dy, x_spec: movement.reshape(dy, shape=x_spec.shape))
+gradient(movement.expand_dims, input=lambda dy, input_spec: movement.reshape(dy, shape=input_spec.shape))
+gradient(movement.transpose, x=_restored)
+gradient(movement.broadcast_to, x=lambda dy: dy)
+gradient(movement.slice, x=_surrounded)
+gradient(movement.strided_slice, x=_scattered)
+gradient(
+    movement.strided_slice_gradient,
+    dy=lambda dy, begin, end, strides: movement.strided_slice(dy, begin=begin, end=end, strides=strides),
+)
+gradient(movement.concat, inputs=_parts)
+gradient(movement.pack, inputs=lambda dy, axis: movement.unpack(dy, axis=axis))
+gradient(movement.unpack, value=lambda dy, axis: movement.pack(*dy, axis=axis))
+gradient(movement.split, x=lambda dy, axis: movement.concat(*dy, axis=axis))
+gradient(movement.pad, x=_unpadded)
+gradient(movement.tile, x=_untiled)
+gradient(movement.reverse, x=lambda dy, dims: movement.reverse(dy, dims=dims))

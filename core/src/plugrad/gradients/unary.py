@@ -1,0 +1,72 @@
+"""Gradients of the unary kernels."""
+
+from math import pi, sqrt
+
+from plugrad.dtype import DType
+from plugrad.gradient import gradient, not_differentiable
+from plugrad.kernel import Spec
+from plugrad.kernels import binary, unary
+from plugrad.ops.binary import greater, greater_equal, less_equal, where
+from plugrad.ops.unary import cosh, cos, exp, rsqrt, sigmoid, sign, sin, sinh, step
+from plugrad.tensor import Tensor
+
+# arithmetic
+gradient(unary.identity, x=lambda dy: dy)
+gradient(unary.abs, x=lambda dy, x: dy * sign(x))
+gradient(unary.negative, x=lambda dy: -dy)
+gradient(unary.square, x=lambda dy, x: dy * 2 * x)
+gradient(unary.reciprocal, x=lambda dy, out: -dy * out * out)
+gradient(unary.sqrt, x=lambda dy, out: dy * 0.5 / out)
+gradient(unary.rsqrt, x=lambda dy, out: dy * -0.5 * out * out * out)
+
+# exponential and logarithmic
+gradient(unary.exp, x=lambda dy, out: dy * out)
+gradient(unary.expm1, x=lambda dy, out: dy * (out + 1))
+gradient(unary.log, x=lambda dy, x: dy / x)
+gradient(unary.log1p, x=lambda dy, x: dy / (x + 1))
+
+# trigonometric and hyperbolic
+gradient(unary.sin, x=lambda dy, x: dy * cos(x))
+gradient(unary.cos, x=lambda dy, x: -dy * sin(x))
+gradient(unary.tan, x=lambda dy, out: dy * (out * out + 1))
+gradient(unary.asin, x=lambda dy, x: dy * rsqrt(1 - x * x))
+gradient(unary.acos, x=lambda dy, x: -dy * rsqrt(1 - x * x))
+gradient(unary.atan, x=lambda dy, x: dy / (x * x + 1))
+gradient(unary.sinh, x=lambda dy, x: dy * cosh(x))
+gradient(unary.cosh, x=lambda dy, x: dy * sinh(x))
+gradient(unary.tanh, x=lambda dy, out: dy * (1 - out * out))
+gradient(unary.asinh, x=lambda dy, x: dy * rsqrt(x * x + 1))
+gradient(unary.acosh, x=lambda dy, x: dy * rsqrt(x - 1) * rsqrt(x + 1))
+gradient(unary.atanh, x=lambda dy, x: dy / (1 - x * x))
+gradient(unary.erf, x=lambda dy, x: dy * (2 / sqrt(pi)) * exp(-x * x))
+
+# activations; at a kink, the gradient from the left
+gradient(unary.relu, x=lambda dy, out: dy * step(out))
+gradient(unary.relu6, x=lambda dy, x: dy * step(x) * step(6 - x))
+gradient(unary.leaky_relu, x=lambda dy, x, alpha: dy * step(x, alpha))
+gradient(unary.elu, x=lambda dy, out: binary.elu_gradient(dy, out))
+gradient(unary.sigmoid, x=lambda dy, out: dy * out * (1 - out))
+gradient(unary.softplus, x=lambda dy, x: dy * sigmoid(x))
+
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.6732632423543772
+gradient(unary.selu, x=lambda dy, x, out: dy * where(greater(x, 0), SELU_SCALE, out + SELU_SCALE * SELU_ALPHA))
+
+
+def _inside(dy: Tensor, x: Tensor, clip_value_min: float, clip_value_max: float) -> Tensor:
+    return where(greater_equal(x, clip_value_min) & less_equal(x, clip_value_max), dy, 0)
+
+
+gradient(unary.clip_by_value, x=_inside)
+
+
+def _cast_back(dy: Tensor, x_spec: Spec, dtype: DType) -> Tensor | None:
+    """Return dy in the input's dtype; whole numbers and bools cut the path."""
+    return unary.cast(dy, dtype=x_spec.dtype) if dtype.is_inexact and x_spec.dtype.is_inexact else None
+
+
+gradient(unary.cast, x=_cast_back)
+
+# constant between jumps
+not_differentiable(unary.sign, unary.ceil, unary.floor, unary.round, unary.step)
+not_differentiable(unary.is_finite, unary.is_inf, unary.is_nan, unary.logical_not)

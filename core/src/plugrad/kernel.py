@@ -1,0 +1,227 @@
+"""Kernels: the vocabulary that ops, gradients and backends share.
+
+A `Kernel` is a contract: a name, inputs, attributes and a rule that tells the outputs' shapes and dtypes from the
+inputs' without looking at a value. It is callable: ``unary.exp(x)`` runs it on the backend where `x` lives.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+
+import numpy as np
+
+from plugrad.dtype import ANY, DType, as_dtype
+from plugrad.errors import ArgumentError, DTypeError, RegistrationError
+
+if TYPE_CHECKING:
+    from plugrad.tensor import Tensor
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result", covariant=True)
+Shape = tuple[int, ...]
+
+
+class Spec(Protocol):
+    """Anything with a shape and a dtype: all that a shape rule may look at. A tensor is one."""
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+        ...
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        ...
+
+
+class Shaped(NamedTuple):
+    """A shape and a dtype without values: what a shape rule returns."""
+
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Kernel(Generic[Params, Result]):
+    """A named computation that backends promise, and its shape rule.
+
+    An *elementwise* contract is enforced only when an implementation fails, because checking it costs as much as
+    a small tensor's arithmetic; every other contract is enforced before the implementation runs.
+    """
+
+    name: str
+    rule: Callable[Params, Spec | tuple[Spec, ...]]
+    family: str
+    is_elementwise: bool = False
+    dynamic_shape: bool = False
+    accepts: frozenset[DType] = ANY
+    """The dtypes that the (first) input may have."""
+
+    def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
+        """Run the kernel on the backend of its inputs."""
+        return engine.run(self, inputs, attrs)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} ({self.family})>"
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self.rule).parameters
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs; a variadic kernel has one name for all of them."""
+        return tuple(n for n, p in self._parameters.items() if p.kind is not p.KEYWORD_ONLY)
+
+    @cached_property
+    def optional_inputs(self) -> frozenset[str]:
+        """The inputs that may be absent."""
+        return frozenset(n for n in self.inputs if self._parameters[n].default is None)
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return tuple(n for n, p in self._parameters.items() if p.kind is p.KEYWORD_ONLY)
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The values of the attributes that may be left out."""
+        absent = inspect.Parameter.empty
+        return {n: p.default for n, p in self._parameters.items() if n in self.attributes and p.default is not absent}
+
+    @cached_property
+    def attribute_count(self) -> int:
+        """The number of attributes."""
+        return len(self.attributes)
+
+    @cached_property
+    def accepted_spellings(self) -> frozenset[object]:
+        """The dtypes of `accepts`, as ours and as NumPy's: backend arrays carry either."""
+        return self.accepts | {np.dtype(str(d)) for d in self.accepts}
+
+    @cached_property
+    def is_checked_first(self) -> bool:
+        """Whether the contract is enforced before the implementation runs."""
+        return not (self.is_elementwise or self.dynamic_shape)
+
+    @cached_property
+    def is_variadic(self) -> bool:
+        """Whether the kernel takes a list of inputs, as Concat does."""
+        return any(p.kind is p.VAR_POSITIONAL for p in self._parameters.values())
+
+    def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attributes with the defaults filled in.
+
+        Raises:
+            ArgumentError: an attribute is unknown or missing.
+        """
+        completed = {**self.defaults, **attrs}
+        if len(completed) != len(self.attributes) or not completed.keys() >= set(self.attributes):
+            unknown = sorted(completed.keys() - set(self.attributes))
+            missing = sorted(set(self.attributes) - completed.keys())
+            raise ArgumentError(
+                f"{self.name}: unknown attributes {unknown}, missing attributes {missing}; it takes {list(self.attributes)}"
+            )
+        return completed
+
+    def infer(self, *inputs: Any, **attrs: Any) -> Any:
+        """Return the output's `Shaped`, or a tuple of them, for inputs of these shapes and dtypes.
+
+        Inputs are anything with a shape and a dtype: tensors, backend arrays, `Shaped`. Results are memoised.
+
+        Raises:
+            ShapeError: the inputs' shapes do not satisfy the contract.
+            DTypeError: the inputs' dtypes do not.
+        """
+        described = tuple([None if x is None else (x.shape, x.dtype) for x in inputs])
+        try:
+            return _inferred(self, described, tuple(attrs.items()))
+        except TypeError as unhashable:
+            if "unhashable" not in str(unhashable):
+                raise
+            raise ArgumentError(f"{self.name}: attributes must be hashable (a tuple, not a list): {attrs}") from None
+
+
+@lru_cache(maxsize=8192)
+def _inferred(kernel: Kernel[..., Any], inputs: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> Any:
+    specs = [None if x is None else Shaped(x[0], as_dtype(x[1])) for x in inputs]
+    return kernel.rule(*specs, **kernel.complete(dict(attrs)))
+
+
+def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
+    """Return the dtype of `x` if it is one of `accepts`.
+
+    Raises:
+        DTypeError: it is not.
+    """
+    if x.dtype not in accepts:
+        raise DTypeError(f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}. Cast the input with astype")
+    return x.dtype
+
+
+def agreed(name: str, *inputs: Spec) -> DType:
+    """Return the one dtype that all inputs have.
+
+    Raises:
+        DTypeError: they differ.
+    """
+    dtypes = list(dict.fromkeys(x.dtype for x in inputs))
+    if len(dtypes) > 1:
+        raise DTypeError(f"{name}: the inputs have dtypes {', '.join(dtypes)}; cast them to one with astype")
+    return dtypes[0]
+
+
+KERNELS: Final[dict[str, Kernel[..., Any]]] = {}
+"""Every contract that has been declared, by registry name."""
+
+
+def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
+    """Add a contract to `KERNELS` and return it.
+
+    Raises:
+        RegistrationError: another contract has the name.
+    """
+    if contract.name in KERNELS:
+        raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
+    KERNELS[contract.name] = contract
+    return contract
+
+
+class _Declaration(Protocol):
+    """A decorator that keeps a rule's parameters and turns the result from specs into tensors."""
+
+    @overload
+    def __call__(self, rule: Callable[Params, Spec], /) -> Kernel[Params, Tensor]: ...
+    @overload
+    def __call__(self, rule: Callable[Params, tuple[Spec, ...]], /) -> Kernel[Params, list[Tensor]]: ...
+
+
+def kernel(
+    name: str, *, family: str = "", is_elementwise: bool = False, dynamic_shape: bool = False, accepts: frozenset[DType] = ANY
+) -> _Declaration:
+    """Declare a kernel by its shape rule; the rule's docstring is the contract.
+
+    The rule's positional parameters are the inputs and its keyword-only parameters the attributes. The family is
+    the name of the module unless it is given.
+
+    >>> @kernel("Twice", family="example")
+    ... def twice(x: Spec) -> Spec:
+    ...     return x
+    >>> twice.infer(Shaped((2,), as_dtype("float32"))).shape
+    (2,)
+    """
+
+    def decorate(rule: Callable[..., Any]) -> Kernel[..., Any]:
+        room = family or rule.__module__.rpartition(".")[2]
+        return declare(Kernel(name, rule, room, is_elementwise, dynamic_shape, accepts))
+
+    return decorate
+
+
+# Kernels run on the engine, and the tape that the engine records on sums gradients with kernels: this import comes last.
+from plugrad import engine  # noqa: E402

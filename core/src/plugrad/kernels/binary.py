@@ -1,0 +1,76 @@
+"""Kernels that combine tensors of one dtype element by element; their shapes are broadcast."""
+
+from plugrad.dtype import BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
+from plugrad.errors import DTypeError, ShapeError
+from plugrad.kernel import Kernel, Shaped, Spec, accepted, agreed, declare, kernel
+from plugrad.shapes import broadcast
+from plugrad.tensor import Tensor
+
+ANY_OPERAND = NUMERIC | BOOL
+
+
+def binary(name: str, accepts: frozenset[DType] = NUMERIC, dtype: DType | None = None) -> Kernel[[Spec, Spec], Tensor]:
+    """Declare a kernel of inputs `a` and `b`, whose result has their dtype unless `dtype` is given."""
+
+    def rule(a: Spec, b: Spec) -> Spec:
+        accepted(name, a, accepts)
+        return Shaped(broadcast(a.shape, b.shape), dtype or agreed(name, a, b))
+
+    return declare(Kernel(name, rule, "binary", is_elementwise=True, accepts=accepts))
+
+
+# arithmetic
+add = binary("Add")
+subtract = binary("Sub")
+multiply = binary("Multiply")
+divide = binary("RealDiv", INEXACT)
+floor_divide = binary("FloorDiv", REAL)  # towards minus infinity; an integer divided by 0 is 0
+remainder = binary("Mod", REAL)  # has the sign of b
+power = binary("Pow", NUMERIC)
+squared_difference = binary("SquaredDifference")  # (a - b)^2
+maximum = binary("Maximum", REAL)
+minimum = binary("Minimum", REAL)
+atan2 = binary("Atan2", FLOATING)  # the angle of the point (b, a)
+
+# comparison
+equal = binary("Equal", ANY_OPERAND, bool_)
+not_equal = binary("NotEqual", ANY_OPERAND, bool_)
+greater = binary("Greater", REAL | BOOL, bool_)
+greater_equal = binary("GreaterEqual", REAL | BOOL, bool_)
+less = binary("Less", REAL | BOOL, bool_)
+less_equal = binary("LessEqual", REAL | BOOL, bool_)
+
+# logic
+logical_and = binary("LogicalAnd", BOOL)
+logical_or = binary("LogicalOr", BOOL)
+logical_xor = binary("LogicalXor", BOOL)
+
+
+@kernel("Select", is_elementwise=True)
+def select(condition: Spec, t: Spec, e: Spec) -> Spec:
+    """Return elements of `t` where `condition` holds, elements of `e` elsewhere."""
+    if condition.dtype != bool_:
+        raise DTypeError(f"Select: condition is {condition.dtype}; it must be bool")
+    return Shaped(broadcast(condition.shape, t.shape, e.shape), agreed("Select", t, e))
+
+
+@kernel("Prelu", is_elementwise=True, accepts=FLOATING)
+def prelu(x: Spec, alpha: Spec) -> Spec:
+    """Return x where x > 0, else ``alpha * x``, with a tensor `alpha`."""
+    accepted("Prelu", x, FLOATING)
+    return Shaped(broadcast(x.shape, alpha.shape), agreed("Prelu", x, alpha))
+
+
+@kernel("EluGrad", is_elementwise=True, accepts=FLOATING)
+def elu_gradient(dy: Spec, y: Spec) -> Spec:
+    """Return dy where y >= 0, else ``dy * (y + 1)``: the gradient of elu from its result y."""
+    return Shaped(broadcast(dy.shape, y.shape), agreed("EluGrad", dy, y))
+
+
+@kernel("AddN", accepts=NUMERIC)
+def add_n(*inputs: Spec) -> Spec:
+    """Add tensors of one shape."""
+    if len({x.shape for x in inputs}) != 1:
+        raise ShapeError(f"AddN: the inputs must have one shape, not {[x.shape for x in inputs]}")
+    accepted("AddN", inputs[0], NUMERIC)
+    return Shaped(inputs[0].shape, agreed("AddN", *inputs))

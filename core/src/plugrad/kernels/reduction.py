@@ -1,0 +1,81 @@
+"""Kernels that combine the elements along axes of one tensor. `axis` is a sorted tuple of axes counted from the front."""
+
+from plugrad.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32
+from plugrad.errors import ShapeError
+from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.shapes import axes_of, axis_of, reduced
+
+Axes = tuple[int, ...]
+
+
+def _reduced(name: str, x: Spec, axis: Axes, keep_dims: bool, accepts: frozenset[DType]) -> Spec:
+    axes = axes_of(axis, len(x.shape))
+    return Shaped(reduced(x.shape, axes, keep_dims), accepted(name, x, accepts))
+
+
+@kernel("Sum", accepts=NUMERIC)
+def sum(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Add; nothing to add gives 0."""
+    return _reduced("Sum", x, axis, keep_dims, NUMERIC)
+
+
+@kernel("Prod", accepts=NUMERIC)
+def prod(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Multiply; nothing to multiply gives 1."""
+    return _reduced("Prod", x, axis, keep_dims, NUMERIC)
+
+
+@kernel("Mean", accepts=INEXACT)
+def mean(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Average; nothing to average gives NaN."""
+    return _reduced("Mean", x, axis, keep_dims, INEXACT)
+
+
+@kernel("Max", accepts=REAL)
+def max(x: Spec, *, reduction_indices: Axes, keep_dims: bool = False) -> Spec:
+    """Return the largest element, NaN if there is one."""
+    _check_not_empty("Max", x, reduction_indices)
+    return _reduced("Max", x, reduction_indices, keep_dims, REAL)
+
+
+@kernel("Min", accepts=REAL)
+def min(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Return the smallest element, NaN if there is one."""
+    _check_not_empty("Min", x, axis)
+    return _reduced("Min", x, axis, keep_dims, REAL)
+
+
+@kernel("All", accepts=BOOL)
+def all(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Return whether every element is True; nothing gives True."""
+    return _reduced("All", x, axis, keep_dims, BOOL)
+
+
+@kernel("Any", accepts=BOOL)
+def any(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
+    """Return whether some element is True; nothing gives False."""
+    return _reduced("Any", x, axis, keep_dims, BOOL)
+
+
+@kernel("ArgMax", accepts=REAL)
+def argmax(x: Spec, *, axis: int) -> Spec:
+    """Return the first position of the largest element, or of the first NaN."""
+    return _position("ArgMax", x, axis)
+
+
+@kernel("ArgMin", accepts=REAL)
+def argmin(x: Spec, *, axis: int) -> Spec:
+    """Return the first position of the smallest element, or of the first NaN."""
+    return _position("ArgMin", x, axis)
+
+
+def _position(name: str, x: Spec, axis: int) -> Spec:
+    accepted(name, x, REAL)
+    axis = axis_of(axis, len(x.shape))
+    _check_not_empty(name, x, (axis,))
+    return Shaped(reduced(x.shape, (axis,), keep_dims=False), int32)
+
+
+def _check_not_empty(name: str, x: Spec, axes: Axes) -> None:
+    if 0 in x.shape and 0 not in reduced(x.shape, axes_of(axes, len(x.shape)), keep_dims=False):
+        raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, and nothing has no {name.lower()}")

@@ -1,0 +1,82 @@
+"""Kernels that map each element of one tensor. NaN gives NaN unless a comment says otherwise."""
+
+from plugrad.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, Scalar, bool_
+from plugrad.kernel import Kernel, Shaped, Spec, accepted, declare, kernel
+from plugrad.tensor import Tensor
+
+
+def unary(name: str, accepts: frozenset[DType] = INEXACT, dtype: DType | None = None) -> Kernel[[Spec], Tensor]:
+    """Declare a kernel whose result has the shape of its one input `x`, and its dtype unless `dtype` is given."""
+
+    def rule(x: Spec) -> Spec:
+        return Shaped(x.shape, dtype or accepted(name, x, accepts))
+
+    return declare(Kernel(name, rule, "unary", is_elementwise=True, accepts=accepts))
+
+
+# arithmetic
+abs = unary("Abs", REAL)
+negative = unary("Neg", NUMERIC)
+square = unary("Square", NUMERIC)
+sign = unary("Sign", REAL)  # -1, 0 or 1
+reciprocal = unary("Reciprocal")  # 1 / x
+sqrt = unary("Sqrt")
+rsqrt = unary("Rsqrt")  # 1 / sqrt(x)
+
+# rounding
+ceil = unary("Ceil", REAL)
+floor = unary("Floor", REAL)
+round = unary("Round", REAL)  # halves to the even neighbour
+
+# exponential and logarithmic
+exp = unary("Exp")
+expm1 = unary("Expm1")  # exp(x) - 1
+log = unary("Log")
+log1p = unary("Log1p")  # log(1 + x)
+
+# trigonometric and hyperbolic, angles in radians
+sin, cos, tan = unary("Sin"), unary("Cos"), unary("Tan")
+asin, acos, atan = unary("Asin"), unary("Acos"), unary("Atan")
+sinh, cosh, tanh = unary("Sinh"), unary("Cosh"), unary("Tanh")
+asinh, acosh, atanh = unary("Asinh"), unary("Acosh"), unary("Atanh")
+erf = unary("Erf", FLOATING)
+
+# activations
+relu = unary("Relu", REAL)  # max(x, 0)
+relu6 = unary("Relu6", REAL)  # min(max(x, 0), 6)
+elu = unary("Elu", FLOATING)  # x where x > 0, else exp(x) - 1
+selu = unary("Selu", FLOATING)  # scale * (x where x > 0, else alpha * (exp(x) - 1))
+sigmoid = unary("Sigmoid")  # 1 / (1 + exp(-x))
+softplus = unary("Softplus", FLOATING)  # log(1 + exp(x))
+
+# questions
+is_finite = unary("IsFinite", NUMERIC, bool_)
+is_inf = unary("IsInf", NUMERIC, bool_)
+is_nan = unary("IsNan", NUMERIC, bool_)
+logical_not = unary("LogicalNot", BOOL)
+
+identity = unary("Identity", ANY)
+
+
+@kernel("LeakyRelu", is_elementwise=True, accepts=FLOATING)
+def leaky_relu(x: Spec, *, alpha: float) -> Spec:
+    """Return x where x > 0, else ``alpha * x``."""
+    return Shaped(x.shape, accepted("LeakyRelu", x, FLOATING))
+
+
+@kernel("Step", is_elementwise=True, accepts=REAL)
+def step(x: Spec, *, alpha: float = 0.0) -> Spec:
+    """Return 1 where x > 0, else `alpha`; NaN stays NaN."""
+    return Shaped(x.shape, accepted("Step", x, REAL))
+
+
+@kernel("ClipByValue", is_elementwise=True, accepts=REAL)
+def clip_by_value(x: Spec, *, clip_value_min: Scalar, clip_value_max: Scalar) -> Spec:
+    """Return x, but at least `clip_value_min` and at most `clip_value_max`."""
+    return Shaped(x.shape, accepted("ClipByValue", x, REAL))
+
+
+@kernel("Cast", is_elementwise=True)
+def cast(x: Spec, *, dtype: DType) -> Spec:
+    """Convert; floats lose their fraction on the way to integers, and anything but 0 is True."""
+    return Shaped(x.shape, dtype)

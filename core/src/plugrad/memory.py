@@ -1,0 +1,135 @@
+"""Lifetime of tensors: counting, releasing early, and limits.
+
+Reference counting releases a tensor's memory when its last handle dies. `tidy`, `keep` and `dispose` are for people
+who want memory back at a certain line rather than when a name goes out of scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import Token
+from dataclasses import dataclass, field
+from functools import wraps
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from plugrad.backend import Memory
+from plugrad.discovery import opened_backends
+from plugrad.errors import ArgumentValueError
+from plugrad.scope import Scope, active_scope, ledger, scope_variable
+from plugrad.selection import backend_for
+from plugrad.trees import tensors_in
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
+    """Dispose every tensor made inside a block, or inside a decorated function, but for what it keeps or returns.
+
+    >>> import plugrad
+    >>> with plugrad.tidy() as scope:
+    ...     x = plugrad.asarray([1.0]) + 2.0
+    ...     y = scope.keep(x * 2.0)
+    >>> x.is_disposed, y.is_disposed
+    (True, False)
+    >>> @plugrad.tidy()
+    ... def double(x):
+    ...     return x + x
+    >>> double(y)
+    tensor([12.], dtype=float32)
+
+    A function's result may be a tensor or a nested list, tuple or dict of them. When the block or the function raises,
+    everything made in it is disposed. Variables are never disposed.
+    """
+
+    def __init__(self) -> None:
+        """Prepare a scope; it begins when the block is entered."""
+        self._scopes: list[tuple[Scope, Token[Scope | None]]] = []
+
+    def __enter__(self) -> tidy:
+        scope = Scope(active_scope())
+        self._scopes.append((scope, scope_variable.set(scope)))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        scope, token = self._scopes.pop()
+        scope_variable.reset(token)
+        for reference in scope.made.values():
+            if (tensor := reference()) is not None:
+                tensor.dispose()
+
+    def keep(self, container: Result) -> Result:
+        """Let the tensors in `container` outlive this block; the enclosing block, if any, disposes them."""
+        scope, _ = self._scopes[-1]
+        for tensor in tensors_in(container):
+            if scope.made.pop(id(tensor), None) is not None and scope.parent is not None:
+                scope.parent.track(tensor)
+        return container
+
+    def __call__(self, function: Callable[Params, Result]) -> Callable[Params, Result]:
+        """Return `function` running in a block of its own and keeping its result."""
+
+        @wraps(function)
+        def tidied(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            with tidy() as scope:
+                return scope.keep(function(*args, **kwargs))
+
+        return tidied
+
+
+def keep(container: Result) -> Result:
+    """Let the tensors in `container` outlive every enclosing `tidy` block, and return it."""
+    for tensor in tensors_in(container):
+        scope = active_scope()
+        while scope is not None:
+            scope.made.pop(id(tensor), None)
+            scope = scope.parent
+    return container
+
+
+def dispose(container: Any) -> None:
+    """Release the tensors in a nested list, tuple or dict; disposing twice is harmless."""
+    for tensor in tensors_in(container):
+        tensor.dispose()
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """What plugrad holds: live tensor handles, and the buffers and bytes of the loaded backends, now and at their peak."""
+
+    tensors: int
+    buffers: int
+    bytes: int
+    peak: int
+    backends: Mapping[str, Memory] = field(default_factory=dict[str, Memory])
+
+
+def memory() -> MemoryReport:
+    """Return the number of live tensors, and the buffers, bytes and peak bytes of every loaded backend.
+
+    >>> import plugrad
+    >>> before = plugrad.memory()
+    >>> x = plugrad.zeros((1000,))
+    >>> after = plugrad.memory()
+    >>> after.tensors - before.tensors, after.bytes - before.bytes
+    (1, 4000)
+
+    Tensors that share a buffer, as a reshaped one does, count it once.
+    """
+    backends = {f"{b.name}:{b.device}": b.memory() for b in opened_backends()}
+    used = backends.values()
+    return MemoryReport(
+        ledger.tensors, sum(m.buffers for m in used), sum(m.bytes for m in used), sum(m.peak for m in used), backends
+    )
+
+
+def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
+    """Make allocations beyond `limit` bytes raise `OutOfMemory` on a backend (default: the active one); None lifts it.
+
+    Raises:
+        ArgumentValueError: the limit is negative.
+    """
+    if limit is not None and limit < 0:
+        raise ArgumentValueError(f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit")
+    backend_for(backend).set_memory_limit(limit)

@@ -1,0 +1,189 @@
+"""What ops do with their arguments: convert to tensors, bring to one dtype, reject what makes no sense."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import copysign
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.dtype import DType, Scalar, as_dtype, bool_, float32, int32, promote, promote_scalar, scalar_dtype
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, UnsupportedDtype
+from plugrad.kernel import Kernel
+from plugrad.kernels import unary
+from plugrad.selection import active_backend
+from plugrad.tensor import Tensor, TensorLike
+
+if TYPE_CHECKING:
+    from plugrad.backend import Backend
+
+
+def as_tensor(x: TensorLike, op: str, name: str = "x", *, dtype: DType | None = None, backend: Backend | None = None) -> Tensor:
+    """Return `x` as a tensor: itself if it is one, else its values on `backend` (default: the active one).
+
+    Raises:
+        ArgumentError: `x` is neither a tensor, a scalar, an array nor a nested list of numbers.
+        UnsupportedDtype: the backend has no such dtype.
+    """
+    if isinstance(x, Tensor):
+        return x
+    return tensor_from(host_array(x, op, name, dtype), backend or active_backend())
+
+
+def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
+    """Return host values, copied, as a tensor on `backend`."""
+    dtype = as_dtype(values.dtype)
+    if dtype not in backend.dtypes():
+        raise unsupported(dtype, backend)
+    array = backend.from_numpy(values)
+    if backend.adopt is not None:
+        backend.adopt(array)
+    return Tensor(array, backend)
+
+
+def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
+    """Return the error for a dtype that a backend does not store."""
+    has = sorted(backend.dtypes())
+    same_kind = [d for d in has if d.kind == dtype.kind] or has
+    return UnsupportedDtype(
+        f"backend {backend.name!r} has no {dtype}; it has {', '.join(has)}. Ask for one of them, "
+        f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
+    )
+
+
+def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) -> NDArray[Any]:
+    """Return values that are not a tensor as a C-contiguous array of a dtype that plugrad has.
+
+    Python's ints become int32, its floats float32 and its complex numbers complex64; NumPy's arrays keep their dtype.
+    """
+    if isinstance(x, np.ndarray | np.generic):
+        values = np.asarray(x)
+    elif isinstance(x, bool | int | float | complex):
+        values = _python_values(x, scalar_dtype(x) if dtype is None else dtype, op, name)
+    elif isinstance(x, list | tuple | range):
+        values = _nested_values(x, op, name, dtype)
+    elif hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
+        values = np.asarray(x)
+    else:
+        raise ArgumentError(f"{op}: {name} must be a tensor, a number, an array or a nested list of numbers, not {type(x).__name__}")
+    wanted = as_dtype(values.dtype if dtype is None else dtype)
+    return np.ascontiguousarray(values.astype(str(wanted), copy=False)).reshape(values.shape)
+
+
+def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
+    parts = list(x)
+    if any(isinstance(part, Tensor) for part in parts):
+        raise ArgumentError(f"{op}: {name} is a list with tensors in it; join them with plugrad.stack")
+    try:
+        values = np.asarray(parts)
+    except ValueError:
+        raise ShapeError(f"{op}: {name} is a ragged list; the lists on one level must have equal lengths") from None
+    if dtype is not None:
+        return values if values.size else values.astype(str(dtype))
+    if values.dtype.kind not in "biufc":
+        raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
+    if values.size == 0:
+        return values.astype("float32")
+    if any(isinstance(leaf, np.generic | np.ndarray) for leaf in parts):
+        return values
+    default = {"b": bool_, "i": int32, "u": int32, "f": float32}.get(values.dtype.kind, as_dtype("complex64"))
+    return _python_values(values, default, op, name)
+
+
+def _python_values(x: Any, dtype: DType, op: str, name: str) -> NDArray[Any]:
+    """Return Python numbers in a dtype, or raise if whole numbers do not fit."""
+    if dtype.is_integer:
+        limits, values = np.iinfo(str(dtype)), np.asarray(x)
+        if values.dtype.kind in "iuO" and values.size and not (limits.min <= values.min() and values.max() <= limits.max):
+            raise ArgumentValueError(f"{op}: {name}={x!r} does not fit {dtype}; ask for another dtype, such as 'int64' or 'float32'")
+    return np.asarray(x).astype(str(dtype))
+
+
+@lru_cache(maxsize=512)
+def _remembered(value: Scalar, sign: float, dtype: DType, backend: Backend) -> tuple[Any]:
+    """Return a backend array with one value; `sign` tells -0.0 from 0.0, which are equal."""
+    return (backend.from_numpy(_python_values(value, dtype, "constant", "value")),)
+
+
+def constant(value: Scalar, dtype: DType, backend: Backend) -> Tensor:
+    """Return a 0-d tensor; a value that is used again is not sent to the backend again."""
+    sign = copysign(1.0, value) if isinstance(value, float) else 1.0
+    return Tensor(_remembered(value, sign, dtype, backend)[0], backend)
+
+
+def coerced(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -> Tensor:
+    """Return `x` as a tensor of a dtype that `kernel` takes; whole numbers become float32 where it takes only floats.
+
+    Raises:
+        DTypeError: the kernel takes no such dtype.
+    """
+    if type(x) is Tensor and x.array.dtype in kernel.accepted_spellings:
+        return x
+    x = as_tensor(x, op, name)
+    return cast(x, accepted_dtype(x.dtype, kernel, op))
+
+
+def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
+    """Return the dtype in which an op computes with values of `dtype`."""
+    if dtype in kernel.accepts:
+        return dtype
+    if float32 in kernel.accepts and int32 not in kernel.accepts and not dtype.is_inexact:
+        return float32
+    raise DTypeError(
+        f"{op} does not take {dtype}; it takes {', '.join(sorted(kernel.accepts))}. Cast first, as in x.astype({sorted(kernel.accepts)[0]!r})"
+    )
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """Return `x` in another dtype, or itself if it has it.
+
+    Raises:
+        UnsupportedDtype: the backend has no such dtype.
+    """
+    if x.dtype is dtype:
+        return x
+    if dtype not in x.backend.dtypes():
+        raise unsupported(dtype, x.backend)
+    return unary.cast(x, dtype=dtype)
+
+
+def promoted(a: TensorLike, b: TensorLike, kernel: Kernel[..., Any], op: str) -> tuple[Tensor, Tensor]:
+    """Return both operands as tensors of one dtype that `kernel` takes.
+
+    A Python scalar takes the other operand's dtype if its kind allows; host arrays go to the other operand's backend.
+    """
+    if type(a) is Tensor and type(b) is Tensor:
+        dtype = a.array.dtype
+        if dtype is b.array.dtype and dtype in kernel.accepted_spellings:
+            return a, b
+    if isinstance(a, Tensor) and type(b) in _SCALARS:
+        dtype = accepted_dtype(promote_scalar(a.dtype, b), kernel, op)  # type: ignore[arg-type]
+        return cast(a, dtype), constant(b, dtype, a.backend)  # type: ignore[arg-type]
+    if isinstance(b, Tensor) and type(a) in _SCALARS:
+        dtype = accepted_dtype(promote_scalar(b.dtype, a), kernel, op)  # type: ignore[arg-type]
+        return constant(a, dtype, b.backend), cast(b, dtype)  # type: ignore[arg-type]
+    home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
+    x, y = as_tensor(a, op, "the first operand", backend=home), as_tensor(b, op, "the second operand", backend=home)
+    dtype = accepted_dtype(promote(x.dtype, y.dtype), kernel, op)
+    return cast(x, dtype), cast(y, dtype)
+
+
+_SCALARS = frozenset({bool, int, float, complex})
+
+
+def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
+    """Return tensors of one dtype, for ops that take a list.
+
+    Raises:
+        ArgumentValueError: the list is empty.
+    """
+    if not xs:
+        raise ArgumentValueError(f"{op}: the list of tensors is empty; it needs at least one")
+    home = next((x.backend for x in xs if isinstance(x, Tensor)), None)
+    tensors = [as_tensor(x, op, f"tensor {i}", backend=home) for i, x in enumerate(xs)]
+    dtype = tensors[0].dtype
+    for x in tensors[1:]:
+        dtype = promote(dtype, x.dtype)
+    return [cast(x, dtype) for x in tensors]

@@ -1,0 +1,249 @@
+"""Functions of two tensors, combined element by element.
+
+Shapes are broadcast, dtypes promoted; a Python scalar takes the other operand's dtype.
+"""
+
+from plugrad.dtype import bool_
+from plugrad.errors import DTypeError
+from plugrad.kernels import binary
+from plugrad.ops.arguments import as_tensor, promoted, same_dtype
+from plugrad.tensor import Tensor, TensorLike
+
+
+def add(a: TensorLike, b: TensorLike) -> Tensor:
+    """The sum ``a + b``.
+
+    >>> plugrad.add([1.0, 2.0], 10)
+    tensor([11., 12.], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.add, "add")
+    return binary.add(a, b)
+
+
+def subtract(a: TensorLike, b: TensorLike) -> Tensor:
+    """The difference ``a - b``.
+
+    >>> plugrad.subtract([1.0, 2.0], 10)
+    tensor([-9., -8.], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.subtract, "subtract")
+    return binary.subtract(a, b)
+
+
+def multiply(a: TensorLike, b: TensorLike) -> Tensor:
+    """The product ``a * b``.
+
+    >>> plugrad.multiply([1.0, 2.0], 10)
+    tensor([10., 20.], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.multiply, "multiply")
+    return binary.multiply(a, b)
+
+
+def divide(a: TensorLike, b: TensorLike) -> Tensor:
+    """The quotient ``a / b``; whole numbers are divided as float32.
+
+    >>> plugrad.divide([1.0, 2.0], 4)
+    tensor([0.25, 0.5 ], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.divide, "divide")
+    return binary.divide(a, b)
+
+
+def floor_divide(a: TensorLike, b: TensorLike) -> Tensor:
+    """The quotient rounded towards minus infinity; an integer divided by 0 is 0.
+
+    >>> plugrad.floor_divide([7, -7], 2)
+    tensor([ 3, -4], dtype=int32)
+    """
+    a, b = promoted(a, b, binary.floor_divide, "floor_divide")
+    return binary.floor_divide(a, b)
+
+
+def remainder(a: TensorLike, b: TensorLike) -> Tensor:
+    """What ``floor_divide`` leaves; it has the sign of b.
+
+    >>> plugrad.remainder([7, -7], 3)
+    tensor([1, 2], dtype=int32)
+    """
+    a, b = promoted(a, b, binary.remainder, "remainder")
+    return binary.remainder(a, b)
+
+
+def pow(a: TensorLike, b: TensorLike) -> Tensor:
+    """a to the power of b.
+
+    >>> plugrad.pow([2.0, 3.0], 2)
+    tensor([4., 9.], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.power, "pow")
+    return binary.power(a, b)
+
+
+def squared_difference(a: TensorLike, b: TensorLike) -> Tensor:
+    """``(a - b)**2``.
+
+    >>> plugrad.squared_difference([1.0, 5.0], 3)
+    tensor([4., 4.], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.squared_difference, "squared_difference")
+    return binary.squared_difference(a, b)
+
+
+def maximum(a: TensorLike, b: TensorLike) -> Tensor:
+    """The larger of the two; NaN if one is NaN.
+
+    >>> plugrad.maximum([1.0, 5.0], 3)
+    tensor([3., 5.], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.maximum, "maximum")
+    return binary.maximum(a, b)
+
+
+def minimum(a: TensorLike, b: TensorLike) -> Tensor:
+    """The smaller of the two; NaN if one is NaN.
+
+    >>> plugrad.minimum([1.0, 5.0], 3)
+    tensor([1., 3.], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.minimum, "minimum")
+    return binary.minimum(a, b)
+
+
+def atan2(a: TensorLike, b: TensorLike) -> Tensor:
+    """The angle in (-pi, pi] between the positive x axis and the point (b, a).
+
+    >>> plugrad.atan2([1.0, -1.0], [1.0, 0.0])
+    tensor([ 0.7853981, -1.5707964], dtype=float32)
+    """
+    a, b = promoted(a, b, binary.atan2, "atan2")
+    return binary.atan2(a, b)
+
+
+def equal(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether a and b are equal; NaN equals nothing.
+
+    >>> plugrad.equal([1.0, 2.0], 2)
+    tensor([False,  True], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.equal, "equal")
+    return binary.equal(a, b)
+
+
+def not_equal(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether a and b differ.
+
+    >>> plugrad.not_equal([1.0, 2.0], 2)
+    tensor([ True, False], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.not_equal, "not_equal")
+    return binary.not_equal(a, b)
+
+
+def greater(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether a is greater than b.
+
+    >>> plugrad.greater([1.0, 2.0, 3.0], 2)
+    tensor([False, False,  True], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.greater, "greater")
+    return binary.greater(a, b)
+
+
+def greater_equal(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether a is at least b.
+
+    >>> plugrad.greater_equal([1.0, 2.0, 3.0], 2)
+    tensor([False,  True,  True], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.greater_equal, "greater_equal")
+    return binary.greater_equal(a, b)
+
+
+def less(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether a is less than b.
+
+    >>> plugrad.less([1.0, 2.0, 3.0], 2)
+    tensor([ True, False, False], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.less, "less")
+    return binary.less(a, b)
+
+
+def less_equal(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether a is at most b.
+
+    >>> plugrad.less_equal([1.0, 2.0, 3.0], 2)
+    tensor([ True,  True, False], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.less_equal, "less_equal")
+    return binary.less_equal(a, b)
+
+
+def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether both are True.
+
+    >>> plugrad.logical_and([True, True, False], [True, False, False])
+    tensor([ True, False, False], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.logical_and, "logical_and")
+    return binary.logical_and(a, b)
+
+
+def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether at least one is True.
+
+    >>> plugrad.logical_or([True, True, False], [True, False, False])
+    tensor([ True,  True, False], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.logical_or, "logical_or")
+    return binary.logical_or(a, b)
+
+
+def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
+    """Whether exactly one is True.
+
+    >>> plugrad.logical_xor([True, True, False], [True, False, False])
+    tensor([False,  True, False], dtype=bool)
+    """
+    a, b = promoted(a, b, binary.logical_xor, "logical_xor")
+    return binary.logical_xor(a, b)
+
+
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
+    """Elements of `a` where `condition` holds, elements of `b` elsewhere.
+
+    >>> plugrad.where([True, False], [1.0, 2.0], 0)
+    tensor([1., 0.], dtype=float32)
+
+    Raises:
+        DTypeError: `condition` is not bool.
+    """
+    chosen = as_tensor(condition, "where", "condition")
+    if chosen.dtype is not bool_:
+        raise DTypeError(f"where: condition is {chosen.dtype}; it must be bool, such as x > 0")
+    a, b = promoted(a, b, binary.select, "where")
+    return binary.select(chosen, a, b)
+
+
+def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
+    """x where x > 0, else ``alpha * x``, with a tensor `alpha` that can be trained.
+
+    >>> plugrad.prelu([-1.0, 2.0], [0.5, 0.5])
+    tensor([-0.5,  2. ], dtype=float32)
+    """
+    x, alpha = promoted(x, alpha, binary.prelu, "prelu")
+    return binary.prelu(x, alpha)
+
+
+def add_n(tensors: list[Tensor]) -> Tensor:
+    """The sum of tensors of one shape.
+
+    >>> plugrad.add_n([plugrad.ones((2,)), plugrad.ones((2,)), plugrad.ones((2,))])
+    tensor([3., 3.], dtype=float32)
+
+    Raises:
+        ArgumentValueError: the list is empty.
+        ShapeError: the shapes differ.
+    """
+    return binary.add_n(*same_dtype(tensors, "add_n"))

@@ -1,0 +1,224 @@
+"""The two registries: (kernel name, backend name) -> implementation, and kernel name -> gradient.
+
+The engine reads `functions`, one dict per backend, which every change of the kernel registry keeps up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace as replaced
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError, suggestion
+
+if TYPE_CHECKING:
+    from plugrad.gradient import Gradient
+
+
+@dataclass(frozen=True)
+class KernelConfig:
+    """One implementation: which kernel, for which backend, and the function.
+
+    `setup_func` is called with the backend when it becomes ready, `dispose_func` when it is closed.
+    """
+
+    kernel_name: str
+    backend_name: str
+    kernel_func: Callable[..., Any]
+    setup_func: Callable[[Any], None] | None = None
+    dispose_func: Callable[[Any], None] | None = None
+
+
+_kernels: Final[dict[tuple[str, str], KernelConfig]] = {}
+_functions: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
+
+
+def functions(backend_name: str) -> dict[str, Callable[..., Any]]:
+    """Return the live map from kernel name to function of one backend: read it, do not change it."""
+    return _functions.setdefault(backend_name, {})
+
+
+def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
+    """Register one implementation.
+
+    >>> import numpy as np, plugrad
+    >>> plugrad.register_kernel(plugrad.KernelConfig("Cube", "cpu", lambda x: x**3))
+    >>> plugrad.run_kernel("Cube", {"x": plugrad.asarray([2.0])})
+    tensor([8.], dtype=float32)
+    >>> plugrad.unregister_kernel("Cube", "cpu")
+
+    Raises:
+        RegistrationError: the key is taken and `replace` is False, or the function does not fit the contract.
+    """
+    register_kernels([config], replace=replace)
+
+
+def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) -> None:
+    """Register several implementations, or none if one of them is wrong."""
+    configs = list(configs)
+    seen: set[tuple[str, str]] = set()
+    for config in configs:
+        key = config.kernel_name, config.backend_name
+        if key in seen or (key in _kernels and not replace):
+            raise RegistrationError(
+                f"kernel {key[0]!r} is registered for backend {key[1]!r} already; "
+                "pass replace=True, or use override_kernel for a while"
+            )
+        seen.add(key)
+        check_parameters(config)
+    for config in configs:
+        _set(config)
+
+
+def _set(config: KernelConfig) -> None:
+    _kernels[config.kernel_name, config.backend_name] = config
+    functions(config.backend_name)[config.kernel_name] = config.kernel_func
+
+
+def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
+    """Remove an implementation and return it.
+
+    Raises:
+        KernelNotFound: there is none.
+    """
+    config = _kernels.get((kernel_name, backend_name))
+    if config is None:
+        raise KernelNotFound(f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister")
+    del _kernels[kernel_name, backend_name], functions(backend_name)[kernel_name]
+    return config
+
+
+def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
+    """Return the implementation of a kernel on a backend, or None."""
+    return _kernels.get((kernel_name, backend_name))
+
+
+def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
+    """Return all implementations of one backend."""
+    return [c for c in _kernels.values() if c.backend_name == backend_name]
+
+
+def backends_with(kernel_name: str) -> list[str]:
+    """Return the backends that have an implementation of a kernel."""
+    return sorted(backend for name, backend in _kernels if name == kernel_name)
+
+
+def copy_registered_kernels(source: str, target: str, *, replace: bool = False) -> None:
+    """Register every implementation of backend `source` for backend `target` too."""
+    register_kernels([replaced(c, backend_name=target) for c in get_kernels_for_backend(source)], replace=replace)
+
+
+@contextmanager
+def override_kernel(kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]) -> Iterator[None]:
+    """Use another implementation inside a ``with`` block; the previous one, or none, is restored on exit.
+
+    The override holds for the whole process, not only for the calling thread.
+    """
+    config = KernelConfig(kernel_name, backend_name, kernel_func)
+    previous = get_kernel(kernel_name, backend_name)
+    register_kernel(config, replace=True)
+    try:
+        yield
+    finally:
+        if previous is None:
+            unregister_kernel(kernel_name, backend_name)
+        else:
+            _set(previous)
+
+
+def check_parameters(config: KernelConfig) -> None:
+    """Raise unless the function takes the contract's inputs by position and its attributes by keyword.
+
+    A kernel without a contract, and a function whose parameters Python cannot tell, pass.
+
+    Raises:
+        RegistrationError: naming the kernel, the backend and the parameters.
+    """
+    from plugrad.kernel import KERNELS  # contracts are declared with the engine, which reads this module
+
+    contract = KERNELS.get(config.kernel_name)
+    if not callable(config.kernel_func):
+        raise RegistrationError(f"{config.kernel_name} on {config.backend_name!r}: {config.kernel_func!r} is not callable")
+    if contract is None:
+        return
+    try:
+        parameters = inspect.signature(config.kernel_func).parameters.values()
+    except (TypeError, ValueError):  # NumPy's ufuncs and other compiled functions
+        return
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in positional if p.default is p.empty]
+    takes_list = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    keywords = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
+    takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    count = 1 if not contract.inputs else len(contract.inputs)  # without inputs, the backend itself comes first
+    where = f"{config.kernel_name} on {config.backend_name!r}"
+    if contract.is_variadic:
+        if not takes_list:
+            raise RegistrationError(f"{where}: the implementation must take its inputs as *{contract.inputs[0]}")
+    elif not takes_list and not len(required) <= count <= len(positional):
+        expected = ", ".join(contract.inputs) or "backend"
+        raise RegistrationError(f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})")
+    missing = set() if takes_any_keyword else set(contract.attributes) - keywords.keys()
+    unknown = {name for name, is_required in keywords.items() if is_required} - set(contract.attributes)
+    if wrong := sorted(missing | unknown):
+        raise RegistrationError(
+            f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's are {list(contract.attributes)}"
+        )
+
+
+def missing_kernel(kernel_name: str, backend_name: str) -> KernelNotFound:
+    """Return the error for a kernel that a backend lacks, with who has it and what to do."""
+    from plugrad.kernel import KERNELS
+
+    owners = [name for name in backends_with(kernel_name) if name != backend_name]
+    if owners:
+        return KernelNotFound(
+            f"backend {backend_name!r} does not implement kernel {kernel_name!r}; {', '.join(map(repr, owners))} "
+            f"does. Move the inputs, as in x.to({owners[0]!r}), or register an implementation with register_kernel"
+        )
+    if kernel_name in KERNELS:
+        return KernelNotFound(
+            f"backend {backend_name!r} does not implement kernel {kernel_name!r}, nor does any other loaded backend; "
+            "load another one with plugrad.use(...), or register an implementation with register_kernel"
+        )
+    return KernelNotFound(
+        f"no kernel is called {kernel_name!r}{suggestion(kernel_name, KERNELS)}; "
+        "register an implementation with register_kernel"
+    )
+
+
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+
+_gradients: Final[dict[str, Gradient]] = {}
+
+
+def set_gradient(gradient: Gradient, *, replace: bool = False) -> None:
+    """Register a compiled gradient; see `plugrad.gradient` for the two forms that people write.
+
+    Raises:
+        RegistrationError: the kernel has a gradient and `replace` is False.
+    """
+    if gradient.kernel_name in _gradients and not replace:
+        raise RegistrationError(
+            f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or use override_gradient for a while"
+        )
+    _gradients[gradient.kernel_name] = gradient
+
+
+def unregister_gradient(kernel_name: str) -> Gradient:
+    """Remove the gradient of a kernel and return it.
+
+    Raises:
+        GradientNotFound: there is none.
+    """
+    if kernel_name not in _gradients:
+        raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
+    return _gradients.pop(kernel_name)
+
+
+def get_gradient(kernel_name: str) -> Gradient | None:
+    """Return the gradient of a kernel, or None."""
+    return _gradients.get(kernel_name)

@@ -1,0 +1,180 @@
+"""Which backend runs: arguments, `use`, the configuration, or the best one that is installed."""
+
+from __future__ import annotations
+
+import warnings
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from plugrad.backend import Backend
+from plugrad.config import config
+from plugrad.discovery import backends, first_party, open_backend
+from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
+
+if TYPE_CHECKING:
+    from plugrad.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The active backend and device, and the layer that decided it."""
+
+    backend: Backend
+    layer: str
+
+    @property
+    def device(self) -> str:
+        """The backend and device, such as ``"webgpu:0"``."""
+        return f"{self.backend.name}:{self.backend.device}"
+
+    @property
+    def description(self) -> str:
+        """The device in words."""
+        return next((d.description for d in self.backend.devices() if d.name == self.backend.device), "")
+
+    def __str__(self) -> str:
+        return f"{self.device} ({self.description}), chosen by {self.layer}"
+
+
+_used: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
+_transfer: Final[ContextVar[Backend | None]] = ContextVar("plugrad_transfer", default=None)
+transfer_target = _transfer.get
+_configured: tuple[int, Selection] | None = None
+
+
+class use:  # noqa: N801 - a call and a block: it reads as a verb
+    """Make a backend the active one, from here on or inside a ``with`` block.
+
+    >>> import plugrad
+    >>> with plugrad.use("cpu"):
+    ...     plugrad.zeros((2,)).device
+    'cpu:0'
+
+    Ops run where their tensor inputs live; the active backend is where new tensors are made. With ``transfer=True`` every op
+    runs on this backend, and inputs that live elsewhere are copied to it first.
+
+    The choice holds for the current context: a thread or task that is started later does not inherit it.
+
+    Args:
+        spec: ``"webgpu"``, a device of it ``"webgpu:1"``, ``"distribution::name"``, or an order of preference ``"webgpu,cpu"``.
+        transfer: copy inputs that live on other backends.
+
+    Raises:
+        BackendNotFound, BackendUnavailable, PluginConflict: naming the reason and the remedy.
+    """
+
+    def __init__(self, spec: str, *, transfer: bool = False) -> None:
+        """Select the backend at once."""
+        self.selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
+        self._tokens: tuple[Token[Selection | None], Token[Backend | None]] = (
+            _used.set(self.selection), _transfer.set(self.selection.backend if transfer else None)
+        )
+
+    def __enter__(self) -> Selection:
+        return self.selection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        used, transfer = self._tokens
+        _used.reset(used)
+        _transfer.reset(transfer)
+
+
+def which() -> Selection:
+    """Return the active backend and device, and the layer that decided it.
+
+    >>> import plugrad
+    >>> with plugrad.use("cpu"):
+    ...     print(plugrad.which().device, plugrad.which().layer)
+    cpu:0 plugrad.use
+    """
+    used = _used.get()
+    if used is not None:
+        return used
+    global _configured
+    setting = config.explain("backend")
+    if setting.value is None:
+        if _configured is None or _configured[0] != config.version or _configured[1].layer != "automatic choice":
+            _configured = config.version, Selection(_automatic(), "automatic choice")
+    elif _configured is None or _configured[0] != config.version or _configured[1].layer != setting.layer:
+        _configured = config.version, Selection(preferred(setting.value, setting.layer), setting.layer)
+    return _configured[1]
+
+
+def active_backend() -> Backend:
+    """Return the backend where new tensors are made."""
+    used = _used.get()
+    return used.backend if used is not None else which().backend
+
+
+def backend_for(device: str | None) -> Backend:
+    """Return the backend that a ``device=`` argument names; None means the active one."""
+    return active_backend() if device is None else preferred(device, "device=")
+
+
+def split(spec: str, layer: str) -> tuple[str, str]:
+    """Return (backend name, device) of ``"webgpu:1"`` or ``"distribution::name:1"``; the device may be empty."""
+    distribution, double, rest = spec.strip().rpartition("::")
+    name, _, device = rest.partition(":")
+    if not name:
+        raise ConfigError(f"{layer}: {spec!r} names no backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'")
+    return f"{distribution}{double}{name}", device
+
+
+def preferred(spec: str, layer: str) -> Backend:
+    """Return the first backend of ``"first,second"`` that can be used; warn when it is not the first one.
+
+    A single name never falls back: whoever asked for a GPU learns that there is none.
+    """
+    choices = [part for part in spec.split(",") if part.strip()] or [""]
+    if len(choices) == 1:
+        return open_backend(*split(choices[0], layer))
+    reasons: list[str] = []
+    for choice in choices:
+        try:
+            backend = open_backend(*split(choice, layer))
+        except (BackendNotFound, BackendUnavailable, PluginConflict) as error:
+            reasons.append(str(error))
+            continue
+        if reasons:
+            warnings.warn(f"{layer}: {spec!r} gives {choice.strip()!r}, because {'; '.join(reasons)}", RuntimeWarning, stacklevel=3)
+        return backend
+    raise BackendUnavailable(f"{layer}: none of {spec!r} can be used: {'; '.join(reasons)}")
+
+
+def _automatic() -> Backend:
+    """Return the installed backend of highest priority that may be chosen without being named.
+
+    Third parties' backends must be allowed, and a software device never wins over a backend that has none.
+    """
+    allowed = (*first_party(), *config.get("plugins.allow_auto"))
+    reasons: list[str] = []
+    for candidate in backends():
+        if candidate.status not in ("available", "active") or not any(fnmatchcase(candidate.distribution, p) for p in allowed):
+            continue
+        try:
+            backend = open_backend(candidate.qualified_name)
+        except BackendUnavailable as error:
+            reasons.append(str(error))
+            continue
+        if not _is_software(backend):
+            return backend
+    installed = ", ".join(c.name for c in backends()) or "none"
+    raise BackendNotFound(
+        f"no backend can be chosen automatically{': ' if reasons else ''}{'; '.join(reasons)}. Installed are {installed}: "
+        "name one with plugrad.use(...), or run: pip install plugrad"
+    )
+
+
+def _is_software(backend: Backend) -> bool:
+    return any(d.is_software for d in backend.devices() if d.name == backend.device)
+
+
+def transferred(x: Tensor) -> Tensor:
+    """Return `x` on the backend that the enclosing ``use(..., transfer=True)`` names."""
+    from plugrad.ops.creation import moved
+
+    target = transfer_target()
+    return x if target is None or x.backend is target else moved(x, target)

@@ -1,0 +1,226 @@
+"""Shape arithmetic: broadcasting, axes, windows. Shape rules use it; nothing else repeats it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import zip_longest
+from operator import index
+from typing import Literal, NamedTuple
+
+from plugrad.errors import ArgumentValueError, AxisError, ShapeError
+
+Shape = tuple[int, ...]
+Pair = tuple[int, int]
+Pairs = tuple[Pair, ...]
+Padding = Literal["same", "valid"] | tuple[Pair, Pair]
+Rounding = Literal["floor", "ceil", "round"] | None
+DataFormat = Literal["NHWC", "NCHW"]
+
+
+def size_of(shape: Shape) -> int:
+    """Return the number of elements; a 0-d shape has one."""
+    return math.prod(shape)
+
+
+@lru_cache(maxsize=4096)
+def broadcast(*shapes: Shape) -> Shape:
+    """Return the shape that all `shapes` stretch to.
+
+    >>> broadcast((2, 1, 3), (4, 1))
+    (2, 4, 3)
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+    """
+    sizes: list[int] = []
+    for column in zip_longest(*(reversed(s) for s in shapes), fillvalue=1):
+        wide = {n for n in column if n != 1}
+        if len(wide) > 1:
+            listed = " and ".join(str(s) for s in shapes)
+            raise ShapeError(
+                f"shapes {listed} do not broadcast: sizes {sorted(wide)} meet on axis {-len(sizes) - 1}; "
+                "sizes must be equal or 1, counted from the right"
+            )
+        sizes.append(wide.pop() if wide else 1)
+    return tuple(reversed(sizes))
+
+
+@lru_cache(maxsize=4096)
+def stretched_axes(small: Shape, large: Shape) -> tuple[int, ...]:
+    """Return the axes of `large` along which `small` is repeated when it is broadcast.
+
+    >>> stretched_axes((4, 1), (2, 4, 3))
+    (0, 2)
+    """
+    lead = len(large) - len(small)
+    return (*range(lead), *(i + lead for i, n in enumerate(small) if n == 1 and large[i + lead] != 1))
+
+
+def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
+    """Return `sizes` as a tuple of non-negative ints; a lone int is a 1-d shape.
+
+    Raises:
+        ShapeError: a size is negative or not an integer.
+    """
+    try:
+        shape = tuple(index(n) for n in (sizes if isinstance(sizes, Iterable) else (sizes,)))
+    except TypeError:
+        raise ShapeError(f"{name}={sizes!r} is not a shape: sizes must be integers") from None
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"{name}={shape} has a negative size; sizes must be 0 or more")
+    return shape
+
+
+def completed(shape: int | Sequence[int], size: int) -> Shape:
+    """Return `shape` with its one ``-1`` replaced so that it holds `size` elements.
+
+    >>> completed((2, -1), 6)
+    (2, 3)
+
+    Raises:
+        ShapeError: the shape cannot hold `size` elements, or has more than one ``-1``.
+    """
+    sizes = tuple(index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
+    if sizes.count(-1) > 1:
+        raise ShapeError(f"shape {sizes} has more than one -1; only one size can be inferred")
+    if -1 in sizes:
+        rest = math.prod(n for n in sizes if n != -1)
+        if rest == 0 or size % rest:
+            raise ShapeError(f"{size} elements do not fit shape {sizes}: {rest} does not divide {size}")
+        sizes = tuple(size // rest if n == -1 else n for n in sizes)
+    sizes = shape_of(sizes)
+    if math.prod(sizes) != size:
+        raise ShapeError(f"{size} elements do not fit shape {sizes}, which holds {math.prod(sizes)}")
+    return sizes
+
+
+def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
+    """Return `axis` counted from the front.
+
+    Raises:
+        AxisError: it is not in ``[-rank, rank)``.
+    """
+    try:
+        axis = index(axis)
+    except TypeError:
+        raise AxisError(f"{name}={axis!r} is not an integer") from None
+    if not -rank <= axis < rank:
+        raise AxisError(f"{name}={axis} is out of range for rank {rank}; use {-rank} to {rank - 1}" if rank else
+                        f"{name}={axis}: a 0-d tensor has no axes")
+    return axis % rank
+
+
+def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") -> tuple[int, ...]:
+    """Return the axes as a sorted tuple counted from the front; None means all of them.
+
+    >>> axes_of((-1, 0), 3)
+    (0, 2)
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    axes = sorted(axis_of(a, rank, name=name) for a in (axis if isinstance(axis, Iterable) else (axis,)))
+    if len(set(axes)) != len(axes):
+        raise AxisError(f"{name}={axis} names an axis twice")
+    return tuple(axes)
+
+
+def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
+    """Return `shape` without `axes`, or with size 1 there."""
+    if keep_dims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def sliced(shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Shape:
+    """Return the sizes of ``range(begin, end, stride)`` on each axis.
+
+    Raises:
+        ShapeError: a range leaves the shape, or the ranks differ.
+    """
+    if not len(shape) == len(begin) == len(end) == len(strides) or 0 in strides:
+        raise ShapeError(f"begin={begin}, end={end}, strides={strides} must be one for each axis of shape {shape}, and no stride 0")
+    ranges = [range(*bounds) for bounds in zip(begin, end, strides, strict=True)]
+    if any(r and not (0 <= r[0] < n and 0 <= r[-1] < n) for r, n in zip(ranges, shape, strict=True)):
+        raise ShapeError(f"begin={begin}, end={end}, strides={strides} leaves shape {shape}")
+    return tuple(map(len, ranges))
+
+
+class Window2d(NamedTuple):
+    """Where a two-dimensional window stops as it slides over an image: sizes are (height, width)."""
+
+    out: Pair
+    pad: tuple[Pair, Pair]
+    filter: Pair
+    strides: Pair
+    dilations: Pair
+
+
+@lru_cache(maxsize=1024)
+def window2d(
+    image: Pair, filter: Pair, strides: Pair, pad: Padding, dilations: Pair = (1, 1), rounding: Rounding = None
+) -> Window2d:
+    """Return the stops of a window that slides over an image.
+
+    "same" gives ``ceil(size / stride)`` stops and puts the odd padding cell at the end; "valid" pads nothing; explicit pairs
+    are (before, after) per axis, and `rounding` says what to do with a last, partial stride (default: drop it).
+
+    Raises:
+        ShapeError: the window is larger than the padded image.
+    """
+    outs: list[int] = []
+    pads: list[Pair] = []
+    for axis, (size, length, stride, dilation) in enumerate(zip(image, filter, strides, dilations, strict=True)):
+        extent = (length - 1) * dilation + 1
+        if pad == "same":
+            out = -(-size // stride)
+            total = max(0, (out - 1) * stride + extent - size)
+            before, after = total // 2, total - total // 2
+        else:
+            before, after = (0, 0) if pad == "valid" else pad[axis]
+            room = size + before + after - extent
+            rounded = {"ceil": math.ceil, "round": round}.get(rounding or "floor", math.floor)
+            out = rounded(room / stride) + 1 if room >= 0 else 0
+        if out <= 0 and size > 0:
+            raise ShapeError(
+                f"a window of {filter} (dilations {dilations}) does not fit an image of {image} with pad={pad!r}; "
+                "use a smaller window, more padding, or pad='same'"
+            )
+        outs.append(max(out, 0))
+        pads.append((before, after))
+    return Window2d((outs[0], outs[1]), (pads[0], pads[1]), filter, strides, dilations)
+
+
+def pair(value: int | Sequence[int], name: str, *, least: int = 1) -> Pair:
+    """Return two ints of at least `least`; a lone int counts for both axes.
+
+    Raises:
+        ArgumentValueError: the value is not one or two such ints.
+    """
+    values = tuple(value) if isinstance(value, Iterable) else (value, value)
+    if len(values) != 2 or not all(isinstance(v, int) and v >= least for v in values):
+        raise ArgumentValueError(f"{name}={value!r} must be one or two integers of at least {least}")
+    return values
+
+
+def padding_of(pad: object, op: str) -> Padding:
+    """Return a padding as "same", "valid" or ((top, bottom), (left, right)); a number counts for all four sides.
+
+    Raises:
+        ArgumentValueError: it is none of these.
+    """
+    if pad == "same" or pad == "valid":
+        return pad
+    if isinstance(pad, int) and not isinstance(pad, bool) and pad >= 0:
+        return (pad, pad), (pad, pad)
+    try:
+        vertical, horizontal = pad  # type: ignore[misc]
+        return pair(vertical, "pad", least=0), pair(horizontal, "pad", least=0)
+    except (TypeError, ValueError):
+        raise ArgumentValueError(
+            f"{op}: pad={pad!r} must be 'same', 'valid', a number of cells, or ((top, bottom), (left, right))"
+        ) from None

@@ -1,0 +1,389 @@
+"""The tensor: an immutable handle on a backend's array. Its operators and methods are calls into ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype
+from plugrad.errors import ArgumentError, DisposedTensor, DTypeError, ShapeError
+from plugrad.scope import active_scope, ledger
+
+if TYPE_CHECKING:
+    from plugrad.backend import Backend
+    from plugrad.kernel import Shape
+    from plugrad.tape import Leaf, Node
+
+TensorLike: TypeAlias = "Tensor | Scalar | NDArray[Any] | np.generic | Sequence[Any]"
+Axis: TypeAlias = int | Sequence[int] | None
+
+
+class Tensor:
+    """An immutable n-dimensional array on a backend.
+
+    Make one with `asarray`, `zeros`, `ones`, `arange` and the like, or as the result of an op.
+
+    >>> import plugrad
+    >>> x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.shape, x.dtype, x.device
+    ((2, 2), plugrad.float32, 'cpu:0')
+    >>> (x @ x + 1)[0]
+    tensor([ 8., 11.], dtype=float32)
+    """
+
+    __slots__ = ("__weakref__", "array", "backend", "node")
+    __array_ufunc__ = None  # so that ``ndarray + tensor`` asks the tensor
+
+    array: Any
+    backend: Backend
+    node: Node | None
+
+    def __init__(self, array: Any, backend: Backend, node: Node | None = None) -> None:
+        """Wrap a backend array; `node` is the step of the tape that made it, if it is being differentiated."""
+        self.array = array
+        self.backend = backend
+        self.node = node
+        ledger.tensors += 1
+        scope = active_scope()
+        if scope is not None:
+            scope.track(self)
+
+    # --- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return as_dtype(self.array.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.array.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return size_of(self.array.shape)
+
+    @property
+    def device(self) -> str:
+        """The backend and device where the values are, such as ``"webgpu:0"``."""
+        return f"{self.backend.name}:{self.backend.device}"
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix.
+
+        Raises:
+            ShapeError: the tensor has not two axes.
+        """
+        if self.ndim != 2:
+            raise ShapeError(f"T is for two axes, but the shape is {self.shape}; use permute_dims")
+        return movement.permute_dims(self, (1, 0))
+
+    # --- lifetime ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether `dispose` or a `tidy` block has released the tensor."""
+        return self.backend is None  # pyright: ignore[reportUnnecessaryComparison] - dispose clears it
+
+    def dispose(self) -> None:
+        """Release the tensor now; using it afterwards raises `DisposedTensor`, disposing it again is harmless."""
+        if not self.is_disposed:
+            del self.array
+            self.backend = self.node = None  # type: ignore[assignment]
+            ledger.tensors -= 1
+
+    def __del__(self) -> None:
+        if self.backend is not None:  # pyright: ignore[reportUnnecessaryComparison] - dispose clears it
+            ledger.tensors -= 1
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Python comes here when a slot is empty: checking for disposal costs nothing as long as there is an array.
+        if name == "array":
+            raise DisposedTensor(
+                "this tensor has been disposed; return it from its tidy block, or protect it with plugrad.keep"
+            )
+        raise AttributeError(f"a Tensor has no attribute {name!r}{suggestion(name, dir(type(self)))}")
+
+    # --- values on the host ----------------------------------------------------------------------------------------------
+
+    def numpy(self) -> NDArray[Any]:
+        """Return the values as a NumPy array that must not be written to; on the CPU it shares the tensor's memory."""
+        values = self.backend.to_numpy(self.array)
+        values.flags.writeable = False
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        values = self.numpy()
+        return np.array(values, dtype) if copy or (dtype is not None and dtype != values.dtype) else values
+
+    def item(self) -> Scalar:
+        """Return the value of a tensor with one element as a Python scalar.
+
+        Raises:
+            ShapeError: the tensor has not exactly one element.
+        """
+        if self.size != 1:
+            raise ShapeError(f"item() is for tensors with one element; this one has shape {self.shape}")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python scalars."""
+        return self.numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer:
+            raise DTypeError(f"a {self.dtype} tensor cannot be an index; cast it with astype('int32')")
+        return int(self._scalar("index"))
+
+    def _scalar(self, kind: str) -> Any:
+        if self.size != 1:
+            raise ShapeError(f"{kind}() needs a tensor with one element; this one has shape {self.shape}")
+        return self.numpy().item()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("len() of a 0-d tensor; it has no axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(movement.unstack(self))
+
+    def __repr__(self) -> str:
+        if self.is_disposed:
+            return "tensor(<disposed>)"
+        where = "" if self.backend.name == "cpu" else f", device={self.device!r}"
+        values = np.array2string(self.numpy(), separator=", ", prefix="tensor(", threshold=1000)
+        if self.size == 0 and self.ndim != 1:
+            where = f", shape={self.shape}{where}"
+        return f"tensor({values}, dtype={self.dtype}{where})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    __hash__ = object.__hash__
+
+    # --- operators -------------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return binary.add(self, other)
+
+    def __radd__(self, other: TensorLike) -> Tensor:
+        return binary.add(other, self)
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return binary.subtract(self, other)
+
+    def __rsub__(self, other: TensorLike) -> Tensor:
+        return binary.subtract(other, self)
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return binary.multiply(self, other)
+
+    def __rmul__(self, other: TensorLike) -> Tensor:
+        return binary.multiply(other, self)
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return binary.divide(self, other)
+
+    def __rtruediv__(self, other: TensorLike) -> Tensor:
+        return binary.divide(other, self)
+
+    def __floordiv__(self, other: TensorLike) -> Tensor:
+        return binary.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: TensorLike) -> Tensor:
+        return binary.floor_divide(other, self)
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return binary.remainder(self, other)
+
+    def __rmod__(self, other: TensorLike) -> Tensor:
+        return binary.remainder(other, self)
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        return binary.pow(self, other)
+
+    def __rpow__(self, other: TensorLike) -> Tensor:
+        return binary.pow(other, self)
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        return linalg.matmul(self, other)
+
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
+        return linalg.matmul(other, self)
+
+    def __neg__(self) -> Tensor:
+        return unary.negative(self)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return unary.abs(self)
+
+    def __invert__(self) -> Tensor:
+        return unary.logical_not(self)
+
+    def __and__(self, other: TensorLike) -> Tensor:
+        return binary.logical_and(self, other)
+
+    def __or__(self, other: TensorLike) -> Tensor:
+        return binary.logical_or(self, other)
+
+    def __xor__(self, other: TensorLike) -> Tensor:
+        return binary.logical_xor(self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
+        return NotImplemented if other is None or isinstance(other, str) else binary.equal(self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
+        return NotImplemented if other is None or isinstance(other, str) else binary.not_equal(self, other)  # type: ignore[arg-type]
+
+    def __lt__(self, other: TensorLike) -> Tensor:
+        return binary.less(self, other)
+
+    def __le__(self, other: TensorLike) -> Tensor:
+        return binary.less_equal(self, other)
+
+    def __gt__(self, other: TensorLike) -> Tensor:
+        return binary.greater(self, other)
+
+    def __ge__(self, other: TensorLike) -> Tensor:
+        return binary.greater_equal(self, other)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return indexing.index(self, key)
+
+    # --- methods: the few that people expect; everything else is a function --------------------------------------------
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """Convert to another dtype; see `plugrad.astype`."""
+        return unary.astype(self, dtype)
+
+    def to(self, device: str) -> Tensor:
+        """Copy to another backend or device, such as ``"webgpu"`` or ``"cpu"``; see `plugrad.to_device`."""
+        return creation.to_device(self, device)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Return the same values in another shape; see `plugrad.reshape`."""
+        return movement.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Sum over axes; see `plugrad.sum`."""
+        return reduction.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Average over axes; see `plugrad.mean`."""
+        return reduction.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the largest values along axes; see `plugrad.max`."""
+        return reduction.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the smallest values along axes; see `plugrad.min`."""
+        return reduction.min(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """Return the positions of the largest values; see `plugrad.argmax`."""
+        return reduction.argmax(self, axis=axis, keepdims=keepdims)
+
+    def square(self) -> Tensor:
+        """Return each element multiplied by itself; see `plugrad.square`."""
+        return unary.square(self)
+
+    def squared_difference(self, other: TensorLike) -> Tensor:
+        """Return ``(self - other)**2``; see `plugrad.squared_difference`."""
+        return binary.squared_difference(self, other)
+
+
+class Variable(Tensor):
+    """A tensor whose value can be replaced: a weight that an optimizer trains.
+
+    >>> import plugrad
+    >>> w = plugrad.Variable([1.0, 2.0], name="w")
+    >>> w.assign(w * 2)
+    >>> w
+    Variable([2., 4.], dtype=float32, name='w')
+
+    Args:
+        initial: the first value, a tensor or what `asarray` takes.
+        trainable: whether `variable_grads` differentiates with respect to it when it is not told otherwise.
+        name: for people and for saved weights.
+    """
+
+    __slots__ = ("name", "trainable")
+
+    def __init__(self, initial: TensorLike, *, trainable: bool = True, name: str = "") -> None:
+        """Create a variable on the backend of its initial value."""
+        value = creation.asarray(initial)
+        self.name = name
+        self.trainable = trainable
+        self.array = value.array
+        self.backend = value.backend
+        ledger.tensors += 1  # no scope tracks a variable
+
+    @property
+    def node(self) -> Node | None:  # type: ignore[override]
+        """The leaf that stands for this variable while `variable_grads` differentiates."""
+        leaves = watched_variables()
+        return None if leaves is None else leaves.get(self)
+
+    @node.setter
+    def node(self, value: None) -> None: ...  # dispose clears it; a variable has nothing to clear
+
+    def assign(self, value: TensorLike) -> None:
+        """Replace the value; the shape, dtype and device stay.
+
+        Raises:
+            ShapeError: the new value has another shape.
+            DTypeError: it has another dtype.
+        """
+        new = creation.asarray(value, dtype=None if isinstance(value, Tensor) else self.dtype, device=self.device)
+        if new.shape != self.shape:
+            raise ShapeError(f"assign: variable {self.name!r} has shape {self.shape}, the new value {new.shape}; make a new variable instead")
+        if new.array.dtype != self.array.dtype:
+            raise DTypeError(f"assign: variable {self.name!r} has dtype {self.dtype}, the new value {new.dtype}; cast it with astype")
+        self.array = new.array
+        if (leaves := watched_variables()) is not None:
+            leaves.pop(self, None)  # from here on the variable no longer holds what is being differentiated
+
+    def __repr__(self) -> str:
+        inner = super().__repr__().removeprefix("tensor")
+        return f"Variable{inner[:-1]}, name={self.name!r})"
+
+
+_watched: ContextVar[dict[Variable, Leaf] | None] = ContextVar("plugrad_watched_variables", default=None)
+watched_variables = _watched.get
+
+
+# Operators call ops, and ops make tensors: this is the one cycle of the package, and it is closed here.
+from plugrad.errors import suggestion  # noqa: E402
+from plugrad.ops import binary, creation, indexing, linalg, movement, reduction, unary  # noqa: E402
+from plugrad.shapes import size_of  # noqa: E402

@@ -1,0 +1,262 @@
+"""Functions of functions: gradients of ordinary Python code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from plugrad.dtype import INEXACT
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
+from plugrad.ops.creation import asarray, ones_like, zeros_like
+from plugrad.tape import Leaf, Node, Pulled, Walk
+from plugrad.tensor import Tensor, Variable, _watched  # pyright: ignore[reportPrivateUsage] - set here, read by Variable
+from plugrad.trees import map_tree
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+def grad(function: Callable[..., Tensor], argnums: int | Sequence[int] = 0, *, allow_unused: bool = False) -> Callable[..., Any]:
+    """Return a function that computes the gradient of `function`.
+
+    >>> import plugrad
+    >>> cube = lambda x: x * x * x
+    >>> plugrad.grad(cube)(2.0)
+    tensor(12., dtype=float32)
+    >>> plugrad.grad(plugrad.grad(cube))(2.0)
+    tensor(12., dtype=float32)
+
+    The new function takes the arguments of `function`, and ``dy=``, the gradient of a result that is not a scalar (default: ones,
+    which gives the gradient of the result's sum). Differentiated arguments are tensors, what `asarray` takes, or nested lists,
+    tuples and dicts of tensors; the gradient has the same form.
+
+    Args:
+        function: returns one floating tensor.
+        argnums: the position of the differentiated argument, or several, which gives a tuple of gradients.
+        allow_unused: give zeros for an argument that the result does not depend on, instead of an error.
+
+    Raises:
+        ArgumentError: `function` is not callable, or does not return a tensor.
+        DTypeError: a differentiated argument or the result is not floating.
+        ShapeError: `dy` has not the result's shape.
+        GradientNotFound: a kernel on the way has no gradient, or the result does not depend on an argument.
+    """
+    both = value_and_grad(function, argnums, allow_unused=allow_unused)
+
+    @_described(function, "The gradient of")
+    def gradient(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
+        return both(*args, dy=dy, **kwargs)[1]
+
+    return gradient
+
+
+def value_and_grad(
+    function: Callable[..., Tensor], argnums: int | Sequence[int] = 0, *, allow_unused: bool = False
+) -> Callable[..., tuple[Tensor, Any]]:
+    """Return a function that computes the value of `function` and its gradient; see `grad`.
+
+    >>> import plugrad
+    >>> plugrad.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(3.0, 4.0)
+    (tensor(12., dtype=float32), (tensor(4., dtype=float32), tensor(3., dtype=float32)))
+    """
+    _check_callable("grad", function)
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @_described(function, "The value and the gradient of")
+    def value_and_gradient(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
+        if not all(-len(args) <= p < len(args) for p in positions):
+            raise ArgumentError(f"grad: argnums={argnums} but the function is called with {len(args)} positional arguments")
+        chosen = {p % len(args) for p in positions}
+        leaves: list[Leaf] = []
+        inputs: list[Tensor] = []
+        renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), a) if i in chosen else a for i, a in enumerate(args)]
+        value, gradients = _pulled_back(lambda: function(*renamed, **kwargs), leaves, dy)
+        unused = [i for i, g in enumerate(gradients) if g is None]
+        if unused and not allow_unused:
+            raise GradientNotFound(
+                f"grad: the result does not depend on differentiated tensor number {unused[0]}; "
+                "pass allow_unused=True for zeros"
+            )
+        filled = iter([zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)])
+        trees = {i: map_tree(lambda _: next(filled), args[i]) for i in sorted(chosen)}
+        result = tuple(trees[p % len(args)] for p in positions)
+        return value, result[0] if isinstance(argnums, int) else result
+
+    return value_and_gradient
+
+
+def vjp(function: Callable[..., Tensor], *args: Any) -> tuple[Tensor, Callable[[Any], tuple[Any, ...]]]:
+    """Return the value of `function` and a function that pulls a gradient of the value back to every argument.
+
+    >>> import plugrad
+    >>> y, pull = plugrad.vjp(lambda x: x * x, plugrad.asarray([1.0, 2.0]))
+    >>> pull(plugrad.asarray([1.0, 10.0]))
+    (tensor([ 2., 40.], dtype=float32),)
+    """
+    _check_callable("vjp", function)
+    gradient = grad(function, tuple(range(len(args))), allow_unused=True)
+    return function(*args), lambda dy: gradient(*args, dy=dy)
+
+
+def variable_grads(
+    function: Callable[[], Tensor], variables: Sequence[Variable], *, allow_unused: bool = False
+) -> tuple[Tensor, list[Tensor]]:
+    """Return the value of a function without arguments, and its gradient for each of the variables it reads.
+
+    >>> import plugrad
+    >>> w = plugrad.Variable([1.0, 2.0])
+    >>> plugrad.variable_grads(lambda: plugrad.sum(w * w), [w])
+    (tensor(5., dtype=float32), [tensor([2., 4.], dtype=float32)])
+
+    Raises:
+        ArgumentError: an entry is not a `Variable`, or is named twice.
+        DTypeError, ShapeError, GradientNotFound: see `grad`.
+    """
+    _check_callable("variable_grads", function)
+    if not variables or len({id(v) for v in variables}) != len(variables) or not all(isinstance(v, Variable) for v in variables):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
+        raise ArgumentError("variable_grads: give a list of different Variables to differentiate with respect to")
+    for variable in variables:
+        _check_floating("variable", variable)
+    outer = {v: v.node for v in variables}
+    leaves = {v: Leaf((outer[v],)) for v in variables}
+    token = _watched.set({**(_watched.get() or {}), **leaves})
+    try:
+        value, gradients = _pulled_back(function, list(leaves.values()), None)
+    finally:
+        _watched.reset(token)
+    unused = [v.name for v, g in zip(variables, gradients, strict=True) if g is None]
+    if unused and not allow_unused:
+        raise GradientNotFound(f"variable_grads: the result does not depend on variable {unused[0]!r}; pass allow_unused=True for zeros")
+    return value, [zeros_like(v) if g is None else g for v, g in zip(variables, gradients, strict=True)]
+
+
+def stop_gradient(x: Tensor) -> Tensor:
+    """Return the same values as a constant: gradients do not flow through.
+
+    >>> import plugrad
+    >>> plugrad.grad(lambda x: x * plugrad.stop_gradient(x))(3.0)
+    tensor(3., dtype=float32)
+    """
+    x = asarray(x)
+    return Tensor(x.array, x.backend)
+
+
+def custom_grad(function: Callable[..., tuple[Tensor, Callable[..., Any]]]) -> Callable[..., Tensor]:
+    """Return a function whose gradient is the one that `function` defines.
+
+    `function` takes tensors and, last, ``save``; it returns the value and ``grad_func(dy, saved)``, which returns one gradient
+    per tensor (a tensor, if there is one; None for "nothing"). ``save(a, b, …)`` keeps tensors for the backward pass: `saved` is that list.
+
+    >>> import plugrad
+    >>> @plugrad.custom_grad
+    ... def clipped_identity(x, save):
+    ...     return x, lambda dy, saved: plugrad.clip(dy, -1, 1)
+    >>> plugrad.grad(lambda x: 5 * clipped_identity(x))(2.0)
+    tensor(1., dtype=float32)
+
+    A saved tensor remembers how it was computed, so the gradient can be differentiated again.
+
+    Raises:
+        ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something else.
+        ShapeError: a gradient has not its argument's shape.
+    """
+    _check_callable("custom_grad", function)
+
+    @wraps(function)
+    def with_custom_gradient(*args: Tensor) -> Tensor:
+        for position, x in enumerate(args):
+            if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass lists
+                raise ArgumentError(f"custom_grad: argument {position} must be a tensor, not {type(x).__name__}; convert it with asarray")
+        saved: list[Tensor] = []
+        result: Any = function(*args, lambda *tensors: saved.extend(tensors))
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor) and callable(result[1])):  # pyright: ignore[reportUnknownArgumentType]
+            raise ArgumentError("custom_grad: the function must return a tensor and a gradient function")
+        value, grad_func = result
+        out = Tensor(value.array, value.backend)
+        parents = tuple(x.node for x in args)
+        if any(parent is not None for parent in parents):
+            out.node = _Custom(parents, grad_func, args, saved, value)
+        return out
+
+    return with_custom_gradient
+
+
+class _Custom(Node):
+    """A call of a function with its own gradient."""
+
+    __slots__ = ("grad_func", "saved", "shapes")
+
+    def __init__(
+        self, parents: tuple[Node | None, ...], grad_func: Callable[..., Any], args: Sequence[Tensor], saved: Sequence[Tensor], value: Tensor
+    ) -> None:
+        """Keep the saved tensors as arrays with their nodes; the value itself comes from this node."""
+        super().__init__(parents)
+        self.grad_func = grad_func
+        self.shapes = [x.shape for x in args]
+        self.saved = [(x.array, x.backend, None if x is value else x.node, x is value) for x in saved]
+
+    def pull(self, dy: Tensor, wanted: Sequence[bool], linked: bool) -> Pulled:
+        """Call the gradient function and check what it returns."""
+        saved = [Tensor(a, b, (self if is_value else n) if linked else None) for a, b, n, is_value in self.saved]
+        gradients = self.grad_func(dy, saved)
+        if not isinstance(gradients, list | tuple):
+            gradients = [gradients]
+        if len(gradients) != len(self.shapes):
+            raise ArgumentError(f"custom_grad: the gradient function returned {len(gradients)} gradients for {len(self.shapes)} arguments")
+        for position, (gradient, shape) in enumerate(zip(gradients, self.shapes, strict=True)):
+            if not isinstance(gradient, Tensor | None):
+                raise ArgumentError(f"custom_grad: gradient {position} is a {type(gradient).__name__}, not a tensor or None")
+            if gradient is not None and gradient.shape != shape:
+                raise ShapeError(f"custom_grad: gradient {position} has shape {gradient.shape}; the argument has shape {shape}")
+        return enumerate(gradients)
+
+
+# --- how the transforms work -------------------------------------------------------------------------------------------
+
+
+def _pulled_back(function: Callable[[], Any], leaves: list[Leaf], dy: Any) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the value of `function` and the gradient of each leaf."""
+    value = function()
+    if not isinstance(value, Tensor):
+        raise ArgumentError(f"grad: the function must return one tensor, not {type(value).__name__}")
+    _check_floating("the result", value)
+    if dy is None:
+        dy = ones_like(Tensor(value.array, value.backend))
+    else:
+        dy = asarray(dy, dtype=None if isinstance(dy, Tensor) else value.dtype, device=value.device)
+        if dy.shape != value.shape or dy.dtype != value.dtype:
+            raise ShapeError(f"grad: dy is {dy.dtype} of shape {dy.shape}; the result is {value.dtype} of shape {value.shape}")
+    walk = Walk(value.node, leaves)
+    if not walk.is_nested:
+        # Nobody further out differentiates: the value becomes a constant, so that keeping it does not keep the tape.
+        value = Tensor(value.array, value.backend)
+    return value, walk.back(dy)
+
+
+def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:
+    """Return `x` under a new name, and remember its leaf."""
+    x = asarray(x)
+    _check_floating("a differentiated argument", x)
+    leaf = Leaf((x.node,))
+    leaves.append(leaf)
+    inputs.append(x)
+    return Tensor(x.array, x.backend, leaf)
+
+
+def _check_floating(what: str, x: Tensor) -> None:
+    if x.dtype not in INEXACT:
+        raise DTypeError(f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')")
+
+
+def _check_callable(where: str, function: object) -> None:
+    if not callable(function):
+        raise ArgumentError(f"{where} takes a function, not {type(function).__name__}")
+
+
+def _described(function: Callable[..., Any], what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(new: Callable[..., Any]) -> Callable[..., Any]:
+        new.__doc__ = f"{what} {getattr(function, '__name__', 'a function')}."
+        return new
+
+    return decorate

@@ -1,0 +1,62 @@
+"""Binary kernels: NumPy broadcasts."""
+
+import numpy as np
+
+from plugrad.kernels import binary
+from plugrad_cpu.declare import Array, table
+
+
+def squared_difference(a: Array, b: Array) -> Array:
+    """Return (a - b)^2."""
+    difference = np.subtract(a, b)
+    return np.multiply(difference, difference)
+
+
+def floor_divide(a: Array, b: Array) -> Array:
+    """Return the quotient rounded towards minus infinity; an integer divided by 0 is 0."""
+    return np.floor_divide(a, b)
+
+
+def power(a: Array, b: Array) -> Array:
+    """Return a to the power of b; whole numbers with a negative exponent are rounded towards 0."""
+    if a.dtype.kind in "iu" and np.any(b < 0):
+        return np.trunc(np.power(a.astype(float), b)).astype(a.dtype)
+    return np.power(a, b)
+
+
+table.update(
+    {
+        binary.add: np.add,
+        binary.subtract: np.subtract,
+        binary.multiply: np.multiply,
+        binary.divide: np.divide,
+        binary.floor_divide: floor_divide,
+        binary.remainder: np.remainder,
+        binary.power: power,
+        binary.squared_difference: squared_difference,
+        binary.maximum: np.maximum,
+        binary.minimum: np.minimum,
+        binary.atan2: np.arctan2,
+        binary.equal: np.equal,
+        binary.not_equal: np.not_equal,
+        binary.greater: np.greater,
+        binary.greater_equal: np.greater_equal,
+        binary.less: np.less,
+        binary.less_equal: np.less_equal,
+        binary.logical_and: np.logical_and,
+        binary.logical_or: np.logical_or,
+        binary.logical_xor: np.logical_xor,
+        binary.select: lambda condition, t, e: np.where(condition, t, e),
+        binary.prelu: lambda x, alpha: np.where(x > 0, x, x * alpha),
+        binary.elu_gradient: lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),
+    }
+)
+
+
+@table.implements(binary.add_n)
+def add_n(*inputs: Array) -> Array:
+    """Return the sum of all inputs."""
+    total = inputs[0]
+    for x in inputs[1:]:
+        total = total + x
+    return total

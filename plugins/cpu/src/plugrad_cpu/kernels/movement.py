@@ -1,0 +1,96 @@
+"""Movements: mostly views, since tensors do not change."""
+
+import numpy as np
+
+from plugrad.extend import Pairs, Scalar, Shape
+from plugrad.kernels import movement
+from plugrad_cpu.declare import Array, table
+
+table.update({movement.transpose: lambda x, *, perm: np.transpose(x, perm)})
+
+
+@table.implements(movement.reshape)
+def reshape(x: Array, *, shape: Shape) -> Array:
+    """Return a view if the order of the elements allows, else a copy."""
+    return x.reshape(shape)
+
+
+@table.implements(movement.expand_dims)
+def expand_dims(input: Array, *, dim: int) -> Array:
+    """Return a view with one axis more."""
+    return np.expand_dims(input, dim)
+
+
+@table.implements(movement.broadcast_to)
+def broadcast_to(x: Array, *, shape: Shape) -> Array:
+    """Return a view whose repeated axes have stride 0."""
+    return np.broadcast_to(x, shape)
+
+
+def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
+    """Return Python slices; an end of -1 before a negative stride means the start, which Python spells None."""
+    return tuple(slice(b, None if e < 0 else e, s) for b, e, s in zip(begin, end, strides, strict=True))
+
+
+@table.implements(movement.slice)
+def slice_(x: Array, *, begin: Shape, size: Shape) -> Array:
+    """Return a view of a block."""
+    return x[tuple(slice(b, b + n) for b, n in zip(begin, size, strict=True))]
+
+
+@table.implements(movement.strided_slice)
+def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
+    """Return a view of every n-th element."""
+    return x[_ranges(begin, end, strides)]
+
+
+@table.implements(movement.strided_slice_gradient)
+def strided_slice_gradient(dy: Array, *, shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Array:
+    """Return zeros with dy at every n-th element."""
+    dx = np.zeros(shape, dy.dtype)
+    dx[_ranges(begin, end, strides)] = dy
+    return dx
+
+
+@table.implements(movement.concat)
+def concat(*inputs: Array, axis: int) -> Array:
+    """Return the inputs one after the other."""
+    return np.concatenate(inputs, axis)
+
+
+@table.implements(movement.pack)
+def pack(*inputs: Array, axis: int) -> Array:
+    """Return the inputs along a new axis."""
+    return np.stack(inputs, axis)
+
+
+@table.implements(movement.unpack)
+def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
+    """Return views of the parts."""
+    return tuple(np.moveaxis(value, axis, 0))
+
+
+@table.implements(movement.split)
+def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
+    """Return views of the parts."""
+    return tuple(np.split(x, np.cumsum(num_or_size_splits[:-1], dtype=int), axis))
+
+
+@table.implements(movement.pad)
+def pad(x: Array, *, paddings: Pairs, constant_value: Scalar) -> Array:
+    """Return a larger array with x inside."""
+    y = np.full([b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)], constant_value, x.dtype)
+    y[tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, paddings, strict=True))] = x
+    return y
+
+
+@table.implements(movement.tile)
+def tile(x: Array, *, reps: Shape) -> Array:
+    """Return x repeated along each axis."""
+    return np.tile(x, reps)
+
+
+@table.implements(movement.reverse)
+def reverse(x: Array, *, dims: Shape) -> Array:
+    """Return a view in reverse order."""
+    return np.flip(x, dims)

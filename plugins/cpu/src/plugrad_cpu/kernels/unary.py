@@ -1,0 +1,111 @@
+"""Unary kernels: one NumPy expression each. NumPy's functions keep the dtype and let NaN through."""
+
+import math
+
+import numpy as np
+
+from plugrad.extend import DType, Scalar
+from plugrad.kernels import unary
+from plugrad_cpu.declare import Array, table
+
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.6732632423543772
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x)) through tanh, which cannot overflow."""
+    return np.tanh(x * 0.5) * 0.5 + 0.5
+
+
+def sigmoid_real_or_complex(x: Array) -> Array:
+    """Return the logistic function; complex numbers by its definition."""
+    return 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else sigmoid(x)
+
+
+def erf(x: Array) -> Array:
+    """Return the error function, element by element in double precision."""
+    return np.asarray(_erf(x), dtype=x.dtype)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def elu(x: Array) -> Array:
+    """Return x where x > 0, else exp(x) - 1."""
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+def identity(x: Array) -> Array:
+    """Return the array itself: tensors do not change."""
+    return x
+
+
+table.update(
+    {
+        unary.identity: identity,
+        unary.abs: np.abs,
+        unary.negative: np.negative,
+        unary.square: np.square,
+        unary.sign: np.sign,
+        unary.reciprocal: np.reciprocal,
+        unary.sqrt: np.sqrt,
+        unary.rsqrt: lambda x: 1 / np.sqrt(x),
+        unary.ceil: np.ceil,
+        unary.floor: np.floor,
+        unary.round: np.rint,
+        unary.exp: np.exp,
+        unary.expm1: np.expm1,
+        unary.log: np.log,
+        unary.log1p: np.log1p,
+        unary.sin: np.sin,
+        unary.cos: np.cos,
+        unary.tan: np.tan,
+        unary.asin: np.arcsin,
+        unary.acos: np.arccos,
+        unary.atan: np.arctan,
+        unary.sinh: np.sinh,
+        unary.cosh: np.cosh,
+        unary.tanh: np.tanh,
+        unary.asinh: np.arcsinh,
+        unary.acosh: np.arccosh,
+        unary.atanh: np.arctanh,
+        unary.erf: erf,
+        unary.relu: lambda x: np.maximum(x, 0),
+        unary.relu6: lambda x: np.minimum(np.maximum(x, 0), 6),
+        unary.elu: elu,
+        unary.selu: lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
+        unary.sigmoid: sigmoid_real_or_complex,
+        unary.softplus: lambda x: np.logaddexp(x, 0),
+        unary.is_finite: np.isfinite,
+        unary.is_inf: np.isinf,
+        unary.is_nan: np.isnan,
+        unary.logical_not: np.logical_not,
+    }
+)
+
+
+@table.implements(unary.leaky_relu)
+def leaky_relu(x: Array, *, alpha: float) -> Array:
+    """Return x where x > 0, else alpha * x."""
+    return np.where(x > 0, x, x * alpha)
+
+
+@table.implements(unary.step)
+def step(x: Array, *, alpha: float) -> Array:
+    """Return 1 where x > 0, else alpha; NaN stays NaN."""
+    if alpha == 0:
+        return np.sign(np.maximum(x, 0))
+    return np.where(np.isnan(x), x, np.where(x > 0, 1, alpha)).astype(x.dtype)
+
+
+@table.implements(unary.clip_by_value)
+def clip_by_value(x: Array, *, clip_value_min: Scalar, clip_value_max: Scalar) -> Array:
+    """Return x within the bounds."""
+    return np.clip(x, clip_value_min, clip_value_max).astype(x.dtype, copy=False)
+
+
+@table.implements(unary.cast)
+def cast(x: Array, *, dtype: DType) -> Array:
+    """Return x in another dtype; what an integer cannot hold is cut off as C does."""
+    with np.errstate(invalid="ignore"):
+        return x.astype(str(dtype))
