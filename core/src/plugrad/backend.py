@@ -102,7 +102,7 @@ class Backend(ABC):
     limit: int | None = None
     """The most bytes that arrays may use, for a backend that wants to be asked for room before each kernel."""
     adopt: Callable[[Any], None] | None = None
-    """Accounts for an array that an implementation returned, for a backend whose arrays are allocated elsewhere."""
+    """Counts an array of 64 KiB or more that an implementation returned, for a backend whose arrays are allocated elsewhere."""
     functions: Mapping[str, Implementation]
     """The kernels by name: the engine's view of the registry, set when the backend is loaded."""
 

@@ -6,6 +6,7 @@ Names are those of the Python array API standard. A dtype is a string, so ``np.d
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -110,6 +111,12 @@ def as_dtype(spelling: object) -> DType:
         raise DTypeError(
             f"{spelling!r} is not a dtype{suggestion(str(spelling), known)}; choose one of {', '.join(known)}"
         ) from None
+
+
+@cache
+def spellings(dtypes: frozenset[DType]) -> frozenset[object]:
+    """Return the dtypes as ours and as NumPy's."""
+    return dtypes | {np.dtype(str(d)) for d in dtypes}
 
 
 def scalar_dtype(value: Scalar) -> DType:

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad import registry, selection
 from plugrad.errors import ArgumentError, BackendMismatch, OutOfMemory, PlugradError
+from plugrad.selection import transfer_target
 from plugrad.tape import record
 from plugrad.tensor import Tensor
 
 if TYPE_CHECKING:
     from plugrad.backend import Backend
     from plugrad.kernel import Kernel
+
+
+ADOPTED_FROM = 65536
+"""Arrays with fewer bytes are not counted on backends that NumPy allocates for: that would take as long as computing them."""
 
 
 def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -31,32 +36,35 @@ def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any
         BackendMismatch: the inputs live on different backends.
         DisposedTensor: an input was disposed.
     """
-    if selection.transfer_target() is not None:
+    if transfer_target() is not None:
         inputs = [x and selection.transferred(x) for x in inputs]
     try:
-        arrays = [x.array for x in inputs]
         backend = inputs[0].backend
+        is_recorded = False
+        arrays: list[Any] = []
+        for x in inputs:
+            arrays.append(x.array)
+            if x.backend is not backend:
+                raise _mismatch(kernel, inputs)
+            if x.node is not None:
+                is_recorded = True
     except (AttributeError, IndexError):  # an optional input is absent, or there are no inputs
         return _run_with_gaps(kernel, inputs, attrs)
-    is_recorded = False
-    for x in inputs:
-        if x.backend is not backend:
-            raise _mismatch(kernel, inputs)
-        if x.node is not None:
-            is_recorded = True
     if len(attrs) != kernel.attribute_count:
         attrs = kernel.complete(attrs)
     output = _computed(kernel, backend, arrays, attrs)
     if is_recorded:
-        record(kernel, inputs, arrays, attrs, output)
+        _record(kernel, inputs, arrays, attrs, output)
     return output
 
 
 def create(kernel: Kernel[..., Any], backend: Backend, attrs: Mapping[str, Any]) -> Tensor:
     """Run a kernel without inputs on `backend`, which the implementation gets in their place."""
     attrs = kernel.complete(attrs)
-    kernel.infer(**attrs)
-    return _computed(kernel, backend, [backend], attrs, is_checked=True)
+    spec = kernel.infer(**attrs)
+    if backend.limit is not None:
+        backend.make_room(_bytes_of(spec))
+    return _computed(kernel, backend, [backend], attrs)
 
 
 def _run_with_gaps(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -75,49 +83,64 @@ def _run_with_gaps(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mappi
     attrs = kernel.complete(attrs)
     output = _computed(kernel, backend, arrays, attrs)
     if any(x.node is not None for x in given):
-        record(kernel, inputs, arrays, attrs, output)
+        _record(kernel, inputs, arrays, attrs, output)
     return output
 
 
-def _computed(
-    kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any], *, is_checked: bool = False
-) -> Any:
+def _computed(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]) -> Any:
     """Call the implementation and wrap its result."""
+    function = backend.functions.get(kernel.name)
+    if function is None:
+        raise registry.missing_kernel(kernel.name, backend.name)
+    if kernel.is_checked_first or backend.limit is not None:
+        _check(kernel, backend, arrays, attrs)
     try:
-        function = backend.functions[kernel.name]
-    except KeyError:
-        raise registry.missing_kernel(kernel.name, backend.name) from None
-    try:
-        if kernel.is_checked_first and not is_checked:
-            kernel.infer(*arrays, **attrs)
-        if backend.limit is not None and not kernel.dynamic_shape and not is_checked:
-            backend.make_room(_bytes_of(kernel.infer(*arrays, **attrs)))
-        result = function(*arrays, **attrs)
+        result = function(*arrays, **attrs) if attrs else function(*arrays)
     except PlugradError:
         raise
-    except MemoryError as failure:
-        raise OutOfMemory(f"{kernel.name} on backend {backend.name!r}: {failure}") from failure
-    except Exception:
-        # Implementations trust their inputs. If these break the contract, the contract says so better.
-        if not kernel.dynamic_shape and not is_checked:
-            kernel.infer(*arrays, **attrs)
+    except Exception as failure:
+        _explain(failure, kernel, backend, arrays, attrs)
         raise
     if type(result) is tuple or type(result) is list:
-        return [_wrapped(array, backend) for array in result]
-    adopt = backend.adopt
-    if adopt is not None:
-        adopt(result)
-    return Tensor(result, backend)
+        return [wrapped(array, backend) for array in result]
+    return wrapped(result, backend)
 
 
-def _wrapped(array: Any, backend: Backend) -> Tensor:
-    if backend.adopt is not None:
+def _record(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], arrays: Sequence[Any], attrs: Mapping[str, Any], output: Any) -> None:
+    parents = tuple([None if x is None else x.node for x in inputs])
+    record(kernel, parents, arrays, [None if a is None else a.shape for a in arrays], attrs, output)
+
+
+def _check(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]) -> None:
+    """Raise if the inputs break the contract, or if there is no room for the outputs."""
+    if kernel.dynamic_shape or not kernel.inputs:
+        return
+    specs = kernel.infer(*arrays, **attrs)
+    if backend.limit is not None:
+        backend.make_room(_bytes_of(specs))
+
+
+def _explain(failure: Exception, kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]) -> None:
+    """Raise a better error than an implementation's own, if there is one.
+
+    Implementations trust their inputs. If these break the contract, the contract says so in plugrad's words.
+    """
+    if isinstance(failure, MemoryError):
+        raise OutOfMemory(f"{kernel.name} on backend {backend.name!r}: {failure}; use smaller batches") from failure
+    if not kernel.dynamic_shape and kernel.inputs:
+        kernel.infer(*arrays, **attrs)
+
+
+def wrapped(array: Any, backend: Backend) -> Tensor:
+    """Return a backend array as a tensor, and count it where nobody else does."""
+    if backend.adopt is not None and array.nbytes >= ADOPTED_FROM:
         backend.adopt(array)
     return Tensor(array, backend)
 
 
 def _bytes_of(specs: Any) -> int:
-    return sum(prod(s.shape) * s.dtype.itemsize for s in (specs if isinstance(specs[0], tuple) and hasattr(specs[0], "shape") else [specs]))
+    outputs = [specs] if hasattr(specs, "dtype") else specs
+    return sum(prod(output.shape) * output.dtype.itemsize for output in outputs)
 
 
 def _mismatch(kernel: Kernel[..., Any], inputs: Sequence[Tensor]) -> BackendMismatch:

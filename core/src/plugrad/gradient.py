@@ -4,8 +4,9 @@ A rule *names what it needs* through its parameters:
 
 * ``dy``: the gradient of the output (a list of them for a kernel with several outputs);
 * ``out`` or ``outs``: the output, or the list of outputs;
-* an input's name, such as ``x``; for a kernel that takes a list, all of its inputs;
-* an input's name with ``_spec``: only its shape and dtype, which costs no memory;
+* an input's name, such as ``x``;
+* an input's name with ``_spec``: only its shape and dtype, which costs no memory; for a kernel that takes a list, the list of
+  them (it cannot name the inputs themselves);
 * an attribute's name, or ``attrs`` for all of them;
 * ``dy_input``: the input called ``dy``, for the kernels that have one because they are gradients themselves.
 
@@ -20,16 +21,16 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from plugrad import registry
-from plugrad.dtype import as_dtype
-from plugrad.errors import ArgumentError, RegistrationError
-from plugrad.kernel import KERNELS, Kernel, Shaped
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError
+from plugrad.kernel import KERNELS, Kernel
 from plugrad.tensor import Tensor
 
 if TYPE_CHECKING:
-    from plugrad.tape import Call, Node, Pulled
+    from plugrad.tape import Call, Pulled
 
 Rule: TypeAlias = Callable[..., Any]  # its parameters are whatever it needs; it returns a tensor, or None for "nothing"
 GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
@@ -38,90 +39,134 @@ GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str,
 class Plan(Protocol):
     """What a call must keep for the inputs that are differentiated, and how to pull a gradient back."""
 
-    saved_inputs: tuple[int, ...]
-    needs_output: bool
+    @property
+    def kernel(self) -> Kernel[..., Any]:
+        """The kernel that is called."""
+        ...
 
-    def pull(self, call: Call, dy: Any, wanted: Sequence[bool], linked: bool) -> Pulled:
+    @property
+    def saved_inputs(self) -> tuple[int, ...]:
+        """The positions of the inputs to keep."""
+        ...
+
+    @property
+    def needs_output(self) -> bool:
+        """Whether to keep the output."""
+        ...
+
+    @property
+    def needs_dtypes(self) -> bool:
+        """Whether to keep the inputs' dtypes."""
+        ...
+
+    @property
+    def keeps_something(self) -> bool:
+        """Whether any of these is asked for."""
+        ...
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Return (position, gradient) for the wanted inputs."""
         ...
 
 
 class Gradient:
-    """The gradient of one kernel: a table of rules, or a function that returns them."""
+    """The gradient of one kernel, in the form that the tape uses.
 
-    is_zero = False
+    `planner` makes the plan for the positions of the differentiated inputs, or None if these contribute nothing; the tape
+    remembers plans in `plans`, by one bit for each input.
+    """
 
-    def __init__(self, kernel_name: str, planner: Callable[[Kernel[..., Any], tuple[int, ...]], Plan]) -> None:
-        """Create a gradient whose plans, one for each set of differentiated inputs, come from `planner`."""
+    def __init__(self, kernel_name: str, planner: Callable[[Kernel[..., Any], Sequence[int]], Plan | None]) -> None:
+        """Create a gradient without plans yet."""
         self.kernel_name = kernel_name
-        self._planner = planner
-        self._plans: dict[tuple[int, ...] | int, Plan] = {}
-
-    def plan(self, kernel: Kernel[..., Any], parents: tuple[Node | None, ...]) -> Plan:
-        """Return the plan for a call in which the inputs with a parent are differentiated."""
-        key = 0
-        for parent in parents:
-            key = key * 2 + (parent is not None)
-        key = key if not kernel.is_variadic else -1
-        plan = self._plans.get(key)
-        if plan is None:
-            positions = tuple(i for i, parent in enumerate(parents) if parent is not None)
-            plan = self._plans[key] = self._planner(kernel, positions)
-        return plan
+        self.planner = planner
+        self.plans: dict[int, Plan | None] = {}
 
 
-class NoGradient(Gradient):
-    """The gradient of a kernel whose output does not change smoothly: it contributes nothing."""
+@dataclass(frozen=True)
+class _NoPlan:
+    """For a kernel without gradient: keeps nothing, and raises if a gradient is asked for."""
 
-    is_zero = True
+    kernel: Kernel[..., Any]
+    saved_inputs: tuple[int, ...] = ()
+    needs_output: bool = False
+    needs_dtypes: bool = False
+    keeps_something: bool = False
 
-    def __init__(self, kernel_name: str) -> None:
-        """Declare that `kernel_name` contributes nothing."""
-        self.kernel_name = kernel_name
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Raise."""
+        raise GradientNotFound(
+            f"kernel {self.kernel.name!r} lies between the result and a differentiated input but has no gradient; "
+            "declare one with register_gradient, or cut the path with stop_gradient"
+        )
+
+
+@cache
+def missing_gradient(kernel: Kernel[..., Any]) -> Gradient:
+    """Return the gradient of a kernel that has none."""
+    return Gradient(kernel.name, lambda kernel, positions: _NoPlan(kernel))
 
 
 # --- the table form ----------------------------------------------------------------------------------------------------
 
 
+Getter: TypeAlias = Callable[["Call", Any, bool], Any]  # (call, dy, linked) -> what a rule named, or what it returned
+
+
 @dataclass(frozen=True)
 class RulePlan:
-    """The rules of the differentiated inputs; `needs` lists each value that one of them names, once."""
+    """The rules of the differentiated inputs, ready to be applied to a call."""
 
-    rules: tuple[tuple[int, Rule, tuple[int, ...]], ...]
-    needs: tuple[str, ...]
+    kernel: Kernel[..., Any]
+    rules: tuple[tuple[int, Getter], ...]
     saved_inputs: tuple[int, ...]
     needs_output: bool
+    needs_dtypes: bool
+    keeps_something: bool
 
-    def pull(self, call: Call, dy: Any, wanted: Sequence[bool], linked: bool) -> Pulled:
-        """Evaluate the rules of the wanted inputs."""
-        values = self._values(call, dy, linked)
-        for index, rule, positions in self.rules:
-            if index < 0:  # one rule for a list of inputs
-                yield from enumerate(rule(*[values[p] for p in positions]))
-            elif wanted[index]:
-                yield index, rule(*[values[p] for p in positions])
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rules of the wanted inputs."""
+        if wanted is None:
+            return [(index, apply(call, dy, linked)) for index, apply in self.rules]
+        return [(index, apply(call, dy, linked)) for index, apply in self.rules if wanted[index]]
 
-    def _values(self, call: Call, dy: Any, linked: bool) -> list[Any]:
-        kernel = call.kernel
-        saved = call.saved_tensors(linked) if self.saved_inputs else []
-        values: list[Any] = []
-        for need in self.needs:
-            if need == "dy":
-                values.append(dy)
-            elif need == "dy_input":
-                values.append(saved[self.saved_inputs.index(kernel.inputs.index("dy"))])
-            elif need in ("out", "outs"):
-                values.append(call.output_tensors(linked))
-            elif need == "attrs":
-                values.append(call.attrs)
-            elif need in kernel.attributes:
-                values.append(call.attrs[need])
-            elif need in kernel.inputs:
-                values.append(saved if kernel.is_variadic else saved[self.saved_inputs.index(kernel.inputs.index(need))])
-            else:
-                specs = [None if s is None else Shaped(s, as_dtype(d)) for s, d in zip(call.shapes, call.dtypes, strict=True)]
-                values.append(specs if kernel.is_variadic else specs[kernel.inputs.index(need.removesuffix("_spec"))])
-        return values
+
+class ListPlan(RulePlan):
+    """The one rule of a kernel that takes a list of inputs; it returns a list of gradients."""
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rule."""
+        return [pulled for _, apply in self.rules for pulled in enumerate(apply(call, dy, linked))]
+
+
+def _applied(rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], saved: Sequence[int]) -> Getter:
+    """Return the function that applies a rule to a call; the two most frequent forms do without a list."""
+    getters = [_getter(kernel, need, saved) for need in needs]
+    if list(needs) == ["dy"]:
+        return lambda call, dy, linked: rule(dy)
+    if len(needs) == 2 and needs[0] == "dy":
+        second = getters[1]
+        return lambda call, dy, linked: rule(dy, second(call, dy, linked))
+    return lambda call, dy, linked: rule(*[get(call, dy, linked) for get in getters])
+
+
+def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
+    """Return the function that gets, from a call of `kernel`, what a rule calls `need`."""
+    if need == "dy":
+        return lambda call, dy, linked: dy
+    if need in ("out", "outs"):
+        return lambda call, dy, linked: call.output(linked)
+    if need == "attrs":
+        return lambda call, dy, linked: call.attrs
+    if need in kernel.attributes:
+        return lambda call, dy, linked: call.attrs[need]
+    if kernel.is_variadic:
+        return lambda call, dy, linked: [call.spec(i) for i in range(len(call.shapes))]
+    position = kernel.inputs.index("dy" if need == "dy_input" else need.removesuffix("_spec"))
+    if need.endswith("_spec"):
+        return lambda call, dy, linked: call.spec(position)
+    place = saved.index(position)
+    return lambda call, dy, linked: Tensor(call.saved[place], call.backend, call.parents[position] if linked else None)
 
 
 def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) -> None:
@@ -141,26 +186,23 @@ def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) 
     registry.set_gradient(Gradient(kernel.name, _table_planner(kernel, rules)), replace=replace)
 
 
-def _table_planner(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> Callable[[Kernel[..., Any], tuple[int, ...]], Plan]:
-    known = {"dy", "out", "outs", "attrs", *(["dy_input"] if "dy" in kernel.inputs else []), *kernel.inputs, *kernel.attributes, *(f"{n}_spec" for n in kernel.inputs)}
+def _table_planner(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> Callable[[Kernel[..., Any], Sequence[int]], Plan]:
+    known = {"dy", "out", "outs", "attrs", *kernel.attributes, *(f"{n}_spec" for n in kernel.inputs)}
+    known |= set() if kernel.is_variadic else {"dy_input" if n == "dy" else n for n in kernel.inputs}
     needs = {name: tuple(inspect.signature(rule).parameters) for name, rule in rules.items()}
     unknown = (rules.keys() - set(kernel.inputs)) | ({n for ns in needs.values() for n in ns} - known)
     if unknown:
         raise RegistrationError(f"gradient of {kernel.name}: unknown {sorted(unknown)}; known are {sorted(known)}")
 
-    def planner(kernel: Kernel[..., Any], positions: tuple[int, ...]) -> Plan:
-        names = kernel.inputs if kernel.is_variadic else [kernel.inputs[i] for i in positions]
-        active = [name for name in names if name in rules]
-        values = tuple(dict.fromkeys(need for name in active for need in needs[name]))
-        table = tuple(
-            (-1 if kernel.is_variadic else kernel.inputs.index(name), rules[name], tuple(values.index(n) for n in needs[name]))
-            for name in active
-        )
-        if kernel.is_variadic:
-            saved = positions if kernel.inputs[0] in values else ()
-        else:
-            saved = tuple(i for i, name in enumerate(kernel.inputs) if (name if name != "dy" else "dy_input") in values)
-        return RulePlan(table, values, saved, bool({"out", "outs"} & set(values)))
+
+    def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
+        active = list(rules) if kernel.is_variadic else [kernel.inputs[i] for i in positions if kernel.inputs[i] in rules]
+        named = {"dy" if need == "dy_input" else need for name in active for need in needs[name] if need != "dy"}
+        saved = tuple(i for i, name in enumerate(kernel.inputs) if name in named)
+        table = tuple((kernel.inputs.index(name), _applied(rules[name], needs[name], kernel, saved)) for name in active)
+        needs_output, needs_dtypes = bool(named & {"out", "outs"}), any(need.endswith("_spec") for need in named)
+        plan_type = ListPlan if kernel.is_variadic else RulePlan
+        return plan_type(kernel, table, saved, needs_output, needs_dtypes, bool(saved) or needs_output or needs_dtypes)
 
     return planner
 
@@ -168,7 +210,7 @@ def _table_planner(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> Calla
 def not_differentiable(*kernels: Kernel[..., Any]) -> None:
     """Declare that kernels contribute nothing to a gradient: their outputs are whole numbers, flags, or constant pieces."""
     for kernel in kernels:
-        registry.set_gradient(NoGradient(kernel.name))
+        registry.set_gradient(Gradient(kernel.name, lambda kernel, positions: None))
 
 
 # --- the explicit form ---------------------------------------------------------------------------------------------------
@@ -178,30 +220,41 @@ def not_differentiable(*kernels: Kernel[..., Any]) -> None:
 class FunctionPlan:
     """A gradient function, with the inputs and outputs that it asked to be saved."""
 
+    kernel: Kernel[..., Any]
     grad_func: GradFunc
     saved_inputs: tuple[int, ...]
     outputs_to_save: tuple[bool, ...]
+    needs_dtypes: bool = True
+    keeps_something: bool = True
 
     @property
     def needs_output(self) -> bool:
         """Whether an output is saved."""
         return any(self.outputs_to_save)
 
-    def pull(self, call: Call, dy: Any, wanted: Sequence[bool], linked: bool) -> Pulled:
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Call the function, and then the thunks of the wanted inputs."""
-        outputs = call.output_tensors(linked) if self.needs_output else []
+        outputs = call.output(linked) if self.needs_output else []
         outputs = outputs if isinstance(outputs, list) else [outputs]
         kept = [out for out, is_saved in zip(outputs, self.outputs_to_save, strict=False) if is_saved]
-        thunks = self.grad_func(dy, [*call.saved_tensors(linked), *kept], call.attrs)
-        kernel = call.kernel
-        for index, is_wanted in enumerate(wanted):
-            if not is_wanted:
-                continue
-            name = str(index) if kernel.is_variadic else kernel.inputs[index]
-            if name not in thunks:
-                raise RegistrationError(f"the gradient function of {kernel.name} has no entry for input {name!r}; it has {sorted(thunks)}")
-            thunk = thunks[name]
-            yield index, thunk if isinstance(thunk, Tensor) else thunk()
+        nodes = call.parents if linked else (None,) * len(call.parents)
+        inputs = [Tensor(a, call.backend, nodes[i]) for i, a in zip(self.saved_inputs, call.saved, strict=True)] if self.saved_inputs else []
+        thunks = self.grad_func(dy, [*inputs, *kept], call.attrs)
+        wanted = wanted or [parent is not None for parent in call.parents]
+        return [(index, self._checked(call, index, thunks)) for index, is_wanted in enumerate(wanted) if is_wanted]
+
+    def _checked(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
+        """Return the gradient of one input, or raise: what a stranger returns is checked."""
+        name = str(index) if self.kernel.is_variadic else self.kernel.inputs[index]
+        where = f"the gradient function of {self.kernel.name}"
+        if name not in thunks:
+            raise RegistrationError(f"{where} has no entry for input {name!r}; it has {sorted(thunks)}")
+        gradient = thunks[name] if isinstance(thunks[name], Tensor) else thunks[name]()
+        if not isinstance(gradient, Tensor):
+            raise ArgumentError(f"{where} returned a {type(gradient).__name__} for input {name!r}, not a tensor")
+        if gradient.dtype is not call.spec(index).dtype:
+            raise DTypeError(f"{where} returned {gradient.dtype} for input {name!r}, which is {call.spec(index).dtype}")
+        return gradient
 
 
 @dataclass(frozen=True)
@@ -218,12 +271,12 @@ class GradientConfig:
     inputs_to_save: tuple[str, ...] = ()
     outputs_to_save: tuple[bool, ...] = ()
 
-    def planner(self, kernel: Kernel[..., Any], positions: tuple[int, ...]) -> Plan:
+    def planner(self, kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
         """Return the plan of a call; it saves the same things whichever inputs are differentiated."""
         if unknown := set(self.inputs_to_save) - set(kernel.inputs):
             raise RegistrationError(f"gradient of {kernel.name}: inputs_to_save has {sorted(unknown)}; the inputs are {list(kernel.inputs)}")
-        saved = positions if kernel.is_variadic and self.inputs_to_save else tuple(map(kernel.inputs.index, self.inputs_to_save))
-        return FunctionPlan(self.grad_func, saved, self.outputs_to_save)
+        saved = tuple(positions) if kernel.is_variadic and self.inputs_to_save else tuple(map(kernel.inputs.index, self.inputs_to_save))
+        return FunctionPlan(kernel, self.grad_func, saved, self.outputs_to_save)
 
 
 def register_gradient(config: GradientConfig | Kernel[..., Any], *, replace: bool = False, **rules: Rule) -> None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
-import numpy as np
-
-from plugrad.dtype import ANY, DType, as_dtype
+from plugrad.dtype import ANY, DType, as_dtype, spellings
 from plugrad.errors import ArgumentError, DTypeError, RegistrationError
 
 if TYPE_CHECKING:
@@ -61,6 +59,17 @@ class Kernel(Generic[Params, Result]):
     dynamic_shape: bool = False
     accepts: frozenset[DType] = ANY
     """The dtypes that the (first) input may have."""
+    accepted_spellings: frozenset[object] = field(init=False)
+    """The same, as ours and as NumPy's: backend arrays carry either."""
+    attribute_count: int = field(init=False)
+    is_checked_first: bool = field(init=False)
+    """Whether the contract is enforced before the implementation runs."""
+
+    def __post_init__(self) -> None:
+        # The engine reads these for every call: plain attributes are faster than properties.
+        object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
+        object.__setattr__(self, "attribute_count", len(self.attributes))
+        object.__setattr__(self, "is_checked_first", not (self.is_elementwise or self.dynamic_shape))
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
         """Run the kernel on the backend of its inputs."""
@@ -78,6 +87,10 @@ class Kernel(Generic[Params, Result]):
         """The names of the inputs; a variadic kernel has one name for all of them."""
         return tuple(n for n, p in self._parameters.items() if p.kind is not p.KEYWORD_ONLY)
 
+    def input_name(self, index: int) -> str:
+        """Return what to call the input at a position."""
+        return f"{self.inputs[0]}[{index}]" if self.is_variadic else self.inputs[index]
+
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
         """The inputs that may be absent."""
@@ -93,21 +106,6 @@ class Kernel(Generic[Params, Result]):
         """The values of the attributes that may be left out."""
         absent = inspect.Parameter.empty
         return {n: p.default for n, p in self._parameters.items() if n in self.attributes and p.default is not absent}
-
-    @cached_property
-    def attribute_count(self) -> int:
-        """The number of attributes."""
-        return len(self.attributes)
-
-    @cached_property
-    def accepted_spellings(self) -> frozenset[object]:
-        """The dtypes of `accepts`, as ours and as NumPy's: backend arrays carry either."""
-        return self.accepts | {np.dtype(str(d)) for d in self.accepts}
-
-    @cached_property
-    def is_checked_first(self) -> bool:
-        """Whether the contract is enforced before the implementation runs."""
-        return not (self.is_elementwise or self.dynamic_shape)
 
     @cached_property
     def is_variadic(self) -> bool:

@@ -192,7 +192,8 @@ def missing_kernel(kernel_name: str, backend_name: str) -> KernelNotFound:
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
-_gradients: Final[dict[str, Gradient]] = {}
+gradients: Final[dict[str, Gradient]] = {}
+"""The gradient registry: the tape reads it; change it through the functions below."""
 
 
 def set_gradient(gradient: Gradient, *, replace: bool = False) -> None:
@@ -201,11 +202,11 @@ def set_gradient(gradient: Gradient, *, replace: bool = False) -> None:
     Raises:
         RegistrationError: the kernel has a gradient and `replace` is False.
     """
-    if gradient.kernel_name in _gradients and not replace:
+    if gradient.kernel_name in gradients and not replace:
         raise RegistrationError(
             f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or use override_gradient for a while"
         )
-    _gradients[gradient.kernel_name] = gradient
+    gradients[gradient.kernel_name] = gradient
 
 
 def unregister_gradient(kernel_name: str) -> Gradient:
@@ -214,11 +215,11 @@ def unregister_gradient(kernel_name: str) -> Gradient:
     Raises:
         GradientNotFound: there is none.
     """
-    if kernel_name not in _gradients:
+    if kernel_name not in gradients:
         raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
-    return _gradients.pop(kernel_name)
+    return gradients.pop(kernel_name)
 
 
 def get_gradient(kernel_name: str) -> Gradient | None:
     """Return the gradient of a kernel, or None."""
-    return _gradients.get(kernel_name)
+    return gradients.get(kernel_name)

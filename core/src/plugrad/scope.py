@@ -1,4 +1,4 @@
-"""Which tensors the current `tidy` block has made, and how many there are in all: what `Tensor` needs of `memory`."""
+"""Which tensors the current `tidy` block has made: what `Tensor` needs to know of `plugrad.memory`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ from weakref import ref
 
 if TYPE_CHECKING:
     from plugrad.tensor import Tensor
-
-
-class Ledger:
-    """The number of tensor handles that are alive and not disposed."""
-
-    __slots__ = ("tensors",)
-
-    def __init__(self) -> None:
-        """Start at zero."""
-        self.tensors = 0
 
 
 class Scope:
@@ -35,6 +25,5 @@ class Scope:
         self.made[id(tensor)] = ref(tensor)
 
 
-ledger = Ledger()
 scope_variable: ContextVar[Scope | None] = ContextVar("plugrad_scope", default=None)
 active_scope = scope_variable.get

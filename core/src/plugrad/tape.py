@@ -8,13 +8,14 @@ goes when the last tensor does. Nodes hold arrays, never tensors, so there are n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from plugrad import registry
 from plugrad.dtype import as_dtype
-from plugrad.errors import GradientNotFound, ShapeError
+from plugrad.errors import ShapeError
+from plugrad.registry import gradients
 from plugrad.shapes import broadcast, stretched_axes
 from plugrad.tensor import Tensor
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from plugrad.gradient import Plan
     from plugrad.kernel import Kernel, Shape
 
-Pulled = Iterable[tuple[int, Tensor | None]]
+Pulled = list[tuple[int, Tensor | None]]
 _next_order = count().__next__
 
 
@@ -37,8 +38,8 @@ class Node:
         self.order: int = _next_order()
         self.parents = parents
 
-    def pull(self, dy: Any, wanted: Sequence[bool], linked: bool) -> Pulled:
-        """Return (position, gradient) for the wanted inputs, given the gradient `dy` of the output.
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
 
         If `linked`, saved tensors still know where they came from, so that the result can be differentiated again.
         """
@@ -50,7 +51,7 @@ class Leaf(Node):
 
     __slots__ = ()
 
-    def pull(self, dy: Any, wanted: Sequence[bool], linked: bool) -> Pulled:
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Pass the gradient on to the tensor behind the new name."""
         return [(0, dy)]
 
@@ -67,100 +68,87 @@ class Part(Node):
 
 
 class Call(Node):
-    """A kernel call, with what its gradient's plan asks for: input arrays, outputs, shapes."""
+    """A kernel call, with what its gradient's plan asks for: arrays of inputs and outputs, dtypes. Other slots stay empty."""
 
-    __slots__ = ("attrs", "backend", "dtypes", "kernel", "outputs", "plan", "saved", "shapes")
+    __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
 
     def __init__(
-        self, kernel: Kernel[..., Any], plan: Plan | None, parents: tuple[Node | None, ...], arrays: Sequence[Any],
-        attrs: Mapping[str, Any], backend: Backend,
+        self, plan: Plan, parents: tuple[Node | None, ...], shapes: Sequence[Shape | None], attrs: Mapping[str, Any],
+        backend: Backend,
     ) -> None:
-        """Record a call; a `plan` of None means that the kernel has no gradient, which matters only if one is asked for."""
+        """Record a call."""
         self.order = _next_order()
         self.parents = parents
-        self.kernel = kernel
         self.plan = plan
+        self.shapes = shapes
         self.attrs = attrs
         self.backend = backend
-        self.shapes: list[Shape | None] = [None if a is None else a.shape for a in arrays]
-        self.dtypes: list[Any] = [None if a is None else a.dtype for a in arrays]
-        self.saved: Sequence[Any] = [arrays[i] for i in plan.saved_inputs] if plan is not None else ()
-        self.outputs: Any = None
 
-    def pull(self, dy: Any, wanted: Sequence[bool], linked: bool) -> Pulled:
-        """Evaluate the rules of the wanted inputs and sum each gradient to its input's shape."""
-        if self.plan is None:
-            raise GradientNotFound(
-                f"kernel {self.kernel.name!r} lies between the result and a differentiated input but has no gradient; "
-                "declare one with register_gradient, or cut the path with stop_gradient"
-            )
-        for index, gradient in self.plan.pull(self, dy, wanted, linked):
-            if gradient is not None:
-                gradient = self._fitted(index, gradient)
-            yield index, gradient
+    def keep(self, arrays: Sequence[Any], output: Any) -> None:
+        """Keep what the plan asks for."""
+        plan = self.plan
+        if plan.saved_inputs:
+            self.saved: Sequence[Any] = [arrays[i] for i in plan.saved_inputs]
+        if plan.needs_dtypes:
+            self.dtypes: Sequence[Any] = [None if a is None else a.dtype for a in arrays]
+        if plan.needs_output:
+            self.outputs: Any = [t.array for t in output] if type(output) is list else output.array
 
-    def saved_tensors(self, linked: bool) -> list[Tensor]:
-        """Return the saved inputs as tensors."""
-        assert self.plan is not None
-        nodes = self.parents
-        return [
-            Tensor(a, self.backend, nodes[i] if linked else None)
-            for i, a in zip(self.plan.saved_inputs, self.saved, strict=True)
-        ]
-
-    def output_tensors(self, linked: bool) -> Tensor | list[Tensor]:
-        """Return the saved outputs as tensors."""
+    def output(self, linked: bool) -> Tensor | list[Tensor]:
+        """Return the saved output, or the list of outputs, as tensors."""
         if type(self.outputs) is list:
             return [Tensor(a, self.backend, Part(self, i) if linked else None) for i, a in enumerate(self.outputs)]
         return Tensor(self.outputs, self.backend, self if linked else None)
 
-    def _fitted(self, index: int, gradient: Tensor) -> Tensor:
-        """Return the gradient summed to the input's shape, or raise if it is none of this input."""
+    def spec(self, position: int) -> Shaped:
+        """Return the shape and dtype of an input."""
+        shape = self.shapes[position]
+        assert shape is not None
+        return Shaped(shape, as_dtype(self.dtypes[position]))
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rules of the wanted inputs."""
+        return self.plan.pull(self, dy, wanted, linked)
+
+    def summed(self, index: int, gradient: Tensor) -> Tensor:
+        """Return a gradient summed to the shape of its input."""
         shape = self.shapes[index]
-        if gradient.shape != shape:
-            assert shape is not None
-            try:
-                gradient = sum_to(gradient, shape)
-            except ShapeError:
-                raise ShapeError(
-                    f"the gradient of {self.kernel.name} for input {self._name(index)!r} has shape {gradient.shape}; "
-                    f"the input has shape {shape}"
-                ) from None
-        if gradient.array.dtype != self.dtypes[index]:
-            raise registry.RegistrationError(
-                f"the gradient of {self.kernel.name} for input {self._name(index)!r} has dtype {gradient.dtype}; "
-                f"the input has dtype {as_dtype(self.dtypes[index])}"
-            )
-        return gradient
-
-    def _name(self, index: int) -> str:
-        names = self.kernel.inputs
-        return f"{names[0]}[{index}]" if self.kernel.is_variadic else names[index]
+        assert shape is not None
+        try:
+            return sum_to(gradient, shape)
+        except ShapeError:
+            raise ShapeError(
+                f"the gradient of {self.plan.kernel.name} for input {self.plan.kernel.input_name(index)!r} "
+                f"has shape {gradient.shape}; the input has shape {shape}"
+            ) from None
 
 
-def record(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], arrays: Sequence[Any], attrs: Mapping[str, Any],
-           output: Any) -> None:
+def record(
+    kernel: Kernel[..., Any], parents: tuple[Node | None, ...], arrays: Sequence[Any], shapes: Sequence[Shape | None],
+    attrs: Mapping[str, Any], output: Any,
+) -> None:
     """Put a kernel call on the tape: give its output, one tensor or a list of them, the node of the call."""
-    parents = tuple([None if x is None else x.node for x in inputs])
-    gradient = registry.get_gradient(kernel.name)
-    plan = None
-    if gradient is not None:
-        if gradient.is_zero:
-            return
-        plan = gradient.plan(kernel, parents)
+    gradient = gradients.get(kernel.name) or missing_gradient(kernel)
+    differentiated = 0  # one bit for each input
+    for parent in parents:
+        differentiated += differentiated + (parent is not None)
+    try:
+        plan = gradient.plans[differentiated]
+    except KeyError:
+        plan = gradient.plans[differentiated] = gradient.planner(kernel, [i for i, p in enumerate(parents) if p is not None])
+    if plan is None:
+        return
     if type(output) is not list:
-        call = Call(kernel, plan, parents, arrays, attrs, output.backend)
-        if plan is not None and plan.needs_output:
-            call.outputs = output.array
-        output.node = call
+        call = output.node = Call(plan, parents, shapes, attrs, output.backend)
+    elif output:
+        call = Call(plan, parents, shapes, attrs, output[0].backend)
+        call.specs = [Shaped(t.shape, t.dtype) for t in output]
+        for index, tensor in enumerate(output):
+            tensor.node = Part(call, index)
+    else:
         return
-    if not output:
-        return
-    call = Call(kernel, plan, parents, arrays, attrs, output[0].backend)
-    needs_output = plan is not None and plan.needs_output
-    call.outputs = [t.array if needs_output else Shaped(t.shape, t.dtype) for t in output]
-    for index, tensor in enumerate(output):
-        tensor.node = Part(call, index)
+    if plan.keeps_something:
+        call.keep(arrays, output)
 
 
 class Walk:
@@ -171,74 +159,82 @@ class Walk:
         self.root = root
         self.leaves = leaves
         self.is_nested = any(leaf.parents[0] is not None for leaf in leaves)
-        first = min((leaf.order for leaf in leaves), default=0)
-        self.leading: set[Node] = set(leaves)
         self.nodes: list[Node] = []
-        found = {root}
+        first = min((leaf.order for leaf in leaves), default=0)
+        ends: set[Node | None] = {None, *leaves}
+        found: set[Node | None] = {None, root}
         stack = [root] if root is not None and root.order >= first else []
         while stack:
             node = stack.pop()
             self.nodes.append(node)
-            if node in self.leading:
+            if node in ends:
                 continue
             for parent in node.parents:
-                if parent is None or parent in found:
-                    continue
-                if parent.order < first:  # older than the leaves: it cannot depend on them
-                    self.is_nested = True
-                    continue
-                found.add(parent)
-                stack.append(parent)
+                if parent not in found:
+                    assert parent is not None
+                    if parent.order < first:  # older than the leaves: it cannot depend on them
+                        self.is_nested = True
+                    else:
+                        found.add(parent)
+                        stack.append(parent)
         self.nodes.sort(key=_order_of)
-        for node in self.nodes:
-            for parent in node.parents:
-                if parent in self.leading and node not in self.leading:
+        self.leading: set[Node | None] | None = None
+        """The nodes that depend on a leaf; None for all: without nesting, nothing else puts nodes on a tape."""
+        if self.is_nested:
+            self.leading = set(leaves)
+            for node in self.nodes:
+                if any(parent is not None and parent in self.leading for parent in node.parents):
                     self.leading.add(node)
+            self.nodes = [node for node in self.nodes if node in self.leading]
 
     def back(self, dy: Tensor) -> list[Tensor | None]:
         """Return the gradient of each leaf, None where the result does not depend on it.
 
         A node is let go as soon as it has been passed, and what it saved with it; a walk is taken once.
         """
-        gradients: dict[Node, Any] = {} if self.root is None else {self.root: dy}
-        finished: dict[Node, Tensor] = {}
-        self.root = None
-        while self.nodes:
-            node = self.nodes.pop()
+        nodes, leading, linked = self.nodes, self.leading, self.is_nested
+        gradients: dict[Node | None, Any] = {self.root: dy}
+        finished: dict[Node, Tensor | None] = dict.fromkeys(self.leaves)
+        self.root = wanted = None
+        while nodes:
+            node = nodes.pop()
             dy = gradients.pop(node, None)
-            if dy is None or node not in self.leading:
+            if leading is not None:
+                leading.remove(node)
+                wanted = [parent in leading for parent in node.parents]
+            if dy is None:
                 continue
-            if node in self.leaves:
+            kind = type(node)
+            if kind is Leaf and node in finished:
                 finished[node] = dy
                 continue
-            self.leading.remove(node)
-            if type(node) is Part:
-                whole = node.parents[0]
-                assert whole is not None
-                gradients.setdefault(whole, {})[node.index] = dy
+            parents = node.parents
+            if kind is Part:
+                gradients.setdefault(parents[0], {})[node.index] = dy
                 continue
             if type(dy) is dict:
                 dy = _filled(node, dy)
-            wanted = [parent in self.leading for parent in node.parents]
-            for index, gradient in node.pull(dy, wanted, self.is_nested):
-                parent = node.parents[index]
-                if gradient is not None and wanted[index] and parent is not None:
-                    known = gradients.get(parent)
-                    gradients[parent] = gradient if known is None else known + gradient
-        return [finished.get(leaf) for leaf in self.leaves]
+            for index, gradient in node.pull(dy, wanted, linked):
+                parent = parents[index]
+                if gradient is None or parent is None or (wanted is not None and not wanted[index]):
+                    continue
+                if kind is Call and gradient.array.shape != node.shapes[index]:
+                    gradient = node.summed(index, gradient)
+                known = gradients.get(parent)
+                gradients[parent] = gradient if known is None else known + gradient
+        return list(finished.values())
 
 
-def _order_of(node: Node) -> int:
-    return node.order
+_order_of = attrgetter("order")
 
 
 def _filled(call: Any, parts: dict[int, Tensor]) -> list[Tensor]:
     """Return the gradients of all outputs of a call, zeros where there is none."""
-    return [parts[i] if i in parts else _zeros(output, call.backend) for i, output in enumerate(call.outputs)]
+    return [parts[i] if i in parts else _zeros(spec, call.backend) for i, spec in enumerate(call.specs)]
 
 
-def _zeros(like: Any, backend: Backend) -> Tensor:
-    return engine.create(creation.fill, backend, {"shape": like.shape, "value": 0, "dtype": as_dtype(like.dtype)})
+def _zeros(spec: Shaped, backend: Backend) -> Tensor:
+    return engine.create(creation.fill, backend, {"shape": spec.shape, "value": 0, "dtype": spec.dtype})
 
 
 def sum_to(x: Tensor, shape: Shape) -> Tensor:
@@ -256,5 +252,6 @@ def sum_to(x: Tensor, shape: Shape) -> Tensor:
 
 # Gradients are summed with kernels, and kernels run on the engine, which records on the tape: the names below come last.
 from plugrad import engine  # noqa: E402
+from plugrad.gradient import missing_gradient  # noqa: E402
 from plugrad.kernel import Shaped  # noqa: E402
 from plugrad.kernels import creation, movement, reduction  # noqa: E402

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype
 from plugrad.errors import ArgumentError, DisposedTensor, DTypeError, ShapeError
-from plugrad.scope import active_scope, ledger
+from plugrad.scope import active_scope
 
 if TYPE_CHECKING:
     from plugrad.backend import Backend
@@ -47,7 +47,6 @@ class Tensor:
         self.array = array
         self.backend = backend
         self.node = node
-        ledger.tensors += 1
         scope = active_scope()
         if scope is not None:
             scope.track(self)
@@ -102,12 +101,6 @@ class Tensor:
         if not self.is_disposed:
             del self.array
             self.backend = self.node = None  # type: ignore[assignment]
-            ledger.tensors -= 1
-
-    def __del__(self) -> None:
-        if self.backend is not None:  # pyright: ignore[reportUnnecessaryComparison] - dispose clears it
-            ledger.tensors -= 1
-
     def __getattr__(self, name: str) -> NoReturn:
         # Python comes here when a slot is empty: checking for disposal costs nothing as long as there is an array.
         if name == "array":
@@ -347,7 +340,6 @@ class Variable(Tensor):
         self.trainable = trainable
         self.array = value.array
         self.backend = value.backend
-        ledger.tensors += 1  # no scope tracks a variable
 
     @property
     def node(self) -> Node | None:  # type: ignore[override]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-from plugrad.dtype import INEXACT
+from plugrad.dtype import INEXACT, spellings
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
-from plugrad.ops.creation import asarray, ones_like, zeros_like
+from plugrad.kernels import creation
+from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape import Leaf, Node, Pulled, Walk
 from plugrad.tensor import Tensor, Variable, _watched  # pyright: ignore[reportPrivateUsage] - set here, read by Variable
 from plugrad.trees import map_tree
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
+_INEXACT = spellings(INEXACT)
 
 
 def grad(function: Callable[..., Tensor], argnums: int | Sequence[int] = 0, *, allow_unused: bool = False) -> Callable[..., Any]:
@@ -65,23 +65,25 @@ def value_and_grad(
 
     @_described(function, "The value and the gradient of")
     def value_and_gradient(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
-        if not all(-len(args) <= p < len(args) for p in positions):
-            raise ArgumentError(f"grad: argnums={argnums} but the function is called with {len(args)} positional arguments")
-        chosen = {p % len(args) for p in positions}
         leaves: list[Leaf] = []
         inputs: list[Tensor] = []
-        renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), a) if i in chosen else a for i, a in enumerate(args)]
-        value, gradients = _pulled_back(lambda: function(*renamed, **kwargs), leaves, dy)
-        unused = [i for i, g in enumerate(gradients) if g is None]
-        if unused and not allow_unused:
-            raise GradientNotFound(
-                f"grad: the result does not depend on differentiated tensor number {unused[0]}; "
-                "pass allow_unused=True for zeros"
-            )
-        filled = iter([zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)])
-        trees = {i: map_tree(lambda _: next(filled), args[i]) for i in sorted(chosen)}
-        result = tuple(trees[p % len(args)] for p in positions)
-        return value, result[0] if isinstance(argnums, int) else result
+        renamed = list(args)
+        try:
+            for position in positions:
+                renamed[position] = map_tree(lambda x: _leaf(x, leaves, inputs), args[position])
+        except IndexError:
+            raise ArgumentError(f"grad: argnums={argnums} but the function is called with {len(args)} positional arguments") from None
+        value, gradients = _pulled_back(function, renamed, kwargs, leaves, dy)
+        for i, gradient in enumerate(gradients):
+            if gradient is None:
+                if not allow_unused:
+                    raise GradientNotFound(
+                        f"grad: the result does not depend on differentiated tensor number {i}; pass allow_unused=True for zeros"
+                    )
+                gradients[i] = zeros_like(inputs[i])
+        remaining = iter(gradients)
+        trees = [map_tree(lambda _: next(remaining), args[position]) for position in positions]
+        return value, trees[0] if isinstance(argnums, int) else tuple(trees)
 
     return value_and_gradient
 
@@ -122,7 +124,7 @@ def variable_grads(
     leaves = {v: Leaf((outer[v],)) for v in variables}
     token = _watched.set({**(_watched.get() or {}), **leaves})
     try:
-        value, gradients = _pulled_back(function, list(leaves.values()), None)
+        value, gradients = _pulled_back(function, (), {}, list(leaves.values()), None)
     finally:
         _watched.reset(token)
     unused = [v.name for v, g in zip(variables, gradients, strict=True) if g is None]
@@ -196,7 +198,7 @@ class _Custom(Node):
         self.shapes = [x.shape for x in args]
         self.saved = [(x.array, x.backend, None if x is value else x.node, x is value) for x in saved]
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool], linked: bool) -> Pulled:
+    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Call the gradient function and check what it returns."""
         saved = [Tensor(a, b, (self if is_value else n) if linked else None) for a, b, n, is_value in self.saved]
         gradients = self.grad_func(dy, saved)
@@ -215,28 +217,32 @@ class _Custom(Node):
 # --- how the transforms work -------------------------------------------------------------------------------------------
 
 
-def _pulled_back(function: Callable[[], Any], leaves: list[Leaf], dy: Any) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the value of `function` and the gradient of each leaf."""
-    value = function()
+def _pulled_back(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], leaves: list[Leaf], dy: Any
+) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the value of a function and the gradient of each leaf."""
+    value = function(*args, **kwargs)
     if not isinstance(value, Tensor):
         raise ArgumentError(f"grad: the function must return one tensor, not {type(value).__name__}")
     _check_floating("the result", value)
+    walk = Walk(value.node, leaves)
+    constant = Tensor(value.array, value.backend)
     if dy is None:
-        dy = ones_like(Tensor(value.array, value.backend))
+        dy = creation.ones_like(constant)
     else:
         dy = asarray(dy, dtype=None if isinstance(dy, Tensor) else value.dtype, device=value.device)
         if dy.shape != value.shape or dy.dtype != value.dtype:
             raise ShapeError(f"grad: dy is {dy.dtype} of shape {dy.shape}; the result is {value.dtype} of shape {value.shape}")
-    walk = Walk(value.node, leaves)
     if not walk.is_nested:
         # Nobody further out differentiates: the value becomes a constant, so that keeping it does not keep the tape.
-        value = Tensor(value.array, value.backend)
+        value = constant
     return value, walk.back(dy)
 
 
 def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:
     """Return `x` under a new name, and remember its leaf."""
-    x = asarray(x)
+    if not isinstance(x, Tensor):
+        x = asarray(x)
     _check_floating("a differentiated argument", x)
     leaf = Leaf((x.node,))
     leaves.append(leaf)
@@ -245,7 +251,7 @@ def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:
 
 
 def _check_floating(what: str, x: Tensor) -> None:
-    if x.dtype not in INEXACT:
+    if x.array.dtype not in _INEXACT:
         raise DTypeError(f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')")
 
 

@@ -34,6 +34,8 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     >>> map_tree(lambda n: n * 10, {"b": [1, 2], "a": (3,)})
     {'b': [10, 20], 'a': (30,)}
     """
+    if isinstance(tree, Tensor):
+        return function(tree)
     if isinstance(tree, dict):
         return {key: map_tree(function, part) for key, part in cast("dict[Any, Any]", tree).items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from plugrad.dtype import DType, Scalar, as_dtype, bool_, float32, int32, promote, promote_scalar, scalar_dtype
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, UnsupportedDtype
+from plugrad.engine import ADOPTED_FROM, wrapped
 from plugrad.kernel import Kernel
 from plugrad.kernels import unary
-from plugrad.selection import active_backend
+from plugrad.selection import active_backend, transfer_target
+from plugrad.tape import record
 from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
@@ -37,10 +39,7 @@ def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
     dtype = as_dtype(values.dtype)
     if dtype not in backend.dtypes():
         raise unsupported(dtype, backend)
-    array = backend.from_numpy(values)
-    if backend.adopt is not None:
-        backend.adopt(array)
-    return Tensor(array, backend)
+    return wrapped(backend.from_numpy(values), backend)
 
 
 def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
@@ -149,15 +148,37 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     return unary.cast(x, dtype=dtype)
 
 
+def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
+    """Run a binary kernel on two operands, promoted as `promoted` says.
+
+    Two tensors of one dtype are most of what small programs combine. They take a short cut through `engine.run`, in half its
+    time (benchmarks/dispatch.py); whatever is unusual takes the long way, which also says what is wrong.
+    """
+    if type(a) is Tensor and type(b) is Tensor:
+        x, y, backend, dtype = a.array, b.array, a.backend, a.array.dtype
+        if (
+            dtype is y.dtype and dtype in kernel.accepted_spellings and backend is b.backend
+            and backend.limit is None and transfer_target() is None
+        ):
+            try:
+                array = backend.functions[kernel.name](x, y)
+            except Exception:  # an implementation has no effects, so that `run` can call it again and explain
+                return kernel(a, b)
+            if backend.adopt is not None and array.nbytes >= ADOPTED_FROM:
+                backend.adopt(array)
+            output = Tensor(array, backend)
+            node_a, node_b = a.node, b.node
+            if node_a is not None or node_b is not None:
+                record(kernel, (node_a, node_b), (x, y), (x.shape, y.shape), {}, output)
+            return output
+    return kernel(*promoted(a, b, kernel, op))
+
+
 def promoted(a: TensorLike, b: TensorLike, kernel: Kernel[..., Any], op: str) -> tuple[Tensor, Tensor]:
     """Return both operands as tensors of one dtype that `kernel` takes.
 
     A Python scalar takes the other operand's dtype if its kind allows; host arrays go to the other operand's backend.
     """
-    if type(a) is Tensor and type(b) is Tensor:
-        dtype = a.array.dtype
-        if dtype is b.array.dtype and dtype in kernel.accepted_spellings:
-            return a, b
     if isinstance(a, Tensor) and type(b) in _SCALARS:
         dtype = accepted_dtype(promote_scalar(a.dtype, b), kernel, op)  # type: ignore[arg-type]
         return cast(a, dtype), constant(b, dtype, a.backend)  # type: ignore[arg-type]

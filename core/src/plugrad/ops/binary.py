@@ -6,7 +6,7 @@ Shapes are broadcast, dtypes promoted; a Python scalar takes the other operand's
 from plugrad.dtype import bool_
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary
-from plugrad.ops.arguments import as_tensor, promoted, same_dtype
+from plugrad.ops.arguments import as_tensor, paired, promoted, same_dtype
 from plugrad.tensor import Tensor, TensorLike
 
 
@@ -16,8 +16,7 @@ def add(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.add([1.0, 2.0], 10)
     tensor([11., 12.], dtype=float32)
     """
-    a, b = promoted(a, b, binary.add, "add")
-    return binary.add(a, b)
+    return paired(binary.add, a, b, "add")
 
 
 def subtract(a: TensorLike, b: TensorLike) -> Tensor:
@@ -26,8 +25,7 @@ def subtract(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.subtract([1.0, 2.0], 10)
     tensor([-9., -8.], dtype=float32)
     """
-    a, b = promoted(a, b, binary.subtract, "subtract")
-    return binary.subtract(a, b)
+    return paired(binary.subtract, a, b, "subtract")
 
 
 def multiply(a: TensorLike, b: TensorLike) -> Tensor:
@@ -36,8 +34,7 @@ def multiply(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.multiply([1.0, 2.0], 10)
     tensor([10., 20.], dtype=float32)
     """
-    a, b = promoted(a, b, binary.multiply, "multiply")
-    return binary.multiply(a, b)
+    return paired(binary.multiply, a, b, "multiply")
 
 
 def divide(a: TensorLike, b: TensorLike) -> Tensor:
@@ -46,8 +43,7 @@ def divide(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.divide([1.0, 2.0], 4)
     tensor([0.25, 0.5 ], dtype=float32)
     """
-    a, b = promoted(a, b, binary.divide, "divide")
-    return binary.divide(a, b)
+    return paired(binary.divide, a, b, "divide")
 
 
 def floor_divide(a: TensorLike, b: TensorLike) -> Tensor:
@@ -56,8 +52,7 @@ def floor_divide(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.floor_divide([7, -7], 2)
     tensor([ 3, -4], dtype=int32)
     """
-    a, b = promoted(a, b, binary.floor_divide, "floor_divide")
-    return binary.floor_divide(a, b)
+    return paired(binary.floor_divide, a, b, "floor_divide")
 
 
 def remainder(a: TensorLike, b: TensorLike) -> Tensor:
@@ -66,8 +61,7 @@ def remainder(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.remainder([7, -7], 3)
     tensor([1, 2], dtype=int32)
     """
-    a, b = promoted(a, b, binary.remainder, "remainder")
-    return binary.remainder(a, b)
+    return paired(binary.remainder, a, b, "remainder")
 
 
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
@@ -76,8 +70,7 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.pow([2.0, 3.0], 2)
     tensor([4., 9.], dtype=float32)
     """
-    a, b = promoted(a, b, binary.power, "pow")
-    return binary.power(a, b)
+    return paired(binary.power, a, b, "pow")
 
 
 def squared_difference(a: TensorLike, b: TensorLike) -> Tensor:
@@ -86,8 +79,7 @@ def squared_difference(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.squared_difference([1.0, 5.0], 3)
     tensor([4., 4.], dtype=float32)
     """
-    a, b = promoted(a, b, binary.squared_difference, "squared_difference")
-    return binary.squared_difference(a, b)
+    return paired(binary.squared_difference, a, b, "squared_difference")
 
 
 def maximum(a: TensorLike, b: TensorLike) -> Tensor:
@@ -96,8 +88,7 @@ def maximum(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.maximum([1.0, 5.0], 3)
     tensor([3., 5.], dtype=float32)
     """
-    a, b = promoted(a, b, binary.maximum, "maximum")
-    return binary.maximum(a, b)
+    return paired(binary.maximum, a, b, "maximum")
 
 
 def minimum(a: TensorLike, b: TensorLike) -> Tensor:
@@ -106,8 +97,7 @@ def minimum(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.minimum([1.0, 5.0], 3)
     tensor([1., 3.], dtype=float32)
     """
-    a, b = promoted(a, b, binary.minimum, "minimum")
-    return binary.minimum(a, b)
+    return paired(binary.minimum, a, b, "minimum")
 
 
 def atan2(a: TensorLike, b: TensorLike) -> Tensor:
@@ -116,8 +106,7 @@ def atan2(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.atan2([1.0, -1.0], [1.0, 0.0])
     tensor([ 0.7853981, -1.5707964], dtype=float32)
     """
-    a, b = promoted(a, b, binary.atan2, "atan2")
-    return binary.atan2(a, b)
+    return paired(binary.atan2, a, b, "atan2")
 
 
 def equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -126,8 +115,7 @@ def equal(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.equal([1.0, 2.0], 2)
     tensor([False,  True], dtype=bool)
     """
-    a, b = promoted(a, b, binary.equal, "equal")
-    return binary.equal(a, b)
+    return paired(binary.equal, a, b, "equal")
 
 
 def not_equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -136,8 +124,7 @@ def not_equal(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.not_equal([1.0, 2.0], 2)
     tensor([ True, False], dtype=bool)
     """
-    a, b = promoted(a, b, binary.not_equal, "not_equal")
-    return binary.not_equal(a, b)
+    return paired(binary.not_equal, a, b, "not_equal")
 
 
 def greater(a: TensorLike, b: TensorLike) -> Tensor:
@@ -146,8 +133,7 @@ def greater(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.greater([1.0, 2.0, 3.0], 2)
     tensor([False, False,  True], dtype=bool)
     """
-    a, b = promoted(a, b, binary.greater, "greater")
-    return binary.greater(a, b)
+    return paired(binary.greater, a, b, "greater")
 
 
 def greater_equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -156,8 +142,7 @@ def greater_equal(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.greater_equal([1.0, 2.0, 3.0], 2)
     tensor([False,  True,  True], dtype=bool)
     """
-    a, b = promoted(a, b, binary.greater_equal, "greater_equal")
-    return binary.greater_equal(a, b)
+    return paired(binary.greater_equal, a, b, "greater_equal")
 
 
 def less(a: TensorLike, b: TensorLike) -> Tensor:
@@ -166,8 +151,7 @@ def less(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.less([1.0, 2.0, 3.0], 2)
     tensor([ True, False, False], dtype=bool)
     """
-    a, b = promoted(a, b, binary.less, "less")
-    return binary.less(a, b)
+    return paired(binary.less, a, b, "less")
 
 
 def less_equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -176,8 +160,7 @@ def less_equal(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.less_equal([1.0, 2.0, 3.0], 2)
     tensor([ True,  True, False], dtype=bool)
     """
-    a, b = promoted(a, b, binary.less_equal, "less_equal")
-    return binary.less_equal(a, b)
+    return paired(binary.less_equal, a, b, "less_equal")
 
 
 def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
@@ -186,8 +169,7 @@ def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.logical_and([True, True, False], [True, False, False])
     tensor([ True, False, False], dtype=bool)
     """
-    a, b = promoted(a, b, binary.logical_and, "logical_and")
-    return binary.logical_and(a, b)
+    return paired(binary.logical_and, a, b, "logical_and")
 
 
 def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
@@ -196,8 +178,7 @@ def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.logical_or([True, True, False], [True, False, False])
     tensor([ True,  True, False], dtype=bool)
     """
-    a, b = promoted(a, b, binary.logical_or, "logical_or")
-    return binary.logical_or(a, b)
+    return paired(binary.logical_or, a, b, "logical_or")
 
 
 def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
@@ -206,8 +187,7 @@ def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.logical_xor([True, True, False], [True, False, False])
     tensor([False,  True, False], dtype=bool)
     """
-    a, b = promoted(a, b, binary.logical_xor, "logical_xor")
-    return binary.logical_xor(a, b)
+    return paired(binary.logical_xor, a, b, "logical_xor")
 
 
 def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
@@ -232,8 +212,7 @@ def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
     >>> plugrad.prelu([-1.0, 2.0], [0.5, 0.5])
     tensor([-0.5,  2. ], dtype=float32)
     """
-    x, alpha = promoted(x, alpha, binary.prelu, "prelu")
-    return binary.prelu(x, alpha)
+    return paired(binary.prelu, x, alpha, "prelu")
 
 
 def add_n(tensors: list[Tensor]) -> Tensor:

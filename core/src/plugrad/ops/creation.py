@@ -193,7 +193,7 @@ class _Moved(Node):
         super().__init__(parents)
         self.origin = origin
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool], linked: bool) -> Pulled:
+    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Copy the gradient back."""
         return [(0, moved(dy, self.origin))]
 

@@ -1,0 +1,69 @@
+# All that is needed is make and Python 3.11 or later, with its venv module. The first target that
+# needs the environment creates it in .venv, with uv and every member of the workspace in it.
+
+PYTHON ?= python3
+BACKEND ?= cpu
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+# Editable members see their Python sources change. What is read or compiled when they are installed
+# calls for another installation, and compiling members for more: uv would take them from its cache.
+PROJECTS := pyproject.toml core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
+COMPILED := $(wildcard plugins/*/hatch_build.py plugins/*/csrc/*)
+REBUILD := $(patsubst plugins/%/hatch_build.py,--reinstall-package plugrad-%, \
+    $(wildcard plugins/*/hatch_build.py))
+
+# uv knows nothing of pip's settings. A machine behind a proxy or a mirror needs these.
+export UV_SYSTEM_CERTS ?= true
+ifdef PIP_CERT
+export SSL_CERT_FILE ?= $(PIP_CERT)
+endif
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench wheels clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: $(INSTALLED) ## Train on handwritten digits (BACKEND=cpu, wasm or webgpu)
+	PLUGRAD_BACKEND=$(BACKEND) $(BIN)/python examples/digits.py $(ARGS)
+
+test: $(INSTALLED) ## Run the tests (ARGS="-k relu" for some of them)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(INSTALLED) ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+
+bench: $(INSTALLED) ## Compare with torch, on one thread
+	$(BIN)/python -m pip install --quiet --group bench
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+	    $(BIN)/python benchmarks/run.py $(ARGS)
+
+wheels: $(INSTALLED) ## Build the five wheels into dist/
+	rm -rf dist
+	$(BIN)/uv build --python $(BIN)/python --all-packages --wheel --out-dir dist
+
+clean: ## Remove the environment and everything that was built
+	rm -rf $(VENV) uv.lock build dist docs/_build outputs .pytest_cache .ruff_cache
+	find core plugins tests examples benchmarks \( -name __pycache__ -o -name '*.wasm' \) \
+	    -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(INSTALLED): $(PROJECTS) $(COMPILED) | $(BIN)/uv
+	$(BIN)/uv pip install --python $(BIN)/python --group dev --editable . $(REBUILD)
+	@touch $@
+
+$(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "plugrad needs Python 3.11 or later; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "Name another one, for example: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; \
+	    exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1,<27' 'uv>=0.13,<1'

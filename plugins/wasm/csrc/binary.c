@@ -1,0 +1,135 @@
+// Kernels that combine two tensors element by element, with broadcasting.
+//
+// Each has two entry points. The plain one takes runs: an operand steps by 1, or by 0 when it is
+// one repeated value. The `_broadcast` one calls it for each run of a strided walk.
+#include <tgmath.h>
+
+#include "common.h"
+
+typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
+
+// descriptor: axes, sizes[axes], a_strides[axes], b_strides[axes]; strides in elements.
+static void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
+                      int item_size, int out_size) {
+    const int outer = descriptor[0] - 1;
+    const int *sizes = descriptor + 1, *a_strides = sizes + outer + 1;
+    const int *b_strides = a_strides + outer + 1;
+    const int count = sizes[outer], a_step = a_strides[outer], b_step = b_strides[outer];
+    int index[MAX_AXES] = {0};
+    ptrdiff_t a_offset = 0, b_offset = 0;
+    do {
+        combine(a + a_offset * item_size, b + b_offset * item_size, out, count, a_step, b_step);
+        out += (ptrdiff_t)count * out_size;
+    } while (step_axes(outer, sizes, index, a_strides, b_strides, &a_offset, &b_offset));
+}
+
+#define RUN(type, left_index, right_index, expression)                                             \
+    for (int i = 0; i < count; i++) {                                                              \
+        const type a = left[left_index], b = right[right_index];                                   \
+        out[i] = expression;                                                                       \
+    }
+
+#define PAIRS(name, dtype, type, result, effort, expression)                                       \
+    effort KERNEL(name##_##dtype)(const type *restrict left, const type *restrict right,           \
+                                  result *restrict out, int count, int left_step,                  \
+                                  int right_step) {                                                \
+        if (left_step && right_step) {                                                             \
+            RUN(type, i, i, expression)                                                            \
+        } else if (left_step) {                                                                    \
+            RUN(type, i, 0, expression)                                                            \
+        } else {                                                                                   \
+            RUN(type, 0, i, expression)                                                            \
+        }                                                                                          \
+    }                                                                                              \
+    KERNEL(name##_##dtype##_broadcast)(const char *left, const char *right, char *out,             \
+                                       const int *descriptor) {                                    \
+        broadcast((run)name##_##dtype, left, right, out, descriptor, sizeof(type),                 \
+                  sizeof(result));                                                                 \
+    }
+
+// ---- division that rounds down, and powers ----
+
+// Whole numbers never trap: x / 0 and x % 0 are 0, as in NumPy, and the quotient of the least
+// number by -1 wraps around to itself.
+#define INTEGER_ARITHMETIC(dtype, type, effort)                                                    \
+    static type quotient_##dtype(type a, type b) {                                                 \
+        if (b == 0) return 0;                                                                      \
+        if ((type)(b + 1) == 0 && b < 0) return -a;                                                \
+        return a / b - (a % b != 0 && (a < 0) != (b < 0));                                         \
+    }                                                                                              \
+    static type modulo_##dtype(type a, type b) {                                                   \
+        if (b == 0 || ((type)(b + 1) == 0 && b < 0)) return 0;                                     \
+        const type rest = a % b;                                                                   \
+        return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;                               \
+    }                                                                                              \
+    /* By squaring; a negative exponent leaves 1 and -1 and takes everything else to 0. */         \
+    static type power_of_##dtype(type a, type b) {                                                 \
+        if (b < 0) return a == 1 ? 1 : a + 1 == 0 ? (b & 1 ? -1 : 1) : 0;                          \
+        type y = 1;                                                                                \
+        for (; b > 0; b >>= 1, a *= a)                                                             \
+            if (b & 1) y *= a;                                                                     \
+        return y;                                                                                  \
+    }
+EACH_INTEGER(INTEGER_ARITHMETIC)
+
+// NumPy's definition: the remainder has the sign of the divisor and the quotient is a whole number
+// that agrees with it.
+#define FLOAT_ARITHMETIC(dtype, type, effort)                                                      \
+    static type modulo_##dtype(type a, type b) {                                                   \
+        const type rest = fmod(a, b);                                                              \
+        if (rest == 0) return copysign(rest, b);                                                   \
+        return (rest < 0) != (b < 0) ? rest + b : rest;                                            \
+    }                                                                                              \
+    static type quotient_##dtype(type a, type b) {                                                 \
+        if (b == 0) return a / b;                                                                  \
+        const type rest = fmod(a, b);                                                              \
+        const type y = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0));                      \
+        const type below = floor(y);                                                               \
+        return y == 0 ? copysign(0, a / b) : y - below > 0.5f ? below + 1 : below;                 \
+    }                                                                                              \
+    static type power_of_##dtype(type a, type b) { return pow(a, b); }
+EACH_FLOAT(FLOAT_ARITHMETIC)
+
+// ---- the kernels ----
+
+#define NUMBER_KERNELS(dtype, type, effort)                                                        \
+    PAIRS(add, dtype, type, type, effort, a + b)                                                   \
+    PAIRS(subtract, dtype, type, type, effort, a - b)                                              \
+    PAIRS(multiply, dtype, type, type, effort, a *b)                                               \
+    PAIRS(maximum, dtype, type, type, effort, a > b || a != a ? a : b)                             \
+    PAIRS(minimum, dtype, type, type, effort, a < b || a != a ? a : b)                             \
+    PAIRS(squared_difference, dtype, type, type, effort, (a - b) * (a - b))                        \
+    PAIRS(floor_divide, dtype, type, type, SMALL, quotient_##dtype(a, b))                          \
+    PAIRS(remainder, dtype, type, type, SMALL, modulo_##dtype(a, b))                               \
+    PAIRS(power, dtype, type, type, SMALL, power_of_##dtype(a, b))                                 \
+    PAIRS(equal, dtype, type, boolean, effort, a == b)                                             \
+    PAIRS(not_equal, dtype, type, boolean, effort, a != b)                                         \
+    PAIRS(less, dtype, type, boolean, effort, a < b)                                               \
+    PAIRS(less_equal, dtype, type, boolean, effort, a <= b)
+EACH_NUMBER(NUMBER_KERNELS)
+
+#define FLOAT_KERNELS(dtype, type, effort)                                                         \
+    PAIRS(divide, dtype, type, type, effort, a / b)                                                \
+    PAIRS(atan2, dtype, type, type, SMALL, atan2(a, b))                                            \
+    PAIRS(prelu, dtype, type, type, effort, a < 0 ? b * a : a)                                     \
+    PAIRS(elu_gradient, dtype, type, type, effort, b >= 0 ? a : a * (b + 1))
+EACH_FLOAT(FLOAT_KERNELS)
+
+// Bools compare as the small integers that their bytes are, and need no kernels for it.
+PAIRS(logical_and, bool, boolean, boolean, FAST, a & b)
+PAIRS(logical_or, bool, boolean, boolean, FAST, a | b)
+PAIRS(logical_xor, bool, boolean, boolean, FAST, a ^ b)
+
+// ---- select: a choice between two tensors of one item size ----
+
+#define SELECT(item_size, type)                                                                    \
+    KERNEL(select_##item_size)(const boolean *restrict condition, const type *restrict yes,        \
+                               const type *restrict no, type *restrict out, int count,             \
+                               int condition_step, int yes_step, int no_step) {                    \
+        if (condition_step & yes_step & no_step)                                                   \
+            for (int i = 0; i < count; i++) out[i] = condition[i] ? yes[i] : no[i];                \
+        else                                                                                       \
+            for (int i = 0; i < count; i++)                                                        \
+                out[i] = condition[i * condition_step] ? yes[i * yes_step] : no[i * no_step];      \
+    }
+EACH_ITEM_SIZE(SELECT)

@@ -1,0 +1,108 @@
+// What every kernel file shares: exports, element types, vectors and strided walks.
+//
+// The C speaks clang's generic vectors, so that another target only changes this header. Kernels
+// import nothing from their host, trust their arguments and never trap on values.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+// ---- exports ----
+
+#ifdef __wasm__
+#define EXPORTED(name) __attribute__((export_name(#name)))
+#else
+#define EXPORTED(name) __attribute__((visibility("default")))
+#endif
+#define KERNEL(name) EXPORTED(name) void name
+
+// ---- element types: X(dtype, C type, effort) ----
+
+// The everyday types are vectorised; the others only have to be right and small, because every
+// byte of the module is compiled when the backend opens.
+#define FAST
+#define SMALL __attribute__((minsize))
+
+#define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, SMALL)
+#define EACH_INTEGER(X)                                                                            \
+    X(int32, int32_t, FAST)                                                                        \
+    X(int64, int64_t, SMALL) X(int8, int8_t, SMALL) X(uint8, uint8_t, SMALL)
+#define EACH_NUMBER(X) EACH_FLOAT(X) EACH_INTEGER(X)
+#define EACH_ITEM_SIZE(X) X(1, uint8_t) X(4, uint32_t) X(8, uint64_t)
+
+typedef uint8_t boolean;  // one byte, 0 or 1, as NumPy stores it
+
+// ---- vectors ----
+
+#define VECTOR_BYTES 16
+#define LANES (VECTOR_BYTES / 4)
+typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t ints __attribute__((vector_size(VECTOR_BYTES)));
+
+static inline floats load(const float *source) {
+    floats lanes;
+    memcpy(&lanes, source, sizeof lanes);
+    return lanes;
+}
+
+static inline void store(float *target, floats lanes) { memcpy(target, &lanes, sizeof lanes); }
+
+static inline floats splat(float value) { return (floats){} + value; }
+
+static inline floats choose(ints mask, floats yes, floats no) {
+    return (floats)((mask & (ints)yes) | (~mask & (ints)no));
+}
+
+// a * b + c, rounded once where the target can.
+static inline floats multiply_add(floats a, floats b, floats c) {
+#ifdef __wasm_relaxed_simd__
+    return __builtin_wasm_relaxed_madd_f32x4(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+static inline float sum_lanes(floats lanes) {
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+// out[i] = map(values[i]) by whole vectors; the last, partial one goes through a padded copy.
+#define MAP_FLOATS(map, values, out, count)                                                        \
+    do {                                                                                           \
+        int position = 0;                                                                          \
+        for (; position + 2 * LANES <= (count); position += 2 * LANES) {                           \
+            const floats first = map(load((values) + position));                                   \
+            const floats second = map(load((values) + position + LANES));                          \
+            store((out) + position, first);                                                        \
+            store((out) + position + LANES, second);                                               \
+        }                                                                                          \
+        for (; position < (count); position += LANES) {                                            \
+            const int rest = (count) - position < LANES ? (count) - position : LANES;              \
+            float padded[LANES] = {0};                                                             \
+            memcpy(padded, (values) + position, rest * sizeof(float));                             \
+            store(padded, map(load(padded)));                                                      \
+            memcpy((out) + position, padded, rest * sizeof(float));                                \
+        }                                                                                          \
+    } while (0)
+
+// ---- walks over strided axes ----
+
+// Axes of size 1 are dropped by the host, so 32 of them would already exceed the address space.
+#define MAX_AXES 32
+
+// Step a row-major index over `axes` axes and move two offsets along; return 0 after the last one.
+static inline int step_axes(int axes, const int *sizes, int *index, const int *first_strides,
+                            const int *second_strides, ptrdiff_t *first, ptrdiff_t *second) {
+    for (int axis = axes - 1; axis >= 0; axis--) {
+        *first += first_strides[axis];
+        *second += second_strides[axis];
+        if (++index[axis] < sizes[axis]) return 1;
+        *first -= (ptrdiff_t)first_strides[axis] * sizes[axis];
+        *second -= (ptrdiff_t)second_strides[axis] * sizes[axis];
+        index[axis] = 0;
+    }
+    return 0;
+}
+
+static inline int smaller(int a, int b) { return a < b ? a : b; }

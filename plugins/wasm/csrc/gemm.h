@@ -1,0 +1,57 @@
+// The pieces of matrix multiplication that convolution shares.
+//
+// A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
+// columns. `microkernel.py` emits it as assembly: compiled C keeps spilling its accumulators, which
+// halves the speed.
+#pragma once
+
+#include "common.h"
+
+#define TILE_ROWS 4
+#define TILE_COLUMNS 12
+
+// The element in row i and column k is data[i * row_stride + k * column_stride].
+typedef struct {
+    const float *data;
+    ptrdiff_t row_stride, column_stride;
+} matrix;
+
+static inline int round_up(int count, int multiple) {
+    return (count + multiple - 1) / multiple * multiple;
+}
+
+// Store 4 x 4 numbers transposed: lane j of rows[i] goes to target[j * stride + i].
+static inline void store_transposed(const floats rows[4], float *target, ptrdiff_t stride) {
+    const floats low0 = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+    const floats low1 = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
+    const floats high0 = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+    const floats high1 = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+    store(target, __builtin_shufflevector(low0, low1, 0, 1, 4, 5));
+    store(target + stride, __builtin_shufflevector(low0, low1, 2, 3, 6, 7));
+    store(target + 2 * stride, __builtin_shufflevector(high0, high1, 0, 1, 4, 5));
+    store(target + 3 * stride, __builtin_shufflevector(high0, high1, 2, 3, 6, 7));
+}
+
+// Interleave four runs: target[stride * k + i] = sources[i][k].
+static inline void interleave(const float *const sources[4], int count, float *target,
+                              ptrdiff_t stride) {
+    int k = 0;
+    for (; k + 4 <= count; k += 4) {
+        const floats rows[4] = {load(sources[0] + k), load(sources[1] + k), load(sources[2] + k),
+                                load(sources[3] + k)};
+        store_transposed(rows, target + k * stride, stride);
+    }
+    for (; k < count; k++)
+        for (int i = 0; i < 4; i++) target[k * stride + i] = sources[i][k];
+}
+
+// target (height x width, row stride `stride`) = strip * panel over `depth`, or += it.
+void multiply_tile(int depth, const float *strip, const float *panel, float *target,
+                   ptrdiff_t stride, int height, int width, int accumulate);
+
+// Pack depth x columns of b into panels of TILE_COLUMNS, the last one filled up with zeros.
+void pack_panels(matrix b, int depth, int columns, float *packed);
+
+// out (rows x columns, dense) = a * b, or += it.
+void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
+                       int accumulate);

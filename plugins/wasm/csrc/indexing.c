@@ -1,0 +1,45 @@
+// Kernels that look elements up by index. An index out of range reads and writes nothing.
+#include "common.h"
+
+static inline int is_within(int index, int size) { return index >= 0 && index < size; }
+
+// x is (batch, outer, size, inner), indices (batch, count), out (batch, outer, count, inner);
+// an index out of range gives zeros.
+#define GATHER(item_size, type)                                                                    \
+    KERNEL(gather_##item_size)(const type *x, const int32_t *indices, type *out, int batch,        \
+                               int outer, int size, int inner, int count) {                        \
+        for (; batch > 0; batch--, indices += count)                                               \
+            for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner)                          \
+                for (int j = 0; j < count; j++, out += inner) {                                    \
+                    const int index = indices[j];                                                  \
+                    const type *row = x + (ptrdiff_t)index * inner;                                \
+                    if (is_within(index, size))                                                    \
+                        for (int k = 0; k < inner; k++) out[k] = row[k];                           \
+                    else                                                                           \
+                        memset(out, 0, inner * sizeof(type));                                      \
+                }                                                                                  \
+    }
+EACH_ITEM_SIZE(GATHER)
+
+#define ONE_HOT(item_size, type)                                                                   \
+    KERNEL(one_hot_##item_size)(const int32_t *indices, type *out, int count, int depth,           \
+                                uint64_t on, uint64_t off) {                                       \
+        for (int i = 0; i < count; i++, out += depth) {                                            \
+            for (int j = 0; j < depth; j++) out[j] = (type)off;                                    \
+            if (is_within(indices[i], depth)) out[indices[i]] = (type)on;                          \
+        }                                                                                          \
+    }
+EACH_ITEM_SIZE(ONE_HOT)
+
+// x is (count, inner), out (segments, inner).
+#define SEGMENT_SUM(dtype, type, effort)                                                           \
+    effort KERNEL(segment_sum_##dtype)(const type *restrict x, const int32_t *restrict ids,        \
+                                       type *restrict out, int count, int inner, int segments) {   \
+        memset(out, 0, (size_t)segments * inner * sizeof(type));                                   \
+        for (int i = 0; i < count; i++, x += inner) {                                              \
+            if (!is_within(ids[i], segments)) continue;                                            \
+            type *row = out + (ptrdiff_t)ids[i] * inner;                                           \
+            for (int k = 0; k < inner; k++) row[k] += x[k];                                        \
+        }                                                                                          \
+    }
+EACH_NUMBER(SEGMENT_SUM)

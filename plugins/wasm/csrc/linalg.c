@@ -1,0 +1,179 @@
+// Matrix multiplication: packed and tiled for float32, plain loops for the other dtypes.
+#include "gemm.h"
+
+// Block sizes: a packed block of a stays in the first cache, a packed block of b in the second.
+#define BLOCK_ROWS 96
+#define BLOCK_DEPTH 256
+#define BLOCK_COLUMNS 2040
+
+static float packed_a[BLOCK_ROWS * BLOCK_DEPTH];
+static float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
+
+// In microkernel.s: full tiles only; the stride is in bytes.
+extern void multiply_full_tile(int depth, const float *strip, const float *panel, float *target,
+                               int stride_bytes, int accumulate);
+
+void multiply_tile(int depth, const float *strip, const float *panel, float *target,
+                   ptrdiff_t stride, int height, int width, int accumulate) {
+    if (height == TILE_ROWS && width == TILE_COLUMNS) {
+        multiply_full_tile(depth, strip, panel, target, stride * sizeof(float), accumulate);
+        return;
+    }
+    float tile[TILE_ROWS * TILE_COLUMNS];
+    multiply_full_tile(depth, strip, panel, tile, TILE_COLUMNS * sizeof(float), 0);
+    for (int i = 0; i < height; i++)
+        for (int j = 0; j < width; j++) {
+            const float y = tile[i * TILE_COLUMNS + j];
+            target[i * stride + j] = accumulate ? target[i * stride + j] + y : y;
+        }
+}
+
+// Pack `count` <= `tile` vectors of length `depth`, element k of vector i at packed[k * tile + i];
+// missing vectors are zeros. `vector_stride` leads to the next vector, `stride` along one.
+static void pack_tile(const float *data, ptrdiff_t vector_stride, ptrdiff_t stride, int count,
+                      int depth, int tile, float *packed) {
+    if (count == tile && stride == 1) {
+        for (int i = 0; i < tile; i += 4) {
+            const float *first = data + i * vector_stride;
+            const float *const sources[4] = {first, first + vector_stride,
+                                             first + 2 * vector_stride, first + 3 * vector_stride};
+            interleave(sources, depth, packed + i, tile);
+        }
+    } else if (count == tile && vector_stride == 1) {
+        for (int k = 0; k < depth; k++)
+            for (int i = 0; i < tile; i += 4)
+                store(packed + k * tile + i, load(data + k * stride + i));
+    } else {
+        for (int k = 0; k < depth; k++)
+            for (int i = 0; i < tile; i++)
+                packed[k * tile + i] = i < count ? data[i * vector_stride + k * stride] : 0;
+    }
+}
+
+static void pack_strips(matrix a, int rows, int depth, float *packed) {
+    for (int i = 0; i < rows; i += TILE_ROWS)
+        pack_tile(a.data + i * a.row_stride, a.row_stride, a.column_stride,
+                  smaller(TILE_ROWS, rows - i), depth, TILE_ROWS, packed + (ptrdiff_t)i * depth);
+}
+
+void pack_panels(matrix b, int depth, int columns, float *packed) {
+    for (int j = 0; j < columns; j += TILE_COLUMNS)
+        pack_tile(b.data + j * b.column_stride, b.column_stride, b.row_stride,
+                  smaller(TILE_COLUMNS, columns - j), depth, TILE_COLUMNS,
+                  packed + (ptrdiff_t)j * depth);
+}
+
+// out (columns) = vector (depth) * b: packing b would cost more than it saves.
+static void multiply_vector(const float *vector, ptrdiff_t stride, matrix b, float *out,
+                            int columns, int depth) {
+    if (b.row_stride == 1 && stride == 1) {
+        for (int j = 0; j < columns; j++) {
+            const float *column = b.data + j * b.column_stride;
+            floats first = {}, second = {};
+            int k = 0;
+            for (; k + 2 * LANES <= depth; k += 2 * LANES) {
+                first = multiply_add(load(vector + k), load(column + k), first);
+                second = multiply_add(load(vector + k + LANES), load(column + k + LANES), second);
+            }
+            float y = sum_lanes(first + second);
+            for (; k < depth; k++) y += vector[k] * column[k];
+            out[j] = y;
+        }
+        return;
+    }
+    memset(out, 0, columns * sizeof *out);
+    for (int k = 0; k < depth; k++) {
+        const float scale = vector[k * stride], *row = b.data + k * b.row_stride;
+        int j = 0;
+        if (b.column_stride == 1)
+            for (; j + LANES <= columns; j += LANES)
+                store(out + j, multiply_add(splat(scale), load(row + j), load(out + j)));
+        for (; j < columns; j++) out[j] += scale * row[j * b.column_stride];
+    }
+}
+
+static void multiply_block(matrix a, float *out, ptrdiff_t stride, int rows, int columns, int depth,
+                           int accumulate) {
+    pack_strips(a, rows, depth, packed_a);
+    for (int j = 0; j < columns; j += TILE_COLUMNS)
+        for (int i = 0; i < rows; i += TILE_ROWS)
+            multiply_tile(depth, packed_a + i * depth, packed_b + (ptrdiff_t)j * depth,
+                          out + i * stride + j, stride, smaller(TILE_ROWS, rows - i),
+                          smaller(TILE_COLUMNS, columns - j), accumulate);
+}
+
+void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
+                       int accumulate) {
+    for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
+        const int width = smaller(BLOCK_COLUMNS, columns - j);
+        for (int k = 0; k < depth; k += BLOCK_DEPTH) {
+            const int length = smaller(BLOCK_DEPTH, depth - k);
+            const matrix b_block = {b.data + k * b.row_stride + j * b.column_stride, b.row_stride,
+                                    b.column_stride};
+            pack_panels(b_block, length, width, packed_b);
+            for (int i = 0; i < rows; i += BLOCK_ROWS) {
+                const matrix a_block = {a.data + i * a.row_stride + k * a.column_stride,
+                                        a.row_stride, a.column_stride};
+                multiply_block(a_block, out + (ptrdiff_t)i * columns + j, columns,
+                               smaller(BLOCK_ROWS, rows - i), width, length, accumulate || k > 0);
+            }
+        }
+    }
+}
+
+// ---- kernels ----
+
+static void matmul_one_float32(matrix a, matrix b, float *out, int rows, int columns, int depth) {
+    if (rows == 1)
+        multiply_vector(a.data, a.column_stride, b, out, columns, depth);
+    else if (columns == 1)
+        multiply_vector(b.data, b.row_stride, (matrix){a.data, a.column_stride, a.row_stride}, out,
+                        rows, depth);
+    else
+        multiply_matrices(a, b, out, rows, columns, depth, 0);
+}
+
+#define PLAIN(dtype, type)                                                                         \
+    static void matmul_one_##dtype(matrix_##dtype a, matrix_##dtype b, type *restrict out,         \
+                                   int rows, int columns, int depth) {                             \
+        memset(out, 0, (size_t)rows * columns * sizeof *out);                                      \
+        for (int i = 0; i < rows; i++)                                                             \
+            for (int k = 0; k < depth; k++) {                                                      \
+                const type scale = a.data[i * a.row_stride + k * a.column_stride];                 \
+                const type *row = b.data + k * b.row_stride;                                       \
+                for (int j = 0; j < columns; j++)                                                  \
+                    out[(ptrdiff_t)i * columns + j] += scale * row[j * b.column_stride];           \
+            }                                                                                      \
+    }
+
+// descriptor of the batch: axes, sizes[axes], a_strides[axes], b_strides[axes], in elements.
+#define MATMUL(dtype, type, effort)                                                                \
+    effort KERNEL(matmul_##dtype)(const type *a, const type *b, type *out, int rows, int columns,  \
+                                  int depth, int a_row_stride, int a_column_stride,                \
+                                  int b_row_stride, int b_column_stride, const int *descriptor) {  \
+        const int axes = descriptor[0];                                                            \
+        const int *sizes = descriptor + 1, *a_strides = sizes + axes;                              \
+        const int *b_strides = a_strides + axes;                                                   \
+        int index[MAX_AXES] = {0};                                                                 \
+        ptrdiff_t a_offset = 0, b_offset = 0;                                                      \
+        do {                                                                                       \
+            matmul_one_##dtype(                                                                    \
+                (matrix_##dtype){a + a_offset, a_row_stride, a_column_stride},                     \
+                (matrix_##dtype){b + b_offset, b_row_stride, b_column_stride}, out, rows, columns, \
+                depth);                                                                            \
+            out += (ptrdiff_t)rows * columns;                                                      \
+        } while (step_axes(axes, sizes, index, a_strides, b_strides, &a_offset, &b_offset));       \
+    }
+
+typedef matrix matrix_float32;
+MATMUL(float32, float, FAST)
+
+#define PLAIN_MATMUL(dtype, type, effort)                                                          \
+    typedef struct {                                                                               \
+        const type *data;                                                                          \
+        ptrdiff_t row_stride, column_stride;                                                       \
+    } matrix_##dtype;                                                                              \
+    PLAIN(dtype, type)                                                                             \
+    MATMUL(dtype, type, effort)
+EACH_INTEGER(PLAIN_MATMUL)
+PLAIN_MATMUL(float64, double, SMALL)

@@ -1,0 +1,119 @@
+// Pooling over windows of NHWC images, vectorised over channels. Padding takes no part.
+#include "common.h"
+#include "window.h"
+
+#define WIDTH 64  // channels that are handled together where a mask is needed
+
+// The cells of the window at one output position that lie inside the image: [first, last) per axis,
+// counted in filter cells.
+typedef struct {
+    int row, column, first_row, last_row, first_column, last_column;
+} cells;
+
+static inline int ceil_divide(int a, int b) { return a <= 0 ? 0 : (a + b - 1) / b; }
+
+static inline cells cells_at(const window *w, int out_row, int out_column) {
+    const int row = out_row * w->stride_height - w->pad_top;
+    const int column = out_column * w->stride_width - w->pad_left;
+    return (cells){
+        row,
+        column,
+        ceil_divide(-row, w->dilation_height),
+        smaller(w->filter_height, ceil_divide(w->height - row, w->dilation_height)),
+        ceil_divide(-column, w->dilation_width),
+        smaller(w->filter_width, ceil_divide(w->width - column, w->dilation_width)),
+    };
+}
+
+static inline int cell_count(cells c) {
+    const int rows = c.last_row - c.first_row, columns = c.last_column - c.first_column;
+    return rows > 0 && columns > 0 ? rows * columns : 0;
+}
+
+// Visit output positions in order with `c`, the `cells` there, and `y`, their offset in the output.
+#define EACH_POSITION(w)                                                                           \
+    ptrdiff_t y = 0;                                                                               \
+    for (int image = 0; image < (w)->batch; image++)                                               \
+        for (int out_row = 0; out_row < (w)->out_height; out_row++)                                \
+            for (int out_column = 0; out_column < (w)->out_width;                                  \
+                 out_column++, y += (w)->channels)
+
+// Visit the cells of a window with `cell`, their offset in the input.
+#define EACH_CELL(w, c)                                                                            \
+    for (int i = (c).first_row; i < (c).last_row; i++)                                             \
+        for (int j = (c).first_column; j < (c).last_column; j++)
+
+static inline ptrdiff_t cell_offset(const window *w, int image, cells c, int i, int j) {
+    const int row = c.row + i * w->dilation_height, column = c.column + j * w->dilation_width;
+    return (((ptrdiff_t)image * w->height + row) * w->width + column) * w->channels;
+}
+
+#define POOLING(dtype, type, effort)                                                               \
+    effort KERNEL(max_pool_##dtype)(const type *restrict x, type *restrict out, const window *w,   \
+                                    type least) {                                                  \
+        EACH_POSITION(w) {                                                                         \
+            const cells c = cells_at(w, out_row, out_column);                                      \
+            for (int k = 0; k < w->channels; k++) out[y + k] = least;                              \
+            EACH_CELL(w, c) {                                                                      \
+                const type *cell = x + cell_offset(w, image, c, i, j);                             \
+                for (int k = 0; k < w->channels; k++) {                                            \
+                    const type value = cell[k], best = out[y + k];                                 \
+                    out[y + k] = value > best || value != value ? value : best;                    \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    /* The first cell of a window that equals the maximum, or is NaN as it is, gets dy. */         \
+    effort static void give_##dtype(type *restrict rest, const type *restrict x,                   \
+                                    const type *restrict out, type *restrict dx, int width) {      \
+        for (int k = 0; k < width; k++) {                                                          \
+            const bool found = (x[k] == out[k]) | (x[k] != x[k]);                                  \
+            const type all = rest[k];                                                              \
+            dx[k] += found ? all : 0;                                                              \
+            rest[k] = found ? 0 : all;                                                             \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(max_pool_gradient_##dtype)(const type *dy, const type *x, const type *out,       \
+                                             type *dx, const window *w) {                          \
+        memset(dx, 0, sizeof(type) * w->batch * w->height * w->width * w->channels);               \
+        EACH_POSITION(w) {                                                                         \
+            const cells c = cells_at(w, out_row, out_column);                                      \
+            for (int first = 0; first < w->channels; first += WIDTH) {                             \
+                const int width = smaller(WIDTH, w->channels - first);                             \
+                type rest[WIDTH];                                                                  \
+                memcpy(rest, dy + y + first, width * sizeof(type));                                \
+                EACH_CELL(w, c) {                                                                  \
+                    const ptrdiff_t cell = cell_offset(w, image, c, i, j) + first;                 \
+                    give_##dtype(rest, x + cell, out + y + first, dx + cell, width);               \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+EACH_NUMBER(POOLING)
+
+#define AVERAGE_POOLING(dtype, type, effort)                                                       \
+    effort KERNEL(avg_pool_##dtype)(const type *restrict x, type *restrict out, const window *w) { \
+        EACH_POSITION(w) {                                                                         \
+            const cells c = cells_at(w, out_row, out_column);                                      \
+            const type count = cell_count(c);                                                      \
+            for (int k = 0; k < w->channels; k++) out[y + k] = 0;                                  \
+            EACH_CELL(w, c) {                                                                      \
+                const type *cell = x + cell_offset(w, image, c, i, j);                             \
+                for (int k = 0; k < w->channels; k++) out[y + k] += cell[k];                       \
+            }                                                                                      \
+            for (int k = 0; k < w->channels; k++) out[y + k] /= count;                             \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(avg_pool_gradient_##dtype)(const type *restrict dy, type *restrict dx,           \
+                                             const window *w) {                                    \
+        memset(dx, 0, sizeof(type) * w->batch * w->height * w->width * w->channels);               \
+        EACH_POSITION(w) {                                                                         \
+            const cells c = cells_at(w, out_row, out_column);                                      \
+            const type share = (type)1 / cell_count(c);                                            \
+            EACH_CELL(w, c) {                                                                      \
+                type *cell = dx + cell_offset(w, image, c, i, j);                                  \
+                for (int k = 0; k < w->channels; k++) cell[k] += share * dy[y + k];                \
+            }                                                                                      \
+        }                                                                                          \
+    }
+EACH_FLOAT(AVERAGE_POOLING)

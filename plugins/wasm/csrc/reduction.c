@@ -1,0 +1,133 @@
+// Kernels that fold axes away. The host brings x to the form (outer, reduced, inner).
+//
+// Rows are folded elementwise, `WIDTH` columns at a time; a contiguous row (inner = 1) is first cut
+// into `WIDTH` interleaved columns. Sums of BLOCK rows are kept in the element's own precision and
+// then added up in double, which is as accurate as pairwise summation and vectorises.
+#include "common.h"
+
+#define WIDTH 16
+#define BLOCK 16
+
+// combine(a, b) folds; `block` and `total` are the types of the two levels of partial results.
+#define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
+    effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,         \
+                                           int rows, ptrdiff_t stride, int width) {                \
+        for (int first = 0; first < rows; first += BLOCK) {                                        \
+            const int last = smaller(first + BLOCK, rows);                                         \
+            block partial[WIDTH];                                                                  \
+            for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                  \
+            if (width == WIDTH)                                                                    \
+                for (int row = first; row < last; row++)                                           \
+                    for (int i = 0; i < WIDTH; i++)                                                \
+                        partial[i] = combine(partial[i], x[row * stride + i]);                     \
+            else                                                                                   \
+                for (int row = first; row < last; row++)                                           \
+                    for (int i = 0; i < width; i++)                                                \
+                        partial[i] = combine(partial[i], x[row * stride + i]);                     \
+            for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);            \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(name##_##dtype)(const type *x, result *out, int outer, int reduced, int inner) { \
+        for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
+            if (inner == 1) {                                                                      \
+                const int rows = reduced / WIDTH;                                                  \
+                total totals[WIDTH], y = initial;                                                  \
+                for (int i = 0; i < WIDTH; i++) totals[i] = initial;                               \
+                name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                \
+                for (int i = 0; i < WIDTH; i++) y = combine(y, totals[i]);                         \
+                for (int i = rows * WIDTH; i < reduced; i++) y = combine(y, x[i]);                 \
+                *out = finish(y, reduced);                                                         \
+            } else                                                                                 \
+                for (int first = 0; first < inner; first += WIDTH) {                               \
+                    const int width = smaller(WIDTH, inner - first);                               \
+                    total totals[WIDTH];                                                           \
+                    for (int i = 0; i < width; i++) totals[i] = initial;                           \
+                    name##_rows_##dtype(totals, x + first, reduced, inner, width);                 \
+                    for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);   \
+                }                                                                                  \
+    }
+
+#define SUM(a, b) ((a) + (b))
+#define PRODUCT(a, b) ((a) * (b))
+#define GREATEST(a, b) ((b) > (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays */
+#define LEAST(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define BOTH(a, b) ((a) & (b))
+#define EITHER(a, b) ((a) | (b))
+#define WHOLE(y, count) (y)
+#define AVERAGE(y, count) ((y) / (count))
+
+#define FLOAT_KERNELS(dtype, type, effort)                                                         \
+    REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
+    REDUCTION(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                      \
+    REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
+    REDUCTION(max, dtype, type, type, type, type, effort, -__builtin_inff(), GREATEST, WHOLE)      \
+    REDUCTION(min, dtype, type, type, type, type, effort, __builtin_inff(), LEAST, WHOLE)
+EACH_FLOAT(FLOAT_KERNELS)
+
+#define INTEGER_KERNELS(dtype, type, effort)                                                       \
+    REDUCTION(sum, dtype, type, type, type, type, effort, 0, SUM, WHOLE)                           \
+    REDUCTION(prod, dtype, type, type, type, type, effort, 1, PRODUCT, WHOLE)                      \
+    REDUCTION(max, dtype, type, type, type, type, effort, LEAST_##dtype, GREATEST, WHOLE)          \
+    REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, LEAST, WHOLE)
+#define LEAST_int32 INT32_MIN
+#define LEAST_int64 INT64_MIN
+#define LEAST_int8 INT8_MIN
+#define LEAST_uint8 0
+#define GREATEST_int32 INT32_MAX
+#define GREATEST_int64 INT64_MAX
+#define GREATEST_int8 INT8_MAX
+#define GREATEST_uint8 UINT8_MAX
+EACH_INTEGER(INTEGER_KERNELS)
+
+REDUCTION(all, bool, boolean, boolean, boolean, boolean, FAST, 1, BOTH, WHOLE)
+REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
+
+// ---- positions: the first one of the extreme; NaN counts as the extreme ----
+
+#define POSITION(name, dtype, type, effort, is_better)                                             \
+    effort static void name##_rows_##dtype(type *restrict best, int32_t *restrict position,        \
+                                           const type *restrict x, int rows, ptrdiff_t stride,     \
+                                           int width) {                                            \
+        for (int i = 0; i < width; i++) best[i] = x[i], position[i] = 0;                           \
+        for (int row = 1; row < rows; row++)                                                       \
+            for (int i = 0; i < width; i++) {                                                      \
+                const type y = x[row * stride + i];                                                \
+                const bool found = is_better(y, best[i]);                                          \
+                best[i] = found ? y : best[i];                                                     \
+                position[i] = found ? row : position[i];                                           \
+            }                                                                                      \
+    }                                                                                              \
+    effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
+                                  int inner) {                                                     \
+        type best[WIDTH];                                                                          \
+        int32_t position[WIDTH];                                                                   \
+        for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
+            if (inner == 1 && reduced >= WIDTH) {                                                  \
+                name##_rows_##dtype(best, position, x, reduced / WIDTH, WIDTH, WIDTH);             \
+                int32_t first = position[0] * WIDTH;                                               \
+                type y = best[0];                                                                  \
+                for (int i = 1; i < WIDTH; i++) {                                                  \
+                    const int32_t place = position[i] * WIDTH + i;                                 \
+                    const bool ties = best[i] == y || (y != y && best[i] != best[i]);              \
+                    if (is_better(best[i], y) || (ties && place < first))                          \
+                        y = best[i], first = place;                                                \
+                }                                                                                  \
+                for (int i = reduced / WIDTH * WIDTH; i < reduced; i++)                            \
+                    if (is_better(x[i], y)) y = x[i], first = i;                                   \
+                *out = first;                                                                      \
+            } else                                                                                 \
+                for (int first = 0; first < inner; first += WIDTH) {                               \
+                    const int width = smaller(WIDTH, inner - first);                               \
+                    if (width == WIDTH)                                                            \
+                        name##_rows_##dtype(best, position, x + first, reduced, inner, WIDTH);     \
+                    else                                                                           \
+                        name##_rows_##dtype(best, position, x + first, reduced, inner, width);     \
+                    memcpy(out + first, position, width * sizeof *out);                            \
+                }                                                                                  \
+    }
+#define IS_GREATER(y, best) (((y) > (best)) | (((y) != (y)) & ((best) == (best))))
+#define IS_LESS(y, best) (((y) < (best)) | (((y) != (y)) & ((best) == (best))))
+#define POSITION_KERNELS(dtype, type, effort)                                                      \
+    POSITION(argmax, dtype, type, effort, IS_GREATER)                                              \
+    POSITION(argmin, dtype, type, effort, IS_LESS)
+EACH_NUMBER(POSITION_KERNELS)

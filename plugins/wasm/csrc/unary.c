@@ -1,0 +1,103 @@
+// Kernels that map each element of one tensor: an expression of x each.
+#include <tgmath.h>
+
+#include "vector_math.h"
+
+#define MAP(name, dtype, type, result, effort, expression, ...)                                    \
+    effort KERNEL(name##_##dtype)(const type *restrict values, result *restrict out,               \
+                                  int count __VA_OPT__(, ) __VA_ARGS__) {                          \
+        for (int i = 0; i < count; i++) {                                                          \
+            const type x = values[i];                                                              \
+            out[i] = expression;                                                                   \
+        }                                                                                          \
+    }
+
+// ---- every number ----
+
+#define NUMBER_KERNELS(dtype, type, effort)                                                        \
+    MAP(negative, dtype, type, type, effort, -x)                                                   \
+    MAP(sign, dtype, type, type, effort, x != x ? x : (type)((x > 0) - (x < 0)))                   \
+    MAP(square, dtype, type, type, effort, x *x)                                                   \
+    MAP(relu, dtype, type, type, effort, x < 0 ? 0 : x)                                            \
+    MAP(relu6, dtype, type, type, effort, x < 0 ? 0 : x > 6 ? 6 : x)                               \
+    MAP(step, dtype, type, type, effort, x != x ? x : x > 0 ? 1 : alpha, type alpha)               \
+    MAP(leaky_relu, dtype, type, type, effort, x < 0 ? alpha * x : x, type alpha)                  \
+    MAP(clip, dtype, type, type, effort, x < low ? low : x > high ? high : x, type low, type high)
+EACH_NUMBER(NUMBER_KERNELS)
+
+#define INTEGER_KERNELS(dtype, type, effort) MAP(abs, dtype, type, type, effort, x < 0 ? -x : x)
+EACH_INTEGER(INTEGER_KERNELS)
+
+// ---- floating numbers: libm rounds to within one unit in the last place ----
+
+#define FLOAT_KERNELS(dtype, type, effort)                                                         \
+    MAP(abs, dtype, type, type, effort, fabs(x))                                                   \
+    MAP(acos, dtype, type, type, effort, acos(x))                                                  \
+    MAP(acosh, dtype, type, type, effort, x < 1 ? NAN : acosh(x)) /* musl's is wrong there */      \
+    MAP(asin, dtype, type, type, effort, asin(x))                                                  \
+    MAP(asinh, dtype, type, type, effort, asinh(x))                                                \
+    MAP(atan, dtype, type, type, effort, atan(x))                                                  \
+    MAP(atanh, dtype, type, type, effort, atanh(x))                                                \
+    MAP(ceil, dtype, type, type, effort, ceil(x))                                                  \
+    MAP(cosh, dtype, type, type, effort, cosh(x))                                                  \
+    MAP(floor, dtype, type, type, effort, floor(x))                                                \
+    MAP(reciprocal, dtype, type, type, effort, 1 / x)                                              \
+    MAP(round, dtype, type, type, effort, nearbyint(x)) /* half to even */                         \
+    MAP(rsqrt, dtype, type, type, effort, 1 / sqrt(x))                                             \
+    MAP(sinh, dtype, type, type, effort, sinh(x))                                                  \
+    MAP(sqrt, dtype, type, type, effort, sqrt(x))                                                  \
+    MAP(tan, dtype, type, type, effort, tan(x))                                                    \
+    MAP(is_nan, dtype, type, boolean, effort, x != x)                                              \
+    MAP(is_inf, dtype, type, boolean, effort, fabs(x) == (type)INFINITY)                           \
+    MAP(is_finite, dtype, type, boolean, effort, fabs(x) < (type)INFINITY)
+EACH_FLOAT(FLOAT_KERNELS)
+
+// ---- the functions that models spend their time in: vectors for float32 ----
+
+#define VECTOR_KERNEL(name, float64_expression)                                                    \
+    KERNEL(name##_float32)(const float *values, float *out, int count) {                           \
+        MAP_FLOATS(name##_floats, values, out, count);                                             \
+    }                                                                                              \
+    MAP(name, float64, double, double, SMALL, float64_expression)
+
+VECTOR_KERNEL(exp, exp(x))
+VECTOR_KERNEL(expm1, expm1(x))
+VECTOR_KERNEL(log, log(x))
+VECTOR_KERNEL(log1p, log1p(x))
+VECTOR_KERNEL(sin, sin(x))
+VECTOR_KERNEL(cos, cos(x))
+VECTOR_KERNEL(tanh, tanh(x))
+VECTOR_KERNEL(erf, erf(x))
+VECTOR_KERNEL(sigmoid, (x < 0 ? exp(x) : 1) / (1 + exp(-fabs(x))))
+VECTOR_KERNEL(softplus, (x < 0 ? 0 : x) + log1p(exp(-fabs(x))))
+VECTOR_KERNEL(elu, x < 0 ? expm1(x) : x)
+VECTOR_KERNEL(selu, SELU_SCALE *(x < 0 ? SELU_ALPHA * expm1(x) : x))
+
+MAP(logical_not, bool, boolean, boolean, FAST, !x)
+
+// ---- casts, between all pairs ----
+
+// A floating number goes through 64 bits, saturating, before it wraps to a narrow integer.
+#define CAST(from, type, to, result, effort, through)                                              \
+    MAP(cast_##from, to, type, result, effort, (result)(through)x)
+#define TO_BOOL(from, type, effort) MAP(cast_##from, bool, type, boolean, effort, x != 0)
+
+#define FROM_FLOAT(from, type, effort)                                                             \
+    CAST(from, type, float32, float, effort, float)                                                \
+    CAST(from, type, float64, double, effort, double)                                              \
+    CAST(from, type, int32, int32_t, effort, int32_t)                                              \
+    CAST(from, type, int64, int64_t, effort, int64_t)                                              \
+    CAST(from, type, int8, int8_t, effort, int64_t)                                                \
+    CAST(from, type, uint8, uint8_t, effort, int64_t)                                              \
+    TO_BOOL(from, type, effort)
+#define FROM_INTEGER(from, type, effort)                                                           \
+    CAST(from, type, float32, float, effort, type)                                                 \
+    CAST(from, type, float64, double, effort, type)                                                \
+    CAST(from, type, int32, int32_t, effort, type)                                                 \
+    CAST(from, type, int64, int64_t, effort, type)                                                 \
+    CAST(from, type, int8, int8_t, effort, type)                                                   \
+    CAST(from, type, uint8, uint8_t, effort, type)                                                 \
+    TO_BOOL(from, type, effort)
+EACH_FLOAT(FROM_FLOAT)
+EACH_INTEGER(FROM_INTEGER)
+FROM_INTEGER(bool, boolean, FAST)

@@ -1,0 +1,183 @@
+// Elementary functions on vectors of floats, each within a few units in the last place.
+//
+// Polynomials are those of Cephes (Moshier, single precision). NaN passes through all of them.
+#pragma once
+
+#include <math.h>
+
+#include "common.h"
+
+#define LN2_HIGH 0.693359375f
+#define LN2_LOW -2.12194440e-4f
+
+// 2 to the power of whole numbers between -126 and 127.
+static inline floats power_of_two(ints n) { return (floats)((n + 127) << 23); }
+
+// The parts of x = n ln 2 + r with |r| <= ln 2 / 2, and exp(r) - 1.
+typedef struct {
+    ints n;
+    floats fraction;
+} exponent;
+
+static inline exponent split_exponent(floats x) {
+    const floats magic = splat(12582912.f);  // 1.5 * 2^23: adding it rounds to a whole number
+    const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
+    const floats n = shifted - magic;
+    floats r = multiply_add(n, splat(-LN2_HIGH), x);
+    r = multiply_add(n, splat(-LN2_LOW), r);
+    floats p = splat(1.9875691500e-4f);
+    p = multiply_add(p, r, splat(1.3981999507e-3f));
+    p = multiply_add(p, r, splat(8.3334519073e-3f));
+    p = multiply_add(p, r, splat(4.1665795894e-2f));
+    p = multiply_add(p, r, splat(1.6666665459e-1f));
+    p = multiply_add(p, r, splat(5.0000001201e-1f));
+    return (exponent){(ints)shifted - (ints)magic, multiply_add(p, r * r, r)};
+}
+
+// Outside of [-104, 89] the results are 0 and infinity; comparisons let NaN pass.
+static inline floats clamp_exponent(floats x) {
+    x = choose(x < splat(-104.f), splat(-104.f), x);
+    return choose(x > splat(89.f), splat(89.f), x);
+}
+
+// The power of two is applied in two halves, so that denormal results round and 2^128 exists.
+static inline floats exp_floats(floats x) {
+    const exponent e = split_exponent(clamp_exponent(x));
+    const ints half = e.n >> 1;
+    const floats scale = power_of_two(half);
+    return multiply_add(e.fraction, scale, scale) * power_of_two(e.n - half);
+}
+
+static inline floats expm1_floats(floats x) {
+    const exponent e = split_exponent(clamp_exponent(x));
+    const ints half = e.n >> 1, rest = e.n - half;
+    const floats scale = power_of_two(half);
+    const floats y = (e.fraction * scale + (scale - power_of_two(-rest))) * power_of_two(rest);
+    return choose(x == splat(0.f), x, y);  // keeps the sign of zero
+}
+
+static inline floats log_floats(floats x) {
+    const floats smallest = splat(1.17549435e-38f), infinity = splat(__builtin_inff());
+    const ints is_denormal = x < smallest;
+    const ints bits = (ints)choose(is_denormal, x * splat(8388608.f), x);
+    ints e = (bits >> 23) - 126 - (is_denormal & 23);
+    floats m = (floats)((bits & 0x007fffff) | 0x3f000000);  // in [0.5, 1)
+    const ints is_low = m < splat(0.707106781186547524f);
+    e += is_low;  // a true mask is -1
+    m = choose(is_low, m + m, m) - 1.f;
+    const floats square = m * m, n = __builtin_convertvector(e, floats);
+    floats p = splat(7.0376836292e-2f);
+    p = multiply_add(p, m, splat(-1.1514610310e-1f));
+    p = multiply_add(p, m, splat(1.1676998740e-1f));
+    p = multiply_add(p, m, splat(-1.2420140846e-1f));
+    p = multiply_add(p, m, splat(1.4249322787e-1f));
+    p = multiply_add(p, m, splat(-1.6668057665e-1f));
+    p = multiply_add(p, m, splat(2.0000714765e-1f));
+    p = multiply_add(p, m, splat(-2.4999993993e-1f));
+    p = multiply_add(p, m, splat(3.3333331174e-1f));
+    floats y = p * m * square;
+    y = multiply_add(n, splat(LN2_LOW), y);
+    y = multiply_add(square, splat(-0.5f), y);
+    y = multiply_add(n, splat(LN2_HIGH), m + y);
+    y = choose(x == infinity, x, y);
+    y = choose(x == splat(0.f), -infinity, y);
+    return choose((x < splat(0.f)) | (x != x), splat(__builtin_nanf("")), y);
+}
+
+// log(1 + x): the rounding error of 1 + x is put back.
+static inline floats log1p_floats(floats x) {
+    const floats sum = x + 1.f;
+    const floats y = log_floats(sum) + (x - (sum - 1.f)) / sum;
+    const ints is_itself = (x == splat(0.f)) | (x == splat(__builtin_inff()));
+    return choose(is_itself, x, choose(sum == splat(0.f), splat(-__builtin_inff()), y));
+}
+
+static inline floats absolute(floats x) { return (floats)((ints)x & 0x7fffffff); }
+
+static inline floats with_sign_of(floats sign, floats magnitude) {
+    return (floats)((ints)magnitude | ((ints)sign & INT32_MIN));
+}
+
+// sin(x + quarters * pi / 2), or the scalar function where pi / 2 in four parts is not enough.
+static inline floats sine(floats x, int quarters, float (*scalar)(float)) {
+    const ints is_far = ~(absolute(x) <= splat(8192.f));  // NaN and infinity too
+    if (is_far[0] | is_far[1] | is_far[2] | is_far[3])
+        return (floats){scalar(x[0]), scalar(x[1]), scalar(x[2]), scalar(x[3])};
+    const floats magic = splat(12582912.f);
+    const floats shifted = multiply_add(x, splat(0.636619772367581343f), magic);
+    const floats n = shifted - magic;
+    floats r = multiply_add(n, splat(-1.5703125f), x);
+    r = multiply_add(n, splat(-4.837512969970703125e-4f), r);
+    r = multiply_add(n, splat(-7.549533620476723e-08f), r);
+    r = multiply_add(n, splat(-2.5633440682570896e-12f), r);
+    const floats square = r * r;
+    floats s = splat(-1.9515295891e-4f);
+    s = multiply_add(s, square, splat(8.3321608736e-3f));
+    s = multiply_add(s, square, splat(-1.6666654611e-1f));
+    s = multiply_add(s * square, r, r);
+    floats c = splat(2.443315711809948e-5f);
+    c = multiply_add(c, square, splat(-1.388731625493765e-3f));
+    c = multiply_add(c, square, splat(4.166664568298827e-2f));
+    c = multiply_add(c, square * square, multiply_add(square, splat(-0.5f), splat(1.f)));
+    const ints quadrant = (ints)shifted - (ints)magic + quarters;
+    const floats y = choose((quadrant & 1) != 0, c, s);
+    return (floats)((ints)y ^ ((quadrant & 2) << 30));
+}
+
+static inline floats sin_floats(floats x) { return sine(x, 0, sinf); }
+static inline floats cos_floats(floats x) { return sine(x, 1, cosf); }
+
+static inline floats tanh_floats(floats x) {
+    const floats magnitude = absolute(x), square = x * x;
+    const floats large = 1.f - 2.f / (exp_floats(magnitude + magnitude) + 1.f);
+    floats p = splat(-5.70498872745e-3f);
+    p = multiply_add(p, square, splat(2.06390887954e-2f));
+    p = multiply_add(p, square, splat(-5.37397155531e-2f));
+    p = multiply_add(p, square, splat(1.33314422036e-1f));
+    p = multiply_add(p, square, splat(-3.33332819422e-1f));
+    const floats small = multiply_add(p * square, magnitude, magnitude);
+    return with_sign_of(x, choose(magnitude < splat(0.625f), small, large));
+}
+
+// x + x p(x^2) below 1, 1 - exp(q(x)) above; both fitted to least relative error on their interval.
+static inline floats erf_floats(floats x) {
+    floats m = absolute(x);
+    m = choose(m > splat(4.f), splat(4.f), m);  // where erf has reached 1
+    const floats square = m * m;
+    floats p = splat(7.853846909711137e-5f);
+    p = multiply_add(p, square, splat(-8.010189048945904e-4f));
+    p = multiply_add(p, square, splat(5.18832728266716e-3f));
+    p = multiply_add(p, square, splat(-2.6853810995817184e-2f));
+    p = multiply_add(p, square, splat(1.128358542919159e-1f));
+    p = multiply_add(p, square, splat(-3.761262595653534e-1f));
+    p = multiply_add(p, square, splat(1.283791670955126e-1f));
+    floats q = splat(-2.1697873307857662e-5f);
+    q = multiply_add(q, m, splat(4.414757713675499e-4f));
+    q = multiply_add(q, m, splat(-4.205300472676754e-3f));
+    q = multiply_add(q, m, splat(2.5210382416844368e-2f));
+    q = multiply_add(q, m, splat(-1.084221675992012e-1f));
+    q = multiply_add(q, m, splat(-6.332163214683533e-1f));
+    q = multiply_add(q, m, splat(-1.1295803785324097f));
+    q = multiply_add(q, m, splat(1.8847515457309783e-4f));
+    const floats y = choose(m < splat(1.f), multiply_add(p, m, m), 1.f - exp_floats(q));
+    return with_sign_of(x, y);
+}
+
+static inline floats sigmoid_floats(floats x) {
+    const floats e = exp_floats(-absolute(x));
+    return choose(x < splat(0.f), e, splat(1.f)) / (e + 1.f);
+}
+
+static inline floats softplus_floats(floats x) {
+    return choose(x < splat(0.f), splat(0.f), x) + log1p_floats(exp_floats(-absolute(x)));
+}
+
+static inline floats elu_floats(floats x) { return choose(x < splat(0.f), expm1_floats(x), x); }
+
+#define SELU_SCALE 1.0507009873554804934193349852946
+#define SELU_ALPHA 1.6732632423543772848170429916717
+
+static inline floats selu_floats(floats x) {
+    const floats below = expm1_floats(x) * splat(SELU_ALPHA);
+    return choose(x < splat(0.f), below, x) * splat(SELU_SCALE);
+}

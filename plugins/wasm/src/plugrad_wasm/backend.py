@@ -1,0 +1,101 @@
+"""The backend object: one store, its memory, and the kernels that run in it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from plugrad.extend import (
+    Backend,
+    BackendUnavailable,
+    DeviceInfo,
+    DType,
+    KernelTable,
+    Memory,
+    Probe,
+    UnsupportedDtype,
+    as_dtype,
+    bool_,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint8,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad_wasm.memory import LinearMemory, WasmArray
+
+DTYPES: Final = frozenset((bool_, float32, float64, int8, int32, int64, uint8))
+DEVICE: Final = DeviceInfo("0", "WebAssembly in this process, one thread")
+
+
+class WasmBackend(Backend):
+    """Tensors in the linear memory of a WebAssembly instance, kernels in its sandbox."""
+
+    name: ClassVar[str] = "wasm"
+    linear: LinearMemory
+
+    def probe(self) -> Probe:
+        """Return whether wasmtime is installed; it has no other needs."""
+        if find_spec("wasmtime") is None:
+            return Probe(False, "wasmtime is not installed; run: pip install wasmtime")
+        return Probe(True, devices=(DEVICE,))
+
+    def open(self, device: str) -> KernelTable:
+        """Compile the module and return its kernels; the one device is called ``"0"``."""
+        if device not in ("", DEVICE.name):
+            raise BackendUnavailable(f"wasm has no device {device!r}; its only device is '0'")
+        try:
+            from plugrad_wasm.kernels import table
+            from plugrad_wasm.module import Store
+        except ImportError as failure:
+            raise BackendUnavailable(
+                f"wasmtime cannot be imported ({failure}); run: pip install 'wasmtime>=50,<51'"
+            ) from failure
+        self.linear = Store().memory
+        self.device = DEVICE.name
+        return table
+
+    def dtypes(self) -> frozenset[DType]:
+        """Return the dtypes that arrays may have; kernels say which of them they compute with."""
+        return DTYPES
+
+    def supported(self, dtype: DType) -> DType:
+        """Return `dtype` if arrays may have it.
+
+        Raises:
+            UnsupportedDtype: they may not.
+        """
+        if dtype not in DTYPES:
+            raise UnsupportedDtype(
+                f"the wasm backend has no {dtype}; it has {', '.join(sorted(DTYPES))}. Ask for one "
+                "of them, as in dtype='float32', or use the cpu backend"
+            )
+        return dtype
+
+    def from_numpy(self, array: NDArray[Any]) -> WasmArray:
+        """Return a copy of `array` in linear memory."""
+        return self.linear.from_numpy(array, self.supported(as_dtype(array.dtype)))
+
+    def to_numpy(self, array: WasmArray) -> NDArray[Any]:
+        """Return a copy of the elements on the host."""
+        return self.linear.to_numpy(array)
+
+    def synchronize(self) -> None:
+        """Return at once: calls return when they are done."""
+
+    def memory(self) -> Memory:
+        """Return what arrays use, counted in whole blocks, and the extent of linear memory."""
+        return self.linear.report()
+
+    def set_memory_limit(self, limit: int | None) -> None:
+        """Refuse allocations that would make arrays use more than `limit` bytes."""
+        self.linear.set_limit(limit)
+
+    def close(self) -> None:
+        """Let the instance go; arrays that are left keep it alive until they are gone."""
+        del self.linear

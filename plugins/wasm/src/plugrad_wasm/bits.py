@@ -1,0 +1,48 @@
+"""Values as bit patterns, for kernels that move elements without looking at them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from plugrad.extend import DType, Scalar
+    from plugrad_wasm.memory import LinearMemory, WasmArray
+
+
+@lru_cache(maxsize=1024)
+def _bits_of(value: Scalar, dtype: DType, negative_zero: bool) -> int:
+    with np.errstate(over="ignore", invalid="ignore"):
+        pattern = np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")
+    return int(pattern.astype(np.uint64).view(np.int64))
+
+
+def bits_of(value: Scalar, dtype: DType) -> int:
+    """Return the bits of `value` in `dtype`, as the signed 64-bit number that a call takes.
+
+    >>> from plugrad.extend import float32
+    >>> hex(bits_of(1.0, float32))
+    '0x3f800000'
+    """
+    # Equal keys share an entry of the cache, and -0.0 equals 0.0.
+    return _bits_of(value, dtype, str(value).startswith("-"))
+
+
+def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:
+    """Return an array with `value` everywhere."""
+    out = memory.empty(shape, dtype)
+    run = memory.store.short[f"fill_{dtype.itemsize}"]
+    run(out.address, out.size, bits_of(value, dtype))
+    return out
+
+
+def as_float32(value: float) -> float:
+    """Return `value` rounded to float32, infinite beyond its range, as calls want it.
+
+    >>> as_float32(1e300), as_float32(0.1)
+    (inf, 0.10000000149011612)
+    """
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))

@@ -1,0 +1,76 @@
+"""Kernels written at run time, in WebAssembly's text form, by anyone, without a C compiler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import ArgumentValueError, ShapeError, UnsupportedDtype, float32
+from plugrad_wasm.declare import LONG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad_wasm.memory import WasmArray
+
+
+def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:
+    """Return an implementation for float32 arrays of one shape that maps `expression` over them.
+
+    The expression is an ``f32`` in WebAssembly's text form; each input is a local of its name::
+
+        cube = elementwise("(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))")
+
+    It is compiled when it first runs, and once however often it is declared.
+
+    Raises:
+        ArgumentValueError: there is no input.
+    """
+    if not inputs:
+        raise ArgumentValueError("elementwise: inputs=() is empty; name at least one input")
+    source = _module_text(expression, tuple(inputs))
+
+    def implementation(*arrays: WasmArray) -> WasmArray:
+        first = arrays[0]
+        if any(array.shape != first.shape for array in arrays):
+            shapes = " and ".join(str(array.shape) for array in arrays)
+            raise ShapeError(
+                f"elementwise{tuple(inputs)}: shapes {shapes} differ; broadcast_to one shape first"
+            )
+        wrong = next((array for array in arrays if array.dtype != float32), None)
+        if wrong is not None:
+            raise UnsupportedDtype(
+                f"elementwise{tuple(inputs)} on wasm has no {wrong.dtype}, only float32; "
+                "cast the input first, as in x.astype('float32')"
+            )
+        out = first.memory.like(first)
+        store = first.memory.store
+        run = store.compile_wat(source, is_long=first.size >= LONG)
+        run(*(array.address for array in arrays), out.address, first.size)
+        return out
+
+    return implementation
+
+
+def _module_text(expression: str, inputs: tuple[str, ...]) -> str:
+    """Return a module that imports the memory and exports a loop over the expression.
+
+    The pointers and the end of the output are the function's parameters; one step moves them all.
+    """
+    pointers = [*(f"$at_{name}" for name in inputs), "$out"]
+    loads = "\n".join(f"(local.set ${name} (f32.load (local.get $at_{name})))" for name in inputs)
+    steps = "\n".join(f"(local.set {p} (i32.add (local.get {p}) (i32.const 4)))" for p in pointers)
+    return f"""
+(module
+  (import "plugrad" "memory" (memory 0))
+  (func (export "kernel") {" ".join(f"(param {p} i32)" for p in pointers)} (param $count i32)
+    {" ".join(f"(local ${name} f32)" for name in inputs)}
+    (block $done
+      (loop $next
+        (br_if $done (i32.eqz (local.get $count)))
+        {loads}
+        (f32.store (local.get $out)
+          {expression})
+        {steps}
+        (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+        (br $next)))))
+"""

@@ -1,0 +1,111 @@
+"""The factories that make implementations: what the kernels of a family have in common.
+
+An export of the module is named after kernel and dtype, as in ``add_float32``; a dtype without an
+export is reported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from plugrad.extend import DType, DTypeError, KernelTable, bool_, uint8
+from plugrad_wasm.memory import WasmArray
+from plugrad_wasm.strides import Pairing, pairing
+
+if TYPE_CHECKING:
+    from plugrad_wasm.module import Call
+
+LONG: Final = 1 << 16
+"""From this many elements on, a call lets other threads run: it takes longer than to switch."""
+
+Unary: TypeAlias = Callable[[WasmArray], WasmArray]
+Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
+
+table: Final = KernelTable("wasm")
+"""Every implementation of this backend; the modules in `kernels` fill it."""
+
+
+class ExportNames(dict[DType, str]):
+    """The names of a kernel's exports by dtype."""
+
+    def __init__(self, kernel: str, *, bool_as: DType = bool_, suffix: str = "") -> None:
+        """Name the exports of `kernel`; bools may borrow the export of another type of one byte."""
+        super().__init__({bool_: f"{kernel}_{bool_as}{suffix}"})
+        self._kernel = kernel
+        self._suffix = suffix
+
+    def __missing__(self, dtype: DType) -> str:
+        name = self[dtype] = f"{self._kernel}_{dtype}{self._suffix}"
+        return name
+
+
+def call(x: WasmArray, export: str, work: int) -> Call:
+    """Return an export of the module that `x` belongs to, for about `work` elementary steps."""
+    store = x.memory.store
+    return (store.short if work < LONG else store.long)[export]
+
+
+def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
+    """Return the implementation of an elementwise kernel; `dtype` is the result's if it differs."""
+    names = ExportNames(kernel)
+
+    def implementation(x: WasmArray) -> WasmArray:
+        memory = x.memory
+        size = x.size
+        if dtype is None:
+            out = WasmArray(memory, x.shape, x.dtype, size, x.capacity)
+        else:
+            out = memory.empty(x.shape, dtype)
+        store = memory.store
+        run = (store.short if size < LONG else store.long)[names[x.dtype]]
+        run(x.address, out.address, size)
+        return out
+
+    return implementation
+
+
+def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
+    """Return the implementation of a broadcasting kernel; `dtype` is the result's if it differs.
+
+    The result of a comparison differs. Comparisons read bools as small integers.
+    """
+    bool_as = bool_ if dtype is None else uint8
+    names = ExportNames(kernel, bool_as=bool_as)
+    broadcast_names = ExportNames(kernel, bool_as=bool_as, suffix="_broadcast")
+
+    def implementation(a: WasmArray, b: WasmArray) -> WasmArray:
+        if a.dtype is not b.dtype:
+            raise DTypeError(f"{kernel}: {a.dtype} meets {b.dtype}; cast one, as in x.astype")
+        shape = a.shape
+        if shape != b.shape:
+            return stretch(a, b, pairing(shape, b.shape))
+        memory = a.memory
+        size = a.size
+        if dtype is None:
+            out = WasmArray(memory, shape, a.dtype, size, a.capacity)
+        else:
+            out = memory.empty(shape, dtype)
+        store = memory.store
+        run = (store.short if size < LONG else store.long)[names[a.dtype]]
+        run(a.address, b.address, out.address, size, 1, 1)
+        return out
+
+    def stretch(a: WasmArray, b: WasmArray, pair: Pairing) -> WasmArray:
+        memory = a.memory
+        out = memory.empty(pair.shape, dtype or a.dtype)
+        if pair.descriptor is None:
+            run = call(a, names[a.dtype], pair.size)
+            run(a.address, b.address, out.address, pair.size, pair.a_step, pair.b_step)
+        elif pair.size:
+            descriptor = memory.store.descriptor(pair.descriptor)
+            run = call(a, broadcast_names[a.dtype], pair.size)
+            run(a.address, b.address, out.address, descriptor.address)
+        return out
+
+    return implementation
+
+
+def swapped(implementation: Binary) -> Binary:
+    """Return the implementation with its operands exchanged, as greater is less."""
+    return lambda a, b: implementation(b, a)

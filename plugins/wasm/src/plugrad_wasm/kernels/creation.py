@@ -1,0 +1,56 @@
+"""Kernels that make tensors. Those without inputs get the backend in their place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plugrad.kernels import creation
+from plugrad_wasm.bits import fill as filled
+from plugrad_wasm.declare import table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad.extend import DType, Scalar
+    from plugrad_wasm.backend import WasmBackend
+    from plugrad_wasm.memory import WasmArray
+
+
+@table.implements(creation.fill)
+def fill(backend: WasmBackend, *, shape: tuple[int, ...], value: Scalar, dtype: DType) -> WasmArray:
+    """Return one value everywhere."""
+    return filled(backend.linear, shape, backend.supported(dtype), value)
+
+
+@table.implements(creation.zeros_like)
+def zeros_like(x: WasmArray) -> WasmArray:
+    """Return zeros."""
+    return filled(x.memory, x.shape, x.dtype, 0)
+
+
+@table.implements(creation.ones_like)
+def ones_like(x: WasmArray) -> WasmArray:
+    """Return ones."""
+    return filled(x.memory, x.shape, x.dtype, 1)
+
+
+@table.implements(creation.range)
+def range(
+    backend: WasmBackend, *, start: float, stop: float, step: float, dtype: DType
+) -> WasmArray:
+    """Return start, start + step, … without stop."""
+    count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
+    # Whole numbers stay whole; anything else is computed in double.
+    values: NDArray[np.generic] = start + step * np.arange(count)
+    return backend.linear.from_numpy(values.astype(backend.supported(dtype)), dtype)
+
+
+@table.implements(creation.linspace)
+def linspace(
+    backend: WasmBackend, *, start: float, stop: float, num: int, dtype: DType
+) -> WasmArray:
+    """Return equally spaced values, both ends included."""
+    values = np.linspace(start, stop, num)
+    return backend.linear.from_numpy(values.astype(backend.supported(dtype)), dtype)

@@ -1,0 +1,108 @@
+"""Kernels that summarize windows of images (batch, height, width, channels)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plugrad.extend import INTEGER, DType, Padding, Pair, Rounding, Window2d, size_of, window2d
+from plugrad.kernels import pooling
+from plugrad_wasm.bits import fill
+from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.windows import window_descriptor
+
+if TYPE_CHECKING:
+    from plugrad_wasm.memory import WasmArray
+
+Sizes = tuple[int, ...]
+
+MAX_POOL = ExportNames("max_pool")
+MAX_POOL_GRADIENT = ExportNames("max_pool_gradient")
+AVERAGE_POOL = ExportNames("avg_pool")
+AVERAGE_POOL_GRADIENT = ExportNames("avg_pool_gradient")
+
+
+def pool_window(
+    image: Sizes, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
+) -> Window2d:
+    """Return the window of a pooling over images of an NHWC shape."""
+    return window2d((image[1], image[2]), filter_size, strides, pad, (1, 1), rounding)
+
+
+def run(
+    names: ExportNames,
+    inputs: tuple[WasmArray, ...],
+    shape: Sizes,
+    window: Window2d,
+    image: Sizes,
+    *attributes: float,
+) -> WasmArray:
+    """Return the result of a pooling kernel for images of an NHWC shape."""
+    first = inputs[0]
+    memory = first.memory
+    if 0 in (*image, *window.out):
+        return fill(memory, shape, first.dtype, 0)
+    out = memory.empty(shape, first.dtype)
+    descriptor = memory.store.descriptor(window_descriptor(image, window))
+    work = image[0] * image[3] * size_of(window.out) * size_of(window.filter)
+    call(first, names[first.dtype], work)(
+        *(x.address for x in inputs), out.address, descriptor.address, *attributes
+    )
+    return out
+
+
+def least(dtype: DType) -> float:
+    """Return the number below all others of a dtype."""
+    return int(np.iinfo(dtype).min) if dtype in INTEGER else -np.inf
+
+
+@table.implements(pooling.max_pool)
+def max_pool(
+    x: WasmArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+) -> WasmArray:
+    """Return the largest element of each window."""
+    window = pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode)
+    shape = (x.shape[0], *window.out, x.shape[3])
+    return run(MAX_POOL, (x,), shape, window, x.shape, least(x.dtype))
+
+
+@table.implements(pooling.max_pool_gradient)
+def max_pool_gradient(
+    dy: WasmArray,
+    input: WasmArray,
+    output: WasmArray,
+    *,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
+) -> WasmArray:
+    """Return `dy` at the first largest element of each window."""
+    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    return run(MAX_POOL_GRADIENT, (dy, input, output), input.shape, window, input.shape)
+
+
+@table.implements(pooling.avg_pool)
+def avg_pool(
+    x: WasmArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+) -> WasmArray:
+    """Return the average of each window."""
+    window = pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode)
+    shape = (x.shape[0], *window.out, x.shape[3])
+    return run(AVERAGE_POOL, (x,), shape, window, x.shape)
+
+
+@table.implements(pooling.avg_pool_gradient)
+def avg_pool_gradient(
+    dy: WasmArray,
+    input: WasmArray,
+    *,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
+) -> WasmArray:
+    """Return `dy` spread evenly over each window."""
+    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    return run(AVERAGE_POOL_GRADIENT, (dy,), input.shape, window, input.shape)

@@ -1,0 +1,129 @@
+"""Kernels that map each element of one tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import INTEGER, DType, bool_, float32
+from plugrad.kernels import unary
+from plugrad_wasm.bits import as_float32, fill
+from plugrad_wasm.declare import ExportNames, Unary, call, table
+from plugrad_wasm.declare import unary as mapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad_wasm.memory import WasmArray
+
+
+def identity(x: WasmArray) -> WasmArray:
+    """Return the array itself."""
+    return x
+
+
+def rounding(kernel: str) -> Unary:
+    """Return an implementation that leaves whole numbers alone."""
+    on_floats = mapped(kernel)
+    return lambda x: x if x.dtype in INTEGER else on_floats(x)
+
+
+def question(kernel: str, *, of_integers: bool) -> Unary:
+    """Return an implementation whose answer for whole numbers is known beforehand."""
+    on_floats = mapped(kernel, dtype=bool_)
+    return lambda x: (
+        fill(x.memory, x.shape, bool_, of_integers) if x.dtype in INTEGER else on_floats(x)
+    )
+
+
+def converter(dtype: DType) -> Callable[[float], float]:
+    """Return the function that makes an attribute an argument of the type of the elements."""
+    return int if dtype in INTEGER else as_float32 if dtype is float32 else float
+
+
+table.update(
+    {
+        # arithmetic
+        unary.abs: mapped("abs"),
+        unary.negative: mapped("negative"),
+        unary.square: mapped("square"),
+        unary.sign: mapped("sign"),
+        unary.reciprocal: mapped("reciprocal"),
+        unary.sqrt: mapped("sqrt"),
+        unary.rsqrt: mapped("rsqrt"),
+        # rounding
+        unary.ceil: rounding("ceil"),
+        unary.floor: rounding("floor"),
+        unary.round: rounding("round"),
+        # exponential and logarithmic
+        unary.exp: mapped("exp"),
+        unary.expm1: mapped("expm1"),
+        unary.log: mapped("log"),
+        unary.log1p: mapped("log1p"),
+        # trigonometric and hyperbolic
+        unary.sin: mapped("sin"),
+        unary.cos: mapped("cos"),
+        unary.tan: mapped("tan"),
+        unary.asin: mapped("asin"),
+        unary.acos: mapped("acos"),
+        unary.atan: mapped("atan"),
+        unary.sinh: mapped("sinh"),
+        unary.cosh: mapped("cosh"),
+        unary.tanh: mapped("tanh"),
+        unary.asinh: mapped("asinh"),
+        unary.acosh: mapped("acosh"),
+        unary.atanh: mapped("atanh"),
+        unary.erf: mapped("erf"),
+        # activations
+        unary.relu: mapped("relu"),
+        unary.relu6: mapped("relu6"),
+        unary.elu: mapped("elu"),
+        unary.selu: mapped("selu"),
+        unary.sigmoid: mapped("sigmoid"),
+        unary.softplus: mapped("softplus"),
+        # questions
+        unary.is_finite: question("is_finite", of_integers=True),
+        unary.is_inf: question("is_inf", of_integers=False),
+        unary.is_nan: question("is_nan", of_integers=False),
+        unary.logical_not: mapped("logical_not"),
+        unary.identity: identity,
+    }
+)
+
+LEAKY_RELU = ExportNames("leaky_relu")
+STEP = ExportNames("step")
+CLIP = ExportNames("clip")
+
+
+@table.implements(unary.leaky_relu)
+def leaky_relu(x: WasmArray, *, alpha: float) -> WasmArray:
+    """Return x where it is positive, else ``alpha * x``."""
+    out = x.memory.like(x)
+    call(x, LEAKY_RELU[x.dtype], x.size)(x.address, out.address, x.size, converter(x.dtype)(alpha))
+    return out
+
+
+@table.implements(unary.step)
+def step(x: WasmArray, *, alpha: float) -> WasmArray:
+    """Return 1 where x is positive, else `alpha`; NaN stays."""
+    out = x.memory.like(x)
+    call(x, STEP[x.dtype], x.size)(x.address, out.address, x.size, converter(x.dtype)(alpha))
+    return out
+
+
+@table.implements(unary.clip_by_value)
+def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float) -> WasmArray:
+    """Return x within bounds; NaN stays."""
+    out = x.memory.like(x)
+    low, high = map(converter(x.dtype), (clip_value_min, clip_value_max))
+    call(x, CLIP[x.dtype], x.size)(x.address, out.address, x.size, low, high)
+    return out
+
+
+@table.implements(unary.cast)
+def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
+    """Return the elements in another dtype; values out of range wrap or saturate."""
+    if x.dtype is dtype:
+        return x
+    out = x.memory.empty(x.shape, dtype)
+    call(x, f"cast_{x.dtype}_{dtype}", x.size)(x.address, out.address, x.size)
+    return out

@@ -1,0 +1,103 @@
+"""Strides: how kernels walk over arrays that are broadcast, permuted or cut.
+
+Everything here is a function of shapes alone and is remembered. Strides count elements.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate
+from operator import mul
+from typing import NamedTuple
+
+from plugrad.extend import broadcast, size_of
+
+Sizes = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def row_major(shape: Sizes) -> Sizes:
+    """Return the strides of a dense array.
+
+    >>> row_major((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(accumulate(reversed(shape[1:]), mul, initial=1))[::-1] if shape else ()
+
+
+@lru_cache(maxsize=4096)
+def stretched(shape: Sizes, target: Sizes) -> Sizes:
+    """Return the strides that read an array of `shape` as if it had the shape `target`.
+
+    >>> stretched((3, 1), (2, 3, 4))
+    (0, 1, 0)
+    """
+    lead = (0,) * (len(target) - len(shape))
+    return lead + tuple(
+        0 if n == 1 else step for n, step in zip(shape, row_major(shape), strict=True)
+    )
+
+
+def collapsed(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
+    """Return equal walks over as few axes as possible, at least one: (sizes, strides, strides, …).
+
+    >>> collapsed((2, 3, 4), (12, 4, 1), (0, 4, 1))
+    ((2, 12), (12, 1), (0, 1))
+    """
+    axes: list[list[int]] = []  # [size, stride, stride, …] per axis, outermost first
+    for size, *steps in zip(sizes, *strides, strict=True):
+        if size == 1:
+            continue
+        outer = axes[-1] if axes else None
+        if outer and all(far == near * size for far, near in zip(outer[1:], steps, strict=True)):
+            axes[-1] = [outer[0] * size, *steps]
+        else:
+            axes.append([size, *steps])
+    columns = zip(*(axes or [[1, *(0 for _ in strides)]]), strict=True)
+    return tuple(tuple(column) for column in columns)
+
+
+class Pairing(NamedTuple):
+    """How two operands meet: in one run with two steps, or in the runs of a descriptor."""
+
+    shape: Sizes
+    size: int
+    a_step: int
+    b_step: int
+    descriptor: Sizes | None
+
+
+@lru_cache(maxsize=4096)
+def pairing(a_shape: Sizes, b_shape: Sizes) -> Pairing:
+    """Return how operands of two shapes are combined.
+
+    Raises:
+        ShapeError: they do not broadcast.
+    """
+    shape = broadcast(a_shape, b_shape)
+    sizes, a, b = collapsed(shape, stretched(a_shape, shape), stretched(b_shape, shape))
+    if len(sizes) == 1:
+        # A step of a repeated single element; both are 0 only where there is one element.
+        steps = (a[0], b[0]) if a[0] or b[0] else (1, 1)
+        return Pairing(shape, size_of(shape), *steps, None)
+    return Pairing(shape, size_of(shape), 1, 1, (len(sizes), *sizes, *a, *b))
+
+
+@lru_cache(maxsize=4096)
+def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
+    """Return the descriptor of a strided copy of `sizes` elements.
+
+    The innermost axis is the one where the target is contiguous, the second that of the source, so
+    that the kernel's tiles use whole cache lines on both sides.
+    """
+    order = sorted(range(len(sizes)), key=lambda axis: -abs(target[axis]))
+    axes = collapsed(*(tuple(values[axis] for axis in order) for values in (sizes, source, target)))
+    count = len(axes[0])
+    inner = min(range(count - 1), key=lambda axis: abs(axes[1][axis]) or 1 << 31, default=None)
+    order = [*range(count)]
+    if inner is not None:
+        order.insert(count - 2, order.pop(inner))
+    else:
+        order = [-1, *order]  # the kernel wants two axes
+        axes = tuple((*values, filler) for values, filler in zip(axes, (1, 0, 0), strict=True))
+    return (len(order), *(values[axis] for values in axes for axis in order))

@@ -1,0 +1,26 @@
+"""plugrad on any GPU: WebGPU compute shaders through wgpu.
+
+Importing this package is cheap: the library that talks to the driver is loaded when a device is
+opened. The factories are those that the built-in kernels are made with, for people who write
+kernels for this backend.
+"""
+
+from plugrad_webgpu.buffers import GpuArray
+from plugrad_webgpu.expressions import elementwise, numbers
+from plugrad_webgpu.entry import backend
+from plugrad_webgpu.program import Plan, Program, plan
+from plugrad_webgpu.reduce import position, reduction
+from plugrad_webgpu.shaders import linked
+
+__all__ = [
+    "GpuArray",
+    "Plan",
+    "Program",
+    "backend",
+    "elementwise",
+    "linked",
+    "numbers",
+    "plan",
+    "position",
+    "reduction",
+]

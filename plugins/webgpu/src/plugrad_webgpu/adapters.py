@@ -1,0 +1,97 @@
+"""Find adapters and open devices through wgpu-py; nothing else here asks about hardware."""
+
+# wgpu describes adapters in plain dicts without value types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+from plugrad.extend import BackendUnavailable, DeviceInfo
+from plugrad_webgpu.device import Device
+from plugrad_webgpu.native import NativeDevice
+from plugrad_webgpu.program import IMMEDIATE_BYTES
+
+if TYPE_CHECKING:
+    from wgpu import GPUAdapter
+
+INSTALL_HINT = (
+    "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device) "
+    "or use the cpu backend"
+)
+# Without these a kernel of ours would not fit: parameters travel as immediates, and the limits that
+# WebGPU guarantees are lower than what every desktop driver has.
+FEATURE = "immediates"
+LIMITS = (
+    "max-buffer-size",
+    "max-storage-buffer-binding-size",
+    "max-storage-buffers-per-shader-stage",
+    "max-compute-workgroup-storage-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+)
+
+
+@cache
+def adapters() -> tuple[GPUAdapter, ...]:
+    """Return the usable adapters, real GPUs before software ones."""
+    import wgpu
+    from wgpu.backends.wgpu_native.extras import set_instance_extras
+
+    # OpenGL lists every device a second time, slower and with fewer limits. The choice must be made
+    # before the first adapter of the process, so another user of wgpu may have made it already.
+    with suppress(RuntimeError):
+        set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
+    found = [a for a in wgpu.gpu.enumerate_adapters_sync() if FEATURE in a.features]
+    found = [a for a in found if a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")]
+    return tuple(
+        sorted(found, key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
+    )
+
+
+def is_software(adapter: GPUAdapter) -> bool:
+    """Return whether the adapter computes on the CPU."""
+    return adapter.info["adapter_type"] == "CPU"
+
+
+def describe(adapter: GPUAdapter, index: int) -> DeviceInfo:
+    """Return the adapter as a plugrad device."""
+    info = adapter.info
+    description = f"{info['device']} ({info['adapter_type']}, {info['backend_type']})"
+    return DeviceInfo(str(index), description, is_software(adapter))
+
+
+def choose(selector: str) -> tuple[GPUAdapter, int]:
+    """Return the adapter for ``""`` (the best one), an index, or ``name=part of its name``.
+
+    Raises:
+        BackendUnavailable: there is none; the message lists the adapters.
+    """
+    found = adapters()
+    if not found:
+        raise BackendUnavailable(
+            f"webgpu: no adapter with compute shaders was found; {INSTALL_HINT}"
+        )
+    for index, adapter in enumerate(found):
+        name = adapter.info["device"].lower()
+        is_named = selector.startswith("name=") and selector.removeprefix("name=").lower() in name
+        if selector in ("", str(index)) or is_named:
+            return adapter, index
+    listed = ", ".join(f"{i} ({a.info['device']})" for i, a in enumerate(found))
+    raise BackendUnavailable(
+        f"webgpu: no device {selector!r}; choose one of {listed}, or name=<part of a name>"
+    )
+
+
+def open_device(adapter: GPUAdapter) -> Device:
+    """Return a new device of an adapter, with the limits that the kernels want."""
+    limits = {name: adapter.limits[name] for name in LIMITS if name in adapter.limits}
+    limits["max-immediate-size"] = IMMEDIATE_BYTES
+    device = adapter.request_device_sync(
+        label="plugrad", required_features=[FEATURE], required_limits=limits
+    )
+    largest = min(limits["max-storage-buffer-binding-size"], limits["max-buffer-size"])
+    return Device(NativeDevice(device), largest, is_software=is_software(adapter))

@@ -1,0 +1,88 @@
+"""Copies between arrays of any strides: what every kernel that moves elements is made of."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad_webgpu.buffers import nbytes_of
+from plugrad_webgpu.elements import typed, vector
+from plugrad_webgpu.layout import merged, strides_of
+from plugrad_webgpu.program import Program, packed, plan
+from plugrad_webgpu.shaders import shader
+
+if TYPE_CHECKING:
+    from plugrad.extend import DType
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.layout import Shape, Strides
+    from plugrad_webgpu.program import Plan
+
+
+class View(NamedTuple):
+    """Where elements are in a buffer: the first one, and the distances between neighbours."""
+
+    start: int
+    strides: Strides
+
+
+def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
+    """Return a dense array of the elements of `x` that a view of this shape names."""
+    step = _copy_plan(shape, source, View(0, strides_of(shape)), x.dtype)
+    return x.buffer.device.launch(step, x)
+
+
+def copy_into(output: GpuArray, target: View, x: GpuArray) -> None:
+    """Write all elements of `x` to the places of `output` that a view of its shape names."""
+    step = _copy_plan(x.shape, View(0, strides_of(x.shape)), target, x.dtype)
+    x.buffer.device.launch_into(step, output, x)
+
+
+def filled(device: Device, shape: Shape, value: float, dtype: DType) -> GpuArray:
+    """Return an array with one value everywhere."""
+    return device.launch(_fill_plan(shape, word_of(value, dtype), dtype))
+
+
+def word_of(value: float, dtype: DType) -> int:
+    """Return the bits of a value of a dtype as a 32-bit word."""
+    return int.from_bytes(packed([typed(value, dtype)]), "little")
+
+
+@lru_cache(maxsize=4096)
+def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
+    loop = merged(shape, source.strides, target.strides)
+    width = _width(loop.sizes, loop.strides, (source.start, target.start))
+    sizes = (loop.sizes[0] // width, *loop.sizes[1:])
+    strides = [(s[0], *[n // width for n in s[1:]]) for s in loop.strides]
+    count = 0 if 0 in shape else loop.steps // width
+    parameters = (
+        count,
+        source.start // width,
+        target.start // width,
+        *sizes,
+        *strides[0],
+        *strides[1],
+    )
+    return plan(_copy_program(len(sizes), width), parameters, count, shape, dtype)
+
+
+def _width(sizes: Shape, strides: tuple[Strides, ...], starts: tuple[int, int]) -> int:
+    """Return 4 if all elements can move as vectors, else 1."""
+    is_dense = all(s[0] == 1 for s in strides)
+    offsets = (sizes[0], *starts, *(n for s in strides for n in s[1:]))
+    return 4 if is_dense and all(n % 4 == 0 for n in offsets) else 1
+
+
+@cache
+def _copy_program(axes: int, width: int) -> Program:
+    source = partial(shader, "movement", axes=str(axes), element=vector("u32", width))
+    return Program(f"copy {axes} axes", source)
+
+
+_FILL = Program("fill", partial(shader, "creation"))
+
+
+@lru_cache(maxsize=4096)
+def _fill_plan(shape: Shape, word: int, dtype: DType) -> Plan:
+    vectors = -(-nbytes_of(shape) // 16)
+    return plan(_FILL, (vectors, word), vectors, shape, dtype)

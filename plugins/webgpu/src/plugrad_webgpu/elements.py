@@ -1,0 +1,58 @@
+"""How the dtypes look in WGSL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from plugrad.extend import DType, UnsupportedDtype, bool_, float32, int32, uint32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DTYPES: Final = frozenset({float32, int32, uint32, bool_})
+NUMBERS: Final = (float32, int32, uint32)
+
+STORED: Final[dict[DType, str]] = {float32: "f32", int32: "i32", uint32: "u32", bool_: "u32"}
+"""The type in a buffer. WGSL has no bool there; the host packs and unpacks it."""
+
+VALUE: Final[dict[DType, str]] = STORED | {bool_: "bool"}
+"""The type in an expression; its name is also the conversion from the stored type."""
+
+LOWEST: Final[dict[DType, int | float]] = {
+    float32: float("-inf"),
+    int32: -(2**31),
+    uint32: 0,
+    bool_: 0,
+}
+HIGHEST: Final[dict[DType, int | float]] = {
+    float32: float("inf"),
+    int32: 2**31 - 1,
+    uint32: 2**32 - 1,
+    bool_: 1,
+}
+
+
+def vector(stored: str, width: int) -> str:
+    """Return the WGSL type of `width` stored elements side by side."""
+    return stored if width == 1 else f"vec{width}<{stored}>"
+
+
+def typed(value: float, dtype: DType) -> int | float:
+    """Return a host number as a shader parameter of this dtype, the nearest that there is."""
+    if dtype == float32:
+        return float(value)
+    return int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
+
+
+def require(dtype: DType, supported: Iterable[DType], what: str = "backend 'webgpu'") -> None:
+    """Raise unless the dtype is one of `supported`.
+
+    Raises:
+        UnsupportedDtype: naming the dtype, what lacks it and the remedy.
+    """
+    names = sorted(supported)
+    if dtype not in names:
+        raise UnsupportedDtype(
+            f"{what} has no dtype {dtype}, only {', '.join(names)}; ask for one of these, as in "
+            'dtype="float32", or compute on the cpu backend'
+        )

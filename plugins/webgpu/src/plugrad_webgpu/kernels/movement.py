@@ -1,0 +1,153 @@
+"""Kernels that move elements without computing: each is a copy with the right strides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.kernels import movement
+from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.copying import View, copied, copy_into, filled
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.layout import broadcast_strides, strides_of
+
+if TYPE_CHECKING:
+    from plugrad.extend import Pairs, Scalar, Shape
+    from plugrad_webgpu.buffers import GpuArray
+
+
+@table.implements(movement.reshape)
+def reshape(x: GpuArray, *, shape: Shape) -> GpuArray:
+    """Return the same buffer under another shape."""
+    return shared(x, movement.reshape.infer(x, shape=shape).shape if -1 in shape else shape)
+
+
+@table.implements(movement.expand_dims)
+def expand_dims(input: GpuArray, *, dim: int) -> GpuArray:
+    """Return the same buffer with an axis of size 1."""
+    return shared(input, (*input.shape[:dim], 1, *input.shape[dim:]))
+
+
+@table.implements(movement.transpose)
+def transpose(x: GpuArray, *, perm: Shape) -> GpuArray:
+    """Return the array with its axes in another order."""
+    strides = strides_of(x.shape)
+    shape = tuple(x.shape[axis] for axis in perm)
+    return copied(x, shape, View(0, tuple(strides[axis] for axis in perm)))
+
+
+@table.implements(movement.broadcast_to)
+def broadcast_to(x: GpuArray, *, shape: Shape) -> GpuArray:
+    """Return the array repeated along missing axes and axes of size 1."""
+    if shape == x.shape:
+        return x
+    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
+
+
+@table.implements(movement.slice)
+def slice(x: GpuArray, *, begin: Shape, size: Shape) -> GpuArray:
+    """Return the block that starts at `begin`."""
+    return block(x, begin, size)
+
+
+@table.implements(movement.strided_slice)
+def strided_slice(x: GpuArray, *, begin: Shape, end: Shape, strides: Shape) -> GpuArray:
+    """Return every so-manieth element of ranges."""
+    return copied(x, range_sizes(begin, end, strides), range_view(x.shape, begin, strides))
+
+
+@table.implements(movement.strided_slice_gradient)
+def strided_slice_gradient(
+    dy: GpuArray, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
+) -> GpuArray:
+    """Return zeros with the elements of `dy` at the places that the slice takes."""
+    output = filled(dy.buffer.device, shape, 0, dy.dtype)
+    copy_into(output, range_view(shape, begin, strides), dy)
+    return output
+
+
+@table.implements(movement.concat)
+def concat(*inputs: GpuArray, axis: int) -> GpuArray:
+    """Return the arrays joined along an axis."""
+    first = inputs[0]
+    joined = sum(x.shape[axis] for x in inputs)
+    shape = (*first.shape[:axis], joined, *first.shape[axis + 1 :])
+    output = first.buffer.device.empty(shape, first.dtype)
+    strides = strides_of(shape)
+    offset = 0
+    for x in inputs:
+        copy_into(output, View(offset * strides[axis], strides), x)
+        offset += x.shape[axis]
+    return output
+
+
+@table.implements(movement.pack)
+def pack(*inputs: GpuArray, axis: int) -> GpuArray:
+    """Return the arrays stacked along a new axis."""
+    return concat(*[expand_dims(x, dim=axis) for x in inputs], axis=axis)
+
+
+@table.implements(movement.unpack)
+def unpack(value: GpuArray, *, axis: int) -> list[GpuArray]:
+    """Return the parts of an array along an axis, without it."""
+    shape = (*value.shape[:axis], *value.shape[axis + 1 :])
+    strides = strides_of(value.shape)
+    rest = (*strides[:axis], *strides[axis + 1 :])
+    return [copied(value, shape, View(i * strides[axis], rest)) for i in range(value.shape[axis])]
+
+
+@table.implements(movement.split)
+def split(x: GpuArray, *, num_or_size_splits: Shape, axis: int) -> list[GpuArray]:
+    """Return parts of the given sizes along an axis."""
+    parts: list[GpuArray] = []
+    offset = 0
+    for size in num_or_size_splits:
+        begin = tuple(offset if i == axis else 0 for i in range(len(x.shape)))
+        parts.append(block(x, begin, (*x.shape[:axis], size, *x.shape[axis + 1 :])))
+        offset += size
+    return parts
+
+
+@table.implements(movement.pad)
+def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
+    """Return the array with constant elements around it."""
+    shape = tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True))
+    output = filled(x.buffer.device, shape, constant_value.real, x.dtype)
+    copy_into(output, range_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape)), x)
+    return output
+
+
+@table.implements(movement.tile)
+def tile(x: GpuArray, *, reps: Shape) -> GpuArray:
+    """Return the array repeated along its axes: each axis becomes (repetitions, size)."""
+    strides = strides_of(x.shape)
+    shape = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
+    view = View(0, tuple(n for stride in strides for n in (0, stride)))
+    tiled = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
+    return shared(copied(x, shape, view), tiled)
+
+
+@table.implements(movement.reverse)
+def reverse(x: GpuArray, *, dims: Shape) -> GpuArray:
+    """Return the array with the order along the axes `dims` reversed."""
+    begin = tuple(n - 1 if axis in dims else 0 for axis, n in enumerate(x.shape))
+    steps = tuple(-1 if axis in dims else 1 for axis in range(len(x.shape)))
+    return copied(x, x.shape, range_view(x.shape, begin, steps))
+
+
+def block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
+    """Return the block of a size that starts at `begin`; the whole array as it is."""
+    if size == x.shape:
+        return x
+    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)))
+
+
+def range_view(shape: Shape, begin: Shape, steps: Shape) -> View:
+    """Return the view of an array that starts at `begin` and steps along its axes."""
+    strides = strides_of(shape)
+    start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
+    return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
+
+
+def range_sizes(begin: Shape, end: Shape, steps: Shape) -> Shape:
+    """Return the numbers of elements of ranges."""
+    return tuple(len(range(*bounds)) for bounds in zip(begin, end, steps, strict=True))

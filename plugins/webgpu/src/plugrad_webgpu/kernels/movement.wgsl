@@ -1,0 +1,30 @@
+// target[...] = source[...] over nested loops, any 32-bit dtype as bits, one element or vector at a time.
+//
+// Transposing, slicing, reversing, stretching, tiling, padding, joining: all are this loop with the right
+// strides. Offsets wrap, so a negative stride is its two's complement.
+
+struct Parameters {
+  count: u32,
+  source_start: u32,
+  target_start: u32,
+  sizes: array<u32, $axes>,
+  source_strides: array<u32, $axes>,
+  target_strides: array<u32, $axes>,
+}
+var<immediate> parameters: Parameters;
+
+@group(0) @binding(0) var<storage, read> source: array<$element>;
+@group(0) @binding(1) var<storage, read_write> destination: array<$element>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 64u);
+  if (index >= parameters.count) { return; }
+  var rest = index;
+  @repeat(axis, axes) let at$axis = rest % parameters.sizes[$axis]; rest /= parameters.sizes[$axis];
+  var source_at = parameters.source_start;
+  @repeat(axis, axes) source_at += at$axis * parameters.source_strides[$axis];
+  var target_at = parameters.target_start;
+  @repeat(axis, axes) target_at += at$axis * parameters.target_strides[$axis];
+  destination[target_at] = source[source_at];
+}

@@ -1,0 +1,151 @@
+"""Kernels that summarize windows of an image."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING
+
+from plugrad.extend import ArgumentValueError, float32, int32, uint32, window2d
+from plugrad.kernels import pooling
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.elements import NUMBERS, STORED, require
+from plugrad_webgpu.program import MOST_LOOPS, Program, plan
+from plugrad_webgpu.shaders import shader
+
+if TYPE_CHECKING:
+    from plugrad.extend import DType, Padding, Pair, Rounding
+    from plugrad_webgpu.buffers import GpuArray, Shape
+    from plugrad_webgpu.program import Plan
+
+LARGER = {
+    float32: "value > best || (is_nan(value) && !is_nan(best))",
+    int32: "value > best",
+    uint32: "value > best",
+}
+LOWEST = {float32: "-infinity()", int32: "bitcast<i32>(0x80000000u)", uint32: "0u"}
+
+
+@cache
+def _largest_program(entry_point: str, dtype: DType) -> Program:
+    names = ("pooling_windows", "pooling_largest")
+    substitutions = {"T": STORED[dtype], "is_better": LARGER[dtype], "lowest": LOWEST[dtype]}
+    return Program(entry_point, partial(shader, *names, **substitutions), entry_point=entry_point)
+
+
+def _average_program(entry_point: str) -> Program:
+    source = partial(shader, "pooling_windows", "pooling_average")
+    return Program(entry_point, source, entry_point=entry_point)
+
+
+_AVERAGE = _average_program("avg_pool")
+_AVERAGE_GRADIENT = _average_program("avg_pool_gradient")
+_LARGEST_GRADIENT = _average_program("max_pool_gradient")
+
+
+@table.implements(pooling.max_pool)
+def max_pool(
+    x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+) -> GpuArray:
+    """Return the largest element of each window, NaN if there is one."""
+    require(x.dtype, NUMBERS, "the webgpu kernel MaxPool")
+    program = _largest_program("max_pool", x.dtype)
+    step = _forward(program, x.shape, x.dtype, filter_size, strides, pad, dim_rounding_mode)
+    return x.buffer.device.launch(step, x)
+
+
+@table.implements(pooling.max_pool_gradient)
+def max_pool_gradient(
+    dy: GpuArray,
+    input: GpuArray,
+    output: GpuArray,
+    *,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
+) -> GpuArray:
+    """Return the gradient for the images: it goes to the first largest element of each window."""
+    device = dy.buffer.device
+    window = (filter_size, strides, pad, dim_rounding_mode)
+    found = device.launch(
+        _forward(_largest_program("max_position", input.dtype), input.shape, int32, *window), input
+    )
+    return device.launch(_backward(_LARGEST_GRADIENT, input.shape, *window), dy, found)
+
+
+@table.implements(pooling.avg_pool)
+def avg_pool(
+    x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+) -> GpuArray:
+    """Return the average of each window over the cells that are not padding."""
+    step = _forward(_AVERAGE, x.shape, float32, filter_size, strides, pad, dim_rounding_mode)
+    return x.buffer.device.launch(step, x)
+
+
+@table.implements(pooling.avg_pool_gradient)
+def avg_pool_gradient(
+    dy: GpuArray,
+    input: GpuArray,
+    *,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
+) -> GpuArray:
+    """Return the gradient for the images: it is spread evenly over each window."""
+    step = _backward(_AVERAGE_GRADIENT, input.shape, filter_size, strides, pad, dim_rounding_mode)
+    return dy.buffer.device.launch(step, dy)
+
+
+@lru_cache(maxsize=1024)
+def _forward(
+    program: Program,
+    image: Shape,
+    dtype: DType,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    rounding: Rounding,
+) -> Plan:
+    """Return the plan with an invocation for each stop."""
+    out, parameters = _geometry(image, filter_size, strides, pad, rounding)
+    shape = (image[0], *out, image[3])
+    count = math.prod(shape)
+    return plan(program, (count, *parameters), count, shape, dtype)
+
+
+@lru_cache(maxsize=1024)
+def _backward(
+    program: Program,
+    image: Shape,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    rounding: Rounding,
+) -> Plan:
+    """Return the plan with an invocation for each cell of the image."""
+    _, parameters = _geometry(image, filter_size, strides, pad, rounding)
+    count = math.prod(image)
+    return plan(program, (count, *parameters), count, image, float32)
+
+
+def _geometry(
+    image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
+) -> tuple[Pair, tuple[int, ...]]:
+    """Return the stops and the parameters after `count`."""
+    _, height, width, channels = image
+    window = window2d((height, width), filter_size, strides, pad, (1, 1), rounding)
+    # A window never visits cells outside of the image; rows and their cells both count as loop
+    # steps.
+    rows, columns = min(filter_size[0], height), min(filter_size[1], width)
+    if rows * (columns + 1) > MOST_LOOPS:
+        raise ArgumentValueError(
+            f"pooling on webgpu: a window of {rows} x {columns} cells is more than a "
+            f"shader's loops can visit ({MOST_LOOPS}); pool in two steps, or reduce the axes"
+        )
+    (top, _), (left, _) = window.pad
+    return window.out, (
+        *(height, width, *window.out, channels),
+        *(*filter_size, *strides, top, left),
+    )

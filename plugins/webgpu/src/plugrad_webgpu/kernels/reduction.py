@@ -1,0 +1,76 @@
+"""Kernels that combine the elements along axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import bool_, float32, int32, uint32
+from plugrad.kernels import reduction as contracts
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.elements import HIGHEST, LOWEST, NUMBERS
+from plugrad_webgpu.reduce import position, reduction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import DType, Kernel
+    from plugrad_webgpu.buffers import GpuArray
+
+LARGER: dict[DType, str] = {float32: "maximum(a, b)", int32: "max(a, b)", uint32: "max(a, b)"}
+SMALLER: dict[DType, str] = {float32: "minimum(a, b)", int32: "min(a, b)", uint32: "min(a, b)"}
+
+REDUCTIONS = {
+    contracts.sum: reduction("a + b", dict.fromkeys(NUMBERS, 0)),
+    contracts.prod: reduction("a * b", dict.fromkeys(NUMBERS, 1)),
+    contracts.mean: reduction("a + b", {float32: 0}, finish="value / parameters.divisor"),
+    contracts.min: reduction(SMALLER, {dtype: HIGHEST[dtype] for dtype in NUMBERS}),
+    contracts.all: reduction("a & b", {bool_: 1}),
+    contracts.any: reduction("a | b", {bool_: 0}),
+}
+largest = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in NUMBERS})
+
+
+def implement(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
+    """Declare a reduction under its contract's parameters."""
+
+    @table.implements(kernel)
+    def implementation(x: GpuArray, *, axis: tuple[int, ...], keep_dims: bool) -> GpuArray:
+        return reduce(x, axis, keep_dims)
+
+
+for contract, function in REDUCTIONS.items():
+    implement(contract, function)
+
+
+@table.implements(contracts.max)
+def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> GpuArray:
+    """Return the largest element along the axes, NaN if there is one."""
+    return largest(x, reduction_indices, keep_dims)
+
+
+def extreme(operator: str) -> Callable[[GpuArray, int], GpuArray]:
+    """Return the search for the first extreme element, NaN counting as one."""
+    ordered = f"value {operator} best"
+    return position(
+        {
+            float32: f"!is_nan(best) && (is_nan(value) || {ordered})",
+            int32: ordered,
+            uint32: ordered,
+        }
+    )
+
+
+position_of_largest = extreme(">")
+position_of_smallest = extreme("<")
+
+
+@table.implements(contracts.argmax)
+def argmax(x: GpuArray, *, axis: int) -> GpuArray:
+    """Return the first position of the largest element."""
+    return position_of_largest(x, axis)
+
+
+@table.implements(contracts.argmin)
+def argmin(x: GpuArray, *, axis: int) -> GpuArray:
+    """Return the first position of the smallest element."""
+    return position_of_smallest(x, axis)

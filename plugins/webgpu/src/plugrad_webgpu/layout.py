@@ -1,0 +1,70 @@
+"""How arrays lie in memory: strides, and loops over several arrays with the fewest axes."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+Shape = tuple[int, ...]
+Strides = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def strides_of(shape: Shape) -> Strides:
+    """Return the distance between neighbours on each axis of a dense row-major array.
+
+    >>> strides_of((2, 3, 4))
+    (12, 4, 1)
+    """
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def broadcast_strides(shape: Shape, out: Shape) -> Strides:
+    """Return strides that read an array as if it had the shape `out`: 0 where it repeats.
+
+    >>> broadcast_strides((3, 1), (2, 3, 4))
+    (0, 1, 0)
+    """
+    lead = len(out) - len(shape)
+    own = zip(shape, strides_of(shape), strict=True)
+    return (0,) * lead + tuple(0 if size == 1 else stride for size, stride in own)
+
+
+class Loop(NamedTuple):
+    """Nested loops over several arrays: sizes and, per array, strides; the innermost axis first."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[Strides, ...]
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return math.prod(self.sizes)
+
+
+def merged(shape: Shape, *strides: Strides) -> Loop:
+    """Return the loop over `shape` with as few axes as the arrays' strides allow, but at least one.
+
+    >>> merged((2, 3, 4), (12, 4, 1), (0, 4, 1))
+    Loop(sizes=(12, 2), strides=((1, 12), (1, 0)))
+    """
+    axes: list[tuple[int, Strides]] = []
+    for size, *steps in reversed(list(zip(shape, *strides, strict=True))):
+        if size == 1:
+            continue
+        if axes:
+            inner_size, inner = axes[-1]
+            if all(step == inner_size * below for step, below in zip(steps, inner, strict=True)):
+                axes[-1] = inner_size * size, inner
+                continue
+        axes.append((size, tuple(steps)))
+    if not axes:
+        axes.append((1, (1,) * len(strides)))
+    sizes = tuple(size for size, _ in axes)
+    return Loop(sizes, tuple(tuple(steps[k] for _, steps in axes) for k in range(len(strides))))

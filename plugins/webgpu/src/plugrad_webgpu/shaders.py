@@ -1,0 +1,59 @@
+"""WGSL sources: read from .wgsl files, filled in, and linked with the snippets they call."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from string import Template
+
+_FUNCTION = re.compile(r"^fn (\w+)\b.*?^}\n", re.MULTILINE | re.DOTALL)
+_WORD = re.compile(r"\w+")
+_REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) (.*)$", re.MULTILINE)
+
+
+def shader(*names: str, **substitutions: str) -> str:
+    """Return the WGSL of some `kernels/<name>.wgsl`, filled in and with its snippets.
+
+    A line ``@repeat(i, 4) sum += a[$i];`` is written out four times with ``$i`` as 0 to 3, because
+    some drivers keep an array that is indexed in a loop in memory; the count may be a
+    substitution's name.
+    """
+    text = "\n".join(_source(f"kernels/{name}.wgsl") for name in names)
+    return linked(Template(_repeated(text, substitutions)).substitute(substitutions))
+
+
+def linked(text: str) -> str:
+    """Return a source followed by the functions of snippets.wgsl that it calls, directly or not."""
+    snippets = _snippets()
+    needed: dict[str, None] = {}
+    waiting = [text]
+    while waiting:
+        for word in _WORD.findall(waiting.pop()):
+            if word in snippets and word not in needed:
+                needed[word] = None
+                waiting.append(snippets[word])
+    return "\n".join([text, *(snippets[name] for name in needed)])
+
+
+def _repeated(text: str, substitutions: dict[str, str]) -> str:
+    def write_out(match: re.Match[str]) -> str:
+        indent, name, count, line = match.groups()
+        return "\n".join(
+            indent + re.sub(rf"\${name}\b|\${{{name}}}", str(i), line)
+            for i in range(int(substitutions.get(count, count)))
+        )
+
+    while _REPEAT.search(text):
+        text = _REPEAT.sub(write_out, text)
+    return text
+
+
+@cache
+def _source(path: str) -> str:
+    return files("plugrad_webgpu").joinpath(path).read_text(encoding="utf-8")
+
+
+@cache
+def _snippets() -> dict[str, str]:
+    return {match[1]: match[0] for match in _FUNCTION.finditer(_source("snippets.wgsl"))}

@@ -1,0 +1,100 @@
+"""The five distributions agree with each other and with what their pages promise."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+MEMBERS = [ROOT, ROOT / "core", *PLUGINS]
+PACKAGES = [path for member in MEMBERS for path in member.glob("src/*") if path.is_dir()]
+
+
+def project(folder: Path) -> dict:
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.match(r"[\w.-]+", requirement)[0] for requirement in requirements}
+
+
+META = project(ROOT)
+by_member = pytest.mark.parametrize("member", MEMBERS, ids=lambda path: project(path)["name"])
+
+
+def test_distributions_are_the_five_of_the_design():
+    assert {project(member)["name"] for member in MEMBERS} == {
+        "plugrad",
+        "plugrad-core",
+        "plugrad-cpu",
+        "plugrad-wasm",
+        "plugrad-webgpu",
+    }
+
+
+@by_member
+def test_version_is_the_one_version(member):
+    assert project(member)["version"] == META["version"]
+
+
+@by_member
+def test_licence_is_apache_and_its_text_travels_along(member):
+    assert project(member)["license"] == "Apache-2.0"
+    assert (member / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+@by_member
+def test_python_is_3_11_or_later(member):
+    assert project(member)["requires-python"] == ">=3.11"
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_package_is_typed(package):
+    assert (package / "py.typed").is_file()
+
+
+def test_every_member_has_a_package():
+    assert len(PACKAGES) == len(MEMBERS) - 1  # all but the meta-distribution
+
+
+def test_plugins_are_named_after_their_folder_and_backend():
+    for plugin in PLUGINS:
+        entry_points = project(plugin)["entry-points"]["plugrad.backends"]
+        assert project(plugin)["name"] == f"plugrad-{plugin.name}"
+        assert entry_points == {plugin.name: f"plugrad_{plugin.name}:backend"}
+
+
+def test_extras_are_the_plugins_that_are_not_always_installed():
+    version = META["version"]
+    extras = dict(META["optional-dependencies"])
+    optional = sorted(plugin.name for plugin in PLUGINS if plugin.name != "cpu")
+
+    assert META["dependencies"] == [f"plugrad-core=={version}", f"plugrad-cpu=={version}"]
+    assert extras.pop("all") == [f"plugrad[{','.join(optional)}]"]
+    assert extras == {name: [f"plugrad-{name}=={version}"] for name in optional}
+
+
+def test_core_needs_three_distributions():
+    assert names(project(ROOT / "core")["dependencies"]) == {
+        "importlib-metadata",
+        "numpy",
+        "pluggy",
+    }
+
+
+def test_meta_distribution_holds_no_code():
+    assert not (ROOT / "src").exists()
+    assert not (ROOT / "plugrad").exists()
+
+
+def test_no_lock_file_is_tracked():
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: nothing is tracked")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    locks = re.compile(r"(^|/)([^/]*\.lock|pylock[^/]*\.toml|package-lock\.json)$")
+    assert [path for path in listed if locks.search(path)] == []

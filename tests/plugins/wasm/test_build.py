@@ -1,0 +1,33 @@
+"""The build hook: the same sources give the same bytes, and those are the ones in use."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ziglang")
+
+HOOK = Path(__file__).parents[3] / "plugins" / "wasm" / "hatch_build.py"
+
+
+@pytest.fixture(scope="module")
+def hook():
+    pytest.importorskip("hatchling")
+    spec = importlib.util.spec_from_file_location("hatch_build", HOOK)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_second_build_gives_the_bytes_in_use(hook, tmp_path):
+    if hook.is_stale():
+        pytest.skip("a C source was edited after the last build")
+    for variant in hook.VARIANTS:
+        hook.compile_variant(variant, tmp_path / f"again-{variant}", tmp_path)
+        assert (tmp_path / f"again-{variant}").read_bytes() == hook.module_of(variant).read_bytes()
+
+
+def test_the_micro_kernel_matches_its_header(hook):
+    header = (hook.SOURCES / "gemm.h").read_text("utf-8")
+    assert "#define TILE_ROWS 4\n" in header
+    assert "#define TILE_COLUMNS 12\n" in header

@@ -1,0 +1,281 @@
+"""Unary and binary kernels against NumPy and the math module, in every dtype."""
+
+import math
+
+import numpy as np
+import pytest
+
+from plugrad.extend import DTypeError, ShapeError, UnsupportedDtype, as_dtype, bool_, float32, int32
+
+INF, NAN = np.inf, np.nan
+DTYPES = ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    INF,
+    -INF,
+    NAN,
+    1e-40,
+    -1e-40,
+    3e38,
+    -3e38,
+    88.7,
+    -103.0,
+]
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+erf = np.vectorize(math.erf, otypes=[float])
+
+# registry name: reference in double, domain
+FUNCTIONS = {
+    "Abs": (np.abs, (-9, 9)),
+    "Neg": (np.negative, (-9, 9)),
+    "Square": (np.square, (-9, 9)),
+    "Sign": (np.sign, (-9, 9)),
+    "Reciprocal": (np.reciprocal, (-9, 9)),
+    "Sqrt": (np.sqrt, (0, 99)),
+    "Rsqrt": (lambda x: 1 / np.sqrt(x), (0.01, 99)),
+    "Ceil": (np.ceil, (-9, 9)),
+    "Floor": (np.floor, (-9, 9)),
+    "Round": (np.round, (-9, 9)),
+    "Exp": (np.exp, (-87, 88)),
+    "Expm1": (np.expm1, (-2, 20)),
+    "Log": (np.log, (1e-3, 1e3)),
+    "Log1p": (np.log1p, (-0.9, 9)),
+    "Sin": (np.sin, (-1e5, 1e5)),
+    "Cos": (np.cos, (-1e5, 1e5)),
+    "Tan": (np.tan, (-1e5, 1e5)),
+    "Asin": (np.arcsin, (-1, 1)),
+    "Acos": (np.arccos, (-1, 1)),
+    "Atan": (np.arctan, (-50, 50)),
+    "Sinh": (np.sinh, (-80, 80)),
+    "Cosh": (np.cosh, (-80, 80)),
+    "Tanh": (np.tanh, (-9, 9)),
+    "Asinh": (np.arcsinh, (-50, 50)),
+    "Acosh": (np.arccosh, (1, 50)),
+    "Atanh": (np.arctanh, (-0.999, 0.999)),
+    "Erf": (erf, (-4, 4)),
+    "Relu": (lambda x: np.maximum(x, 0), (-9, 9)),
+    "Relu6": (lambda x: np.clip(x, 0, 6), (-9, 9)),
+    "Elu": (lambda x: np.where(x < 0, np.expm1(x), x), (-9, 9)),
+    "Selu": (
+        lambda x: SELU_SCALE * np.where(x < 0, SELU_ALPHA * np.expm1(x), x),
+        (-9, 9),
+    ),
+    "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), (-87, 87)),
+    "Softplus": (lambda x: np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0), (-80, 80)),
+}
+TOLERANCE = {"float32": 4, "float64": 4}  # units in the last place
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_within_a_few_units_in_the_last_place(run, rng, name, dtype):
+    reference, domain = FUNCTIONS[name]
+    for count in (0, 1, 3, 4, 1001):
+        x = rng.uniform(*domain, count).astype(dtype)
+        expected = reference(x.astype(np.float64)).astype(dtype)
+        units = np.abs(run(name, x).astype(np.float64) - expected) / np.spacing(np.abs(expected))
+        assert np.all(units <= TOLERANCE[dtype]), (x[units.argmax()], units.max())
+
+
+@pytest.mark.parametrize("name", ["Sin", "Cos"])
+def test_angles_near_multiples_of_half_pi(run, name):
+    n = np.arange(-5000, 5000)
+    x = np.concatenate([n * (np.pi / 2), n * 0.37]).astype(np.float32)
+    expected = FUNCTIONS[name][0](x.astype(float)).astype(np.float32)
+    np.testing.assert_allclose(run(name, x), expected, rtol=5e-7)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_special_values(run, name):
+    x = np.array(SPECIAL, np.float32)
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name][0](x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(run(name, x), expected, rtol=5e-7, atol=1.5e-45)
+
+
+def test_denormal_results_of_exp_are_kept(run):
+    x = np.array([-87.5, -95.0, -103.2, -104.5], np.float32)
+    np.testing.assert_allclose(run("Exp", x), np.exp(x.astype(float)), atol=1.5e-45, rtol=1e-6)
+    assert np.all(run("Exp", x[:3]) > 0)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8"])
+def test_unary_kernels_of_integers(run, dtype):
+    info = np.iinfo(dtype)
+    x = np.array([0, 1, 5, 7, 100, info.min, info.max], dtype)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(run("Abs", x), np.abs(x))
+        np.testing.assert_array_equal(run("Neg", x), np.negative(x))
+        np.testing.assert_array_equal(run("Square", x), np.square(x))
+    np.testing.assert_array_equal(run("Sign", x), np.sign(x))
+    np.testing.assert_array_equal(run("Relu6", x), np.clip(x, 0, 6))
+    np.testing.assert_array_equal(run("Round", x), x)
+    np.testing.assert_array_equal(run("Step", x, alpha=0.0), (x > 0).astype(dtype))
+    clipped = run("ClipByValue", x, clip_value_min=2, clip_value_max=9)
+    np.testing.assert_array_equal(clipped, np.clip(x, 2, 9))
+    assert not run("IsNan", x).any()
+    assert run("IsFinite", x).all()
+
+
+def test_questions_and_identity(run):
+    x = np.array([1, -INF, INF, NAN, 0], np.float32)
+    np.testing.assert_array_equal(run("IsInf", x), np.isinf(x))
+    np.testing.assert_array_equal(run("IsNan", x), np.isnan(x))
+    np.testing.assert_array_equal(run("IsFinite", x), np.isfinite(x))
+    np.testing.assert_array_equal(run("Identity", x), x)
+
+
+def test_kernels_with_attributes_pass_nan_on(run):
+    x = np.array([-2, 0, 3, NAN, INF], np.float32)
+    np.testing.assert_array_equal(run("Step", x, alpha=0.25), np.float32([0.25, 0.25, 1, NAN, 1]))
+    np.testing.assert_array_equal(run("LeakyRelu", x, alpha=0.5), np.float32([-1, 0, 3, NAN, INF]))
+    clipped = run("ClipByValue", x, clip_value_min=-1.0, clip_value_max=1e300)
+    np.testing.assert_array_equal(clipped, np.float32([-1, 0, 3, NAN, INF]))
+
+
+@pytest.mark.parametrize(
+    "target", ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
+)
+@pytest.mark.parametrize(
+    "source", ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
+)
+def test_casts(run, source, target):
+
+    x = np.array([0, 1, 5, 100.75], "float64").astype(source)
+    np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), x.astype(target))
+
+
+def test_casts_of_values_out_of_range_do_not_trap(run):
+    x = np.array([NAN, INF, -INF, 1e30, -1e30], np.float32)
+    assert run("Cast", x, dtype=int32).shape == x.shape
+    np.testing.assert_array_equal(run("Cast", x, dtype=bool_), np.ones(5, bool))
+
+
+ARITHMETIC = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Multiply": np.multiply,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "FloorDiv": np.floor_divide,
+    "Mod": np.remainder,
+    "SquaredDifference": lambda a, b: np.square(np.subtract(a, b)),
+}
+COMPARISONS = {
+    "Equal": np.equal,
+    "NotEqual": np.not_equal,
+    "Greater": np.greater,
+    "GreaterEqual": np.greater_equal,
+    "Less": np.less,
+    "LessEqual": np.less_equal,
+}
+FLOATING = {"RealDiv": np.divide, "Atan2": np.arctan2, "Pow": np.power}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8", "uint8"])
+@pytest.mark.parametrize("name", ARITHMETIC | COMPARISONS)
+def test_arithmetic_and_comparisons(run, rng, name, dtype):
+    reference = (ARITHMETIC | COMPARISONS)[name]
+    a, b = (rng.integers(0, 100, 333).astype(dtype) for _ in range(2))
+    if dtype != "uint8":
+        a, b = a - np.array(50, dtype), b - np.array(50, dtype)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(run(name, a, b), reference(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ARITHMETIC | COMPARISONS | FLOATING)
+def test_pairs_of_special_values(run, name, dtype):
+    values = np.array([*SPECIAL, 7.0, -7.0, 2.5], dtype)
+    a, b = np.meshgrid(values, values)
+    with np.errstate(all="ignore"):
+        expected = (ARITHMETIC | COMPARISONS | FLOATING)[name](a, b)
+    np.testing.assert_allclose(run(name, a, b), expected, rtol=5e-7)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
+def test_whole_numbers_divide_without_traps(run, dtype):
+    least = np.iinfo(dtype).min
+    a, b = np.array([5, -5, least, 7, -7], dtype), np.array([0, 0, -1, -2, 2], dtype)
+    np.testing.assert_array_equal(run("FloorDiv", a, b), np.array([0, 0, least, -4, -4], dtype))
+    np.testing.assert_array_equal(run("Mod", a, b), np.array([0, 0, 0, -1, 1], dtype))
+
+
+def test_powers_of_whole_numbers(run):
+    a = np.array([2, -3, 0, 1, -1, 5], np.int32)
+    b = np.array([10, 3, 0, -4, -3, -1], np.int32)
+    np.testing.assert_array_equal(run("Pow", a, b), np.int32([1024, -27, 1, 1, -1, 0]))
+
+
+def test_bools_compare_and_combine(run):
+    a, b = np.array([False, False, True, True]), np.array([False, True, False, True])
+    for name, reference in COMPARISONS.items():
+        np.testing.assert_array_equal(run(name, a, b), reference(a, b))
+    np.testing.assert_array_equal(run("LogicalAnd", a, b), a & b)
+    np.testing.assert_array_equal(run("LogicalOr", a, b), a | b)
+    np.testing.assert_array_equal(run("LogicalXor", a, b), a ^ b)
+    np.testing.assert_array_equal(run("LogicalNot", a), ~a)
+
+
+SHAPES = [
+    ((5,), ()),
+    ((), (5,)),
+    ((), ()),
+    ((4, 5), (5,)),
+    ((5,), (4, 5)),
+    ((4, 5), (4, 1)),
+    ((4, 1), (1, 5)),
+    ((2, 1, 4, 1), (3, 1, 5)),
+    ((2, 3, 4), (2, 1, 4)),
+    ((1, 1), (3,)),
+    ((0, 3), (3,)),
+    ((2, 0), (1, 1)),
+    ((1, 3, 1, 5, 1), (2, 1, 4, 1, 6)),
+]
+
+
+@pytest.mark.parametrize(("a_shape", "b_shape"), SHAPES)
+def test_operands_broadcast(run, rng, a_shape, b_shape):
+    a = np.asarray(rng.standard_normal(a_shape), np.float32)
+    b = np.asarray(rng.standard_normal(b_shape), np.float32)
+    np.testing.assert_array_equal(run("Sub", a, b), a - b)
+    np.testing.assert_array_equal(run("Less", a, b), np.less(a, b))
+    condition = np.asarray(a > 0)
+    np.testing.assert_array_equal(run("Select", condition, a, b), np.where(condition, a, b))
+
+
+def test_gradients_and_sums_of_many(run, rng):
+    a, b, c = rng.standard_normal((3, 7)).astype(np.float32)
+    np.testing.assert_allclose(run("EluGrad", a, b), np.where(b >= 0, a, a * (b + 1)), rtol=1e-6)
+    np.testing.assert_allclose(run("Prelu", a, b), np.where(a > 0, a, a * b), rtol=1e-6)
+    np.testing.assert_allclose(run("AddN", a, b, c), a + b + c, rtol=1e-6)
+    np.testing.assert_array_equal(run("AddN", a), a)
+
+
+def test_what_breaks_the_contract_is_an_error(run):
+    x, n = np.zeros(3, np.float32), np.zeros(3, np.int32)
+    with pytest.raises(DTypeError):
+        run("Add", x, n)
+    with pytest.raises(DTypeError):
+        run("Select", np.zeros(3, bool), x, n)
+    with pytest.raises(ShapeError):
+        run("Add", x, np.zeros(4, np.float32))
+    with pytest.raises(UnsupportedDtype, match="sin for int32"):
+        run("Sin", n)
+    with pytest.raises(UnsupportedDtype, match="add for bool"):
+        run("Add", np.zeros(3, bool), np.zeros(3, bool))
+
+
+def test_an_input_is_not_changed(run, rng):
+    x = run.put(rng.standard_normal(50).astype(np.float32))
+    before = run.get(x)
+    for name in FUNCTIONS:
+        run.functions[name](x)
+    assert x.dtype is float32
+    np.testing.assert_array_equal(run.get(x), before)

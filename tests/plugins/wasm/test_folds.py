@@ -1,0 +1,183 @@
+"""Reductions, normalization and matrix products against NumPy."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+NAN, INF = np.nan, np.inf
+FOLDS = {"Sum": np.sum, "Prod": np.prod, "Max": np.max, "Min": np.min, "Mean": np.mean}
+SHAPE = (3, 4, 2, 5)
+AXES = [axes for n in range(5) for axes in combinations(range(4), n)]
+
+
+def fold(run, name, x, axes, keep_dims=False):
+    key = "reduction_indices" if name == "Max" else "axis"
+    return run(name, x, **{key: axes, "keep_dims": keep_dims})
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+@pytest.mark.parametrize("name", FOLDS)
+def test_folds_over_any_axes(run, rng, name, axes):
+    x = rng.standard_normal(SHAPE).astype(np.float32)
+    for keep in (False, True):
+        expected = FOLDS[name](x.astype(float), axis=axes, keepdims=keep)
+        actual = fold(run, name, x, axes, keep)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8", "float64"])
+def test_folds_keep_the_dtype(run, rng, dtype):
+    x = rng.integers(1, 4, (7, 70)).astype(dtype)
+    for name in ("Sum", "Prod", "Max", "Min"):
+        for axis in (0, 1):
+            expected = (
+                FOLDS[name](x, axis=axis, dtype=dtype)
+                if name in ("Sum", "Prod")
+                else (FOLDS[name](x, axis=axis))
+            )
+            np.testing.assert_allclose(fold(run, name, x, (axis,)), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 5000])
+def test_folds_of_every_length(run, rng, length):
+    x = rng.standard_normal((3, length)).astype(np.float32)
+    for data in (x, np.ascontiguousarray(x.T)):
+        axis = (data.shape.index(length),) if length != 3 else (1,)
+        expected = np.sum(data.astype(float), axis=axis)
+        np.testing.assert_allclose(fold(run, "Sum", data, axis), expected, rtol=2e-5, atol=1e-5)
+        np.testing.assert_array_equal(fold(run, "Max", data, axis), data.max(axis=axis))
+        np.testing.assert_array_equal(fold(run, "Min", data, axis), data.min(axis=axis))
+
+
+def test_long_sums_stay_exact(run):
+    x = np.full(3_000_001, 0.1, np.float32)  # every addition rounds the same way
+    np.testing.assert_allclose(fold(run, "Sum", x, (0,)), np.sum(x, dtype=float), rtol=2e-7)
+    columns = np.full((200_001, 3), 0.1, np.float32)
+    exact = np.sum(columns, axis=0, dtype=float)
+    np.testing.assert_allclose(fold(run, "Sum", columns, (0,)), exact, rtol=2e-7)
+
+
+def test_nothing_to_fold(run):
+    x = np.zeros((2, 0, 3), np.float32)
+    np.testing.assert_array_equal(fold(run, "Sum", x, (1,)), np.zeros((2, 3)))
+    np.testing.assert_array_equal(fold(run, "Prod", x, (1,)), np.ones((2, 3)))
+    np.testing.assert_array_equal(fold(run, "Mean", x, (1,)), np.full((2, 3), NAN))
+    assert fold(run, "Max", x, (0,)).shape == (0, 3)
+    assert run("All", np.zeros((0,), bool), axis=(0,), keep_dims=False)
+    assert not run("Any", np.zeros((0,), bool), axis=(0,), keep_dims=False)
+    assert fold(run, "Sum", np.float32(3), ()) == 3
+
+
+def test_nan_wins_every_extreme(run, rng):
+    for length in (3, 16, 100):
+        for place in {0, 1, length - 1}:
+            x = rng.standard_normal((2, length)).astype(np.float32)
+            x[1, place] = NAN
+            for data, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
+                assert np.isnan(fold(run, "Max", data, (axis,))).tolist() == [False, True]
+                assert np.isnan(fold(run, "Min", data, (axis,))).tolist() == [False, True]
+                for name, reference in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
+                    np.testing.assert_array_equal(run(name, data, axis=axis), reference(data, axis))
+
+
+def test_extremes_of_infinities(run):
+    x = np.full((2, 20), -INF, np.float32)
+    np.testing.assert_array_equal(fold(run, "Max", x, (1,)), x[:, 0])
+    np.testing.assert_array_equal(fold(run, "Min", -x, (1,)), -x[:, 0])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8"])
+def test_positions_are_the_first(run, rng, dtype, axis):
+    x = rng.integers(0, 3, (4, 5, 37)).astype(dtype)
+    np.testing.assert_array_equal(run("ArgMax", x, axis=axis), np.argmax(x, axis))
+    np.testing.assert_array_equal(run("ArgMin", x, axis=axis), np.argmin(x, axis))
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_bools_fold(run, rng, axes):
+    x = rng.random(SHAPE) > 0.3
+    np.testing.assert_array_equal(run("All", x, axis=axes, keep_dims=False), np.all(x, axis=axes))
+    np.testing.assert_array_equal(
+        run("Any", ~x, axis=axes, keep_dims=True), np.any(~x, axis=axes, keepdims=True)
+    )
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("length", [1, 3, 8, 37])
+def test_softmax(run, rng, length, axis, dtype):
+    shape = [2, 3, 4]
+    shape[axis] = length
+    x = (rng.standard_normal(shape) * 9).astype(dtype)
+    expected = softmax(x.astype(float), axis)
+    # Half a unit of x - max(x) is a relative error of exp.
+    np.testing.assert_allclose(run("Softmax", x, dim=axis), expected, rtol=4e-6)
+    np.testing.assert_allclose(
+        run("LogSoftmax", x, axis=axis), np.log(expected), rtol=2e-6, atol=1e-6
+    )
+
+
+def test_softmax_of_extremes(run):
+    x = np.float32([[1e4, 0, -1e4], [-INF, 0, 1], [NAN, 0, 1]])
+    y = run("Softmax", x, dim=1)
+    np.testing.assert_allclose(y[:2], [[1, 0, 0], [0, 0.26894143, 0.7310586]], rtol=1e-6)
+    assert np.isnan(y[2]).all()
+    assert run("Softmax", np.zeros((3, 0), np.float32), dim=1).shape == (3, 0)
+
+
+SIZES = [1, 2, 3, 4, 5, 11, 12, 13, 33, 97]
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_matrix_products_of_every_size(run, rng, transpose_a, transpose_b):
+    for rows in SIZES:
+        for columns in SIZES:
+            for depth in (1, 4, 7, 40):
+                a = rng.standard_normal((rows, depth)).astype(np.float32)
+                b = rng.standard_normal((depth, columns)).astype(np.float32)
+                actual = run(
+                    "BatchMatMul",
+                    a.T if transpose_a else a,
+                    b.T if transpose_b else b,
+                    transpose_a=transpose_a,
+                    transpose_b=transpose_b,
+                )
+                np.testing.assert_allclose(actual, a @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(200, 100, 600), (7, 2100, 300)])
+def test_matrix_products_across_blocks(run, rng, rows, columns, depth):
+    a = rng.standard_normal((rows, depth)).astype(np.float32)
+    b = rng.standard_normal((depth, columns)).astype(np.float32)
+    flags = {"transpose_a": False, "transpose_b": False}
+    np.testing.assert_allclose(run("BatchMatMul", a, b, **flags), a @ b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("a_batch", "b_batch"),
+    [((2,), (2,)), ((), (3,)), ((2, 1), (1, 3)), ((4, 1, 2), (3, 1)), ((0,), ())],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8"])
+def test_batches_broadcast(run, rng, a_batch, b_batch, dtype):
+    a = rng.integers(-4, 4, (*a_batch, 5, 3)).astype(dtype)
+    b = rng.integers(-4, 4, (*b_batch, 6, 3)).astype(dtype)
+    actual = run("BatchMatMul", a, b, transpose_a=False, transpose_b=True)
+    np.testing.assert_array_equal(actual, a @ b.swapaxes(-1, -2))
+
+
+def test_matrix_products_of_nothing_and_of_infinity(run):
+    flags = {"transpose_a": False, "transpose_b": False}
+    empty = run("BatchMatMul", np.ones((2, 0), np.float32), np.ones((0, 3), np.float32), **flags)
+    np.testing.assert_array_equal(empty, np.zeros((2, 3)))
+    a = np.float32([[INF, 1], [1, 1], [1, NAN]])
+    b = np.float32([[1, 2], [3, 4]])
+    expected = [[INF, INF], [4, 6], [NAN, NAN]]
+    np.testing.assert_array_equal(run("BatchMatMul", a, b, **flags), expected)

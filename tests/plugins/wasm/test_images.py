@@ -1,0 +1,140 @@
+"""Convolution and pooling against loops over windows in NumPy."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from plugrad.extend import window2d
+
+
+def patches(image, window):
+    """Yield ((row, column) of the output, [((row, column) of the filter, of the image)])."""
+    (top, _), (left, _) = window.pad
+    for i, j in product(*map(range, window.out)):
+        cells = []
+        for m, n in product(*map(range, window.filter)):
+            row = i * window.strides[0] - top + m * window.dilations[0]
+            column = j * window.strides[1] - left + n * window.dilations[1]
+            if 0 <= row < image[0] and 0 <= column < image[1]:
+                cells.append(((m, n), (row, column)))
+        yield (i, j), cells
+
+
+def convolve(x, f, window):
+    y = np.zeros((x.shape[0], *window.out, f.shape[3]))
+    for (i, j), cells in patches(x.shape[1:3], window):
+        for (m, n), (row, column) in cells:
+            y[:, i, j] += x[:, row, column] @ f[m, n]
+    return y
+
+
+def convolve_back(dy, x, f, window):
+    dx, df = np.zeros(x.shape), np.zeros(f.shape)
+    for (i, j), cells in patches(x.shape[1:3], window):
+        for (m, n), (row, column) in cells:
+            dx[:, row, column] += dy[:, i, j] @ f[m, n].T
+            df[m, n] += x[:, row, column].T @ dy[:, i, j]
+    return dx, df
+
+
+# image, filter, strides, pad, dilations
+CONVOLUTIONS = [
+    ((2, 7, 6, 3), (3, 3, 3, 5), (1, 1), "same", (1, 1)),
+    ((1, 9, 8, 4), (3, 2, 4, 12), (2, 1), "valid", (1, 1)),
+    ((3, 5, 5, 1), (5, 5, 1, 2), (1, 1), "same", (1, 1)),
+    ((1, 11, 10, 2), (3, 3, 2, 13), (1, 1), "same", (2, 3)),
+    ((1, 8, 8, 17), (1, 1, 17, 30), (1, 1), "valid", (1, 1)),
+    ((2, 6, 7, 3), (4, 2, 3, 1), (3, 2), ((2, 1), (0, 3)), (1, 1)),
+    ((1, 20, 20, 40), (3, 3, 40, 25), (1, 1), "same", (1, 1)),
+    ((2, 1, 9, 3), (1, 4, 3, 6), (1, 2), "same", (1, 1)),
+]
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolution_and_its_gradients(run, rng, case, data_format):
+    image, filter, strides, pad, dilations = case
+    x, f = rng.standard_normal(image), rng.standard_normal(filter)
+    window = window2d(image[1:3], filter[:2], strides, pad, dilations)
+    y = convolve(x, f, window)
+    dy = rng.standard_normal(y.shape)
+    dx, df = convolve_back(dy, x, f, window)
+
+    def formatted(array):
+        array = array.astype(np.float32)
+        return array if data_format == "NHWC" else np.moveaxis(array, 3, 1)
+
+    attrs = {
+        "strides": strides,
+        "pad": pad,
+        "data_format": data_format,
+        "dilations": dilations,
+        "dim_rounding_mode": None,
+    }
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    f32 = f.astype(np.float32)
+    np.testing.assert_allclose(run("Conv2D", formatted(x), f32, **attrs), formatted(y), **close)
+    input_shape = formatted(x).shape
+    actual = run("Conv2DBackpropInput", formatted(dy), f32, input_shape=input_shape, **attrs)
+    np.testing.assert_allclose(actual, formatted(dx), **close)
+    actual = run("Conv2DBackpropFilter", formatted(x), formatted(dy), filter_shape=filter, **attrs)
+    np.testing.assert_allclose(actual, df, **close)
+
+
+def test_convolution_of_no_images(run):
+    attrs = {
+        "strides": (1, 1),
+        "pad": "same",
+        "data_format": "NHWC",
+        "dilations": (1, 1),
+        "dim_rounding_mode": None,
+    }
+    x, f = np.zeros((0, 4, 4, 2), np.float32), np.ones((3, 3, 2, 5), np.float32)
+    assert run("Conv2D", x, f, **attrs).shape == (0, 4, 4, 5)
+    dy = np.zeros((0, 4, 4, 5), np.float32)
+    df = run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, **attrs)
+    np.testing.assert_array_equal(df, np.zeros(f.shape))
+
+
+# image, window, strides, pad
+POOLINGS = [
+    ((2, 6, 6, 3), (2, 2), (2, 2), "valid"),
+    ((1, 7, 5, 70), (3, 3), (2, 2), "same"),
+    ((2, 5, 6, 4), (2, 3), (1, 1), "same"),
+    ((1, 4, 4, 1), (3, 2), (1, 2), ((1, 1), (0, 1))),
+]
+
+
+def pooled(x, dy, window):
+    best = np.zeros((x.shape[0], *window.out, x.shape[3]))
+    mean, d_best, d_mean = np.zeros(best.shape), np.zeros(x.shape), np.zeros(x.shape)
+    for (i, j), cells in patches(x.shape[1:3], window):
+        values = np.stack([x[:, row, column] for _, (row, column) in cells])
+        best[:, i, j], mean[:, i, j] = values.max(0), values.mean(0)
+        for k, (_, (row, column)) in enumerate(cells):
+            d_best[:, row, column] += np.where(values.argmax(0) == k, dy[:, i, j], 0)
+            d_mean[:, row, column] += dy[:, i, j] / len(cells)
+    return best, mean, d_best, d_mean
+
+
+@pytest.mark.parametrize("case", POOLINGS, ids=str)
+def test_pooling_and_its_gradients(run, rng, case):
+    image, size, strides, pad = case
+    x = rng.integers(-3, 3, image).astype(np.float32)  # with ties
+    x[0, 1, 1, 0] = np.nan
+    window = window2d(image[1:3], size, strides, pad)
+    dy = rng.standard_normal((image[0], *window.out, image[3])).astype(np.float32)
+    best, mean, d_best, d_mean = pooled(x, dy, window)
+    attrs = {"filter_size": size, "strides": strides, "pad": pad, "dim_rounding_mode": None}
+    np.testing.assert_array_equal(run("MaxPool", x, **attrs), best)
+    np.testing.assert_allclose(run("AvgPool", x, **attrs), mean, rtol=1e-5, atol=1e-6)
+    actual = run("MaxPoolGrad", dy, x, best.astype(np.float32), **attrs)
+    np.testing.assert_allclose(actual, d_best, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run("AvgPoolGrad", dy, x, **attrs), d_mean, rtol=1e-5, atol=1e-6)
+
+
+def test_pooling_of_whole_numbers(run):
+    x = np.arange(-8, 8, dtype=np.int32).reshape(1, 4, 4, 1)
+    attrs = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid", "dim_rounding_mode": None}
+    assert run("MaxPool", x, **attrs).ravel().tolist() == [-3, -1, 5, 7]

@@ -1,0 +1,165 @@
+"""Blocks of linear memory: accounting, reuse, limits and the end of the address space."""
+
+import gc
+import itertools
+
+import numpy as np
+import pytest
+
+from plugrad.extend import OutOfMemory, bool_, float32, uint8
+from plugrad_wasm.memory import ADDRESS_SPACE, size_class
+
+MEGABYTE = 1 << 20
+
+
+def usage(fresh):
+    memory = fresh.backend.memory()
+    return memory.buffers, memory.bytes
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000, 1024, 1025, 4097, 10**6, 2**31 - 1])
+def test_size_classes_are_aligned_and_waste_little(size):
+    block = size_class(size)
+    assert block >= max(size, 64)
+    assert block % 64 == 0
+    assert block == size_class(block)
+    assert block <= max(size * 9 / 8 + 64, 64)
+
+
+def test_usage_is_exact_and_returns_to_where_it_was(fresh, rng):
+    assert usage(fresh) == (0, 0)
+    x = fresh.put(np.zeros(1024, np.float32))
+    assert usage(fresh) == (1, 4096)
+    y = fresh.functions["Reshape"](x, shape=(32, 32))
+    assert usage(fresh) == (1, 4096)
+    z = fresh.functions["Add"](y, y)
+    assert usage(fresh) == (2, 8192)
+    del x, z
+    assert usage(fresh) == (1, 4096)
+    del y
+    assert usage(fresh) == (0, 0)
+    assert fresh.backend.memory().peak == 8192
+
+
+def test_kernels_with_scratch_and_descriptors_leave_nothing(fresh, rng):
+    x = rng.standard_normal((2, 8, 8, 3)).astype(np.float32)
+    fresh("Transpose", x, perm=(3, 1, 0, 2))
+    fresh("Softmax", x, dim=1)
+    fresh("Sum", x, axis=(0, 2), keep_dims=False)
+    attrs = {"filter_size": (2, 2), "strides": (2, 2), "pad": "same", "dim_rounding_mode": None}
+    fresh("MaxPool", x, **attrs)
+    attrs = {"strides": (1, 1), "pad": "same", "data_format": "NHWC", "dilations": (1, 1)}
+    fresh("Conv2D", x, np.ones((3, 3, 3, 2), np.float32), **attrs, dim_rounding_mode=None)
+    assert usage(fresh) == (0, 0)
+
+
+def test_blocks_are_used_again(fresh):
+    x = fresh.backend.linear.empty((100,), float32)
+    address = x.address
+    del x
+    assert fresh.backend.linear.empty((98,), float32).address == address
+
+
+def test_live_blocks_never_overlap(fresh, rng):
+    arrays = {}
+    for step in range(3000):
+        if arrays and rng.random() < 0.45:
+            del arrays[list(arrays)[rng.integers(len(arrays))]]
+        else:
+            arrays[step] = fresh.backend.linear.empty((int(rng.integers(0, 3000)),), bool_)
+    spans = sorted((x.address, x.address + x.capacity) for x in arrays.values())
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    assert usage(fresh) == (len(arrays), sum(x.capacity for x in arrays.values()))
+    arrays.clear()
+    gc.collect()
+    assert usage(fresh) == (0, 0)
+
+
+def test_the_limit_is_kept_and_survives_a_failure(fresh):
+    backend = fresh.backend
+    backend.set_memory_limit(10_000)
+    x = fresh.put(np.zeros(1024, np.float32))
+    with pytest.raises(OutOfMemory, match="limit of 10000"):
+        fresh.functions["Add"](x, fresh.functions["Add"](x, x))
+    gc.collect()
+    assert usage(fresh) == (1, 4096)
+    backend.set_memory_limit(None)
+    fresh.functions["Add"](x, fresh.functions["Add"](x, x))
+    backend.set_memory_limit(100)  # below what is in use: only growing is refused
+    np.testing.assert_array_equal(fresh.get(x), 0)
+    with pytest.raises(OutOfMemory):
+        fresh.functions["Abs"](x)
+
+
+def test_one_array_has_at_most_two_gigabytes(fresh):
+    with pytest.raises(OutOfMemory, match="one array"):
+        fresh.backend.linear.empty((2**31,), uint8)
+    assert usage(fresh) == (0, 0)
+
+
+def test_the_address_space_can_be_filled_and_used_again(fresh):
+    linear = fresh.backend.linear
+    arrays = []
+
+    def exhaust():
+        while True:
+            arrays.append(linear.empty((256 * MEGABYTE,), uint8))
+
+    with pytest.raises(OutOfMemory, match="4 GiB"):
+        exhaust()
+    assert len(arrays) >= 14
+    assert fresh.backend.memory().details["linear_memory"] <= ADDRESS_SPACE
+    high = arrays[-1]
+    assert high.address > 2**31  # addresses above 2 GiB reach the kernels
+    small = fresh.put(np.float32([1, 2, 3]))
+    del small
+    view = linear.window((3,), np.dtype(np.float32), high.address)
+    view[...] = 1, 2, 3
+    total = fresh.functions["Sum"](linear_like(high, (3,)), axis=(0,), keep_dims=False)
+    assert fresh.get(total) == 6
+    arrays.clear()
+    del high
+    # Free blocks of one class merge into room for another.
+    assert linear.empty((1800 * MEGABYTE,), uint8).capacity >= 1800 * MEGABYTE
+
+
+def linear_like(array, shape):
+    """Return a view of the first elements of an array as float32."""
+    from plugrad_wasm.memory import WasmView
+
+    view = WasmView(array, shape)
+    view.dtype, view.size = float32, int(np.prod(shape))
+    return view
+
+
+def test_memory_is_merged_before_it_grows_for_every_new_size(fresh):
+    for megabytes in range(1, 120):
+        fresh.backend.linear.empty((megabytes * MEGABYTE,), uint8)
+    memory = fresh.backend.memory()
+    assert memory.bytes == 0
+    assert memory.details["linear_memory"] < 3 * 120 * MEGABYTE
+
+
+def test_the_collector_may_free_arrays_while_one_is_made(fresh):
+    class Holder:
+        pass
+
+    for size in range(1, 2000):
+        holder = Holder()
+        holder.itself, holder.array = holder, fresh.backend.linear.empty((size,), float32)
+    del holder
+    gc.collect()
+    assert usage(fresh) == (0, 0)
+
+
+def test_host_copies_outlive_the_backend(fresh):
+    x = fresh.put(np.arange(5.0))
+    host = fresh.get(x)
+    view = x.memory.window((5,), np.dtype(float), x.address)
+    fresh.backend.close()
+    np.testing.assert_array_equal(host, np.arange(5.0))
+    np.testing.assert_array_equal(fresh.functions["Neg"](x).memory.to_numpy(x), np.arange(5.0))
+    fresh.functions.clear()
+    del x
+    gc.collect()
+    assert view.sum() == 10  # the view keeps the store

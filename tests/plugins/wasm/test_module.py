@@ -1,0 +1,166 @@
+"""The module in its store: traps, threads, custom kernels, and what is imported when."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import wasmtime
+
+from plugrad.extend import BackendUnavailable, ShapeError, UnsupportedDtype
+from plugrad_wasm import backend as wasm_backend
+from plugrad_wasm import elementwise
+
+CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
+
+
+def test_importing_the_plugin_does_not_import_wasmtime():
+    program = """
+import sys, plugrad_wasm
+plugrad_wasm.elementwise("(local.get $x)")
+print("wasmtime" in sys.modules)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert shown.stdout.strip() == "False"
+
+
+def test_probe_and_open():
+    backend = wasm_backend()
+    probe = backend.probe()
+    assert probe.ok
+    assert [device.name for device in probe.devices] == ["0"]
+    with pytest.raises(BackendUnavailable, match="no device '7'"):
+        backend.open("7")
+    backend.open("")
+    assert backend.device == "0"
+
+
+def test_the_module_imports_nothing(fresh):
+    from importlib.resources import files
+
+    from plugrad_wasm.module import VARIANTS, compiled
+
+    engine = wasmtime.Engine()
+    assert compiled(engine).imports == []
+    for variant in VARIANTS:
+        data = files("plugrad_wasm").joinpath(f"kernels-{variant}.wasm").read_bytes()
+        assert wasmtime.Module(engine, data).imports == []
+
+
+def test_the_plain_variant_computes_the_same(monkeypatch, opened, rng):
+    from plugrad_wasm import module
+
+    relaxed = opened()
+    monkeypatch.setattr(module, "VARIANTS", ("simd",))
+    plain = opened()
+    x = rng.standard_normal((50, 50)).astype(np.float32)
+    for name in ("Exp", "Sin", "Tanh", "Log1p", "Softplus"):
+        np.testing.assert_allclose(plain(name, abs(x)), relaxed(name, abs(x)), rtol=1e-6)
+    flags = {"transpose_a": False, "transpose_b": True}
+    np.testing.assert_allclose(plain("BatchMatMul", x, x, **flags), x @ x.T, rtol=1e-3, atol=1e-4)
+
+
+def test_a_missing_module_says_how_to_get_one(monkeypatch):
+    from plugrad_wasm import module
+
+    monkeypatch.setattr(module, "VARIANTS", ("absent",))
+    with pytest.raises(BackendUnavailable, match=r"hatch_build\.py"):
+        wasm_backend().open("")
+
+
+def test_a_trap_is_an_exception_and_the_store_goes_on(fresh):
+    x = np.float32([1, 2, 3])
+    run = fresh.store.short["add_float32"]
+    with pytest.raises(wasmtime.Trap) as caught:
+        run(2**32 - 64, 2**32 - 64, 2**32 - 64, 1000, 1, 1)
+    assert caught.value.trap_code is wasmtime.TrapCode.MEMORY_OUT_OF_BOUNDS
+    np.testing.assert_array_equal(fresh("Add", x, x), [2, 4, 6])
+    long_run = fresh.store.long["matmul_float32"]
+    with pytest.raises(wasmtime.Trap):
+        long_run(0, 0, 2**32 - 64, 50, 50, 50, 50, 1, 50, 1, 0)
+    assert not fresh.store.is_busy
+    np.testing.assert_array_equal(fresh("Add", x, x), [2, 4, 6])
+
+
+def test_a_wrong_number_of_arguments_never_reaches_the_module(fresh):
+    with pytest.raises(Exception, match="pack expected 6"):
+        fresh.store.short["add_float32"](1, 2, 3)
+
+
+def test_threads_share_a_store(fresh, rng):
+    large = rng.standard_normal((300, 300)).astype(np.float32)
+    small = np.arange(100, dtype=np.float32)
+    flags = {"transpose_a": False, "transpose_b": False}
+    failures = []
+
+    def work(count, function):
+        try:
+            for _ in range(count):
+                function()
+        except Exception as failure:  # reported below
+            failures.append(failure)
+
+    def short():
+        np.testing.assert_array_equal(fresh("Add", small, small), small * 2)
+
+    def long():
+        product = fresh("BatchMatMul", large, large, **flags)
+        np.testing.assert_allclose(product, large @ large, rtol=1e-2, atol=1e-3)
+
+    jobs = [(300, short), (300, short), (30, long), (30, long)]
+    threads = [threading.Thread(target=work, args=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_custom_kernels(fresh, rng):
+    x, y = rng.standard_normal((2, 3, 7)).astype(np.float32)
+    np.testing.assert_allclose(fresh_call(fresh, elementwise(CUBE), x), x**3, rtol=1e-6)
+    hypotenuse = elementwise(
+        """(f32.sqrt (f32.add (f32.mul (local.get $a) (local.get $a))
+                              (f32.mul (local.get $b) (local.get $b))))""",
+        inputs=("a", "b"),
+    )
+    np.testing.assert_allclose(fresh_call(fresh, hypotenuse, x, y), np.hypot(x, y), rtol=1e-6)
+    large = rng.standard_normal(100_000).astype(np.float32)
+    np.testing.assert_allclose(fresh_call(fresh, elementwise(CUBE), large), large**3, rtol=1e-6)
+    assert fresh_call(fresh, elementwise(CUBE), np.zeros((0, 2), np.float32)).shape == (0, 2)
+
+
+def fresh_call(run, implementation, *inputs):
+    return run.get(implementation(*map(run.put, inputs)))
+
+
+def test_equal_custom_kernels_are_compiled_once(fresh):
+    x = fresh.put(np.float32([2]))
+    elementwise(CUBE)(x)
+    first = dict(fresh.store._custom)
+    elementwise(CUBE)(x)
+    assert fresh.store._custom == first
+    assert len(first) == 1
+
+
+def test_what_a_custom_kernel_cannot_do_is_an_error(fresh):
+    x, y = fresh.put(np.zeros(3, np.float32)), fresh.put(np.zeros(4, np.float32))
+    pair = elementwise("(f32.add (local.get $a) (local.get $b))", inputs=("a", "b"))
+    with pytest.raises(ShapeError, match="differ"):
+        pair(x, y)
+    with pytest.raises(UnsupportedDtype, match="int32"):
+        elementwise(CUBE)(fresh.put(np.zeros(3, np.int32)))
+    with pytest.raises(wasmtime.WasmtimeError):
+        elementwise("(f32.nonsense)")(x)
+    with pytest.raises(ValueError, match="empty"):
+        elementwise("(f32.const 1)", inputs=())
+
+
+def test_unknown_dtypes_are_refused_at_the_door(fresh):
+    with pytest.raises(UnsupportedDtype, match="float16"):
+        fresh.backend.from_numpy(np.zeros(3, np.float16))

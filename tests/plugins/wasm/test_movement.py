@@ -1,0 +1,169 @@
+"""Kernels that move, pick and make elements, against NumPy."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from plugrad.extend import UnsupportedDtype, bool_, complex64, float32, int32, int64
+
+DTYPES = ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
+
+
+def sequence(shape, dtype="float32"):
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("perm", [*permutations(range(4))], ids=str)
+def test_transpose(run, perm, dtype):
+    x = sequence((3, 1, 4, 5), dtype)
+    np.testing.assert_array_equal(run("Transpose", x, perm=perm), x.transpose(perm))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (17, 33), (100, 3), (64, 64), (0, 5), (2, 37, 19)])
+def test_transpose_by_tiles(run, shape):
+    x = sequence(shape)
+    perm = tuple(reversed(range(len(shape))))
+    np.testing.assert_array_equal(run("Transpose", x, perm=perm), x.transpose(perm))
+
+
+def test_shapes_change_without_a_copy(run):
+    x = run.put(sequence((2, 6)))
+    y = run.functions["Reshape"](x, shape=(3, 4))
+    z = run.functions["ExpandDims"](y, dim=1)
+    assert x.address == y.address == z.address
+    assert z.shape == (3, 1, 4)
+    del x, y
+    np.testing.assert_array_equal(run.get(z), sequence((3, 1, 4)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_slices(run, dtype):
+    x = sequence((5, 6, 7), dtype)
+    y = run("Slice", x, begin=(1, 0, 2), size=(3, 6, 4))
+    np.testing.assert_array_equal(y, x[1:4, :, 2:6])
+    attrs = {"begin": (4, 1, 6), "end": (-1, 6, 0), "strides": (-2, 2, -3)}
+    y = run("StridedSlice", x, **attrs)
+    np.testing.assert_array_equal(y, x[4::-2, 1:6:2, 6:0:-3])
+    expected = np.zeros_like(x)
+    expected[4::-2, 1:6:2, 6:0:-3] = y
+    np.testing.assert_array_equal(run("StridedSliceGrad", y, shape=x.shape, **attrs), expected)
+    assert run("Slice", x, begin=(0, 0, 0), size=(0, 6, 7)).shape == (0, 6, 7)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_joining_and_parting(run, axis, dtype):
+    x = sequence((2, 3, 4), dtype)
+    y = np.concatenate([x, x], axis)
+    np.testing.assert_array_equal(run("Concat", x, y, axis=axis), np.concatenate([x, y], axis))
+    np.testing.assert_array_equal(run("Pack", x, x, axis=axis), np.stack([x, x], axis))
+    for actual, expected in zip(run("Unpack", x, axis=axis), np.moveaxis(x, axis, 0), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+    sizes = (1, 0, x.shape[axis] - 1)
+    expected = np.split(x, np.cumsum(sizes)[:-1], axis)
+    for actual, part in zip(
+        run("SplitV", x, num_or_size_splits=sizes, axis=axis), expected, strict=True
+    ):
+        np.testing.assert_array_equal(actual, part)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_growing(run, dtype):
+    x = sequence((2, 3), dtype)
+    y = run("PadV2", x, paddings=((1, 0), (2, 3)), constant_value=1)
+    np.testing.assert_array_equal(y, np.pad(x, ((1, 0), (2, 3)), constant_values=1))
+    np.testing.assert_array_equal(run("Tile", x, reps=(2, 3)), np.tile(x, (2, 3)))
+    assert run("Tile", x, reps=(0, 3)).shape == (0, 9)
+    np.testing.assert_array_equal(run("Reverse", x, dims=(1,)), x[:, ::-1])
+    np.testing.assert_array_equal(run("Reverse", x, dims=(0, 1)), x[::-1, ::-1])
+    y = run("BroadcastTo", x[:, None, :1], shape=(4, 2, 5, 3))
+    np.testing.assert_array_equal(y, np.broadcast_to(x[:, None, :1], (4, 2, 5, 3)))
+
+
+def test_scalars_and_empty_arrays_move(run):
+    x = np.float32(3)
+    assert run("Transpose", x, perm=()) == 3
+    assert run("BroadcastTo", x, shape=(2, 2)).tolist() == [[3, 3], [3, 3]]
+    assert run("Pack", x, x, axis=0).tolist() == [3, 3]
+    assert run("Reverse", np.zeros((0,), np.float32), dims=(0,)).shape == (0,)
+    assert run(
+        "PadV2", np.zeros((0,), np.float32), paddings=((1, 1),), constant_value=5.0
+    ).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_gather(run, axis, dtype):
+    x = sequence((4, 5, 6), dtype)
+    for indices in (
+        np.int32(2),
+        np.int32([3, 0, 3]),
+        np.array([[0, 1], [2, 3]]),
+        np.zeros((0,), np.int32),
+    ):
+        actual = run("GatherV2", x, indices, axis=axis, batch_dims=0)
+        np.testing.assert_array_equal(actual, np.take(x, indices, axis))
+
+
+def test_gather_in_batches_and_out_of_range(run):
+    x, indices = sequence((2, 3, 4)), np.int32([[0, 3], [1, 1]])
+    actual = run("GatherV2", x, indices, axis=2, batch_dims=1)
+    expected = np.stack([np.take(a, i, 1) for a, i in zip(x, indices, strict=True)])
+    np.testing.assert_array_equal(actual, expected)
+    out = np.int32([-1, 3, 1, 2**31 - 1])
+    actual = run("GatherV2", x, out, axis=1, batch_dims=0)
+    np.testing.assert_array_equal(actual[:, 2], x[:, 1])
+    assert not actual[:, [0, 1, 3]].any()
+
+
+def test_one_hot(run):
+    indices = np.array([[0, 2], [-1, 3]])
+    y = run("OneHot", indices, depth=3, on_value=5, off_value=-1, dtype=float32)
+    expected = np.full((2, 2, 3), -1.0)
+    expected[0, 0, 0] = expected[0, 1, 2] = 5
+    np.testing.assert_array_equal(y, expected)
+    assert run(
+        "OneHot", np.int32(1), depth=2, on_value=True, off_value=False, dtype=bool_
+    ).tolist() == [False, True]
+    assert run("OneHot", indices, depth=0, on_value=1, off_value=0, dtype=int64).shape == (2, 2, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
+def test_segment_sums(run, dtype):
+    x, ids = sequence((2, 3, 4), dtype), np.int32([[0, 2, -1], [2, 0, 9]])
+    expected = np.zeros((3, 4), dtype)
+    for row, segment in zip(x.reshape(6, 4), ids.ravel(), strict=True):
+        if 0 <= segment < 3:
+            expected[segment] += row
+    np.testing.assert_array_equal(run("UnsortedSegmentSum", x, ids, num_segments=3), expected)
+
+
+def test_making(run):
+    backend, functions = run.backend, run.functions
+
+    def make(name, **attrs):
+        return run.get(functions[name](backend, **attrs))
+
+    for value in (1.5, -0.0, 0.0, np.nan, np.inf):
+        made = make("Fill", shape=(2, 3), value=value, dtype=float32)
+        np.testing.assert_array_equal(made, np.full((2, 3), value))
+        assert np.array_equal(np.signbit(made), np.signbit(np.full((2, 3), value, np.float32)))
+    assert make("Fill", shape=(), value=-7, dtype=int64) == -7
+    assert make("Fill", shape=(2,), value=True, dtype=bool_).tolist() == [True, True]
+    assert make("Range", start=5, stop=-1, step=-2, dtype=int32).tolist() == [5, 3, 1]
+    np.testing.assert_allclose(
+        make("Range", start=0, stop=1, step=0.1, dtype=float32), np.arange(0, 1, 0.1), rtol=1e-7
+    )
+    assert make("LinSpace", start=0, stop=1, num=5, dtype=float32).tolist() == [
+        0,
+        0.25,
+        0.5,
+        0.75,
+        1,
+    ]
+    assert run("OnesLike", sequence((3,), "uint8")).tolist() == [1, 1, 1]
+    assert not run("ZerosLike", sequence((3,), "float64")).any()
+    with pytest.raises(UnsupportedDtype, match="complex64"):
+        make("Fill", shape=(1,), value=0, dtype=complex64)

@@ -1,0 +1,54 @@
+"""A webgpu device for the tests of this folder, opened once, without the engine."""
+
+import os
+
+import numpy as np
+import pytest
+
+from plugrad_webgpu import backend as make_backend
+
+
+class Runner:
+    """Runs implementations on host arrays and checks the contract's shape and dtype."""
+
+    def __init__(self):
+        self.backend = make_backend()
+        probe = self.backend.probe()
+        if not probe.ok:
+            if "webgpu" in os.environ.get("PLUGRAD_EXPECT_BACKENDS", ""):
+                pytest.fail(f"webgpu is expected here but cannot start: {probe.reason}")
+            pytest.skip(f"webgpu cannot start: {probe.reason}")
+        self.functions = {c.kernel_name: c.kernel_func for c in self.backend.open("")}
+
+    @property
+    def device(self):
+        return self.backend.opened
+
+    def up(self, values):
+        return self.backend.from_numpy(np.asarray(values, order="C"))
+
+    def down(self, array):
+        return self.backend.to_numpy(array)
+
+    def call(self, kernel, *arrays, **attrs):
+        return self.functions[kernel.name](*arrays, **kernel.complete(attrs))
+
+    def __call__(self, kernel, *values, **attrs):
+        arrays = [self.up(v) for v in values] if kernel.inputs else [self.backend]
+        result = self.call(kernel, *arrays, **attrs)
+        expected = kernel.infer(*(arrays if kernel.inputs else []), **attrs)
+        if isinstance(result, (list, tuple)):
+            assert [(r.shape, r.dtype) for r in result] == [tuple(e) for e in expected]
+            return [self.down(r) for r in result]
+        assert (result.shape, result.dtype) == tuple(expected)
+        return self.down(result)
+
+
+@pytest.fixture(scope="session")
+def run():
+    return Runner()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240229)

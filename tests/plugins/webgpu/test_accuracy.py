@@ -1,0 +1,71 @@
+"""The functions of snippets.wgsl against float64, in units of the last place."""
+
+import math
+
+import numpy as np
+import pytest
+
+from plugrad.kernels import binary, unary
+
+ERF = np.vectorize(math.erf)
+
+CASES = [
+    (unary.exp, np.exp, (-87, 88), 2),
+    (unary.expm1, np.expm1, (-5, 5), 5),
+    (unary.log, np.log, (1e-6, 100), 2),
+    (unary.log, np.log, (0.5, 1.5), 2),
+    (unary.log1p, np.log1p, (-0.9, 3), 4),
+    (unary.sin, np.sin, (-30, 30), 4),
+    (unary.cos, np.cos, (-30, 30), 4),
+    (unary.tan, np.tan, (-1.5, 1.5), 5),
+    (unary.sinh, np.sinh, (-20, 20), 5),
+    (unary.cosh, np.cosh, (-20, 20), 5),
+    (unary.tanh, np.tanh, (-5, 5), 5),
+    (unary.tanh, np.tanh, (-1e-3, 1e-3), 4),
+    (unary.asinh, np.arcsinh, (-100, 100), 4),
+    (unary.acosh, np.arccosh, (1, 100), 4),
+    (unary.atanh, np.arctanh, (-0.99, 0.99), 5),
+    (unary.asin, np.arcsin, (-1, 1), 4),
+    (unary.acos, np.arccos, (-1, 1), 3),
+    (unary.atan, np.arctan, (-10, 10), 4),
+    (unary.erf, ERF, (-4, 4), 3),
+    (unary.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-20, 20), 5),
+    (unary.softplus, lambda x: np.logaddexp(x, 0), (-20, 20), 5),
+    (unary.rsqrt, lambda x: 1 / np.sqrt(x), (0.01, 100), 3),
+]
+
+
+def units_in_last_place(actual, expected):
+    return (np.abs(actual - expected) / np.spacing(np.abs(expected).astype(np.float32))).max()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reference", "domain", "units"), CASES, ids=lambda v: getattr(v, "name", "")
+)
+def test_unary(run, rng, kernel, reference, domain, units):
+    x = rng.uniform(*domain, 50_000).astype(np.float32)
+    assert units_in_last_place(run(kernel, x), reference(x.astype(np.float64))) < units
+
+
+@pytest.mark.parametrize(
+    ("bases", "exponents", "units"),
+    [((0.01, 10), (-5, 5), 6), ((0.5, 3), (-60, 60), 60), ((1e-3, 100), (0.5, 0.5), 4)],
+)
+def test_power(run, rng, bases, exponents, units):
+    x = rng.uniform(*bases, 50_000).astype(np.float32)
+    y = rng.uniform(*exponents, 50_000).astype(np.float32)
+    expected = np.power(x.astype(np.float64), y.astype(np.float64))
+    assert units_in_last_place(run(binary.power, x, y), expected) < units
+
+
+def test_whole_powers_of_negative_numbers(run):
+    x = np.float32([-3, -2, -0.5, 7])[:, None]
+    y = np.float32([0, 1, 2, 3, 5, 8, -1, -2])
+    np.testing.assert_allclose(run(binary.power, x, y), x**y, rtol=5e-7)
+
+
+def test_remainders(run, rng):
+    x = rng.uniform(-100, 100, 50_000).astype(np.float32)
+    y = rng.uniform(0.01, 3, 50_000).astype(np.float32)
+    np.testing.assert_array_equal(run(binary.remainder, x, y), np.remainder(x, y))
+    np.testing.assert_array_equal(run(binary.floor_divide, x, y), np.floor_divide(x, y))

@@ -1,0 +1,461 @@
+"""Every kernel against NumPy, on the shapes where this backend's schedules differ."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from plugrad.extend import bool_, float32, int32, uint32, window2d
+from plugrad.kernels import (
+    binary,
+    convolution,
+    creation,
+    indexing,
+    linalg,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    unary,
+)
+
+SHAPES = [(), (1,), (3,), (4,), (5, 7), (4, 8), (2, 3, 5), (0,), (2, 0, 3), (1030,)]
+BROADCASTS = [
+    ((3, 4), (4,)),
+    ((3, 5), (5,)),
+    ((3, 5), (3, 1)),
+    ((3, 8), (3, 1)),
+    ((), (2, 3)),
+    ((2, 3, 4, 5), (3, 1, 5)),
+    ((2, 1, 4), (1, 3, 1)),
+    ((5, 1), (1, 7)),
+    ((2, 0), (2, 1)),
+    ((1, 1), (1,)),
+]
+
+
+def floats(rng, shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def close(actual, expected, rtol=1e-5, atol=1e-6):
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_unary_shapes(run, rng, shape):
+    x = floats(rng, shape)
+    close(run(unary.exp, x), np.exp(x))
+    close(run(unary.relu, x), np.maximum(x, 0))
+
+
+def test_unary_of_integers(run, rng):
+    x = rng.integers(-9, 9, 37).astype(np.int32)
+    for kernel, f in (
+        (unary.abs, np.abs),
+        (unary.negative, np.negative),
+        (unary.sign, np.sign),
+        (unary.square, np.square),
+        (unary.floor, np.asarray),
+        (unary.relu, lambda x: np.maximum(x, 0)),
+        (unary.relu6, lambda x: np.clip(x, 0, 6)),
+    ):
+        np.testing.assert_array_equal(run(kernel, x), f(x))
+    np.testing.assert_array_equal(
+        run(unary.clip_by_value, x, clip_value_min=-2, clip_value_max=3), np.clip(x, -2, 3)
+    )
+    np.testing.assert_array_equal(run(unary.step, x, alpha=0), (x > 0).astype(np.int32))
+
+
+def test_attributes(run, rng):
+    x = floats(rng, (3, 5))
+    close(run(unary.leaky_relu, x, alpha=0.2), np.where(x > 0, x, np.float32(0.2) * x))
+    close(run(unary.leaky_relu, x, alpha=0.3), np.where(x > 0, x, np.float32(0.3) * x))
+    close(run(unary.step, x, alpha=0.5), np.where(x > 0, 1, 0.5))
+    clipped = run(unary.clip_by_value, x, clip_value_min=-0.5, clip_value_max=0.25)
+    close(clipped, np.clip(x, -0.5, 0.25))
+
+
+@pytest.mark.parametrize("target", [float32, int32, uint32, bool_])
+def test_casts(run, target):
+    for values in (
+        np.array([0.0, -0.0, 1.5, 2.9, 7.0], np.float32),
+        np.array([0, 1, 2, 300], np.int32),
+        np.array([0, 1, 2, 300], np.uint32),
+        np.array([True, False, True]),
+    ):
+        np.testing.assert_array_equal(run(unary.cast, values, dtype=target), values.astype(target))
+
+
+@pytest.mark.parametrize(("a", "b"), BROADCASTS, ids=str)
+def test_broadcasting(run, rng, a, b):
+    x, y = floats(rng, a), floats(rng, b)
+    close(run(binary.add, x, y), x + y)
+    close(run(binary.subtract, y, x), y - x)
+    np.testing.assert_array_equal(run(binary.less, x, y), x < y)
+    condition = rng.integers(0, 2, a).astype(bool)
+    close(run(binary.select, condition, x, y), np.where(condition, x, y))
+
+
+def test_integer_arithmetic(run, rng):
+    a = rng.integers(-50, 50, 997).astype(np.int32)
+    b = rng.integers(-8, 8, 997).astype(np.int32)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(run(binary.floor_divide, a, b), np.floor_divide(a, b))
+        np.testing.assert_array_equal(run(binary.remainder, a, b), np.remainder(a, b))
+    np.testing.assert_array_equal(run(binary.power, a, np.abs(b)), a ** np.abs(b))
+    np.testing.assert_array_equal(run(binary.maximum, a, b), np.maximum(a, b))
+    lowest = np.array([-(2**31)], np.int32)
+    np.testing.assert_array_equal(run(binary.floor_divide, lowest, np.int32([-1])), lowest)
+
+
+def test_logic(run):
+    a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
+    np.testing.assert_array_equal(run(binary.logical_and, a, b), a & b)
+    np.testing.assert_array_equal(run(binary.logical_or, a, b), a | b)
+    np.testing.assert_array_equal(run(binary.logical_xor, a, b), a ^ b)
+    np.testing.assert_array_equal(run(unary.logical_not, a), ~a)
+    np.testing.assert_array_equal(run(binary.less, a, b), a < b)
+
+
+def test_other_binaries(run, rng):
+    x, y = floats(rng, (3, 4)), floats(rng, (3, 4))
+    close(run(binary.add_n, x, y, x), x + y + x)
+    close(run(binary.squared_difference, x, y), (x - y) ** 2)
+    close(run(binary.prelu, x, y[0]), np.where(x > 0, x, x * y[0]))
+    close(run(binary.elu_gradient, x, y), np.where(y >= 0, x, x * (y + 1)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((10,), (0,)),
+        ((1000,), (0,)),
+        ((7, 5), (0,)),
+        ((7, 5), (1,)),
+        ((8, 8), (0,)),
+        ((8, 8), (0, 1)),
+        ((3, 4, 5, 6), (0, 2)),
+        ((3, 4, 5, 6), (1, 3)),
+        ((2, 1, 3), (1,)),
+        ((300, 64), (0,)),
+        ((3, 10007), (1,)),
+        ((1,), (0,)),
+        ((), ()),
+        ((2, 3), ()),
+    ],
+    ids=str,
+)
+def test_reductions(run, rng, shape, axes):
+    x = floats(rng, shape)
+    for keep in (False, True):
+        close(
+            run(reduction.sum, x, axis=axes, keep_dims=keep),
+            x.sum(axes, np.float64, keepdims=keep),
+            atol=1e-4,
+        )
+    close(run(reduction.mean, x, axis=axes), x.mean(axes, np.float64), atol=1e-5)
+    np.testing.assert_array_equal(run(reduction.max, x, reduction_indices=axes), x.max(axes))
+    np.testing.assert_array_equal(run(reduction.min, x, axis=axes), x.min(axes))
+    close(run(reduction.prod, x, axis=axes), x.prod(axes, dtype=np.float64), rtol=1e-3)
+    np.testing.assert_array_equal(run(reduction.all, x > -1, axis=axes), (x > -1).all(axes))
+    np.testing.assert_array_equal(run(reduction.any, x > 1, axis=axes), (x > 1).any(axes))
+    n = rng.integers(-(10**6), 10**6, shape).astype(np.int32)
+    np.testing.assert_array_equal(run(reduction.sum, n, axis=axes), n.sum(axes, dtype=np.int32))
+    for axis in axes:
+        np.testing.assert_array_equal(run(reduction.argmax, x, axis=axis), x.argmax(axis))
+        np.testing.assert_array_equal(run(reduction.argmin, n, axis=axis), n.argmin(axis))
+
+
+def test_reductions_of_nothing(run):
+    x = np.zeros((2, 0, 3), np.float32)
+    np.testing.assert_array_equal(run(reduction.sum, x, axis=(1,)), np.zeros((2, 3)))
+    np.testing.assert_array_equal(run(reduction.prod, x, axis=(0, 1, 2)), 1)
+    np.testing.assert_array_equal(run(reduction.mean, x, axis=(1,)), np.full((2, 3), np.nan))
+    assert run(reduction.sum, x, axis=(0,)).shape == (0, 3)
+    assert run(reduction.max, x, reduction_indices=(0,)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("is_software", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"),
+    [
+        (1, 1, 1),
+        (3, 5, 7),
+        (8, 8, 8),
+        (65, 66, 67),
+        (100, 30, 4),
+        (5, 1000, 3),
+        (2, 3, 0),
+        (2, 0, 3),
+    ],
+)
+def test_matmul_schedules(run, rng, monkeypatch, is_software, rows, depth, columns):
+    monkeypatch.setattr(run.device, "is_software", is_software)
+    for batch, t_a, t_b in itertools.product([(), (3,)], [False, True], [False, True]):
+        a = floats(rng, (*batch, depth, rows) if t_a else (*batch, rows, depth))
+        b = floats(rng, (*batch, columns, depth) if t_b else (*batch, depth, columns))
+        expected = (a.swapaxes(-1, -2) if t_a else a) @ (b.swapaxes(-1, -2) if t_b else b)
+        close(run(linalg.matmul, a, b, transpose_a=t_a, transpose_b=t_b), expected, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((2, 1), (1, 3)), ((2, 3), ()), ((), (4,)), ((3,), (2, 1)), ((0,), (1,)), ((1,), (2,))],
+)
+def test_matmul_broadcasting(run, rng, a, b):
+    x, y = floats(rng, (*a, 5, 6)), floats(rng, (*b, 6, 4))
+    close(run(linalg.matmul, x, y), x @ y, 1e-4, 1e-5)
+
+
+def test_matmul_of_integers(run, rng):
+    a, b = (rng.integers(-99, 99, s).astype(np.int32) for s in ((5, 300), (300, 6)))
+    np.testing.assert_array_equal(run(linalg.matmul, a, b), a @ b)
+
+
+def convolved(x, w, window):
+    """The definition, in float64, over NHWC images."""
+    (top, bottom), (left, right) = window.pad
+    x = np.pad(x.astype(np.float64), ((0, 0), (top, bottom + 99), (left, right + 99), (0, 0)))
+    out = np.zeros((x.shape[0], *window.out, w.shape[3]))
+    for i, j in itertools.product(range(w.shape[0]), range(w.shape[1])):
+        rows = np.arange(window.out[0]) * window.strides[0] + i * window.dilations[0]
+        columns = np.arange(window.out[1]) * window.strides[1] + j * window.dilations[1]
+        out += x[:, rows][:, :, columns] @ w[i, j].astype(np.float64)
+    return out
+
+
+CONVOLUTIONS = [
+    ((2, 5, 6, 3), (3, 3, 3, 4), {"strides": (1, 1), "pad": "same"}),
+    ((2, 5, 6, 4), (3, 2, 4, 5), {"strides": (2, 1), "pad": "valid"}),
+    ((1, 7, 7, 8), (3, 3, 8, 8), {"strides": (1, 1), "pad": "same", "dilations": (2, 2)}),
+    ((2, 6, 6, 2), (3, 3, 2, 3), {"strides": (2, 2), "pad": ((1, 2), (0, 1))}),
+    ((2, 4, 4, 8), (1, 1, 8, 4), {"strides": (1, 1), "pad": "valid"}),
+    ((2, 5, 5, 4), (1, 1, 4, 4), {"strides": (2, 2), "pad": "same"}),
+    ((1, 9, 9, 1), (2, 2, 1, 2), {"strides": (3, 3), "pad": "valid", "dim_rounding_mode": "ceil"}),
+    ((0, 5, 5, 2), (3, 3, 2, 2), {"strides": (1, 1), "pad": "same"}),
+]
+
+
+@pytest.mark.parametrize("budget", [1 << 26, 2000])
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+@pytest.mark.parametrize(("image", "filters", "attrs"), CONVOLUTIONS, ids=str)
+def test_convolution(run, rng, monkeypatch, image, filters, attrs, data_format, budget):
+    from plugrad_webgpu.kernels import convolution as implementation
+
+    monkeypatch.setattr(implementation, "MOST_PATCH_BYTES", budget)
+    x, w = floats(rng, image), floats(rng, filters)
+    window = window2d(
+        image[1:3],
+        filters[:2],
+        attrs["strides"],
+        attrs["pad"],
+        attrs.get("dilations", (1, 1)),
+        attrs.get("dim_rounding_mode"),
+    )
+    attrs = attrs | {"data_format": data_format}
+
+    def laid(images):
+        return (
+            images if data_format == "NHWC" else np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+        )
+
+    expected = convolved(x, w, window)
+    close(run(convolution.conv2d, laid(x), w, **attrs), laid(expected), 1e-4, 1e-4)
+    # A convolution is linear in both: its gradients are its transposes.
+    dy = floats(rng, expected.shape)
+    dx = run(convolution.conv2d_input_gradient, laid(dy), w, input_shape=laid(x).shape, **attrs)
+    dw = run(convolution.conv2d_filter_gradient, laid(x), laid(dy), filter_shape=w.shape, **attrs)
+    value = (expected * dy).sum()
+    close((dx.astype(np.float64) * laid(x)).sum(), value, 1e-4, 1e-3)
+    close((dw.astype(np.float64) * w).sum(), value, 1e-4, 1e-3)
+    other_x, other_w = floats(rng, image), floats(rng, filters)
+    close((dx * laid(other_x)).sum(), (convolved(other_x, w, window) * dy).sum(), 1e-4, 1e-3)
+    close((dw * other_w).sum(), (convolved(x, other_w, window) * dy).sum(), 1e-4, 1e-3)
+
+
+def pooled(x, window, combine):
+    (top, _), (left, _) = window.pad
+    out = np.zeros((x.shape[0], *window.out, x.shape[3]), x.dtype)
+    for i, j in np.ndindex(*window.out):
+        row, column = i * window.strides[0] - top, j * window.strides[1] - left
+        cells = x[
+            :,
+            max(row, 0) : row + window.filter[0],
+            max(column, 0) : column + window.filter[1],
+        ]
+        out[:, i, j] = combine(cells, axis=(1, 2))
+    return out
+
+
+POOLS = [
+    ((2, 4, 4, 3), {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}),
+    ((2, 5, 6, 4), {"filter_size": (3, 3), "strides": (1, 1), "pad": "same"}),
+    ((1, 7, 5, 2), {"filter_size": (3, 2), "strides": (2, 3), "pad": "same"}),
+    ((1, 6, 6, 1), {"filter_size": (2, 2), "strides": (1, 1), "pad": ((1, 0), (0, 1))}),
+    ((0, 4, 4, 3), {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}),
+]
+
+
+@pytest.mark.parametrize(("image", "attrs"), POOLS, ids=str)
+def test_pooling(run, rng, image, attrs):
+    # Few values make ties, of which the first cell must win.
+    x = rng.integers(0, 4, image).astype(np.float32)
+    window = window2d(image[1:3], attrs["filter_size"], attrs["strides"], attrs["pad"])
+    largest = pooled(x, window, np.max)
+    np.testing.assert_array_equal(run(pooling.max_pool, x, **attrs), largest)
+    np.testing.assert_array_equal(
+        run(pooling.max_pool, x.astype(np.int32), **attrs), largest.astype(np.int32)
+    )
+    close(run(pooling.avg_pool, x, **attrs), pooled(x, window, np.mean))
+
+    dy = floats(rng, largest.shape)
+    expected_max, expected_avg = np.zeros_like(x), np.zeros_like(x)
+    (top, _), (left, _) = window.pad
+    for n, i, j, c in np.ndindex(*dy.shape):
+        row, column = i * window.strides[0] - top, j * window.strides[1] - left
+        cells = x[
+            n, max(row, 0) : row + window.filter[0], max(column, 0) : column + window.filter[1], c
+        ]
+        at = np.unravel_index(cells.argmax(), cells.shape)
+        expected_max[n, max(row, 0) + at[0], max(column, 0) + at[1], c] += dy[n, i, j, c]
+        expected_avg[
+            n, max(row, 0) : row + window.filter[0], max(column, 0) : column + window.filter[1], c
+        ] += dy[n, i, j, c] / cells.size
+    close(run(pooling.max_pool_gradient, dy, x, largest, **attrs), expected_max, atol=1e-5)
+    close(run(pooling.avg_pool_gradient, dy, x, **attrs), expected_avg, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_software", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((5,), 0),
+        ((3, 7), 1),
+        ((40, 7), 1),
+        ((3, 7), 0),
+        ((2, 70, 5), 1),
+        ((2, 1000), 1),
+        ((0, 3), 1),
+        ((3, 0), 1),
+    ],
+)
+def test_softmax(run, rng, monkeypatch, is_software, shape, axis):
+    monkeypatch.setattr(run.device, "is_software", is_software)
+    x = 10 * floats(rng, shape)
+    if 0 in shape:
+        assert run(normalization.softmax, x, dim=axis).shape == shape
+        return
+    shifted = x.astype(np.float64) - x.max(axis, keepdims=True)
+    total = np.exp(shifted).sum(axis, keepdims=True)
+    close(run(normalization.softmax, x, dim=axis), np.exp(shifted) / total)
+    close(run(normalization.log_softmax, x, axis=axis), shifted - np.log(total), 1e-5, 1e-5)
+
+
+def test_movement(run, rng):
+    x = floats(rng, (2, 3, 4, 5))
+    same = np.testing.assert_array_equal
+    for perm in itertools.permutations(range(4)):
+        same(run(movement.transpose, x, perm=perm), x.transpose(perm))
+    same(run(movement.reshape, x, shape=(6, -1)), x.reshape(6, -1))
+    same(run(movement.expand_dims, x, dim=2), np.expand_dims(x, 2))
+    same(run(movement.slice, x, begin=(0, 1, 0, 2), size=(2, 2, 4, 3)), x[:, 1:3, :, 2:5])
+    sliced = {"begin": (1, 2, 3, 4), "end": (-1, 0, -1, 0), "strides": (-1, -1, -2, -3)}
+    view = x[::-1, 2:0:-1, ::-2, 4:0:-3]
+    same(run(movement.strided_slice, x, **sliced), view)
+    gradient = np.zeros_like(x)
+    gradient[::-1, 2:0:-1, ::-2, 4:0:-3] = view
+    same(run(movement.strided_slice_gradient, view, shape=x.shape, **sliced), gradient)
+    same(run(movement.reverse, x, dims=(1, 3)), x[:, ::-1, :, ::-1])
+    same(run(movement.tile, x, reps=(1, 2, 3, 2)), np.tile(x, (1, 2, 3, 2)))
+    same(run(movement.tile, x, reps=(1, 0, 1, 1)), np.tile(x, (1, 0, 1, 1)))
+    same(
+        run(movement.broadcast_to, x[:, :1], shape=(7, 2, 3, 4, 5)),
+        np.broadcast_to(x[:, :1], (7, 2, 3, 4, 5)),
+    )
+    paddings = ((0, 0), (1, 2), (0, 3), (4, 4))
+    same(
+        run(movement.pad, x, paddings=paddings, constant_value=1.5),
+        np.pad(x, paddings, constant_values=1.5),
+    )
+    for axis in range(4):
+        parts = np.split(x, [1], axis)
+        same(run(movement.concat, *parts, axis=axis), x)
+        sizes = (1, x.shape[axis] - 1)
+        for actual, part in zip(
+            run(movement.split, x, num_or_size_splits=sizes, axis=axis), parts, strict=True
+        ):
+            same(actual, part)
+        for i, actual in enumerate(run(movement.unpack, x, axis=axis)):
+            same(actual, x.take(i, axis))
+    for axis in range(5):
+        same(run(movement.pack, x, x + 1, axis=axis), np.stack([x, x + 1], axis))
+
+
+def test_movement_of_nothing(run):
+    x = np.zeros((2, 0, 3), np.float32)
+    assert run(movement.transpose, x, perm=(2, 1, 0)).shape == (3, 0, 2)
+    assert run(movement.concat, x, x, axis=1).shape == (2, 0, 3)
+    assert run(movement.unpack, x, axis=1) == []
+    padded = run(movement.pad, x, paddings=((0, 0), (1, 1), (0, 0)), constant_value=2)
+    np.testing.assert_array_equal(padded, np.full((2, 2, 3), 2))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_gather(run, rng, axis):
+    x = floats(rng, (3, 4, 8))
+    indices = rng.integers(0, x.shape[axis], (2, 3)).astype(np.int32)
+    np.testing.assert_array_equal(
+        run(indexing.gather, x, indices, axis=axis), x.take(indices, axis)
+    )
+
+
+def test_gather_in_batches(run, rng):
+    x = floats(rng, (3, 5, 4))
+    indices = rng.integers(0, 5, (3, 2)).astype(np.int32)
+    expected = np.stack([x[i].take(indices[i], 0) for i in range(3)])
+    np.testing.assert_array_equal(run(indexing.gather, x, indices, axis=1, batch_dims=1), expected)
+
+
+def test_gather_out_of_range_gives_zero(run):
+    x = np.arange(1, 4, dtype=np.float32)
+    np.testing.assert_array_equal(
+        run(indexing.gather, x, np.int32([2, 3, -1, 10**9]), axis=0), [3, 0, 0, 0]
+    )
+
+
+def test_one_hot(run):
+    indices = np.int32([[0, 2], [3, -1]])
+    expected = np.where(np.arange(3) == indices[..., None], 5.0, -1.0)
+    values = {"depth": 3, "on_value": 5.0, "off_value": -1.0, "dtype": float32}
+    np.testing.assert_array_equal(run(indexing.one_hot, indices, **values), expected)
+    hot = {"depth": 3, "on_value": True, "off_value": False, "dtype": bool_}
+    np.testing.assert_array_equal(run(indexing.one_hot, indices, **hot), expected == 5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_segment_sum(run, rng, dtype):
+    x = rng.integers(-9, 9, (500, 3)).astype(dtype)
+    ids = rng.integers(-1, 6, 500).astype(np.int32)
+    expected = np.zeros((5, 3), dtype)
+    inside = (ids >= 0) & (ids < 5)
+    np.add.at(expected, ids[inside], x[inside])
+    np.testing.assert_array_equal(
+        run(indexing.unsorted_segment_sum, x, ids, num_segments=5), expected
+    )
+
+
+def test_creation(run):
+    same = np.testing.assert_array_equal
+    same(run(creation.fill, shape=(2, 5), value=1.5, dtype=float32), np.full((2, 5), 1.5))
+    same(run(creation.fill, shape=(), value=-3, dtype=int32), -3)
+    same(run(creation.fill, shape=(3,), value=True, dtype=bool_), [True] * 3)
+    same(run(creation.fill, shape=(0, 2), value=True, dtype=bool_), np.zeros((0, 2)))
+    same(run(creation.fill, shape=(1,), value=float("nan"), dtype=float32), [np.nan])
+    same(run(creation.zeros_like, np.ones((3, 3), np.float32)), np.zeros((3, 3)))
+    same(run(creation.ones_like, np.zeros((3, 3), np.int32)), np.ones((3, 3)))
+    ints = run(creation.range, start=7, stop=-5, step=-3, dtype=int32)
+    same(ints, np.arange(7, -5, -3))
+    close(run(creation.range, start=0.0, stop=1.0, step=0.1, dtype=float32), np.arange(0, 1, 0.1))
+    close(run(creation.linspace, start=0.0, stop=1.0, num=11), np.linspace(0, 1, 11))
+    assert run(creation.linspace, start=0.0, stop=1.0, num=0).shape == (0,)

@@ -1,0 +1,133 @@
+"""Batches: order of uploads, threads, forks, errors, large grids."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from plugrad.extend import BackendUnavailable, UnsupportedDtype, float32, float64
+from plugrad.kernels import binary, creation, unary
+from plugrad_webgpu import device as device_module
+from plugrad_webgpu import elementwise, reduction
+from plugrad_webgpu.program import MOST_GROUPS, grid_of
+
+
+def test_an_upload_does_not_overtake_recorded_work(run):
+    size = 7777  # of its own size class, so that the pool must hand out the same buffers
+    ones = np.ones(size, np.float32)
+    sums = []
+    for i in range(20):
+        x = run.up(ones * i)
+        sums.append(run.call(binary.add, x, x))
+        del x  # its buffer may be taken by the next upload while the addition is still recorded
+    for i, y in enumerate(sums):
+        np.testing.assert_array_equal(run.down(y), ones * (2 * i))
+
+
+def test_scalars_do_not_flush(run):
+    x = run.up(np.ones(100, np.float32))
+    run.backend.synchronize()
+    flushes = run.device.flushes
+    for i in range(20):
+        x = run.call(binary.add, x, run.up(np.float32(i)))
+    assert run.device.flushes == flushes
+    np.testing.assert_array_equal(run.down(x), np.full(100, 191))
+
+
+def test_a_full_batch_is_submitted(run):
+    x = run.up(np.zeros(10, np.float32))
+    run.backend.synchronize()
+    flushes = run.device.flushes
+    for _ in range(3 * device_module.BATCH_DISPATCHES):
+        x = run.call(binary.add, x, x)
+    assert run.device.flushes == flushes + 3
+
+
+def test_many_bind_groups_are_dropped(run, monkeypatch):
+    monkeypatch.setattr(device_module, "MOST_BIND_GROUPS", 4)
+    arrays = [run.up(np.full(50, i, np.float32)) for i in range(20)]
+    sums = [run.call(binary.add, a, b) for a, b in zip(arrays, arrays[1:], strict=False)]
+    for i, y in enumerate(sums):
+        np.testing.assert_array_equal(run.down(y), np.full(50, 2 * i + 1))
+
+
+def test_grids_beyond_one_dimension(run):
+    assert grid_of(MOST_GROUPS) == (MOST_GROUPS, 1, 1)
+    columns, rows, _ = grid_of(MOST_GROUPS + 1)
+    assert columns * rows > MOST_GROUPS
+    assert columns <= MOST_GROUPS
+    count = 64 * 4 * (MOST_GROUPS + 10) + 3  # vectors of four in workgroups of 64
+    x = run.call(creation.fill, run.backend, shape=(count,), value=2.0, dtype="float32")
+    y = run.down(run.call(unary.square, x))
+    assert (y == 4).all()
+
+
+def test_one_input_twice(run):
+    x = run.up(np.arange(5, dtype=np.float32))
+    np.testing.assert_array_equal(run.down(run.call(binary.multiply, x, x)), [0, 1, 4, 9, 16])
+
+
+def test_threads_share_a_device(run):
+    failures = []
+
+    def work(value):
+        x = run.up(np.full(1000, value, np.float32))
+        y = x
+        for _ in range(100):
+            y = run.call(binary.add, y, x)
+        if not (run.down(y) == 101 * value).all():
+            failures.append(value)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_gets_an_error(run):
+    x = run.up(np.ones(10, np.float32))
+    child = os.fork()
+    if child == 0:
+        try:
+            run.down(run.call(binary.add, x, x))
+        except BackendUnavailable:
+            os._exit(0)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_unsupported_dtypes_name_the_remedy(run):
+    for values in (np.zeros(3), np.zeros(3, np.int64), np.zeros(3, np.complex64)):
+        with pytest.raises(UnsupportedDtype, match="webgpu.*dtype=\"float32\".*cpu"):
+            run.up(values)
+    with pytest.raises(UnsupportedDtype, match="float64"):
+        run.call(unary.cast, run.up(np.zeros(3, np.float32)), dtype=float64)
+
+
+def test_custom_elementwise_kernel(run, rng):
+    kernel = elementwise("select(a, parameters.scale * b, a < b)", ("a", "b"), attributes=["scale"])
+    a, b = rng.standard_normal((2, 3, 5)).astype(np.float32)
+    result = run.down(kernel(run.up(a), run.up(b), scale=0.5))
+    np.testing.assert_allclose(result, np.where(a < b, 0.5 * b, a))
+
+
+def test_custom_reduction(run, rng):
+    x = rng.standard_normal(7).astype(np.float32)
+    squares = elementwise("x * x")(run.up(x))
+    norm = reduction("a + b", {float32: 0}, finish="sqrt(value)")
+    np.testing.assert_allclose(run.down(norm(squares, (0,), False)), np.linalg.norm(x), rtol=1e-6)
+
+
+def test_an_error_in_a_custom_expression_is_an_exception(run):
+    from wgpu import GPUError
+
+    x = run.up(np.ones(3, np.float32))
+    with pytest.raises(GPUError, match="undefined_name"):
+        elementwise("x + undefined_name")(x)
+    assert run(unary.negative, np.float32([1])) == [-1]

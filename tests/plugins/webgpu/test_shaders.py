@@ -1,0 +1,119 @@
+"""Every shader compiles, and every file is known here."""
+
+import re
+import subprocess
+import sys
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from plugrad.extend import NUMERIC, bool_, float32, int32, uint32
+from plugrad.kernel import KERNELS
+from plugrad_webgpu.native import BindLayout
+from plugrad_webgpu.shaders import linked, shader
+
+PACKAGE = files("plugrad_webgpu")
+MATMUL = {"T": "f32", "result": "vec4<f32>", "store": "output[offset / 4u] = value;"}
+# Files with what they need; the elementwise template is compiled by running every such kernel.
+SHADERS = {
+    ("convolution",): {"element": "vec4<f32>"},
+    ("creation",): {},
+    ("indexing",): {"element": "u32", "add": "atomicAdd(&sums[at], value);"},
+    ("linalg_direct",): {**MATMUL, "rows": "8"},
+    ("linalg_pack",): {},
+    ("linalg_shared",): {**MATMUL, "rows": "64"},
+    ("movement",): {"axes": "9", "element": "vec4<u32>"},
+    ("normalization",): {"expression": "x - log_accurate(sum)"},
+    ("pooling_windows", "pooling_average"): {},
+    ("pooling_windows", "pooling_largest"): {
+        "T": "i32",
+        "is_better": "value > best",
+        "lowest": "0",
+    },
+    ("reduction",): {
+        "T": "f32",
+        "element": "vec4<f32>",
+        "result": "f32",
+        "combine": "maximum(a, b)",
+        "combine_elements": "combine_vectors",
+        "prepare": "filled_up",
+        "reduced": "combine_lanes(total)",
+        "finish": "value",
+    },
+    ("reduction_position",): {
+        "T": "f32",
+        "is_better": "value > best",
+        "bindings": "@group(0) @binding(1) var<storage, read_write> output: array<i32>;",
+        "position": "i32(k)",
+        "position_of_first": "i32(first)",
+    },
+}
+
+
+def entry_points(code):
+    return re.findall(r"@compute[^{]*?fn (\w+)", code)
+
+
+def compile_all(run, code):
+    # A fourth operand leaves room for every binding number, whichever entry point uses it.
+    raw = run.device._raw
+    for name in entry_points(code):
+        used = re.search(rf"fn {name}\b.*?^}}", code, re.DOTALL | re.MULTILINE)[0]
+        operands = {
+            int(binding): access
+            for binding, access, variable in re.findall(
+                r"@binding\((\d)\) var<storage, (\w+)> (\w+)", code
+            )
+            if re.search(rf"\b{variable}\b", used) or "input" in variable
+        }
+        layout = BindLayout(raw.device, max(operands) + 1)
+        raw.create_pipeline(code, name, name, layout.pipeline_layout)
+
+
+@pytest.mark.parametrize("names", SHADERS, ids="+".join)
+def test_files_compile(run, names):
+    compile_all(run, shader(*names, **SHADERS[names]))
+
+
+def test_every_file_is_listed():
+    listed = {name for names in SHADERS for name in names} | {"elementwise"}
+    found = {f.name.removesuffix(".wgsl") for f in (PACKAGE / "kernels").iterdir()}
+    assert listed == {name for name in found if (PACKAGE / "kernels" / f"{name}.wgsl").is_file()}
+
+
+def test_snippets_compile(run):
+    snippets = (PACKAGE / "snippets.wgsl").read_text()
+    names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
+    used = linked("// " + " ".join(names))
+    assert used.count("\nfn ") == len(names)
+    compile_all(
+        run,
+        "@group(0) @binding(0) var<storage, read_write> input: array<u32>;\n"
+        "@compute @workgroup_size(1) fn main() { input[0] = 1u; }\n" + used,
+    )
+
+
+def test_a_repeated_line_is_written_out():
+    assert "at8 * parameters.sizes[8]" not in shader("movement", axes="9", element="u32")
+    assert "let at8 = rest % parameters.sizes[8]" in shader("movement", axes="9", element="u32")
+
+
+@pytest.mark.parametrize(
+    "kernel", [k for k in KERNELS.values() if k.is_elementwise and not k.is_variadic], ids=str
+)
+def test_every_expression_compiles_for_every_dtype(run, kernel):
+    attributes = {"alpha": 1, "clip_value_min": 0, "clip_value_max": 1, "dtype": float32}
+    attrs = {name: attributes[name] for name in kernel.attributes}
+    accepted = getattr(kernel, "accepts", None) or NUMERIC | {bool_}
+    for dtype in {float32, int32, uint32, bool_} & accepted:
+        for shape in ((3,), (2, 3)):  # vectors, and rows that do not hold whole vectors
+            inputs = [np.ones(shape[-1:] if i else shape, dtype) for i in range(len(kernel.inputs))]
+            if kernel.name == "Select":
+                inputs[0] = inputs[0].astype(bool)
+            run(kernel, *inputs, **attrs)
+
+
+def test_importing_the_package_does_not_import_wgpu():
+    code = "import sys, plugrad_webgpu; sys.exit('wgpu' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

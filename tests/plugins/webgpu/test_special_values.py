@@ -1,0 +1,144 @@
+"""NaN and infinity go through every kernel as in NumPy, though shader compilers assume neither."""
+
+import numpy as np
+import pytest
+
+from plugrad.kernels import binary, normalization, pooling, reduction, unary
+
+NAN, INF = np.nan, np.inf
+VALUES = np.array(
+    [NAN, INF, -INF, 0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 3e38, -3e38, 1e-30, 88.8, -104],
+    np.float32,
+)
+A, B = (grid.ravel().copy() for grid in np.meshgrid(VALUES, VALUES))
+TINIEST = 1.2e-38  # below, a device may flush to zero
+
+UNARY = [
+    (unary.abs, np.abs),
+    (unary.negative, np.negative),
+    (unary.square, np.square),
+    (unary.sign, np.sign),
+    (unary.reciprocal, np.reciprocal),
+    (unary.sqrt, np.sqrt),
+    (unary.rsqrt, lambda x: 1 / np.sqrt(x)),
+    (unary.ceil, np.ceil),
+    (unary.floor, np.floor),
+    (unary.round, np.round),
+    (unary.exp, np.exp),
+    (unary.expm1, np.expm1),
+    (unary.log, np.log),
+    (unary.log1p, np.log1p),
+    (unary.asin, np.arcsin),
+    (unary.acos, np.arccos),
+    (unary.atan, np.arctan),
+    (unary.sinh, np.sinh),
+    (unary.cosh, np.cosh),
+    (unary.tanh, np.tanh),
+    (unary.asinh, np.arcsinh),
+    (unary.acosh, np.arccosh),
+    (unary.atanh, np.arctanh),
+    (unary.relu, lambda x: np.maximum(x, 0)),
+    (unary.relu6, lambda x: np.clip(x, 0, 6)),
+    (unary.elu, lambda x: np.where(x > 0, x, np.expm1(x))),
+    (unary.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    (unary.softplus, lambda x: np.logaddexp(x, 0)),
+    (unary.is_nan, np.isnan),
+    (unary.is_inf, np.isinf),
+    (unary.is_finite, np.isfinite),
+]
+BINARY = [
+    (binary.add, np.add),
+    (binary.subtract, np.subtract),
+    (binary.multiply, np.multiply),
+    (binary.divide, np.divide),
+    (binary.maximum, np.maximum),
+    (binary.minimum, np.minimum),
+    (binary.power, np.power),
+    (binary.remainder, np.remainder),
+    (binary.floor_divide, np.floor_divide),
+    (binary.atan2, np.arctan2),
+    (binary.equal, np.equal),
+    (binary.not_equal, np.not_equal),
+    (binary.less, np.less),
+    (binary.less_equal, np.less_equal),
+    (binary.greater, np.greater),
+    (binary.greater_equal, np.greater_equal),
+]
+
+
+def assert_same(actual, expected):
+    if expected.dtype == bool:
+        np.testing.assert_array_equal(actual, expected)
+        return
+    is_tiny = np.abs(expected) < TINIEST
+    assert (np.abs(actual[is_tiny]) < TINIEST).all()
+    np.testing.assert_allclose(actual[~is_tiny], expected[~is_tiny], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("kernel", "reference"), UNARY, ids=lambda v: getattr(v, "name", ""))
+def test_unary(run, kernel, reference):
+    with np.errstate(all="ignore"):
+        expected = reference(VALUES.astype(np.float64))
+        expected = expected if expected.dtype == bool else expected.astype(np.float32)
+    assert_same(run(kernel, VALUES), expected)
+
+
+@pytest.mark.parametrize("kernel", [unary.sin, unary.cos, unary.tan], ids=lambda k: k.name)
+def test_infinite_angles_have_no_sine(run, kernel):
+    assert np.isnan(run(kernel, VALUES[:3])).all()
+
+
+@pytest.mark.parametrize(("kernel", "reference"), BINARY, ids=lambda v: getattr(v, "name", ""))
+def test_binary(run, kernel, reference):
+    with np.errstate(all="ignore"):
+        expected = reference(A, B)
+    assert_same(run(kernel, A, B), expected)
+
+
+def test_cancellation_is_not_folded(run):
+    with np.errstate(all="ignore"):
+        difference, product = VALUES - VALUES, VALUES * 0
+    assert_same(run(binary.subtract, VALUES, VALUES), difference)
+    assert_same(run(binary.multiply, VALUES, np.float32(0)), product)
+
+
+@pytest.mark.parametrize("at", [0, 3, 500, 999])
+def test_reductions_find_nan(run, at):
+    x = np.ones(1000, np.float32)
+    x[at] = NAN
+    for values, axis in ((x, 0), (x.reshape(1, -1), 1), (x.reshape(-1, 1).repeat(4, 1), 0)):
+        assert np.isnan(run(reduction.max, values, reduction_indices=(axis,))).all()
+        assert np.isnan(run(reduction.min, values, axis=(axis,))).all()
+        assert np.isnan(run(reduction.sum, values, axis=(axis,))).all()
+        np.testing.assert_array_equal(run(reduction.argmax, values, axis=axis), at)
+        np.testing.assert_array_equal(run(reduction.argmin, values, axis=axis), at)
+
+
+def test_reductions_of_infinities(run):
+    x = np.array([-INF, -INF], np.float32)
+    assert run(reduction.max, x, reduction_indices=(0,)) == -INF
+    assert run(reduction.min, -x, axis=(0,)) == INF
+
+
+def test_clipping_and_steps_keep_nan(run):
+    x = np.array([NAN, 5, -5], np.float32)
+    clipped = run(unary.clip_by_value, x, clip_value_min=-1, clip_value_max=INF)
+    np.testing.assert_array_equal(clipped, [NAN, 5, -1])
+    np.testing.assert_array_equal(run(unary.step, x, alpha=0.0), [NAN, 1, 0])
+    np.testing.assert_array_equal(run(unary.leaky_relu, x, alpha=0.5), [NAN, 5, -2.5])
+
+
+def test_pooling_finds_nan(run):
+    x = np.zeros((1, 2, 2, 1), np.float32)
+    x[0, 1, 0, 0] = NAN
+    attrs = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}
+    largest = run(pooling.max_pool, x, **attrs)
+    assert np.isnan(largest).all()
+    dx = run(pooling.max_pool_gradient, np.ones_like(largest), x, largest, **attrs)
+    np.testing.assert_array_equal(dx.ravel(), [0, 0, 1, 0])
+
+
+def test_softmax_of_large_and_infinite_logits(run):
+    x = np.array([[1000, 1000, -INF], [NAN, 0, 0]], np.float32)
+    np.testing.assert_array_equal(run(normalization.softmax, x, dim=1)[0], [0.5, 0.5, 0])
+    assert np.isnan(run(normalization.softmax, x, dim=1)[1]).all()
