@@ -181,13 +181,20 @@ def run_kernel(name: str, inputs: Mapping[str, Tensor | None] | Sequence[Tensor]
     if not isinstance(inputs, Mapping):
         if not contract.is_variadic:
             raise ArgumentError(f"{name} takes a mapping of inputs {list(contract.inputs)}, not a list")
-        return run(contract, given, attrs)
+        return _run_checked(contract, given, attrs)
     if contract.is_variadic:
         raise ArgumentError(f"{name} takes a list of inputs, not a mapping")
     wrong = (inputs.keys() - set(contract.inputs)) | (set(contract.inputs) - contract.optional_inputs - inputs.keys())
     if wrong:
         raise ArgumentError(f"{name}: inputs {sorted(wrong)} are unknown or missing; it takes {list(contract.inputs)}")
-    return run(contract, [inputs.get(n) for n in contract.inputs], attrs)
+    return _run_checked(contract, [inputs.get(n) for n in contract.inputs], attrs)
+
+
+def _run_checked(contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]) -> Any:
+    """Run a kernel after enforcing its contract, which ops do for those who call ops."""
+    if contract.is_elementwise:
+        contract.infer(*inputs, **attrs)
+    return run(contract, inputs, attrs)
 
 
 def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:

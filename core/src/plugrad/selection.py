@@ -33,7 +33,7 @@ class Selection:
     @property
     def description(self) -> str:
         """The device in words."""
-        return next((d.description for d in self.backend.devices() if d.name == self.backend.device), "")
+        return next((d.description for d in self.backend.probe().devices if d.name == self.backend.device), "")
 
     def __str__(self) -> str:
         return f"{self.device} ({self.description}), chosen by {self.layer}"

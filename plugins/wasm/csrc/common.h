@@ -17,6 +17,10 @@
 #endif
 #define KERNEL(name) EXPORTED(name) void name
 
+// For functions whose loops are often short: the compiler must not turn them into calls that copy
+// or fill memory, which take longer to begin than a few elements take.
+#define SHORT_LOOPS __attribute__((no_builtin("memcpy", "memmove", "memset")))
+
 // ---- element types: X(dtype, C type, effort) ----
 
 // The everyday types are vectorised; the others only have to be right and small, because every

@@ -74,7 +74,7 @@ KERNEL(conv2d_float32)(const float *x, const float *filter, float *out, const wi
     const int depth = patch_size(w), pixels = pixel_count(w);
     const int block = smaller(round_up(pixels, 4), STRIP_FLOATS / depth / 4 * 4 + 4);
     float *panels = scratch + w->channels;
-    float *strips = panels + depth * round_up(out_channels, TILE_COLUMNS);
+    float *strips = panels + depth * round_up(out_channels, 4);
     memset(scratch, 0, w->channels * sizeof *scratch);
     pack_panels((matrix){filter, out_channels, 1}, depth, out_channels, panels);
     for (int first = 0; first < pixels; first += block) {
@@ -96,7 +96,7 @@ KERNEL(conv2d_float32)(const float *x, const float *filter, float *out, const wi
 // The floats of scratch that conv2d_float32 needs.
 EXPORTED(conv2d_scratch) int conv2d_scratch(const window *w, int out_channels) {
     const int depth = patch_size(w);
-    return w->channels + depth * round_up(out_channels, TILE_COLUMNS) + STRIP_FLOATS + 8 * depth;
+    return w->channels + depth * round_up(out_channels, 4) + STRIP_FLOATS + 8 * depth;
 }
 
 // ---- gradients ----
@@ -116,7 +116,8 @@ EXPORTED(conv2d_scratch) int conv2d_scratch(const window *w, int out_channels) {
         }                                                                                          \
     }
 
-static void gather_patches(const window *w, const float *x, int first, int count, float *patch) {
+SHORT_LOOPS static void gather_patches(const window *w, const float *x, int first, int count,
+                                       float *restrict patch) {
     for (int p = first; p < first + count; p++) {
         const corner c = corner_of(w, p);
         EACH_RUN(w, c, {

@@ -6,8 +6,9 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
 // x is (batch, outer, size, inner), indices (batch, count), out (batch, outer, count, inner);
 // an index out of range gives zeros.
 #define GATHER(item_size, type)                                                                    \
-    KERNEL(gather_##item_size)(const type *x, const int32_t *indices, type *out, int batch,        \
-                               int outer, int size, int inner, int count) {                        \
+    SHORT_LOOPS KERNEL(gather_##item_size)(                                                        \
+        const type *restrict x, const int32_t *restrict indices, type *restrict out, int batch,    \
+        int outer, int size, int inner, int count) {                                               \
         for (; batch > 0; batch--, indices += count)                                               \
             for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner)                          \
                 for (int j = 0; j < count; j++, out += inner) {                                    \
@@ -16,7 +17,7 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
                     if (is_within(index, size))                                                    \
                         for (int k = 0; k < inner; k++) out[k] = row[k];                           \
                     else                                                                           \
-                        memset(out, 0, inner * sizeof(type));                                      \
+                        for (int k = 0; k < inner; k++) out[k] = 0;                                \
                 }                                                                                  \
     }
 EACH_ITEM_SIZE(GATHER)

@@ -10,20 +10,36 @@ static float packed_a[BLOCK_ROWS * BLOCK_DEPTH];
 static float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
 
 // In microkernel.s: full tiles only; the stride is in bytes.
-extern void multiply_full_tile(int depth, const float *strip, const float *panel, float *target,
-                               int stride_bytes, int accumulate);
+#define FULL_TILE(columns)                                                                         \
+    void multiply_full_tile_##columns(int depth, const float *strip, const float *panel,           \
+                                      float *target, int stride_bytes, int accumulate);
+FULL_TILE(4)
+FULL_TILE(8)
+FULL_TILE(12)
+
+static void multiply_full_tile(int depth, const float *strip, const float *panel, float *target,
+                               ptrdiff_t stride, int columns, int accumulate) {
+    const int stride_bytes = stride * sizeof(float);
+    if (columns == 12)
+        multiply_full_tile_12(depth, strip, panel, target, stride_bytes, accumulate);
+    else if (columns == 8)
+        multiply_full_tile_8(depth, strip, panel, target, stride_bytes, accumulate);
+    else
+        multiply_full_tile_4(depth, strip, panel, target, stride_bytes, accumulate);
+}
 
 void multiply_tile(int depth, const float *strip, const float *panel, float *target,
                    ptrdiff_t stride, int height, int width, int accumulate) {
-    if (height == TILE_ROWS && width == TILE_COLUMNS) {
-        multiply_full_tile(depth, strip, panel, target, stride * sizeof(float), accumulate);
+    const int columns = round_up(width, 4);
+    if (height == TILE_ROWS && width == columns) {
+        multiply_full_tile(depth, strip, panel, target, stride, columns, accumulate);
         return;
     }
     float tile[TILE_ROWS * TILE_COLUMNS];
-    multiply_full_tile(depth, strip, panel, tile, TILE_COLUMNS * sizeof(float), 0);
+    multiply_full_tile(depth, strip, panel, tile, columns, columns, 0);
     for (int i = 0; i < height; i++)
         for (int j = 0; j < width; j++) {
-            const float y = tile[i * TILE_COLUMNS + j];
+            const float y = tile[i * columns + j];
             target[i * stride + j] = accumulate ? target[i * stride + j] + y : y;
         }
 }
@@ -57,10 +73,11 @@ static void pack_strips(matrix a, int rows, int depth, float *packed) {
 }
 
 void pack_panels(matrix b, int depth, int columns, float *packed) {
-    for (int j = 0; j < columns; j += TILE_COLUMNS)
-        pack_tile(b.data + j * b.column_stride, b.column_stride, b.row_stride,
-                  smaller(TILE_COLUMNS, columns - j), depth, TILE_COLUMNS,
-                  packed + (ptrdiff_t)j * depth);
+    for (int j = 0; j < columns; j += TILE_COLUMNS) {
+        const int width = smaller(TILE_COLUMNS, columns - j);
+        pack_tile(b.data + j * b.column_stride, b.column_stride, b.row_stride, width, depth,
+                  round_up(width, 4), packed + (ptrdiff_t)j * depth);
+    }
 }
 
 // out (columns) = vector (depth) * b: packing b would cost more than it saves.

@@ -27,7 +27,7 @@ def test_a_second_build_gives_the_bytes_in_use(hook, tmp_path):
         assert (tmp_path / f"again-{variant}").read_bytes() == hook.module_of(variant).read_bytes()
 
 
-def test_the_micro_kernel_matches_its_header(hook):
+def test_the_micro_kernels_match_their_header(hook):
     header = (hook.SOURCES / "gemm.h").read_text("utf-8")
     assert "#define TILE_ROWS 4\n" in header
     assert "#define TILE_COLUMNS 12\n" in header

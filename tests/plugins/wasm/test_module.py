@@ -1,5 +1,6 @@
 """The module in its store: traps, threads, custom kernels, and what is imported when."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -9,7 +10,16 @@ import numpy as np
 import pytest
 import wasmtime
 
-from plugrad.extend import BackendUnavailable, ShapeError, UnsupportedDtype
+from plugrad.errors import RegistrationError
+from plugrad.extend import (
+    ArgumentError,
+    ArgumentValueError,
+    BackendUnavailable,
+    KernelConfig,
+    ShapeError,
+    UnsupportedDtype,
+)
+from plugrad.registry import check_parameters
 from plugrad_wasm import backend as wasm_backend
 from plugrad_wasm import elementwise
 
@@ -157,10 +167,33 @@ def test_what_a_custom_kernel_cannot_do_is_an_error(fresh):
         elementwise(CUBE)(fresh.put(np.zeros(3, np.int32)))
     with pytest.raises(wasmtime.WasmtimeError):
         elementwise("(f32.nonsense)")(x)
-    with pytest.raises(ValueError, match="empty"):
-        elementwise("(f32.const 1)", inputs=())
+    with pytest.raises(ArgumentError, match="takes 2 arrays, not 1"):
+        pair(x)
+    for names in ((), ("a b",)):
+        with pytest.raises(ArgumentValueError, match="identifiers"):
+            elementwise("(f32.const 1)", inputs=names)
+
+
+def test_a_custom_kernel_shows_its_inputs_by_name():
+    pair = elementwise("(f32.add (local.get $out) (local.get $count))", inputs=("out", "count"))
+    assert list(inspect.signature(pair).parameters) == ["out", "count"]
+    check_parameters(KernelConfig("Sub", "wasm", pair))
+    with pytest.raises(RegistrationError):
+        check_parameters(KernelConfig("Abs", "wasm", pair))
+
+
+def test_names_of_inputs_do_not_clash_with_the_loop(fresh):
+    pair = elementwise("(f32.add (local.get $out) (local.get $count))", inputs=("out", "count"))
+    x = np.float32([1, 2])
+    np.testing.assert_array_equal(fresh_call(fresh, pair, x, x), [2, 4])
 
 
 def test_unknown_dtypes_are_refused_at_the_door(fresh):
     with pytest.raises(UnsupportedDtype, match="float16"):
         fresh.backend.from_numpy(np.zeros(3, np.float16))
+
+
+def test_unknown_dtypes_are_refused_by_casts(fresh):
+    with pytest.raises(UnsupportedDtype, match="float16"):
+        fresh("Cast", np.zeros(3, np.float32), dtype="float16")
+    assert fresh("Cast", np.zeros(3, np.float32), dtype="int8").dtype == np.int8

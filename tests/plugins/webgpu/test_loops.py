@@ -44,6 +44,9 @@ def test_products_with_a_long_inner_axis(run):
     b = run.call(creation.fill, run.backend, shape=(4 * LONG, 2), value=1.0, dtype=float32)
     product = run.call(linalg.matmul, a, b, transpose_a=False, transpose_b=False)
     np.testing.assert_array_equal(run.down(product), np.full((3, 2), 4 * LONG))
+    a = run.call(creation.fill, run.backend, shape=(4 * LONG, 4), value=1.0, dtype=float32)
+    product = run.call(linalg.matmul, a, b, transpose_a=True, transpose_b=False)
+    np.testing.assert_array_equal(run.down(product), np.full((4, 2), 4 * LONG))
 
 
 def test_the_filter_gradient_of_many_pixels(run):

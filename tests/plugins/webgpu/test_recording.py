@@ -2,6 +2,7 @@
 
 import os
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_a_full_batch_is_submitted(run):
 def test_many_bind_groups_are_dropped(run, monkeypatch):
     monkeypatch.setattr(device_module, "MOST_BIND_GROUPS", 4)
     arrays = [run.up(np.full(50, i, np.float32)) for i in range(20)]
-    sums = [run.call(binary.add, a, b) for a, b in zip(arrays, arrays[1:], strict=False)]
+    sums = [run.call(binary.add, a, b) for a, b in pairwise(arrays)]
     for i, y in enumerate(sums):
         np.testing.assert_array_equal(run.down(y), np.full(50, 2 * i + 1))
 
@@ -104,7 +105,7 @@ def test_a_forked_child_gets_an_error(run):
 
 def test_unsupported_dtypes_name_the_remedy(run):
     for values in (np.zeros(3), np.zeros(3, np.int64), np.zeros(3, np.complex64)):
-        with pytest.raises(UnsupportedDtype, match="webgpu.*dtype=\"float32\".*cpu"):
+        with pytest.raises(UnsupportedDtype, match=r'webgpu.*dtype="float32".*cpu'):
             run.up(values)
     with pytest.raises(UnsupportedDtype, match="float64"):
         run.call(unary.cast, run.up(np.zeros(3, np.float32)), dtype=float64)

@@ -20,11 +20,16 @@ SHADERS = {
     ("convolution",): {"element": "vec4<f32>"},
     ("creation",): {},
     ("indexing",): {"element": "u32", "add": "atomicAdd(&sums[at], value);"},
-    ("linalg_direct",): {**MATMUL, "rows": "8"},
+    ("linalg_operands", "linalg_direct"): {**MATMUL, "rows": "8"},
+    ("linalg_operands", "linalg_outer"): MATMUL,
     ("linalg_pack",): {},
-    ("linalg_shared",): {**MATMUL, "rows": "64"},
+    ("linalg_operands", "linalg_shared"): MATMUL,
     ("movement",): {"axes": "9", "element": "vec4<u32>"},
-    ("normalization",): {"expression": "x - log_accurate(sum)"},
+    ("normalization",): {
+        "kept": "shifted",
+        "total": "log_accurate(sum)",
+        "finish": "kept - total",
+    },
     ("pooling_windows", "pooling_average"): {},
     ("pooling_windows", "pooling_largest"): {
         "T": "i32",
@@ -56,18 +61,18 @@ def entry_points(code):
 
 
 def compile_all(run, code):
-    # A fourth operand leaves room for every binding number, whichever entry point uses it.
+    """Compile each entry point with a layout that ends at the highest binding it uses."""
     raw = run.device._raw
-    for name in entry_points(code):
-        used = re.search(rf"fn {name}\b.*?^}}", code, re.DOTALL | re.MULTILINE)[0]
-        operands = {
-            int(binding): access
-            for binding, access, variable in re.findall(
-                r"@binding\((\d)\) var<storage, (\w+)> (\w+)", code
-            )
-            if re.search(rf"\b{variable}\b", used) or "input" in variable
-        }
-        layout = BindLayout(raw.device, max(operands) + 1)
+    bindings = re.findall(r"@binding\((\d)\) var<storage, \w+> (\w+)", code)
+    names = entry_points(code)
+    for name in names:
+        body = re.search(rf"fn {name}\b.*?^}}", code, re.DOTALL | re.MULTILINE)[0]
+        used = [
+            int(binding)
+            for binding, variable in bindings
+            if len(names) == 1 or re.search(rf"\b{variable}\b", body)
+        ]
+        layout = BindLayout(raw.device, max(used) + 1)
         raw.create_pipeline(code, name, name, layout.pipeline_layout)
 
 

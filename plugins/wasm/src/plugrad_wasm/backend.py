@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -13,23 +14,14 @@ from plugrad.extend import (
     KernelTable,
     Memory,
     Probe,
-    UnsupportedDtype,
-    as_dtype,
-    bool_,
-    float32,
-    float64,
-    int8,
-    int32,
-    int64,
-    uint8,
 )
+from plugrad_wasm.dtypes import DTYPES, supported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad_wasm.memory import LinearMemory, WasmArray
 
-DTYPES: Final = frozenset((bool_, float32, float64, int8, int32, int64, uint8))
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process, one thread")
 
 
@@ -40,9 +32,11 @@ class WasmBackend(Backend):
     linear: LinearMemory
 
     def probe(self) -> Probe:
-        """Return whether wasmtime is installed; it has no other needs."""
+        """Return whether wasmtime and the compiled module are there; nothing else is needed."""
         if find_spec("wasmtime") is None:
-            return Probe(False, "wasmtime is not installed; run: pip install wasmtime")
+            return Probe(False, "wasmtime is not installed; run: pip install 'wasmtime>=50,<51'")
+        if not any(file.name.endswith(".wasm") for file in files("plugrad_wasm").iterdir()):
+            return Probe(False, "the module is not built; run: python plugins/wasm/hatch_build.py")
         return Probe(True, devices=(DEVICE,))
 
     def open(self, device: str) -> KernelTable:
@@ -64,22 +58,9 @@ class WasmBackend(Backend):
         """Return the dtypes that arrays may have; kernels say which of them they compute with."""
         return DTYPES
 
-    def supported(self, dtype: DType) -> DType:
-        """Return `dtype` if arrays may have it.
-
-        Raises:
-            UnsupportedDtype: they may not.
-        """
-        if dtype not in DTYPES:
-            raise UnsupportedDtype(
-                f"the wasm backend has no {dtype}; it has {', '.join(sorted(DTYPES))}. Ask for one "
-                "of them, as in dtype='float32', or use the cpu backend"
-            )
-        return dtype
-
     def from_numpy(self, array: NDArray[Any]) -> WasmArray:
         """Return a copy of `array` in linear memory."""
-        return self.linear.from_numpy(array, self.supported(as_dtype(array.dtype)))
+        return self.linear.from_numpy(array, supported(array.dtype))
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
         """Return a copy of the elements on the host."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING
 
-from plugrad.extend import ArgumentValueError, ShapeError, UnsupportedDtype, float32
+from plugrad.extend import (
+    ArgumentError,
+    ArgumentValueError,
+    ShapeError,
+    UnsupportedDtype,
+    float32,
+)
 from plugrad_wasm.declare import LONG
 
 if TYPE_CHECKING:
@@ -23,54 +30,64 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
     It is compiled when it first runs, and once however often it is declared.
 
     Raises:
-        ArgumentValueError: there is no input.
+        ArgumentValueError: there is no input, or the name of one is not an identifier.
     """
-    if not inputs:
-        raise ArgumentValueError("elementwise: inputs=() is empty; name at least one input")
-    source = _module_text(expression, tuple(inputs))
+    names = tuple(inputs)
+    if not names or not all(name.isidentifier() for name in names):
+        raise ArgumentValueError(f"elementwise: inputs={names} must be one or more identifiers")
+    source = _module_text(expression, names)
 
     def implementation(*arrays: WasmArray) -> WasmArray:
+        _check(names, arrays)
         first = arrays[0]
-        if any(array.shape != first.shape for array in arrays):
-            shapes = " and ".join(str(array.shape) for array in arrays)
-            raise ShapeError(
-                f"elementwise{tuple(inputs)}: shapes {shapes} differ; broadcast_to one shape first"
-            )
-        wrong = next((array for array in arrays if array.dtype != float32), None)
-        if wrong is not None:
-            raise UnsupportedDtype(
-                f"elementwise{tuple(inputs)} on wasm has no {wrong.dtype}, only float32; "
-                "cast the input first, as in x.astype('float32')"
-            )
         out = first.memory.like(first)
         store = first.memory.store
         run = store.compile_wat(source, is_long=first.size >= LONG)
         run(*(array.address for array in arrays), out.address, first.size)
         return out
 
+    # Whoever registers the function sees the inputs by name.
+    parameters = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in names]
+    implementation.__dict__["__signature__"] = Signature(parameters)
     return implementation
+
+
+def _check(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
+    """Raise unless there is one float32 array for each name, and all have one shape."""
+    if len(arrays) != len(names):
+        raise ArgumentError(f"elementwise{names} takes {len(names)} arrays, not {len(arrays)}")
+    if any(array.shape != arrays[0].shape for array in arrays):
+        shapes = " and ".join(str(array.shape) for array in arrays)
+        raise ShapeError(f"elementwise{names}: shapes {shapes} differ; use broadcast_to first")
+    wrong = next((array for array in arrays if array.dtype is not float32), None)
+    if wrong is not None:
+        raise UnsupportedDtype(
+            f"elementwise{names} on wasm has no {wrong.dtype}, only float32; "
+            "cast the input first, as in x.astype('float32')"
+        )
 
 
 def _module_text(expression: str, inputs: tuple[str, ...]) -> str:
     """Return a module that imports the memory and exports a loop over the expression.
 
-    The pointers and the end of the output are the function's parameters; one step moves them all.
+    The parameters are the pointers to the inputs and the output, and the count; their names begin
+    with a dot, which no input's name does.
     """
-    pointers = [*(f"$at_{name}" for name in inputs), "$out"]
-    loads = "\n".join(f"(local.set ${name} (f32.load (local.get $at_{name})))" for name in inputs)
+    pointers = [*(f"$.at_{name}" for name in inputs), "$.out"]
+    loads = "\n".join(f"(local.set ${name} (f32.load (local.get $.at_{name})))" for name in inputs)
     steps = "\n".join(f"(local.set {p} (i32.add (local.get {p}) (i32.const 4)))" for p in pointers)
     return f"""
 (module
   (import "plugrad" "memory" (memory 0))
-  (func (export "kernel") {" ".join(f"(param {p} i32)" for p in pointers)} (param $count i32)
+  (func (export "kernel") {" ".join(f"(param {p} i32)" for p in pointers)} (param $.count i32)
     {" ".join(f"(local ${name} f32)" for name in inputs)}
     (block $done
       (loop $next
-        (br_if $done (i32.eqz (local.get $count)))
+        (br_if $done (i32.eqz (local.get $.count)))
         {loads}
-        (f32.store (local.get $out)
+        (f32.store (local.get $.out)
           {expression})
         {steps}
-        (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+        (local.set $.count (i32.sub (local.get $.count) (i32.const 1)))
         (br $next)))))
 """

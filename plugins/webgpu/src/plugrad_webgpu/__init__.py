@@ -6,8 +6,8 @@ kernels for this backend.
 """
 
 from plugrad_webgpu.buffers import GpuArray
-from plugrad_webgpu.expressions import elementwise, numbers
 from plugrad_webgpu.entry import backend
+from plugrad_webgpu.expressions import elementwise, numbers
 from plugrad_webgpu.program import Plan, Program, plan
 from plugrad_webgpu.reduce import position, reduction
 from plugrad_webgpu.shaders import linked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.elements import NUMBERS, STORED
@@ -17,10 +17,23 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.device import Device
 
-Schedule = Literal["direct", "shared"]
+Schedule = Literal["direct", "outer", "shared"]
 
-TILE = 64  # of the shared schedule
-LEAST_SPLIT = 64  # vectors of depth: shorter sums are not worth a second dispatch
+
+class Tile(NamedTuple):
+    """What one invocation or workgroup computes, and how many invocations do so together."""
+
+    rows: int
+    vectors: int
+    invocations: int
+
+
+_TILES: Final[dict[Schedule, Tile]] = {
+    "direct": Tile(8, 2, 1),
+    "outer": Tile(8, 2, 1),
+    "shared": Tile(64, 16, 256),
+}
+LEAST_SPLIT = 64  # steps: shorter sums are not worth a second dispatch
 BUSY = 128  # tiles that keep every device busy
 
 add_parts = reduction("a + b", dict.fromkeys(NUMBERS, 0))
@@ -45,36 +58,39 @@ def multiply(a: Matrices, b: Matrices) -> GpuArray:
     device = a.array.buffer.device
     dtype = a.array.dtype
     batch = max(a.batch, b.batch) if 0 not in (a.batch, b.batch) else 0
-    depth = -(-a.columns // 4)
+    schedule = _schedule(device, a, b)
+    tile = _TILES[schedule]
+    rows = min(tile.rows, _power_of_two(a.rows)) if schedule == "direct" else tile.rows
     vectors = -(-b.columns // 4)
-    a_packed = _packed(a, a.rows, 4 * depth)
-    b_packed = _packed(b, 4 * depth, 4 * vectors)
-    schedule = _schedule(device, a.rows, b.columns)
-    rows = TILE if schedule == "shared" else _rows_of_tile(a.rows)
-    row_tiles = -(-a.rows // rows)
-    column_tiles = -(-vectors // (TILE // 4 if schedule == "shared" else 2))
+    depth = a.columns if schedule == "outer" else -(-a.columns // 4)
+    filled_depth = depth if schedule == "outer" else 4 * depth
+    left = a.array if schedule == "outer" else _packed(a, a.rows, filled_depth)
+    right = _packed(b, filled_depth, 4 * vectors)
+    row_tiles, column_tiles = -(-a.rows // rows), -(-vectors // tile.vectors)
     tiles = batch * row_tiles * column_tiles
     splits = _splits(depth, tiles)
-    run = -(-depth // splits)
     parameters = (
         *(tiles * splits, a.rows, b.columns, vectors, depth, row_tiles, column_tiles, batch),
-        *(0 if a.batch == 1 else a.rows * depth, 0 if b.batch == 1 else 4 * depth * vectors, run),
+        0 if a.batch == 1 else a.rows * filled_depth // 4,
+        0 if b.batch == 1 else filled_depth * vectors,
+        -(-depth // splits),
     )
     program = _program(schedule, dtype, rows, b.columns % 4 == 0)
-    # The shared schedule counts workgroups, the direct one invocations.
-    invocations = tiles * splits * (program.workgroup if schedule == "shared" else 1)
+    invocations = tiles * splits * tile.invocations
     shape = (splits, batch, a.rows, b.columns)
-    parts = device.launch(plan(program, parameters, invocations, shape, dtype), a_packed, b_packed)
+    parts = device.launch(plan(program, parameters, invocations, shape, dtype), left, right)
     return add_parts(parts, (0,), False) if splits > 1 else shared(parts, shape[1:])
 
 
-def _schedule(device: Device, rows: int, columns: int) -> Schedule:
-    is_large = rows > TILE // 2 and columns > TILE // 2
-    return "shared" if is_large and not device.is_software else "direct"
+def _schedule(device: Device, a: Matrices, b: Matrices) -> Schedule:
+    is_large = a.rows > _TILES["shared"].rows // 2 and b.columns > _TILES["shared"].rows // 2
+    if is_large and not device.is_software:
+        return "shared"
+    return "outer" if a.is_transposed and a.rows % 4 == 0 else "direct"
 
 
-def _rows_of_tile(rows: int) -> int:
-    return next(n for n in (1, 2, 4, 8) if n >= min(rows, 8))
+def _power_of_two(rows: int) -> int:
+    return 1 << max(rows - 1, 0).bit_length()
 
 
 def _splits(depth: int, tiles: int) -> int:
@@ -115,12 +131,11 @@ def _program(schedule: Schedule, dtype: DType, rows: int, is_whole: bool) -> Pro
     guarded = [columns.format(i, lane) for i, lane in enumerate("xyzw")]
     source = partial(
         shader,
+        "linalg_operands",
         f"linalg_{schedule}",
         T=stored,
         rows=str(rows),
         result=f"vec4<{stored}>" if is_whole else stored,
         store="output[offset / 4u] = value;" if is_whole else "\n  ".join(guarded),
     )
-    return Program(
-        f"multiply {schedule}", source, workgroup=TILE * 4 if schedule == "shared" else 8
-    )
+    return Program(f"multiply {schedule}", source, workgroup=256 if schedule == "shared" else 8)

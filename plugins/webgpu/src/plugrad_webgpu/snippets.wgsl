@@ -386,14 +386,29 @@ fn residual(a: f32, q: f32, b: f32) -> f32 {
   return (((a - q_high * b_high) - q_high * b_low) - q_low * b_high) - q_low * b_low;
 }
 
+fn exponent(x: f32) -> i32 {
+  return i32((bitcast<u32>(x) >> 23u) & 0xffu);
+}
+
+// The remainder of magnitudes, exact however large the quotient: each round takes 11 bits off it.
+fn magnitude_remainder(a: f32, b: f32) -> f32 {
+  var rest = a;
+  for (var round = 0; round < 32 && rest >= b; round++) {
+    let step = scaled(b, max(exponent(rest) - exponent(b) - 11, 0));
+    rest = residual(rest, trunc(rest / step), step);
+    // The quotient was rounded: it may be one too large, or one too small.
+    if (rest < 0.0) { rest += step; }
+    if (rest >= step) { rest -= step; }
+  }
+  return rest;
+}
+
 fn remainder(a: f32, b: f32) -> f32 {
   if (is_nan(a) || is_nan(b) || is_infinite(a) || b == 0.0) { return nan(); }
-  if (is_infinite(b)) { return select(b, a, a == 0.0 || is_negative(a) == is_negative(b)); }
-  var r = residual(a, trunc(a / b), b);
-  // The quotient was rounded: where it is one too near to zero, a whole b is left over.
-  if (abs(r) >= abs(b)) { r = r - with_sign(b, r); }
-  if (r != 0.0 && is_negative(r) != is_negative(b)) { r = r + b; }
-  return select(r, with_sign(0.0, b), r == 0.0);
+  let is_opposite = is_negative(a) != is_negative(b);
+  if (is_infinite(b)) { return select(a, b, a != 0.0 && is_opposite); }
+  let rest = magnitude_remainder(abs(a), abs(b));
+  return with_sign(select(rest, abs(b) - rest, is_opposite && rest != 0.0), b);
 }
 
 fn floor_divide(a: f32, b: f32) -> f32 {

@@ -9,6 +9,7 @@ import numpy as np
 from plugrad.kernels import creation
 from plugrad_wasm.bits import fill as filled
 from plugrad_wasm.declare import table
+from plugrad_wasm.dtypes import supported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @table.implements(creation.fill)
 def fill(backend: WasmBackend, *, shape: tuple[int, ...], value: Scalar, dtype: DType) -> WasmArray:
     """Return one value everywhere."""
-    return filled(backend.linear, shape, backend.supported(dtype), value)
+    return filled(backend.linear, shape, supported(dtype), value)
 
 
 @table.implements(creation.zeros_like)
@@ -44,7 +45,8 @@ def range(
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
     # Whole numbers stay whole; anything else is computed in double.
     values: NDArray[np.generic] = start + step * np.arange(count)
-    return backend.linear.from_numpy(values.astype(backend.supported(dtype)), dtype)
+    dtype = supported(dtype)
+    return backend.linear.from_numpy(values.astype(dtype), dtype)
 
 
 @table.implements(creation.linspace)
@@ -52,5 +54,5 @@ def linspace(
     backend: WasmBackend, *, start: float, stop: float, num: int, dtype: DType
 ) -> WasmArray:
     """Return equally spaced values, both ends included."""
-    values = np.linspace(start, stop, num)
-    return backend.linear.from_numpy(values.astype(backend.supported(dtype)), dtype)
+    dtype = supported(dtype)
+    return backend.linear.from_numpy(np.linspace(start, stop, num).astype(dtype), dtype)

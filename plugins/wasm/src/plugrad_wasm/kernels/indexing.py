@@ -8,6 +8,7 @@ from plugrad.extend import DType, Scalar, int32, size_of
 from plugrad.kernels import indexing
 from plugrad_wasm.bits import bits_of
 from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.dtypes import supported
 from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def one_hot(
     indices: WasmArray, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> WasmArray:
     """Return `on_value` at each index along a new last axis, `off_value` elsewhere."""
+    dtype = supported(dtype)
     out = indices.memory.empty((*indices.shape, depth), dtype)
     indices = cast(indices, dtype=int32)
     on, off = bits_of(on_value, dtype), bits_of(off_value, dtype)

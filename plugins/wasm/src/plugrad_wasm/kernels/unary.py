@@ -9,6 +9,7 @@ from plugrad.kernels import unary
 from plugrad_wasm.bits import as_float32, fill
 from plugrad_wasm.declare import ExportNames, Unary, call, table
 from plugrad_wasm.declare import unary as mapped
+from plugrad_wasm.dtypes import supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +123,7 @@ def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float)
 @table.implements(unary.cast)
 def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     """Return the elements in another dtype; values out of range wrap or saturate."""
+    dtype = supported(dtype)
     if x.dtype is dtype:
         return x
     out = x.memory.empty(x.shape, dtype)

@@ -70,7 +70,12 @@ table.update(
         binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),
         # comparison
         binary.equal: comparison("=="),
-        binary.not_equal: comparison("!="),
+        # A shader's != is False where one side is NaN.
+        binary.not_equal: elementwise(
+            numbers("a != b") | {float32: "a != b || is_nan(a) || is_nan(b)", bool_: "a != b"},
+            ("a", "b"),
+            result=bool_,
+        ),
         binary.greater: comparison(">"),
         binary.greater_equal: comparison(">="),
         binary.less: comparison("<"),

@@ -24,19 +24,25 @@ LANES = 64  # invocations of a workgroup
 FEW_ROWS = 16  # fewer do not keep a software device busy with one invocation each
 
 
-class _Normalization:
-    """One of the two kernels: its programs, and its steps for rows too long for one loop."""
+_subtract = elementwise("a - b", ("a", "b"))
+_exponential = elementwise("exp_accurate(x)")
+_sum = reduction("a + b", {float32: 0})
 
-    def __init__(self, expression: str) -> None:
-        source = partial(shader, "normalization", expression=expression)
-        self._by_invocation = Program(expression, source, entry_point="by_invocation", workgroup=8)
-        self._by_workgroup = Program(
-            expression, source, entry_point="by_workgroup", workgroup=LANES
-        )
-        self._shifted = elementwise("a - b", ("a", "b"))
-        self._exponential = elementwise("exp_accurate(x)")
-        self._finish = elementwise(expression, ("x", "sum"))
-        self._sum = reduction("a + b", {float32: 0})
+
+class _Normalization:
+    """One of the two kernels: its programs, and its steps for rows too long for one loop.
+
+    Both shift a row by its maximum and sum the exponentials. They differ in which of `shifted` and
+    `exponential` they keep, in the total that they make of `sum`, and in how they finish.
+    """
+
+    def __init__(self, kept: str, total: str, finish: str) -> None:
+        source = partial(shader, "normalization", kept=kept, total=total, finish=finish)
+        self._by_invocation = Program(finish, source, entry_point="by_invocation", workgroup=8)
+        self._by_workgroup = Program(finish, source, entry_point="by_workgroup", workgroup=LANES)
+        self._keep = elementwise(kept, ("shifted", "exponential"))
+        self._total = elementwise(total, ("sum",))
+        self._finish = elementwise(finish, ("kept", "total"))
         self._plan = lru_cache(maxsize=1024)(self._make_plan)
 
     def __call__(self, x: GpuArray, axis: int) -> GpuArray:
@@ -45,8 +51,10 @@ class _Normalization:
         step = self._plan(x.shape, axis, device.is_software)
         if step is not None:
             return device.launch(step, x)
-        shifted = self._shifted(x, largest(x, (axis,), True))
-        return self._finish(shifted, self._sum(self._exponential(shifted), (axis,), True))
+        shifted = _subtract(x, largest(x, (axis,), True))
+        exponential = _exponential(shifted)
+        total = self._total(_sum(exponential, (axis,), True))
+        return self._finish(self._keep(shifted, exponential), total)
 
     def _make_plan(self, shape: Shape, axis: int, is_software: bool) -> Plan | None:
         """Return the plan of the program; None when its loops would be too long or too few."""
@@ -62,8 +70,8 @@ class _Normalization:
         return plan(self._by_workgroup, parameters, rows * LANES if size else 0, shape, float32)
 
 
-_softmax = _Normalization("exp_accurate(x) / sum")
-_log_softmax = _Normalization("x - log_accurate(sum)")
+_softmax = _Normalization("exponential", "sum", "kept / total")
+_log_softmax = _Normalization("shifted", "log_accurate(sum)", "kept - total")
 
 
 @table.implements(normalization.softmax)

@@ -15,8 +15,12 @@ var<immediate> parameters: Parameters;
 
 var<workgroup> parts: array<f32, 64>;
 
-// x is an element minus the row's maximum
-fn normalized(x: f32, sum: f32) -> f32 { return $expression; }
+// What a row's second pass keeps in the output, and what its last pass makes of that
+fn kept_of(shifted: f32, exponential: f32) -> f32 { return $kept; }
+
+fn total_of(sum: f32) -> f32 { return $total; }
+
+fn finished(kept: f32, total: f32) -> f32 { return $finish; }
 
 @compute @workgroup_size(8)
 fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -28,8 +32,14 @@ fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgrou
   var highest = input[start];
   for (var at = start; at < end; at += step) { highest = maximum(highest, input[at]); }
   var sum = 0.0;
-  for (var at = start; at < end; at += step) { sum += exp_accurate(input[at] - highest); }
-  for (var at = start; at < end; at += step) { output[at] = normalized(input[at] - highest, sum); }
+  for (var at = start; at < end; at += step) {
+    let shifted = input[at] - highest;
+    let exponential = exp_accurate(shifted);
+    output[at] = kept_of(shifted, exponential);
+    sum += exponential;
+  }
+  let total = total_of(sum);
+  for (var at = start; at < end; at += step) { output[at] = finished(output[at], total); }
 }
 
 @compute @workgroup_size(64)
@@ -55,7 +65,11 @@ fn by_workgroup(
   workgroupBarrier();
   var sum = 0.0;
   for (var k = local; k < parameters.size; k += 64u) {
-    sum += exp_accurate(input[start + k * parameters.inner] - highest);
+    let at = start + k * parameters.inner;
+    let shifted = input[at] - highest;
+    let exponential = exp_accurate(shifted);
+    output[at] = kept_of(shifted, exponential);
+    sum += exponential;
   }
   parts[local] = sum;
   workgroupBarrier();
@@ -63,9 +77,9 @@ fn by_workgroup(
     if (local < half) { parts[local] += parts[local + half]; }
     workgroupBarrier();
   }
-  sum = parts[0];
+  let total = total_of(parts[0]);
   for (var k = local; k < parameters.size; k += 64u) {
     let at = start + k * parameters.inner;
-    output[at] = normalized(input[at] - highest, sum);
+    output[at] = finished(output[at], total);
   }
 }

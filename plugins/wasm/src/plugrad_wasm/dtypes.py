@@ -1,0 +1,35 @@
+"""The dtypes that arrays in linear memory may have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from plugrad.extend import (
+    DType,
+    UnsupportedDtype,
+    as_dtype,
+    bool_,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint8,
+)
+
+DTYPES: Final = frozenset((bool_, float32, float64, int8, int32, int64, uint8))
+
+
+def supported(spelling: object) -> DType:
+    """Return the dtype that is meant, if arrays may have it.
+
+    Raises:
+        UnsupportedDtype: they may not.
+    """
+    dtype = as_dtype(spelling)
+    if dtype not in DTYPES:
+        raise UnsupportedDtype(
+            f"the wasm backend has no {dtype}; it has {', '.join(sorted(DTYPES))}. Ask for one of "
+            "them, as in dtype='float32', or use the cpu backend"
+        )
+    return dtype
