@@ -110,6 +110,10 @@ class Backend(ABC):
     def probe(self) -> Probe:
         """Return whether the backend can start here; never raise, never abort the process."""
 
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """Return the devices that can be opened."""
+        return self.probe().devices
+
     @abstractmethod
     def open(self, device: str) -> KernelTable:
         """Make the device ready, set `device` to its name, and return the kernels that run on it; ``""`` means the best one.

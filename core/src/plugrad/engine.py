@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad import registry, selection
 from plugrad.errors import ArgumentError, BackendMismatch, OutOfMemory, PlugradError
-from plugrad.selection import transfer_target
+from plugrad.scope import surroundings
 from plugrad.tape import record
 from plugrad.tensor import Tensor
 
@@ -36,7 +36,7 @@ def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any
         BackendMismatch: the inputs live on different backends.
         DisposedTensor: an input was disposed.
     """
-    if transfer_target() is not None:
+    if surroundings() is not None:
         inputs = [x and selection.transferred(x) for x in inputs]
     try:
         backend = inputs[0].backend
@@ -108,7 +108,11 @@ def _computed(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], att
 
 def _record(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], arrays: Sequence[Any], attrs: Mapping[str, Any], output: Any) -> None:
     parents = tuple([None if x is None else x.node for x in inputs])
-    record(kernel, parents, arrays, [None if a is None else a.shape for a in arrays], attrs, output)
+    differentiated = 0
+    for parent in parents:
+        differentiated += differentiated + (parent is not None)
+    shapes = [None if a is None else a.shape for a in arrays]
+    record(kernel, parents, differentiated, arrays, shapes, attrs, output)
 
 
 def _check(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]) -> None:
@@ -132,10 +136,14 @@ def _explain(failure: Exception, kernel: Kernel[..., Any], backend: Backend, arr
 
 
 def wrapped(array: Any, backend: Backend) -> Tensor:
-    """Return a backend array as a tensor, and count it where nobody else does."""
+    """Return a new backend array as a tensor, counted where nobody else does and tracked by the innermost `tidy` block."""
     if backend.adopt is not None and array.nbytes >= ADOPTED_FROM:
         backend.adopt(array)
-    return Tensor(array, backend)
+    tensor = Tensor(array, backend)
+    around = surroundings()
+    if around is not None and around.scope is not None:
+        around.scope.track(tensor)
+    return tensor
 
 
 def _bytes_of(specs: Any) -> int:

@@ -144,9 +144,12 @@ def _applied(rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], saved: 
     getters = [_getter(kernel, need, saved) for need in needs]
     if list(needs) == ["dy"]:
         return lambda call, dy, linked: rule(dy)
-    if len(needs) == 2 and needs[0] == "dy":
-        second = getters[1]
-        return lambda call, dy, linked: rule(dy, second(call, dy, linked))
+    if len(needs) == 2 and needs[0] == "dy" and needs[1] in kernel.inputs and not kernel.is_variadic:
+        position = kernel.inputs.index(needs[1])
+        place = saved.index(position)
+        return lambda call, dy, linked: rule(
+            dy, Tensor(call.saved[place], call.backend, call.parents[position] if linked else None)
+        )
     return lambda call, dy, linked: rule(*[get(call, dy, linked) for get in getters])
 
 

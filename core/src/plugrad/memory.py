@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
-from contextvars import Token
 from dataclasses import dataclass, field
 from functools import wraps
 from types import TracebackType
@@ -17,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from plugrad.backend import Memory
 from plugrad.discovery import opened_backends
 from plugrad.errors import ArgumentValueError
-from plugrad.scope import Scope, active_scope, scope_variable
+from plugrad.scope import Scope, active_scope, surround, transfer_target
 from plugrad.selection import backend_for
 from plugrad.tensor import Tensor
 from plugrad.trees import tensors_in
@@ -47,23 +46,23 @@ class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
 
     def __init__(self) -> None:
         """Prepare a scope; it begins when the block is entered."""
-        self._scopes: list[tuple[Scope, Token[Scope | None]]] = []
+        self._scopes: list[Scope] = []
 
     def __enter__(self) -> tidy:
-        scope = Scope(active_scope())
-        self._scopes.append((scope, scope_variable.set(scope)))
+        self._scopes.append(Scope(active_scope()))
+        surround(self._scopes[-1], transfer_target())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        scope, token = self._scopes.pop()
-        scope_variable.reset(token)
+        scope = self._scopes.pop()
+        surround(scope.parent, transfer_target())
         for reference in scope.made.values():
             if (tensor := reference()) is not None:
                 tensor.dispose()
 
     def keep(self, container: Result) -> Result:
         """Let the tensors in `container` outlive this block; the enclosing block, if any, disposes them."""
-        scope, _ = self._scopes[-1]
+        scope = self._scopes[-1]
         for tensor in tensors_in(container):
             if scope.made.pop(id(tensor), None) is not None and scope.parent is not None:
                 scope.parent.track(tensor)

@@ -1,12 +1,17 @@
-"""Which tensors the current `tidy` block has made: what `Tensor` needs to know of `plugrad.memory`."""
+"""What surrounds the ops of this context: an open `tidy` block, a backend to transfer inputs to, or, mostly, nothing.
+
+One context variable holds both, so that the hot path asks one question.
+"""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import ref
 
 if TYPE_CHECKING:
+    from plugrad.backend import Backend
     from plugrad.tensor import Tensor
 
 
@@ -25,5 +30,30 @@ class Scope:
         self.made[id(tensor)] = ref(tensor)
 
 
-scope_variable: ContextVar[Scope | None] = ContextVar("plugrad_scope", default=None)
-active_scope = scope_variable.get
+@dataclass(frozen=True)
+class Surroundings:
+    """The innermost `tidy` block, and the backend on which every op runs."""
+
+    scope: Scope | None = None
+    transfer: Backend | None = None
+
+
+_surroundings: ContextVar[Surroundings | None] = ContextVar("plugrad_surroundings", default=None)
+surroundings = _surroundings.get
+
+
+def active_scope() -> Scope | None:
+    """Return the innermost `tidy` block."""
+    around = surroundings()
+    return None if around is None else around.scope
+
+
+def transfer_target() -> Backend | None:
+    """Return the backend of the innermost ``use(..., transfer=True)``."""
+    around = surroundings()
+    return None if around is None else around.transfer
+
+
+def surround(scope: Scope | None, transfer: Backend | None) -> None:
+    """Change what surrounds the ops from here on."""
+    _surroundings.set(None if scope is None and transfer is None else Surroundings(scope, transfer))

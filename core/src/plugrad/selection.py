@@ -13,6 +13,7 @@ from plugrad.backend import Backend
 from plugrad.config import config
 from plugrad.discovery import backends, first_party, open_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
+from plugrad.scope import active_scope, surround, transfer_target
 
 if TYPE_CHECKING:
     from plugrad.tensor import Tensor
@@ -40,8 +41,6 @@ class Selection:
 
 
 _used: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
-_transfer: Final[ContextVar[Backend | None]] = ContextVar("plugrad_transfer", default=None)
-transfer_target = _transfer.get
 _configured: tuple[int, Selection] | None = None
 
 
@@ -69,17 +68,16 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
     def __init__(self, spec: str, *, transfer: bool = False) -> None:
         """Select the backend at once."""
         self.selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
-        self._tokens: tuple[Token[Selection | None], Token[Backend | None]] = (
-            _used.set(self.selection), _transfer.set(self.selection.backend if transfer else None)
-        )
+        self._token: Token[Selection | None] = _used.set(self.selection)
+        self._transfer = transfer_target()
+        surround(active_scope(), self.selection.backend if transfer else None)
 
     def __enter__(self) -> Selection:
         return self.selection
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        used, transfer = self._tokens
-        _used.reset(used)
-        _transfer.reset(transfer)
+        _used.reset(self._token)
+        surround(active_scope(), self._transfer)
 
 
 def which() -> Selection:
@@ -169,7 +167,7 @@ def _automatic() -> Backend:
 
 
 def _is_software(backend: Backend) -> bool:
-    return any(d.is_software for d in backend.devices() if d.name == backend.device)
+    return any(d.is_software for d in backend.probe().devices if d.name == backend.device)
 
 
 def transferred(x: Tensor) -> Tensor:

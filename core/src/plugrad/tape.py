@@ -88,7 +88,8 @@ class Call(Node):
         """Keep what the plan asks for."""
         plan = self.plan
         if plan.saved_inputs:
-            self.saved: Sequence[Any] = [arrays[i] for i in plan.saved_inputs]
+            whole = len(plan.saved_inputs) == len(arrays)
+            self.saved: Sequence[Any] = arrays if whole else [arrays[i] for i in plan.saved_inputs]
         if plan.needs_dtypes:
             self.dtypes: Sequence[Any] = [None if a is None else a.dtype for a in arrays]
         if plan.needs_output:
@@ -124,14 +125,14 @@ class Call(Node):
 
 
 def record(
-    kernel: Kernel[..., Any], parents: tuple[Node | None, ...], arrays: Sequence[Any], shapes: Sequence[Shape | None],
-    attrs: Mapping[str, Any], output: Any,
+    kernel: Kernel[..., Any], parents: tuple[Node | None, ...], differentiated: int, arrays: Sequence[Any],
+    shapes: Sequence[Shape | None], attrs: Mapping[str, Any], output: Any,
 ) -> None:
-    """Put a kernel call on the tape: give its output, one tensor or a list of them, the node of the call."""
+    """Put a kernel call on the tape: give its output, one tensor or a list of them, the node of the call.
+
+    `differentiated` has one bit for each input, the last input's lowest: whether it has a parent.
+    """
     gradient = gradients.get(kernel.name) or missing_gradient(kernel)
-    differentiated = 0  # one bit for each input
-    for parent in parents:
-        differentiated += differentiated + (parent is not None)
     try:
         plan = gradient.plans[differentiated]
     except KeyError:

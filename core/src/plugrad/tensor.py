@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype
 from plugrad.errors import ArgumentError, DisposedTensor, DTypeError, ShapeError
-from plugrad.scope import active_scope
 
 if TYPE_CHECKING:
     from plugrad.backend import Backend
@@ -47,9 +46,6 @@ class Tensor:
         self.array = array
         self.backend = backend
         self.node = node
-        scope = active_scope()
-        if scope is not None:
-            scope.track(self)
 
     # --- what it is ----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
+from plugrad.engine import wrapped
 from plugrad.dtype import INEXACT, spellings
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
 from plugrad.kernels import creation
@@ -141,7 +142,7 @@ def stop_gradient(x: Tensor) -> Tensor:
     tensor(3., dtype=float32)
     """
     x = asarray(x)
-    return Tensor(x.array, x.backend)
+    return wrapped(x.array, x.backend)
 
 
 def custom_grad(function: Callable[..., tuple[Tensor, Callable[..., Any]]]) -> Callable[..., Tensor]:
@@ -175,7 +176,7 @@ def custom_grad(function: Callable[..., tuple[Tensor, Callable[..., Any]]]) -> C
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor) and callable(result[1])):  # pyright: ignore[reportUnknownArgumentType]
             raise ArgumentError("custom_grad: the function must return a tensor and a gradient function")
         value, grad_func = result
-        out = Tensor(value.array, value.backend)
+        out = wrapped(value.array, value.backend)
         parents = tuple(x.node for x in args)
         if any(parent is not None for parent in parents):
             out.node = _Custom(parents, grad_func, args, saved, value)
@@ -226,7 +227,7 @@ def _pulled_back(
         raise ArgumentError(f"grad: the function must return one tensor, not {type(value).__name__}")
     _check_floating("the result", value)
     walk = Walk(value.node, leaves)
-    constant = Tensor(value.array, value.backend)
+    constant = wrapped(value.array, value.backend)
     if dy is None:
         dy = creation.ones_like(constant)
     else:

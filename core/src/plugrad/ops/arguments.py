@@ -14,7 +14,8 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 from plugrad.engine import ADOPTED_FROM, wrapped
 from plugrad.kernel import Kernel
 from plugrad.kernels import unary
-from plugrad.selection import active_backend, transfer_target
+from plugrad.scope import surroundings
+from plugrad.selection import active_backend
 from plugrad.tape import record
 from plugrad.tensor import Tensor, TensorLike
 
@@ -158,7 +159,7 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
         x, y, backend, dtype = a.array, b.array, a.backend, a.array.dtype
         if (
             dtype is y.dtype and dtype in kernel.accepted_spellings and backend is b.backend
-            and backend.limit is None and transfer_target() is None
+            and backend.limit is None and surroundings() is None
         ):
             try:
                 array = backend.functions[kernel.name](x, y)
@@ -169,7 +170,8 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
             output = Tensor(array, backend)
             node_a, node_b = a.node, b.node
             if node_a is not None or node_b is not None:
-                record(kernel, (node_a, node_b), (x, y), (x.shape, y.shape), {}, output)
+                differentiated = 2 * (node_a is not None) + (node_b is not None)
+                record(kernel, (node_a, node_b), differentiated, (x, y), (x.shape, y.shape), {}, output)
             return output
     return kernel(*promoted(a, b, kernel, op))
 

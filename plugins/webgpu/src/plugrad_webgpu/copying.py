@@ -12,6 +12,8 @@ from plugrad_webgpu.program import Program, packed, plan
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.device import Device
@@ -36,6 +38,41 @@ def copy_into(output: GpuArray, target: View, x: GpuArray) -> None:
     """Write all elements of `x` to the places of `output` that a view of its shape names."""
     step = _copy_plan(x.shape, View(0, strides_of(x.shape)), target, x.dtype)
     x.buffer.device.launch_into(step, output, x)
+
+
+def block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
+    """Return the block of a size that starts at `begin`; the whole array as it is."""
+    if size == x.shape:
+        return x
+    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)))
+
+
+def range_view(shape: Shape, begin: Shape, steps: Shape) -> View:
+    """Return the view of an array that starts at `begin` and steps along its axes."""
+    strides = strides_of(shape)
+    start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
+    return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
+
+
+def transposed(x: GpuArray, order: Shape) -> GpuArray:
+    """Return the array with its axes in another order."""
+    strides = strides_of(x.shape)
+    shape = tuple(x.shape[axis] for axis in order)
+    return copied(x, shape, View(0, tuple(strides[axis] for axis in order)))
+
+
+def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
+    """Return arrays put side by side along an axis."""
+    first = inputs[0]
+    joined = sum(x.shape[axis] for x in inputs)
+    shape = (*first.shape[:axis], joined, *first.shape[axis + 1 :])
+    output = first.buffer.device.empty(shape, first.dtype)
+    strides = strides_of(shape)
+    offset = 0
+    for x in inputs:
+        copy_into(output, View(offset * strides[axis], strides), x)
+        offset += x.shape[axis]
+    return output
 
 
 def filled(device: Device, shape: Shape, value: float, dtype: DType) -> GpuArray:

@@ -71,17 +71,18 @@ class Device:
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
         """Record one call and return its output, which later calls may use at once."""
         buffer = Buffer(self, self.pool.take(plan.size))
-        if plan.grid is not None:
-            self.record(plan, [*[x.buffer.storage for x in inputs], buffer.storage])
+        self.record(plan, [*[x.buffer.storage for x in inputs], buffer.storage])
         return GpuArray(plan.shape, plan.dtype, buffer)
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
         """Record a call that writes some elements of an array that nobody else has seen yet."""
-        if plan.grid is not None:
-            self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.storage])
+        self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.storage])
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
-        """Add a dispatch to the batch; a full batch is submitted."""
+        """Add a dispatch to the batch, unless there is no work; a full batch is submitted."""
+        grid = plan.grid
+        if grid is None:
+            return
         with self._lock:
             if self._pass is None:
                 self._begin()
@@ -99,7 +100,7 @@ class Device:
             if parameters != self._parameters:
                 native.set_immediates(handle, 0, parameters, len(parameters))
                 self._parameters = parameters
-            native.dispatch_workgroups(handle, *plan.grid)  # type: ignore[misc] - callers checked
+            native.dispatch_workgroups(handle, *grid)
             self._dispatches += 1
             self._bytes += plan.size
             if self._dispatches >= BATCH_DISPATCHES or self._bytes >= BATCH_BYTES:

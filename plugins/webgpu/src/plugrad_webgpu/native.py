@@ -106,7 +106,6 @@ class NativeDevice:
         self.device = device
         self.handle: Handle = device._internal
         self.queue: Handle = device.queue._internal
-        self.lost: str | None = None
         self._buffer_descriptor = ffi.new("WGPUBufferDescriptor *")
         self._submission = ffi.new("WGPUCommandBuffer[1]")
         self._staging: Handle = NULL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from plugrad_webgpu.buffers import shared
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.device import Device
+    from plugrad_webgpu.program import Plan
 
 Schedule = Literal["direct", "outer", "shared"]
 
@@ -57,29 +58,43 @@ def multiply(a: Matrices, b: Matrices) -> GpuArray:
     """
     device = a.array.buffer.device
     dtype = a.array.dtype
-    batch = max(a.batch, b.batch) if 0 not in (a.batch, b.batch) else 0
     schedule = _schedule(device, a, b)
+    step = _plan(schedule, dtype, (a.batch, b.batch), (a.rows, a.columns, b.columns))
+    depth = a.columns if schedule == "outer" else _whole(a.columns)
+    left = a.array if schedule == "outer" else _packed(a, a.rows, depth)
+    right = _packed(b, depth, _whole(b.columns))
+    parts = device.launch(step, left, right)
+    return add_parts(parts, (0,), False) if step.shape[0] > 1 else shared(parts, step.shape[1:])
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    schedule: Schedule, dtype: DType, batches: tuple[int, int], sizes: tuple[int, int, int]
+) -> Plan:
+    """Return the plan whose output is (splits, batch, rows, columns)."""
+    rows, inner, columns = sizes
     tile = _TILES[schedule]
-    rows = min(tile.rows, _power_of_two(a.rows)) if schedule == "direct" else tile.rows
-    vectors = -(-b.columns // 4)
-    depth = a.columns if schedule == "outer" else -(-a.columns // 4)
-    filled_depth = depth if schedule == "outer" else 4 * depth
-    left = a.array if schedule == "outer" else _packed(a, a.rows, filled_depth)
-    right = _packed(b, filled_depth, 4 * vectors)
-    row_tiles, column_tiles = -(-a.rows // rows), -(-vectors // tile.vectors)
+    tile_rows = min(tile.rows, _power_of_two(rows)) if schedule == "direct" else tile.rows
+    batch = 0 if 0 in batches else max(batches)
+    vectors = _whole(columns) // 4
+    depth, unit = (inner, 1) if schedule == "outer" else (_whole(inner) // 4, 4)
+    row_tiles, column_tiles = -(-rows // tile_rows), -(-vectors // tile.vectors)
     tiles = batch * row_tiles * column_tiles
     splits = _splits(depth, tiles)
     parameters = (
-        *(tiles * splits, a.rows, b.columns, vectors, depth, row_tiles, column_tiles, batch),
-        0 if a.batch == 1 else a.rows * filled_depth // 4,
-        0 if b.batch == 1 else filled_depth * vectors,
+        *(tiles * splits, rows, columns, vectors, depth, row_tiles, column_tiles, batch),
+        0 if batches[0] == 1 else rows * depth * unit // 4,
+        0 if batches[1] == 1 else depth * unit * vectors,
         -(-depth // splits),
     )
-    program = _program(schedule, dtype, rows, b.columns % 4 == 0)
+    program = _program(schedule, dtype, tile_rows, columns % 4 == 0)
     invocations = tiles * splits * tile.invocations
-    shape = (splits, batch, a.rows, b.columns)
-    parts = device.launch(plan(program, parameters, invocations, shape, dtype), left, right)
-    return add_parts(parts, (0,), False) if splits > 1 else shared(parts, shape[1:])
+    return plan(program, parameters, invocations, (splits, batch, rows, columns), dtype)
+
+
+def _whole(size: int) -> int:
+    """Return the size filled up to whole vectors."""
+    return -(-size // 4) * 4
 
 
 def _schedule(device: Device, a: Matrices, b: Matrices) -> Schedule:
@@ -103,20 +118,20 @@ def _packed(m: Matrices, rows: int, columns: int) -> GpuArray:
     """Return the matrices row-major and filled up with zeros; themselves if they are so already."""
     if (rows, columns) == (m.rows, m.columns) and not m.is_transposed:
         return m.array
-    row_stride, column_stride = (1, m.rows) if m.is_transposed else (m.columns, 1)
-    count = m.batch * rows * columns
-    parameters = (
-        count,
-        rows,
-        columns,
-        m.rows,
-        m.columns,
-        m.rows * m.columns,
-        row_stride,
-        column_stride,
-    )
-    packing = plan(_PACK, parameters, count, (m.batch, rows, columns), m.array.dtype)
+    sizes = (rows, columns, m.rows, m.columns)
+    packing = _packing(m.array.dtype, m.batch, sizes, m.is_transposed)
     return m.array.buffer.device.launch(packing, m.array)
+
+
+@lru_cache(maxsize=1024)
+def _packing(
+    dtype: DType, batch: int, sizes: tuple[int, int, int, int], is_transposed: bool
+) -> Plan:
+    rows, columns, input_rows, input_columns = sizes
+    strides = (1, input_rows) if is_transposed else (input_columns, 1)
+    count = batch * rows * columns
+    parameters = (count, *sizes, input_rows * input_columns, *strides)
+    return plan(_PACK, parameters, count, (batch, rows, columns), dtype)
 
 
 _PACK = Program("pack", partial(shader, "linalg_pack"))

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import int32
+from plugrad.extend import int32, reduced
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.elements import STORED, require, typed, vector
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray, Shape
-    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.program import Plan
 
 MOST_STEPS = 16_384
 """The longest loop of one invocation; all its loops together must stay below 65,535 steps."""
 
-LEAST_STEPS = 8
 SOFTWARE_INVOCATIONS = 256
 GPU_INVOCATIONS = 65_536
+# Shorter loops are not worth another dispatch, which costs a software device 20 microseconds.
+SOFTWARE_STEPS = 256
+GPU_STEPS = 16
 COALESCED_SEGMENTS = 32
 
 
@@ -50,33 +53,74 @@ def reduction(
     """
     combines = dict.fromkeys(identity, combine) if isinstance(combine, str) else dict(combine)
 
+    @lru_cache(maxsize=4096)
+    def stages(
+        shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool
+    ) -> tuple[Plan, ...]:
+        require(dtype, identity, f"the webgpu reduction {combine!r}")
+        rule = _Rule(dtype, combines[dtype], typed(identity[dtype], dtype), finish)
+        return tuple(_stages(rule, shape, axes, is_software))
+
     def reduce(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
-        require(x.dtype, identity, f"the webgpu reduction {combine!r}")
-        out = tuple(
-            1 if axis in axes else size
-            for axis, size in enumerate(x.shape)
-            if keep_dims or axis not in axes
-        )
-        count = math.prod(x.shape[axis] for axis in axes)
-        if count == 1:
-            return shared(x, out)
-        groups = _groups(x.shape, axes)
-        first = x.dtype, typed(identity[x.dtype], x.dtype), combines[x.dtype]
-        for number, (outer, length, inner) in enumerate(groups):
-            is_last = number == len(groups) - 1
-            x = _reduce_middle(
-                x, (outer, length, inner), first, finish if is_last else "value", count
-            )
+        out = reduced(x.shape, axes, keep_dims)
+        device = x.buffer.device
+        for stage in stages(x.shape, x.dtype, axes, device.is_software):
+            x = device.launch(stage, x)
         return shared(x, out)
 
     return reduce
 
 
+class _Rule(NamedTuple):
+    """What a reduction computes for one dtype."""
+
+    dtype: DType
+    combine: str
+    identity: int | float
+    finish: str
+
+
+def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool) -> Iterator[Plan]:
+    """Yield the dispatches of a reduction: some for each run of reduced axes, last run first."""
+    groups = _groups(shape, axes)
+    if not groups and rule.finish != "value":
+        groups = [(math.prod(shape), 1, 1)]
+    count = math.prod(shape[axis] for axis in axes)
+    for number, (outer, size, inner) in enumerate(groups):
+        is_last_group = number == len(groups) - 1
+        while True:
+            across = 4 if inner % 4 == 0 else 1
+            along = 4 if inner == 1 and (outer == 1 or size % 4 == 0) else 1
+            length, vectors = -(-size // along), inner // across
+            segments = segments_for(outer * vectors, length, inner == 1, is_software)
+            is_last = segments == 1
+            finish = rule.finish if is_last and is_last_group else "value"
+            program = _program(rule.dtype, rule.combine, finish, across, along)
+            run = -(-length // segments)
+            lie = (run, 1, run) if is_software else (1, segments, length)
+            outputs = outer * segments * vectors
+            parameters = (
+                outputs,
+                length,
+                segments,
+                vectors,
+                *lie,
+                size,
+                rule.identity,
+                float(count),
+            )
+            yield plan(program, parameters, outputs, (outer, segments, inner), rule.dtype)
+            if is_last:
+                break
+            size = segments
+
+
 def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """Return the runs of reduced axes, last first, each as (outer, length, inner)."""
+    """Return the runs of reduced axes, last first, each as (outer, size, inner)."""
+    sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [
         (is_reduced, math.prod(size for _, size in run))
-        for is_reduced, run in groupby(enumerate(shape), key=lambda pair: pair[0] in axes)
+        for is_reduced, run in groupby(sizes, key=itemgetter(0))
     ]
     groups: list[tuple[int, int, int]] = []
     inner = 1
@@ -89,48 +133,13 @@ def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
     return groups
 
 
-def _reduce_middle(
-    x: GpuArray,
-    sizes: tuple[int, int, int],
-    rule: tuple[DType, int | float, str],
-    finish: str,
-    count: int,
-) -> GpuArray:
-    outer, size, inner = sizes
-    dtype, identity, combine = rule
-    device = x.buffer.device
-    while True:
-        across = 4 if inner % 4 == 0 else 1
-        along = 4 if inner == 1 and (outer == 1 or size % 4 == 0) else 1
-        length = -(-size // along)
-        segments = segments_for(device, outer * inner // across, length, is_row=inner == 1)
-        stage_finish = finish if segments == 1 else "value"
-        outputs = outer * segments * inner // across
-        run = -(-length // segments)
-        lie = (run, 1, run) if device.is_software else (1, segments, length)
-        parameters = (
-            outputs,
-            length,
-            segments,
-            inner // across,
-            *lie,
-            size,
-            identity,
-            float(count),
-        )
-        program = _program(dtype, combine, stage_finish, across, along)
-        stage = plan(program, parameters, outputs, (outer, segments, inner), dtype)
-        x = device.launch(stage, x)
-        if segments == 1:
-            return x
-        size = segments
-
-
-def segments_for(device: Device, outputs: int, length: int, *, is_row: bool) -> int:
+def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> int:
     """Return into how many segments to split a reduction: enough work, loops within bounds."""
-    invocations = SOFTWARE_INVOCATIONS if device.is_software else GPU_INVOCATIONS
-    segments = min(invocations // max(outputs, 1), length // LEAST_STEPS)
-    if is_row and not device.is_software:
+    invocations, least = (
+        (SOFTWARE_INVOCATIONS, SOFTWARE_STEPS) if is_software else (GPU_INVOCATIONS, GPU_STEPS)
+    )
+    segments = min(invocations // max(outputs, 1), length // least)
+    if is_row and not is_software:
         # Neighbouring invocations should read neighbouring elements.
         segments = max(segments, min(COALESCED_SEGMENTS, length // 4))
     return max(segments, -(-length // MOST_STEPS), 1)
@@ -173,7 +182,7 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
         length = size
         found: GpuArray | None = None
         while True:
-            segments = segments_for(device, outer * inner, length, is_row=inner == 1)
+            segments = segments_for(outer * inner, length, inner == 1, device.is_software)
             segments = -(-length // -(-length // segments))  # none of them empty
             outputs = outer * segments * inner
             program = _position_program(x.dtype, is_better[x.dtype], found is not None)

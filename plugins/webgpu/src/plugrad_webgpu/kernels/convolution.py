@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from plugrad.extend import geometry
 from plugrad.kernels import convolution
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import View, copied
+from plugrad_webgpu.copying import block, joined, transposed
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import vector
 from plugrad_webgpu.expressions import elementwise
-from plugrad_webgpu.kernels.movement import block, concat
 from plugrad_webgpu.layout import strides_of
 from plugrad_webgpu.product import Matrices, multiply
 from plugrad_webgpu.program import Program, plan
@@ -82,10 +81,7 @@ def conv2d_input_gradient(
     )
     height, width, channels, out_channels = filter.shape
     size = input_shape[1:3] if data_format == "NHWC" else input_shape[2:4]
-    steps = strides_of(filter.shape)
-    turned = copied(
-        filter, (height, width, out_channels, channels), View(0, (*steps[:2], steps[3], steps[2]))
-    )
+    turned = transposed(filter, (0, 1, 3, 2))
     matrix = Matrices(turned, 1, height * width * out_channels, channels)
     images = channels_last(dy, data_format)
     output = correlate(images, turned.shape, matrix, backward(window, (size[0], size[1])))
@@ -132,7 +128,7 @@ def correlate(images: GpuArray, filter_shape: Shape, matrix: Matrices, walk: Wal
         patches = patches_of(batch_part(images, start, end), filter_shape, walk)
         product = multiply(Matrices(patches, 1, rows, matrix.rows), matrix)
         parts.append(shared(product, (end - start, *walk.stops, matrix.columns)))
-    return parts[0] if len(parts) == 1 else concat(*parts, axis=0)
+    return parts[0] if len(parts) == 1 else joined(parts, 0)
 
 
 def patches_of(images: GpuArray, filter_shape: Shape, walk: Walk) -> GpuArray:
@@ -187,15 +183,9 @@ def batch_part(images: GpuArray, start: int, end: int) -> GpuArray:
 
 def channels_last(images: GpuArray, data_format: DataFormat) -> GpuArray:
     """Return images as (batch, height, width, channels)."""
-    return images if data_format == "NHWC" else permuted(images, (0, 2, 3, 1))
+    return images if data_format == "NHWC" else transposed(images, (0, 2, 3, 1))
 
 
 def in_format(images: GpuArray, data_format: DataFormat) -> GpuArray:
     """Return (batch, height, width, channels) images in a format."""
-    return images if data_format == "NHWC" else permuted(images, (0, 3, 1, 2))
-
-
-def permuted(x: GpuArray, order: Shape) -> GpuArray:
-    """Return the array with its axes in another order."""
-    steps = strides_of(x.shape)
-    return copied(x, tuple(x.shape[i] for i in order), View(0, tuple(steps[i] for i in order)))
+    return images if data_format == "NHWC" else transposed(images, (0, 3, 1, 2))

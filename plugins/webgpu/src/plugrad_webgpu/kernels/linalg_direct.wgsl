@@ -32,5 +32,6 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
     left_at += 4u * parameters.vectors;
     right_at += 4u * parameters.vectors;
   }
-  @repeat(i, rows) store(tile.start, tile.row + ${i}u, tile.column, left$i); store(tile.start, tile.row + ${i}u, tile.column + 1u, right$i);
+  @repeat(i, rows) store(tile.start, tile.row + ${i}u, tile.column, left$i);
+  @repeat(i, rows) store(tile.start, tile.row + ${i}u, tile.column + 1u, right$i);
 }

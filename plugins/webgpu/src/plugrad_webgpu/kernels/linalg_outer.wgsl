@@ -35,5 +35,6 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
     left_at += parameters.vectors;
     right_at += parameters.vectors;
   }
-  @repeat(i, 8) store(tile.start, tile.row + ${i}u, tile.column, left$i); store(tile.start, tile.row + ${i}u, tile.column + 1u, right$i);
+  @repeat(i, 8) store(tile.start, tile.row + ${i}u, tile.column, left$i);
+  @repeat(i, 8) store(tile.start, tile.row + ${i}u, tile.column + 1u, right$i);
 }

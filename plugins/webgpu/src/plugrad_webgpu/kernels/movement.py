@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import View, copied, copy_into, filled
+from plugrad_webgpu.copying import (
+    View,
+    block,
+    copied,
+    copy_into,
+    filled,
+    joined,
+    range_view,
+    transposed,
+)
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.layout import broadcast_strides, strides_of
 
@@ -24,15 +33,13 @@ def reshape(x: GpuArray, *, shape: Shape) -> GpuArray:
 @table.implements(movement.expand_dims)
 def expand_dims(input: GpuArray, *, dim: int) -> GpuArray:
     """Return the same buffer with an axis of size 1."""
-    return shared(input, (*input.shape[:dim], 1, *input.shape[dim:]))
+    return shared(input, with_axis(input.shape, dim))
 
 
 @table.implements(movement.transpose)
 def transpose(x: GpuArray, *, perm: Shape) -> GpuArray:
     """Return the array with its axes in another order."""
-    strides = strides_of(x.shape)
-    shape = tuple(x.shape[axis] for axis in perm)
-    return copied(x, shape, View(0, tuple(strides[axis] for axis in perm)))
+    return transposed(x, perm)
 
 
 @table.implements(movement.broadcast_to)
@@ -68,22 +75,13 @@ def strided_slice_gradient(
 @table.implements(movement.concat)
 def concat(*inputs: GpuArray, axis: int) -> GpuArray:
     """Return the arrays joined along an axis."""
-    first = inputs[0]
-    joined = sum(x.shape[axis] for x in inputs)
-    shape = (*first.shape[:axis], joined, *first.shape[axis + 1 :])
-    output = first.buffer.device.empty(shape, first.dtype)
-    strides = strides_of(shape)
-    offset = 0
-    for x in inputs:
-        copy_into(output, View(offset * strides[axis], strides), x)
-        offset += x.shape[axis]
-    return output
+    return joined(inputs, axis)
 
 
 @table.implements(movement.pack)
 def pack(*inputs: GpuArray, axis: int) -> GpuArray:
     """Return the arrays stacked along a new axis."""
-    return concat(*[expand_dims(x, dim=axis) for x in inputs], axis=axis)
+    return joined([shared(x, with_axis(x.shape, axis)) for x in inputs], axis)
 
 
 @table.implements(movement.unpack)
@@ -134,18 +132,9 @@ def reverse(x: GpuArray, *, dims: Shape) -> GpuArray:
     return copied(x, x.shape, range_view(x.shape, begin, steps))
 
 
-def block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
-    """Return the block of a size that starts at `begin`; the whole array as it is."""
-    if size == x.shape:
-        return x
-    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)))
-
-
-def range_view(shape: Shape, begin: Shape, steps: Shape) -> View:
-    """Return the view of an array that starts at `begin` and steps along its axes."""
-    strides = strides_of(shape)
-    start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
-    return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
+def with_axis(shape: Shape, axis: int) -> Shape:
+    """Return a shape with an axis of size 1 at a position."""
+    return (*shape[:axis], 1, *shape[axis:])
 
 
 def range_sizes(begin: Shape, end: Shape, steps: Shape) -> Shape:

@@ -11,11 +11,10 @@ fn max_pool_gradient(@builtin(global_invocation_id) id: vec3u, @builtin(num_work
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
   let p = place_of(index, parameters.height, parameters.width);
-  let rows = covering(p.row, parameters.top, parameters.filter_height, parameters.row_stride, parameters.out_height);
-  let columns = covering(p.column, parameters.left, parameters.filter_width, parameters.column_stride, parameters.out_width);
+  let stops = covers(p.row, p.column);
   var sum = 0.0;
-  for (var row = rows.x; row < rows.y; row++) {
-    for (var column = columns.x; column < columns.y; column++) {
+  for (var row = stops.x; row < stops.y; row++) {
+    for (var column = stops.z; column < stops.w; column++) {
       let stop = stop_offset(p, row, column);
       if (positions[stop] == i32(index)) { sum += input[stop]; }
     }
@@ -47,11 +46,10 @@ fn avg_pool_gradient(@builtin(global_invocation_id) id: vec3u, @builtin(num_work
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
   let p = place_of(index, parameters.height, parameters.width);
-  let rows = covering(p.row, parameters.top, parameters.filter_height, parameters.row_stride, parameters.out_height);
-  let columns = covering(p.column, parameters.left, parameters.filter_width, parameters.column_stride, parameters.out_width);
+  let stops = covers(p.row, p.column);
   var sum = 0.0;
-  for (var row = rows.x; row < rows.y; row++) {
-    for (var column = columns.x; column < columns.y; column++) {
+  for (var row = stops.x; row < stops.y; row++) {
+    for (var column = stops.z; column < stops.w; column++) {
       sum += input[stop_offset(p, row, column)] / cells_of(row, column);
     }
   }

@@ -42,7 +42,8 @@ fn stop_offset(p: Place, row: i32, column: i32) -> i32 {
 // The cells of the image that a stop covers: first row, end row, first column, end column
 fn window(row: i32, column: i32) -> vec4i {
   let first = vec2i(row * parameters.row_stride - parameters.top, column * parameters.column_stride - parameters.left);
-  let end = min(first + vec2i(parameters.filter_height, parameters.filter_width), vec2i(parameters.height, parameters.width));
+  let filter_size = vec2i(parameters.filter_height, parameters.filter_width);
+  let end = min(first + filter_size, vec2i(parameters.height, parameters.width));
   return vec4i(max(first.x, 0), end.x, max(first.y, 0), end.y);
 }
 
@@ -51,4 +52,12 @@ fn covering(cell: i32, before: i32, filter_size: i32, stride: i32, stops: i32) -
   let last_start = cell + before;
   let first = max(last_start - filter_size + stride, 0) / stride;
   return vec2i(first, min(last_start / stride + 1, stops));
+}
+
+// The stops that cover a cell of the image: first row, end row, first column, end column
+fn covers(row: i32, column: i32) -> vec4i {
+  let p = parameters;
+  let rows = covering(row, p.top, p.filter_height, p.row_stride, p.out_height);
+  let columns = covering(column, p.left, p.filter_width, p.column_stride, p.out_width);
+  return vec4i(rows, columns);
 }

@@ -1,0 +1,213 @@
+"""Compare gradient rules with finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.dtype import DTypeLike, as_dtype, float32, float64
+from plugrad.errors import ArgumentError, ArgumentValueError
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.binary import add_n
+from plugrad.ops.creation import asarray
+from plugrad.ops.reduction import sum
+from plugrad.ops.unary import astype
+from plugrad.tensor import Tensor, TensorLike
+from plugrad.transforms import grad
+
+Array = NDArray[Any]
+Inputs = Sequence[Tensor]
+
+
+class _Precision(NamedTuple):
+    eps: float
+    rtol: float
+    unit: float
+    """The rounding error of one operation."""
+
+
+# The differences are of fourth order: their error is eps**4 for the step and unit / eps for the
+# rounding.
+_PRECISIONS = {float64: _Precision(1e-3, 1e-6, 2.0**-52), float32: _Precision(1e-2, 2e-3, 2.0**-23)}
+
+
+def check_gradient(
+    function: Callable[..., Tensor],
+    *args: TensorLike,
+    order: int = 2,
+    rtol: float | None = None,
+    eps: float | None = None,
+    dtype: DTypeLike | None = None,
+) -> None:
+    """Raise unless the gradient of a function agrees with finite differences.
+
+    >>> from plugrad.testing import check_gradient
+    >>> check_gradient(plugrad.tanh, [0.5, -1.0])
+    >>> check_gradient(lambda x: x * plugrad.stop_gradient(x), [0.5, -1.0], order=1)
+    Traceback (most recent call last):
+        ...
+    AssertionError: gradient of <lambda> of order 1 for argument 0 of shape (2,): ...
+
+    The function's result, weighted with random numbers, is differentiated along a random direction
+    of each argument. At the second order the same is done with that derivative, and so on, which
+    checks the gradients of the gradient rules. Functions with a kink need arguments that are at
+    least ``3 * eps`` away from it.
+
+    Args:
+        function: takes tensors and returns one floating tensor.
+        *args: tensors, or what `asarray` takes; the floating ones are differentiated.
+        order: how often to differentiate, 1 or more.
+        rtol: the largest difference, as a part of the derivative; by default 1e-6 for float64
+            and 2e-3 for float32.
+        eps: the step; by default 1e-3 for float64 and 1e-2 for float32.
+        dtype: in what to compute: by default float64, or float32 where there is no float64.
+
+    Raises:
+        AssertionError: they do not agree; the message says for which argument, at which order, by
+            how much and where most.
+        ArgumentError: no argument is floating, or the function does not return a tensor.
+        ArgumentValueError: the order is less than 1, or the dtype neither float32 nor float64.
+    """
+    if order < 1:
+        raise ArgumentValueError(f"check_gradient: order={order} must be 1 or more")
+    tensors = [as_tensor(x, "check_gradient", f"argument {i}") for i, x in enumerate(args)]
+    positions = [i for i, x in enumerate(tensors) if x.dtype.is_inexact]
+    if not positions:
+        raise ArgumentError(
+            "check_gradient: there is nothing to differentiate; "
+            f"none of the {len(args)} arguments is floating"
+        )
+    backend = tensors[positions[0]].backend
+    best = float64 if float64 in backend.dtypes() else float32
+    wanted = best if dtype is None else as_dtype(dtype)
+    if wanted not in _PRECISIONS:
+        raise ArgumentValueError(f"check_gradient: dtype={wanted} must be float64 or float32")
+    default = _PRECISIONS[wanted]
+    precision = _Precision(eps or default.eps, rtol or default.rtol, default.unit)
+    inputs = [astype(x, wanted) if x.dtype.is_inexact else x for x in tensors]
+    name = getattr(function, "__name__", None) or repr(function)
+    generator = np.random.default_rng(0)
+    objective = _weighted(function, inputs, generator)
+    for level in range(1, order + 1):
+        directions = {i: _random(generator, inputs[i].shape) for i in positions}
+        _Comparison(objective, inputs, directions, precision, f"{name} of order {level}").check()
+        objective = _slope_along(objective, inputs, directions)
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """A function whose derivatives are compared: as a 0-d tensor, which can be differentiated, and
+    as terms on the host, which are summed in float64.
+    """
+
+    of_tensors: Callable[..., Tensor]
+    on_host: Callable[[Inputs], Array]
+    """Returns terms whose sum is the value."""
+
+
+def _weighted(
+    function: Callable[..., Tensor], inputs: Inputs, generator: np.random.Generator
+) -> _Objective:
+    value = function(*inputs)
+    if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"check_gradient: the function must return one tensor, not {type(value).__name__}"
+        )
+    weights = _random(generator, value.shape)
+    factor = _like(value, weights)
+    return _Objective(
+        lambda *xs: sum(function(*xs) * factor), lambda xs: _host(function(*xs)) * weights
+    )
+
+
+def _slope_along(objective: _Objective, inputs: Inputs, directions: dict[int, Array]) -> _Objective:
+    """Return the derivative of an objective along the given directions, as an objective itself."""
+    gradient = grad(objective.of_tensors, tuple(directions), allow_unused=True)
+    factors = [_like(inputs[i], direction) for i, direction in directions.items()]
+
+    def of_tensors(*xs: Tensor) -> Tensor:
+        return add_n([sum(g * factor) for g, factor in zip(gradient(*xs), factors, strict=True)])
+
+    def on_host(xs: Inputs) -> Array:
+        products = [_host(g) * d for g, d in zip(gradient(*xs), directions.values(), strict=True)]
+        return np.concatenate([product.reshape(-1) for product in products])
+
+    return _Objective(of_tensors, on_host)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The rules' derivative of an objective and the measured one, for each argument."""
+
+    objective: _Objective
+    inputs: Inputs
+    directions: dict[int, Array]
+    precision: _Precision
+    what: str
+
+    def check(self) -> None:
+        """Raise unless they agree."""
+        differentiated = grad(self.objective.of_tensors, tuple(self.directions), allow_unused=True)
+        gradients = map(_host, differentiated(*self.inputs))
+        for gradient, position in zip(gradients, self.directions, strict=True):
+            direction = self.directions[position]
+            products = gradient * direction
+            measured, noise = self._measured(position, direction)
+            scale = max(abs(measured), float(np.linalg.norm(products)))
+            allowed = self.precision.rtol * scale + noise
+            difference = abs(float(products.sum()) - measured)
+            if not difference <= allowed:
+                raise AssertionError(
+                    f"gradient of {self.what} for argument {position} of shape {gradient.shape}: "
+                    f"along a random direction the rules give {products.sum():.9g} and finite "
+                    f"differences {measured:.9g}; they differ by {difference:.3g}, "
+                    f"{allowed:.3g} is allowed{self._worst(position, gradient)}"
+                )
+
+    def _measured(self, position: int, direction: Array) -> tuple[float, float]:
+        """Return the derivative by finite differences, and how much of it may be rounding."""
+        step = self.precision.eps
+        x = self.inputs[position]
+        base = _host(x)
+        total, magnitude = 0.0, 0.0
+        for multiple, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
+            moved = list(self.inputs)
+            moved[position] = _like(x, base + multiple * step * direction)
+            terms = self.objective.on_host(moved)
+            total += weight * float(terms.sum())
+            magnitude = max(magnitude, float(np.abs(terms).sum()))
+        return total / (12 * step), 8 * self.precision.unit * magnitude / step
+
+    def _worst(self, position: int, gradient: Array) -> str:
+        """Return a sentence about the element that is furthest off, unless there are too many."""
+        if not 1 < gradient.size <= 200:
+            return ""
+        worst = max(self._elements(position, gradient), key=lambda found: found[0])
+        return f". Element {worst[1]} is furthest off: {worst[2]:.9g} instead of {worst[3]:.9g}"
+
+    def _elements(
+        self, position: int, gradient: Array
+    ) -> Iterator[tuple[float, tuple[int, ...], float, float]]:
+        for place in np.ndindex(gradient.shape):
+            unit = np.zeros(gradient.shape)
+            unit[place] = 1
+            measured, _ = self._measured(position, unit)
+            given = float(gradient[place])
+            yield float(np.nan_to_num(abs(given - measured), nan=np.inf)), place, given, measured
+
+
+def _random(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Return numbers between 0.5 and 1 with random signs: no element counts for nothing."""
+    return np.asarray(generator.uniform(0.5, 1, shape) * generator.choice([-1.0, 1.0], shape))
+
+
+def _host(x: Tensor) -> Array:
+    return x.numpy().astype(np.float64)
+
+
+def _like(x: Tensor, values: Array) -> Tensor:
+    return asarray(values.astype(str(x.dtype)), device=x.device)
