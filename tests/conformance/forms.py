@@ -78,6 +78,8 @@ def forms(record: Record, x: Any = None) -> Forms:
         return strided(attrs, x)
     if name == "Slice":
         return block(attrs["begin"], attrs.get("size"), x)
+    if name == "Reverse":
+        attrs.setdefault("dims", None)  # absent means every axis
     has_one_axis = name in {"ArgMax", "ArgMin", "Concat", "GatherV2", "Unpack", "SplitV"}
     table = {
         "axis": lambda v: (

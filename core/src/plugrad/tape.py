@@ -108,10 +108,15 @@ class Call(Node):
         return Shaped(shape, as_dtype(self.dtypes[position]))
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
-        """Apply the rules of the wanted inputs."""
-        return self.plan.pull(self, dy, wanted, linked)
+        """Apply the rules of the wanted inputs, and sum each gradient to its input's shape."""
+        pulled = self.plan.pull(self, dy, wanted, linked)
+        shapes = self.shapes
+        for index, gradient in pulled:
+            if gradient is not None and gradient.array.shape != shapes[index]:
+                return [(i, g if g is None else self._summed(i, g)) for i, g in pulled]
+        return pulled
 
-    def summed(self, index: int, gradient: Tensor) -> Tensor:
+    def _summed(self, index: int, gradient: Tensor) -> Tensor:
         """Return a gradient summed to the shape of its input."""
         shape = self.shapes[index]
         assert shape is not None
@@ -205,24 +210,19 @@ class Walk:
                 wanted = [parent in leading for parent in node.parents]
             if dy is None:
                 continue
-            kind = type(node)
-            if kind is Leaf and node in finished:
-                finished[node] = dy
-                continue
             parents = node.parents
-            if kind is Part:
+            if node in finished:
+                finished[node] = dy
+            elif type(node) is Part:
                 gradients.setdefault(parents[0], {})[node.index] = dy
-                continue
-            if type(dy) is dict:
-                dy = _filled(node, dy)
-            for index, gradient in node.pull(dy, wanted, linked):
-                parent = parents[index]
-                if gradient is None or parent is None or (wanted is not None and not wanted[index]):
-                    continue
-                if kind is Call and gradient.array.shape != node.shapes[index]:
-                    gradient = node.summed(index, gradient)
-                known = gradients.get(parent)
-                gradients[parent] = gradient if known is None else known + gradient
+            else:
+                if type(dy) is dict:
+                    dy = _filled(node, dy)
+                for index, gradient in node.pull(dy, wanted, linked):
+                    parent = parents[index]
+                    if gradient is not None and parent is not None and (wanted is None or wanted[index]):
+                        known = gradients.get(parent)
+                        gradients[parent] = gradient if known is None else known + gradient
         return list(finished.values())
 
 

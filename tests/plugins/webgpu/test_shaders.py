@@ -8,8 +8,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from plugrad.extend import NUMERIC, bool_, float32, int32, uint32
-from plugrad.kernel import KERNELS
+from plugrad.extend import KERNELS, NUMERIC, bool_, float32, int32, uint32
 from plugrad_webgpu.native import BindLayout
 from plugrad_webgpu.shaders import linked, shader
 

@@ -9,7 +9,8 @@ def unary(name: str, accepts: frozenset[DType] = INEXACT, dtype: DType | None = 
     """Declare a kernel whose result has the shape of its one input `x`, and its dtype unless `dtype` is given."""
 
     def rule(x: Spec) -> Spec:
-        return Shaped(x.shape, dtype or accepted(name, x, accepts))
+        kept = accepted(name, x, accepts)
+        return Shaped(x.shape, dtype or kept)
 
     return declare(Kernel(name, rule, "unary", is_elementwise=True, accepts=accepts))
 

@@ -156,7 +156,10 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
     time (benchmarks/dispatch.py); whatever is unusual takes the long way, which also says what is wrong.
     """
     if type(a) is Tensor and type(b) is Tensor:
-        x, y, backend, dtype = a.array, b.array, a.backend, a.array.dtype
+        x = a.array
+        y = b.array
+        dtype = x.dtype
+        backend = a.backend
         if (
             dtype is y.dtype and dtype in kernel.accepted_spellings and backend is b.backend
             and backend.limit is None and surroundings() is None

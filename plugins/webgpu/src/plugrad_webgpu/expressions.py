@@ -27,7 +27,7 @@ MOST_PLANS = 4096
 
 def numbers(expression: str) -> dict[DType, str]:
     """Return a table that uses one expression for all number dtypes."""
-    return {dtype: expression.replace("$T", STORED[dtype]) for dtype in NUMBERS}
+    return dict.fromkeys(NUMBERS, expression)
 
 
 def elementwise(
@@ -40,9 +40,8 @@ def elementwise(
     """Return an implementation that evaluates a WGSL expression for every element.
 
     Args:
-        expression: WGSL over the names in `inputs`, for float32; or a mapping from dtype to
-        expression, where
-            the last input's dtype decides. It may call the functions of snippets.wgsl.
+        expression: WGSL over the names in `inputs`, for float32; or a mapping from dtype to that,
+            where the last input's dtype decides. It may call the functions of snippets.wgsl.
         inputs: The names of the inputs, which broadcast.
         result: The dtype of the result; None means that of the last input.
         attributes: Names of numeric attributes, which the expression reads as ``parameters.name``.

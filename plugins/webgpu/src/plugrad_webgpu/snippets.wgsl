@@ -332,15 +332,8 @@ fn power_i32(x: i32, y: i32) -> i32 {
     if (x == 1) { return 1; }
     return select(0, select(1, -1, (y & 1) != 0), x == -1);
   }
-  var result = 1;
-  var factor = x;
-  var rest = u32(y);
-  while (rest != 0u) {
-    if ((rest & 1u) == 1u) { result = result * factor; }
-    factor = factor * factor;
-    rest = rest >> 1u;
-  }
-  return result;
+  // Products wrap around alike with and without a sign.
+  return bitcast<i32>(power_u32(bitcast<u32>(x), u32(y)));
 }
 
 fn power_u32(x: u32, y: u32) -> u32 {

@@ -45,16 +45,17 @@ fn patches(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gr
   rest /= parameters.out_width;
   let h = rest % parameters.out_height;
   let n = rest / parameters.out_height;
-  let row_sum = i32(h) * parameters.row_step + parameters.row_origin + i32(i) * parameters.row_spread;
-  let column_sum = i32(w) * parameters.column_step + parameters.column_origin + i32(j) * parameters.column_spread;
-  let row = row_sum / parameters.row_divisor;
-  let column = column_sum / parameters.column_divisor;
-  let is_inside = row_sum >= 0 && column_sum >= 0 && row < parameters.height && column < parameters.width;
-  let is_whole = row * parameters.row_divisor == row_sum && column * parameters.column_divisor == column_sum;
+  let p = parameters;
+  let row_sum = i32(h) * p.row_step + p.row_origin + i32(i) * p.row_spread;
+  let column_sum = i32(w) * p.column_step + p.column_origin + i32(j) * p.column_spread;
+  let row = row_sum / p.row_divisor;
+  let column = column_sum / p.column_divisor;
+  let is_inside = row_sum >= 0 && column_sum >= 0 && row < p.height && column < p.width;
+  let is_whole = row * p.row_divisor == row_sum && column * p.column_divisor == column_sum;
   if (!is_inside || !is_whole) {
     output[index] = $element();
     return;
   }
-  let at = n * parameters.batch_stride + u32(row) * parameters.row_stride + u32(column) * parameters.column_stride;
+  let at = n * p.batch_stride + u32(row) * p.row_stride + u32(column) * p.column_stride;
   output[index] = image[at + channel];
 }

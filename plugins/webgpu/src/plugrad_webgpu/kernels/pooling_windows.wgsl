@@ -32,16 +32,19 @@ fn place_of(index: u32, height: i32, width: i32) -> Place {
 }
 
 fn image_offset(p: Place, row: i32, column: i32) -> i32 {
-  return ((p.batch * parameters.height + row) * parameters.width + column) * parameters.channels + p.channel;
+  let cell = (p.batch * parameters.height + row) * parameters.width + column;
+  return cell * parameters.channels + p.channel;
 }
 
 fn stop_offset(p: Place, row: i32, column: i32) -> i32 {
-  return ((p.batch * parameters.out_height + row) * parameters.out_width + column) * parameters.channels + p.channel;
+  let stop = (p.batch * parameters.out_height + row) * parameters.out_width + column;
+  return stop * parameters.channels + p.channel;
 }
 
 // The cells of the image that a stop covers: first row, end row, first column, end column
 fn window(row: i32, column: i32) -> vec4i {
-  let first = vec2i(row * parameters.row_stride - parameters.top, column * parameters.column_stride - parameters.left);
+  let strides = vec2i(parameters.row_stride, parameters.column_stride);
+  let first = vec2i(row, column) * strides - vec2i(parameters.top, parameters.left);
   let filter_size = vec2i(parameters.filter_height, parameters.filter_width);
   let end = min(first + filter_size, vec2i(parameters.height, parameters.width));
   return vec4i(max(first.x, 0), end.x, max(first.y, 0), end.y);

@@ -1,0 +1,101 @@
+"""Every test that takes `backend` runs once on each installed backend.
+
+    pytest --backend cpu,wasm                        only on these
+    PLUGRAD_EXPECT_BACKENDS=cpu,wasm,webgpu pytest   fail if one of these is missing or incomplete
+
+Without the variable, a backend that cannot run here, and a kernel that a backend does not have, skip
+the test with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery import open_backend
+from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+CANNOT_RUN = (BackendNotFound, BackendUnavailable, PluginConflict)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--backend", default="", help="run on these backends only, such as cpu,wasm")
+
+
+def names_in(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def chosen(config: pytest.Config) -> list[str]:
+    """Return the backends to run on: the installed ones that ``--backend`` leaves."""
+    installed = list(dict.fromkeys(candidate.name for candidate in plugrad.backends()))
+    return names_in(config.getoption("--backend")) or installed
+
+
+def expected(config: pytest.Config) -> list[str]:
+    """Return the backends whose absence, or incompleteness, is a failure."""
+    required = names_in(os.environ.get("PLUGRAD_EXPECT_BACKENDS", ""))
+    only = names_in(config.getoption("--backend"))
+    return [name for name in required if not only or name in only]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Stop at once when an expected backend, or one that is asked for by name, cannot run."""
+    for name in dict.fromkeys((*names_in(config.getoption("--backend")), *expected(config))):
+        try:
+            open_backend(name)
+        except CANNOT_RUN as error:
+            raise pytest.UsageError(f"backend {name!r} is expected here: {error}") from error
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", chosen(metafunc.config), indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Turn ``broken("webgpu", reason=…)`` into a strict xfail of the tests on that backend."""
+    for item in items:
+        for marker in item.iter_markers("broken"):
+            if marker.args[0] == backend_of(item):
+                item.add_marker(pytest.mark.xfail(reason=marker.kwargs["reason"], strict=True))
+
+
+def backend_of(item: pytest.Item) -> str | None:
+    return item.callspec.params.get("backend") if hasattr(item, "callspec") else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Skip a test whose kernel the backend does not have, unless it must have it."""
+    try:
+        return (yield)
+    except KernelNotFound as missing:
+        name = backend_of(pyfuncitem)
+        if name is None or name in expected(pyfuncitem.config):
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a backend, which is the active one while the test runs."""
+    try:
+        using = plugrad.use(request.param)
+    except CANNOT_RUN as error:
+        pytest.skip(str(error))
+    with using:
+        yield request.param
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers that are the same in every run and on every backend."""
+    return np.random.default_rng(20240229)
