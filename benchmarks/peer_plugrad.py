@@ -51,7 +51,8 @@ def chain_step() -> tuple[Step, Callable[[], list[float]]]:
 
 
 def training(
-    task: workloads.Training, predict: Callable[[plugrad.Tensor, dict[str, plugrad.Variable]], plugrad.Tensor]
+    task: workloads.Training,
+    predict: Callable[[plugrad.Tensor, dict[str, plugrad.Variable]], plugrad.Tensor],
 ) -> tuple[Step, Callable[[], list[float]]]:
     """One step of gradient descent on a network, and the loss after five steps."""
     x = plugrad.asarray(task.x)

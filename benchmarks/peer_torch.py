@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 import workloads
 from peer_plugrad import chain
+from torch.nn import functional
 
 Step = Callable[[], Any]
 
@@ -51,7 +51,9 @@ def chain_step() -> tuple[Step, Callable[[], list[float]]]:
 
 
 def training(
-    task: workloads.Training, weights: dict[str, torch.Tensor], logits: Callable[[dict[str, torch.Tensor]], torch.Tensor]
+    task: workloads.Training,
+    weights: dict[str, torch.Tensor],
+    logits: Callable[[dict[str, torch.Tensor]], torch.Tensor],
 ) -> tuple[Step, Callable[[], list[float]]]:
     """One step of gradient descent on a network, and the loss after five steps."""
     labels = tensor(task.labels).long()
@@ -61,7 +63,7 @@ def training(
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(logits(weights), labels)
+        loss = functional.cross_entropy(logits(weights), labels)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -89,11 +91,13 @@ def convnet() -> tuple[Step, Callable[[], list[float]]]:
     weights = {name: tensor(value) for name, value in task.weights.items()}
     for name in ("k0", "k1"):
         weights[name] = tensor(task.weights[name].transpose(3, 2, 0, 1))
-    weights["w"] = tensor(task.weights["w"].reshape(7, 7, 32, 10).transpose(2, 0, 1, 3).reshape(1568, 10))
+    weights["w"] = tensor(
+        task.weights["w"].reshape(7, 7, 32, 10).transpose(2, 0, 1, 3).reshape(1568, 10)
+    )
 
     def logits(w: dict[str, torch.Tensor]) -> torch.Tensor:
-        h = F.max_pool2d(torch.relu(F.conv2d(x, w["k0"], w["c0"], padding=1)), 2)
-        h = F.max_pool2d(torch.relu(F.conv2d(h, w["k1"], w["c1"], padding=1)), 2)
+        h = functional.max_pool2d(torch.relu(functional.conv2d(x, w["k0"], w["c0"], padding=1)), 2)
+        h = functional.max_pool2d(torch.relu(functional.conv2d(h, w["k1"], w["c1"], padding=1)), 2)
         return h.flatten(1) @ w["w"] + w["b"]
 
     return training(task, weights, logits)
@@ -103,4 +107,10 @@ def all_workloads() -> dict[str, tuple[Step, Callable[[], list[float]] | None]]:
     """Return each workload's step, and a function that returns values to check."""
     torch.set_num_threads(1)
     plain, recorded = add_steps()
-    return {"D1": (plain, None), "D2": (recorded, None), "D3": chain_step(), "W1": mlp(), "W2": convnet()}
+    return {
+        "D1": (plain, None),
+        "D2": (recorded, None),
+        "D3": chain_step(),
+        "W1": mlp(),
+        "W2": convnet(),
+    }

@@ -1,7 +1,8 @@
 """Time plugrad against PyTorch, and long chains of adds against NumPy: `make bench`.
 
-One thread; the peers take turns in one process, so that both meet the same machine. The ratio of the medians counts: absolute
-times on a shared machine do not. Each workload's values are compared first.
+One thread; the peers take turns in one process, so that both meet the same machine. The ratio of
+the medians counts: absolute times on a shared machine do not. Each workload's values are compared
+first.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import statistics  # noqa: E402 - the number of threads is read when NumPy is imported
 import sys  # noqa: E402
 import time  # noqa: E402
-from collections.abc import Callable  # noqa: E402
-from typing import Any  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 import numpy as np  # noqa: E402
 
 import plugrad  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECONDS = 3.0
 """How long each workload takes, both peers together."""
@@ -30,7 +33,9 @@ CHAIN_LIMITS = {"cpu": 4.0, "wasm": 6.0, "webgpu": 70.0}
 CHAIN, CHAIN_SIZE = 1000, 1024
 
 
-def interleaved(ours: Callable[[], Any], theirs: Callable[[], Any], seconds: float = SECONDS) -> tuple[float, float, int]:
+def interleaved(
+    ours: Callable[[], Any], theirs: Callable[[], Any], seconds: float = SECONDS
+) -> tuple[float, float, int]:
     """Return the median milliseconds of two functions called in turn, and how often each was called."""
     for _ in range(3):
         ours(), theirs()
@@ -48,7 +53,10 @@ def report(name: str, ours: float, theirs: float, limit: float, calls: int) -> b
     """Print one line, and return whether the limit holds."""
     ratio = ours / theirs
     verdict = "ok" if ratio <= limit else "MISSED"
-    print(f"{name:14} {ours:10.3f} {theirs:10.3f} {ratio:8.2f} {limit:8.1f}   {verdict}  ({calls} calls each)", flush=True)
+    print(
+        f"{name:14} {ours:10.3f} {theirs:10.3f} {ratio:8.2f} {limit:8.1f}   {verdict}  ({calls} calls each)",
+        flush=True,
+    )
     return ratio <= limit
 
 
@@ -57,7 +65,9 @@ def against_torch() -> list[bool]:
     import peer_plugrad
     import peer_torch
 
-    print(f"plugrad {plugrad.__version__} on cpu against PyTorch {peer_torch.torch.__version__}, one thread")
+    print(
+        f"plugrad {plugrad.__version__} on cpu against PyTorch {peer_torch.torch.__version__}, one thread"
+    )
     print(f"{'workload':14} {'plugrad ms':>10} {'torch ms':>10} {'ratio':>8} {'limit':>8}")
     held: list[bool] = []
     with plugrad.use("cpu"):
@@ -101,7 +111,12 @@ def chains() -> list[bool]:
                 return total.numpy()
 
             np.testing.assert_array_equal(with_plugrad(), with_numpy())
-            held.append(report(candidate.name, *_as_pair(interleaved(with_plugrad, with_numpy), CHAIN_LIMITS[candidate.name])))
+            held.append(
+                report(
+                    candidate.name,
+                    *_as_pair(interleaved(with_plugrad, with_numpy), CHAIN_LIMITS[candidate.name]),
+                )
+            )
     return held
 
 

@@ -1,6 +1,7 @@
 """What is measured: seeded inputs and hyper-parameters that every peer shares.
 
-Inputs come from an integer hash of (seed, index), so that a peer in any language can make the same numbers.
+Inputs come from an integer hash of (seed, index), so that a peer in any language can make the same
+numbers.
 """
 
 from __future__ import annotations
@@ -62,9 +63,12 @@ def mlp() -> Training:
 def convnet() -> Training:
     """W2: two 3x3 convolutions with 2x2 max pools and a dense layer on 28x28 images, batch 64; NHWC, HWIO."""
     weights = {
-        "k0": weight(13, (3, 3, 1, 16), 9), "c0": np.zeros(16, np.float32),
-        "k1": weight(14, (3, 3, 16, 32), 144), "c1": np.zeros(32, np.float32),
-        "w": weight(15, (1568, 10), 1568), "b": np.zeros(10, np.float32),
+        "k0": weight(13, (3, 3, 1, 16), 9),
+        "c0": np.zeros(16, np.float32),
+        "k1": weight(14, (3, 3, 16, 32), 144),
+        "c1": np.zeros(32, np.float32),
+        "w": weight(15, (1568, 10), 1568),
+        "b": np.zeros(10, np.float32),
     }
     return Training(uniform(11, (64, 28, 28, 1), 0, 1), classes(12, 64, 10), 0.05, weights)
 

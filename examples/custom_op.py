@@ -1,15 +1,15 @@
 """An op with its own kernel on three backends and its own gradient, outside plugrad, in one page.
 
-    python examples/custom_op.py
+python examples/custom_op.py
 """
 
 from __future__ import annotations
 
 import numpy as np
-import plugrad_wasm
-import plugrad_webgpu
 
 import plugrad
+import plugrad_wasm
+import plugrad_webgpu
 from plugrad.extend import KernelConfig, Spec, gradient, kernel, register_kernel
 from plugrad.testing import check_gradient
 

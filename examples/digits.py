@@ -3,8 +3,9 @@
     python examples/digits.py                           the backend that plugrad chooses
     PLUGRAD_BACKEND=webgpu python examples/digits.py    another one
 
-Prints backend, device and the accuracy on a fifth of the digits that training never saw; writes the weights
-(digits.safetensors), the losses (losses.csv) and a picture (digits.png) to outputs/<backend>/.
+Prints backend, device and the accuracy on a fifth of the digits that training never saw; writes the
+weights (digits.safetensors), the losses (losses.csv) and a picture (digits.png) to
+outputs/<backend>/.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def train(images: Images, labels: Labels, weights: Weights, epochs: int, seed: i
     return losses
 
 
-def draw(path: Path, losses: list[float], images: Images, labels: Labels, guesses: Labels, title: str) -> None:
+def draw(
+    path: Path, losses: list[float], images: Images, labels: Labels, guesses: Labels, title: str
+) -> None:
     """Write a picture: the loss curve, and test digits with their predictions, wrong ones in red."""
     import matplotlib
 
@@ -111,7 +114,9 @@ def draw(path: Path, losses: list[float], images: Images, labels: Labels, guesse
 
 def main() -> None:
     """Train, test, save, draw."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--epochs", type=int, default=15)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--output", type=Path, default=Path("outputs"))
@@ -128,13 +133,25 @@ def main() -> None:
 
     guesses = pg.argmax(predict(pg.asarray(test_images), weights), axis=1).numpy()
     accuracy = float(np.mean(guesses == test_labels))
-    print(f"accuracy {accuracy:.2%} of {len(test_labels)} test digits, after {len(losses)} steps in {seconds:.1f} s")
+    print(
+        f"accuracy {accuracy:.2%} of {len(test_labels)} test digits, after {len(losses)} steps in {seconds:.1f} s"
+    )
 
     folder = options.output / selection.backend.name
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: np.ascontiguousarray(v.numpy()) for name, v in weights.items()}, folder / "digits.safetensors")
+    save_file(
+        {name: np.ascontiguousarray(v.numpy()) for name, v in weights.items()},
+        folder / "digits.safetensors",
+    )
     np.savetxt(folder / "losses.csv", losses)
-    draw(folder / "digits.png", losses, test_images, test_labels, guesses, f"plugrad on {selection.device}: {accuracy:.2%} right")
+    draw(
+        folder / "digits.png",
+        losses,
+        test_images,
+        test_labels,
+        guesses,
+        f"plugrad on {selection.device}: {accuracy:.2%} right",
+    )
     print(f"written  {folder}/digits.safetensors, {folder}/losses.csv, {folder}/digits.png")
 
 

@@ -3,8 +3,8 @@
     pytest --backend cpu,wasm                        only on these
     PLUGRAD_EXPECT_BACKENDS=cpu,wasm,webgpu pytest   fail if one of these is missing or incomplete
 
-Without the variable, a backend that cannot run here, and a kernel that a backend does not have, skip
-the test with the reason.
+Without the variable, a backend that cannot run here skips its tests with the reason, and so does a
+kernel that a backend does not have.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Bring a record's attributes from TensorFlow.js's forms into those of plugrad's contracts."""
 
+from math import prod
 from operator import index
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from conformance.reader import Record
 
 from plugrad.extend import KERNELS, as_dtype, axes_of, axis_of
+from plugrad.shapes import completed
 
 Forms = dict[str, Any]
 
@@ -100,7 +102,8 @@ def forms(record: Record, x: Any = None) -> Forms:
         "pad": lambda v: padding(v, attrs.get("data_format", "NHWC")),
         "paddings": lambda v: tuple(map(tuple, v)),
         "dtype": as_dtype,
-        **dict.fromkeys(("shape", "perm", "reps", "input_shape", "filter_shape"), integers),
+        "shape": lambda v: completed(integers(v), prod(x)) if name == "Reshape" else integers(v),
+        **dict.fromkeys(("perm", "reps", "input_shape", "filter_shape"), integers),
     }
     changed = {key: table.get(key, lambda v: v)(part) for key, part in attrs.items()}
     if "dtype" in KERNELS[name].attributes and name != "Cast":

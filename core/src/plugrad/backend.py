@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-from numpy.typing import NDArray
-
-from plugrad.dtype import DType
 from plugrad.errors import RegistrationError
 from plugrad.registry import KernelConfig
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad.dtype import DType
     from plugrad.kernel import Kernel
 
 Implementation: TypeAlias = Callable[..., Any]  # arrays of a type that only the backend knows
@@ -58,7 +58,10 @@ class KernelTable:
         self._configs: dict[str, KernelConfig] = {}
 
     def implements(
-        self, kernel: Kernel[..., Any], *, setup: Callable[[Any], None] | None = None,
+        self,
+        kernel: Kernel[..., Any],
+        *,
+        setup: Callable[[Any], None] | None = None,
         dispose: Callable[[Any], None] | None = None,
     ) -> Callable[[Function], Function]:
         """Declare the decorated function as the implementation of `kernel`.
@@ -80,7 +83,9 @@ class KernelTable:
 
     def _add(self, config: KernelConfig) -> None:
         if config.kernel_name in self._configs:
-            raise RegistrationError(f"backend {self.backend!r} implements {config.kernel_name} twice")
+            raise RegistrationError(
+                f"backend {self.backend!r} implements {config.kernel_name} twice"
+            )
         self._configs[config.kernel_name] = config
 
     def __iter__(self) -> Iterator[KernelConfig]:
@@ -93,8 +98,8 @@ class KernelTable:
 class Backend(ABC):
     """Owns arrays on one device. A plugin's entry point names a function without arguments that returns one.
 
-    A *backend array* is any object with a `shape` and a `dtype`; core never looks inside. One object is one opened
-    device: for a second device core calls the entry point again.
+    A *backend array* is any object with a `shape` and a `dtype`; core never looks inside. One
+    object is one opened device: for a second device core calls the entry point again.
     """
 
     name: ClassVar[str]
@@ -102,7 +107,7 @@ class Backend(ABC):
     limit: int | None = None
     """The most bytes that arrays may use, for a backend that wants to be asked for room before each kernel."""
     adopt: Callable[[Any], None] | None = None
-    """Counts an array of 64 KiB or more that an implementation returned, for a backend whose arrays are allocated elsewhere."""
+    """Counts an array of 64 KiB or more, for a backend whose arrays are allocated elsewhere."""
     functions: Mapping[str, Implementation]
     """The kernels by name: the engine's view of the registry, set when the backend is loaded."""
 
@@ -116,7 +121,7 @@ class Backend(ABC):
 
     @abstractmethod
     def open(self, device: str) -> KernelTable:
-        """Make the device ready, set `device` to its name, and return the kernels that run on it; ``""`` means the best one.
+        """Make a device ready, the best one for ``""``; set `device` to its name, and return its kernels.
 
         Raises:
             BackendUnavailable: it cannot start; say why and what to do.
@@ -150,7 +155,7 @@ class Backend(ABC):
     def close(self) -> None:
         """Release the device. The object is not used again."""
 
-    def make_room(self, size: int) -> None:
+    def make_room(self, size: int) -> None:  # noqa: B027 - most backends ask their own allocator
         """Raise `OutOfMemory` if `size` more bytes would exceed `limit`; asked only while `limit` is set."""
 
     def __repr__(self) -> str:

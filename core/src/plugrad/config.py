@@ -1,8 +1,9 @@
 """Configuration in layers: what is set, where, and which layer wins.
 
-First match wins: `plugrad.config.set` > environment > ``plugrad.toml`` or ``[tool.plugrad]`` of the project > the user's
-``config.toml`` > the default. (Arguments and `plugrad.use` are stronger than all of them; see `plugrad.selection`.)
-Reading is strict: an unknown key or a value of the wrong form is an error that names the layer.
+First match wins: `plugrad.config.set` > environment > ``plugrad.toml`` or ``[tool.plugrad]`` of the
+project > the user's ``config.toml`` > the default. (Arguments and `plugrad.use` are stronger than
+all of them; see `plugrad.selection`.) Reading is strict: an unknown key or a value of the wrong
+form is an error that names the layer.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.errors import ConfigError, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
 
 ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
 
@@ -55,7 +58,9 @@ def _text(value: object) -> str:
 def _names(value: object) -> tuple[str, ...]:
     """Read a list of names, or one string with commas."""
     parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(isinstance(p, str) for p in cast("list[object]", parts)):
+    if not isinstance(parts, list | tuple) or not all(
+        isinstance(p, str) for p in cast("list[object]", parts)
+    ):
         raise ValueError
     return tuple(p.strip() for p in cast("list[str]", parts) if p.strip())
 
@@ -75,14 +80,34 @@ def _bytes(value: object) -> int | None:
 KEYS: Final = {
     key.name: key
     for key in (
-        Key("backend", "the backend and device to run on, or several in order of preference",
-            "a name such as 'webgpu', 'webgpu:1' or 'webgpu,cpu'", _text, None),
-        Key("memory_limit", "the most bytes that tensors may use on each backend",
-            "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'", _bytes, None),
-        Key("plugins.disable", "plugins that are listed but never loaded",
-            "names of backends or distributions, such as 'acme' or 'plugrad-acme'", _names, ()),
-        Key("plugins.allow_auto", "third parties' distributions whose backends may be chosen automatically",
-            "name patterns, such as 'acme-*'", _names, ()),
+        Key(
+            "backend",
+            "the backend and device to run on, or several in order of preference",
+            "a name such as 'webgpu', 'webgpu:1' or 'webgpu,cpu'",
+            _text,
+            None,
+        ),
+        Key(
+            "memory_limit",
+            "the most bytes that tensors may use on each backend",
+            "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'",
+            _bytes,
+            None,
+        ),
+        Key(
+            "plugins.disable",
+            "plugins that are listed but never loaded",
+            "names of backends or distributions, such as 'acme' or 'plugrad-acme'",
+            _names,
+            (),
+        ),
+        Key(
+            "plugins.allow_auto",
+            "third parties' distributions whose backends may be chosen automatically",
+            "name patterns, such as 'acme-*'",
+            _names,
+            (),
+        ),
     )
 }
 
@@ -165,13 +190,21 @@ def check_environment(environment: Mapping[str, str]) -> None:
     """
     known = [key.variable for key in KEYS.values()]
     for name in environment:
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in known and (hint := suggestion(name, known)):
-            raise ConfigError(f"environment variable {name} is not a setting{hint}; unset it, or correct its name")
+        if (
+            name.startswith(ENVIRONMENT_PREFIX)
+            and name not in known
+            and (hint := suggestion(name, known))
+        ):
+            raise ConfigError(
+                f"environment variable {name} is not a setting{hint}; unset it, or correct its name"
+            )
 
 
 def _key(name: str, layer: str) -> Key:
     if name not in KEYS:
-        raise ConfigError(f"{layer}: {name!r} is not a setting{suggestion(name, KEYS)}; the settings are {', '.join(KEYS)}")
+        raise ConfigError(
+            f"{layer}: {name!r} is not a setting{suggestion(name, KEYS)}; the settings are {', '.join(KEYS)}"
+        )
     return KEYS[name]
 
 
@@ -180,13 +213,21 @@ def _parsed(name: str, value: object, layer: str) -> Any:
     try:
         return key.parse(value)
     except ValueError:
-        raise ConfigError(f"{layer}: {name}={value!r} is malformed; expected is {key.accepts}") from None
+        raise ConfigError(
+            f"{layer}: {name}={value!r} is malformed; expected is {key.accepts}"
+        ) from None
 
 
 def _read_files() -> Iterator[tuple[str, dict[str, Any]]]:
     for path, section in (*_project_files(Path.cwd()), (user_file(), ())):
         if path.is_file() and (table := _table(path, section)) is not None:
-            yield str(path), {name: _parsed(name, value, str(path)) for name, value in _flattened(table, str(path))}
+            yield (
+                str(path),
+                {
+                    name: _parsed(name, value, str(path))
+                    for name, value in _flattened(table, str(path))
+                },
+            )
 
 
 def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
@@ -195,7 +236,9 @@ def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
         if (place / "plugrad.toml").is_file():
             yield place / "plugrad.toml", ()
             return
-        if (place / "pyproject.toml").is_file() and _table(place / "pyproject.toml", ("tool", "plugrad")) is not None:
+        if (place / "pyproject.toml").is_file() and _table(
+            place / "pyproject.toml", ("tool", "plugrad")
+        ) is not None:
             yield place / "pyproject.toml", ("tool", "plugrad")
             return
 
@@ -215,7 +258,9 @@ def _table(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}; correct the file, or remove it") from error
+        raise ConfigError(
+            f"{path}: cannot be read: {error}; correct the file, or remove it"
+        ) from error
     for part in section:
         if not isinstance(table.get(part), dict):
             return None

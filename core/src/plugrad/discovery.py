@@ -1,8 +1,9 @@
 """Find the installed backends without importing them, and load the one that is asked for.
 
-A plugin is an installed distribution with an entry point in the group ``plugrad.backends``. What it offers stands in a static
-manifest, ``plugrad-backend.toml`` beside the plugin's ``__init__.py``, so listing plugins runs none of their code. A backend is
-loaded when it is first needed, alone; if that fails, the reason is kept and raised only for whoever asks for it by name.
+A plugin is an installed distribution with an entry point in the group ``plugrad.backends``. What it
+offers stands in a static manifest, ``plugrad-backend.toml`` beside the plugin's ``__init__.py``, so
+listing plugins runs none of their code. A backend is loaded when it is first needed, alone; if that
+fails, the reason is kept and raised only for whoever asks for it by name.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import re
 import tomllib
 import traceback
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,8 @@ from plugrad.config import config
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, suggestion
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from importlib_metadata import Distribution, EntryPoint
 
 API: Final = (1, 0)
@@ -45,8 +47,8 @@ class Manifest:
 class Candidate:
     """An installed backend: who brings it, and whether it can be used.
 
-    `status` is one of ``"available"``, ``"active"`` (loaded), ``"incompatible"``, ``"blocked"``, ``"conflict"``, ``"failed"``;
-    `reason` says why, and `details` holds the traceback of a failure.
+    `status` is one of ``"available"``, ``"active"`` (loaded), ``"incompatible"``, ``"blocked"``,
+    ``"conflict"``, ``"failed"``; `reason` says why, and `details` holds the traceback of a failure.
     """
 
     name: str
@@ -84,13 +86,20 @@ def backends(*, refresh: bool = False) -> list[Candidate]:
     if _candidates is None or refresh:
         found = [*_run_time, *_scanned()]
         _mark_conflicts(found)
-        loaded = {(c.qualified_name, c.version): c for c in _candidates or () if c.status == "active"}
-        _candidates = sorted((loaded.get((c.qualified_name, c.version), c) for c in found), key=lambda c: (-c.manifest.priority, c.name))
+        loaded = {
+            (c.qualified_name, c.version): c for c in _candidates or () if c.status == "active"
+        }
+        _candidates = sorted(
+            (loaded.get((c.qualified_name, c.version), c) for c in found),
+            key=lambda c: (-c.manifest.priority, c.name),
+        )
     _mark_blocked(_candidates)
     return _candidates
 
 
-def register_backend(name: str, factory: Callable[[], Backend], *, priority: int = 0, summary: str = "") -> None:
+def register_backend(
+    name: str, factory: Callable[[], Backend], *, priority: int = 0, summary: str = ""
+) -> None:
     """Offer a backend of this process, without an installed plugin; it is never chosen automatically.
 
     Raises:
@@ -98,12 +107,23 @@ def register_backend(name: str, factory: Callable[[], Backend], *, priority: int
     """
     if any(c.name == name for c in backends()):
         raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
-    _run_time.append(Candidate(name, "<this process>", "", repr(factory), Manifest(API, priority, summary), factory=factory))
+    _run_time.append(
+        Candidate(
+            name,
+            "<this process>",
+            "",
+            repr(factory),
+            Manifest(API, priority, summary),
+            factory=factory,
+        )
+    )
     backends(refresh=True)
 
 
 def _scanned() -> list[Candidate]:
-    from importlib_metadata import distributions  # importing it takes longer than `import plugrad` may
+    from importlib_metadata import (
+        distributions,
+    )  # importing it takes longer than `import plugrad` may
 
     found: list[Candidate] = []
     seen: set[str] = set()
@@ -115,12 +135,18 @@ def _scanned() -> list[Candidate]:
         if name.lower() in seen:  # a shadowed copy further down sys.path
             continue
         seen.add(name.lower())
-        found += [_candidate(distribution, entry) for entry in distribution.entry_points if entry.group == GROUP]
+        found += [
+            _candidate(distribution, entry)
+            for entry in distribution.entry_points
+            if entry.group == GROUP
+        ]
     return found
 
 
 def _candidate(distribution: Distribution, entry: EntryPoint) -> Candidate:
-    candidate = Candidate(entry.name, distribution.metadata["Name"], distribution.version, entry.value)
+    candidate = Candidate(
+        entry.name, distribution.metadata["Name"], distribution.version, entry.value
+    )
     try:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", entry.name):
             raise ValueError(f"the backend name {entry.name!r} must match [a-z][a-z0-9_]*")
@@ -174,18 +200,23 @@ def _read_manifest(table: Mapping[str, Any]) -> Manifest:
 
 def _strings(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     values = table.get(key, [])
-    if not isinstance(values, list) or not all(isinstance(v, str) for v in cast("list[object]", values)):
+    if not isinstance(values, list) or not all(
+        isinstance(v, str) for v in cast("list[object]", values)
+    ):
         raise TypeError(f"{key} must be a list of strings")
     return tuple(cast("list[str]", values))
 
 
 def _mark_conflicts(candidates: list[Candidate]) -> None:
     for candidate in candidates:
-        others = [c.distribution for c in candidates if c.name == candidate.name and c is not candidate]
+        others = [
+            c.distribution for c in candidates if c.name == candidate.name and c is not candidate
+        ]
         if others and candidate.status == "available":
             candidate.status = "conflict"
             candidate.reason = (
-                f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} a backend called {candidate.name!r}; "
+                f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} a backend "
+                f"called {candidate.name!r}; "
                 f"say {candidate.qualified_name!r} to choose this one, or uninstall the other"
             )
 
@@ -193,9 +224,14 @@ def _mark_conflicts(candidates: list[Candidate]) -> None:
 def _mark_blocked(candidates: list[Candidate]) -> None:
     disabled = config.explain("plugins.disable")
     for candidate in candidates:
-        is_disabled = bool({candidate.name, candidate.distribution, candidate.qualified_name} & set(disabled.value))
+        is_disabled = bool(
+            {candidate.name, candidate.distribution, candidate.qualified_name} & set(disabled.value)
+        )
         if is_disabled and candidate.status == "available":
-            candidate.status, candidate.reason = "blocked", f"plugins.disable in {disabled.layer} names it"
+            candidate.status, candidate.reason = (
+                "blocked",
+                f"plugins.disable in {disabled.layer} names it",
+            )
         elif not is_disabled and candidate.status == "blocked":
             candidate.status, candidate.reason = "available", ""
 
@@ -214,9 +250,13 @@ def find(name: str) -> Candidate:
     candidate = matching[0]
     if candidate.status == "conflict" and name != candidate.qualified_name:
         choices = " or ".join(repr(c.qualified_name) for c in matching)
-        raise PluginConflict(f"{len(matching)} distributions bring a backend called {name!r}; choose {choices}, or uninstall one")
+        raise PluginConflict(
+            f"{len(matching)} distributions bring a backend called {name!r}; choose {choices}, or uninstall one"
+        )
     if candidate.status in ("incompatible", "blocked", "failed"):
-        raise BackendUnavailable(f"backend {name!r} ({candidate.distribution} {candidate.version}) is {candidate.status}: {candidate.reason}")
+        raise BackendUnavailable(
+            f"backend {name!r} ({candidate.distribution} {candidate.version}) is {candidate.status}: {candidate.reason}"
+        )
     return candidate
 
 
@@ -225,7 +265,8 @@ def _not_installed(name: str) -> str:
     remedy = f'; install it with: pip install "plugrad[{name}]"' if name in extras else ""
     known = [c.name for c in backends()]
     return (
-        f"no installed plugin brings a backend called {name!r}{suggestion(name, [*known, *extras]) if not remedy else ''}{remedy}; "
+        "no installed plugin brings a backend called "
+        f"{name!r}{suggestion(name, [*known, *extras]) if not remedy else ''}{remedy}; "
         f"installed are {', '.join(known) or 'none'}"
     )
 
@@ -247,7 +288,9 @@ def first_party() -> frozenset[str]:
     from importlib_metadata import PackageNotFoundError, requires
 
     try:
-        return frozenset(re.split(r"[^\w.-]", line, maxsplit=1)[0].lower() for line in requires("plugrad") or ())
+        return frozenset(
+            re.split(r"[^\w.-]", line, maxsplit=1)[0].lower() for line in requires("plugrad") or ()
+        )
     except PackageNotFoundError:
         return frozenset()
 
@@ -257,7 +300,8 @@ def open_backend(name: str, device: str = "") -> Backend:
 
     Raises:
         BackendNotFound, PluginConflict: see `find`.
-        BackendUnavailable: the plugin cannot be imported or cannot start; the reason is its own and is chained.
+        BackendUnavailable: the plugin cannot be imported or cannot start; the reason is its own and
+            is chained.
     """
     candidate = find(name)
     key = candidate.qualified_name, device
@@ -287,7 +331,9 @@ def _opened_by(candidate: Candidate, device: str) -> Backend:
         backend = _created(candidate)
         probe = backend.probe()
         if not probe.ok:
-            raise BackendUnavailable(f"backend {candidate.name!r} cannot start here: {probe.reason}")
+            raise BackendUnavailable(
+                f"backend {candidate.name!r} cannot start here: {probe.reason}"
+            )
         table = backend.open(device)
         new = [c for c in table if registry.get_kernel(c.kernel_name, c.backend_name) is None]
         if candidate.status != "active":
@@ -304,7 +350,8 @@ def _opened_by(candidate: Candidate, device: str) -> Backend:
         candidate.details = traceback.format_exc()
         candidate.status = "failed"
         raise BackendUnavailable(
-            f"backend {candidate.name!r} ({candidate.distribution} {candidate.version}) cannot start: {candidate.reason}. "
+            f"backend {candidate.name!r} ({candidate.distribution} {candidate.version}) cannot "
+            f"start: {candidate.reason}. "
             f"Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={candidate.name}"
         ) from error
     candidate.status, candidate.reason = "active", ""
@@ -318,7 +365,11 @@ def _created(candidate: Candidate) -> Backend:
         candidate.factory = EntryPoint(candidate.name, candidate.target, GROUP).load()
     backend = cast("Callable[[], object]", candidate.factory)()
     if not isinstance(backend, Backend):
-        raise TypeError(f"{candidate.target} returned {type(backend).__name__}, not a plugrad Backend")
+        raise TypeError(
+            f"{candidate.target} returned {type(backend).__name__}, not a plugrad Backend"
+        )
     if backend.name != candidate.name:
-        raise ValueError(f"{candidate.target} returned a backend called {backend.name!r}, not {candidate.name!r}")
+        raise ValueError(
+            f"{candidate.target} returned a backend called {backend.name!r}, not {candidate.name!r}"
+        )
     return backend

@@ -1,7 +1,7 @@
 """The element types of tensors, and which type two of them combine to.
 
-Names are those of the Python array API standard. A dtype is a string, so ``np.dtype(float32)`` works and
-``x.dtype == "float32"`` reads well.
+Names are those of the Python array API standard. A dtype is a string, so ``np.dtype(float32)``
+works and ``x.dtype == "float32"`` reads well.
 """
 
 from __future__ import annotations
@@ -127,8 +127,9 @@ def scalar_dtype(value: Scalar) -> DType:
 def promote(a: DType, b: DType) -> DType:
     """Return the dtype that holds values of both `a` and `b`.
 
-    Within a kind this is the array API standard's table. Where the standard leaves the answer open, the *kind* decides and
-    not the width: a bool gives way to numbers, an integer to a floating type and a floating to a complex one.
+    Within a kind this is the array API standard's table. Where the standard leaves the answer open,
+    the *kind* decides and not the width: a bool gives way to numbers, an integer to a floating type
+    and a floating to a complex one.
 
     >>> promote(int8, uint8), promote(int64, float32), promote(float64, complex64)
     (plugrad.int16, plugrad.float32, plugrad.complex128)
@@ -147,13 +148,21 @@ def promote(a: DType, b: DType) -> DType:
         for wider in (int16, int32, int64):
             if wider.itemsize > high.itemsize:
                 return wider
-        raise DTypeError(f"{a} and {b} have no common integer dtype; cast one of them first, as in x.astype('int64')")
+        raise DTypeError(
+            f"{a} and {b} have no common integer dtype; cast one of them first, as in x.astype('int64')"
+        )
     if low.kind == "floating" and high.kind == "complex":
         return complex128 if low is float64 else high
     return high
 
 
-_ORDER: Final[dict[Kind, int]] = {"bool": 0, "signed": 1, "unsigned": 2, "floating": 3, "complex": 4}
+_ORDER: Final[dict[Kind, int]] = {
+    "bool": 0,
+    "signed": 1,
+    "unsigned": 2,
+    "floating": 3,
+    "complex": 4,
+}
 
 
 def promote_scalar(d: DType, value: Scalar) -> DType:

@@ -1,6 +1,7 @@
 """Run a kernel: find the implementation for the inputs' backend, call it, wrap the result, record it on the tape.
 
-`run` is the hot path: every op of every program passes through it, so what is rare is moved out of its way.
+`run` is the hot path: every op of every program passes through it, so what is rare is moved out of
+its way.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 ADOPTED_FROM = 65536
-"""Arrays with fewer bytes are not counted on backends that NumPy allocates for: that would take as long as computing them."""
+"""Where NumPy allocates, arrays with fewer bytes are not counted: it would take as long as computing."""
 
 
 def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -67,11 +68,15 @@ def create(kernel: Kernel[..., Any], backend: Backend, attrs: Mapping[str, Any])
     return _computed(kernel, backend, [backend], attrs)
 
 
-def _run_with_gaps(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+def _run_with_gaps(
+    kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]
+) -> Any:
     given = [x for x in inputs if x is not None]
     for x in given:
         if not isinstance(x, Tensor):
-            raise ArgumentError(f"{kernel.name}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray")
+            raise ArgumentError(
+                f"{kernel.name}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray"
+            )
     if not given:
         if kernel.inputs:
             raise ArgumentError(f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}")
@@ -87,7 +92,9 @@ def _run_with_gaps(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mappi
     return output
 
 
-def _computed(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]) -> Any:
+def _computed(
+    kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]
+) -> Any:
     """Call the implementation and wrap its result."""
     function = backend.functions.get(kernel.name)
     if function is None:
@@ -106,7 +113,13 @@ def _computed(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], att
     return wrapped(result, backend)
 
 
-def _record(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], arrays: Sequence[Any], attrs: Mapping[str, Any], output: Any) -> None:
+def _record(
+    kernel: Kernel[..., Any],
+    inputs: Sequence[Tensor | None],
+    arrays: Sequence[Any],
+    attrs: Mapping[str, Any],
+    output: Any,
+) -> None:
     parents = tuple([None if x is None else x.node for x in inputs])
     differentiated = 0
     for parent in parents:
@@ -115,7 +128,9 @@ def _record(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], arrays: S
     record(kernel, parents, differentiated, arrays, shapes, attrs, output)
 
 
-def _check(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]) -> None:
+def _check(
+    kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]
+) -> None:
     """Raise if the inputs break the contract, or if there is no room for the outputs."""
     if kernel.dynamic_shape or not kernel.inputs:
         return
@@ -124,19 +139,28 @@ def _check(kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs:
         backend.make_room(_bytes_of(specs))
 
 
-def _explain(failure: Exception, kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]) -> None:
+def _explain(
+    failure: Exception,
+    kernel: Kernel[..., Any],
+    backend: Backend,
+    arrays: list[Any],
+    attrs: Mapping[str, Any],
+) -> None:
     """Raise a better error than an implementation's own, if there is one.
 
-    Implementations trust their inputs. If these break the contract, the contract says so in plugrad's words.
+    Implementations trust their inputs. If these break the contract, the contract says so in
+    plugrad's words.
     """
     if isinstance(failure, MemoryError):
-        raise OutOfMemory(f"{kernel.name} on backend {backend.name!r}: {failure}; use smaller batches") from failure
+        raise OutOfMemory(
+            f"{kernel.name} on backend {backend.name!r}: {failure}; use smaller batches"
+        ) from failure
     if not kernel.dynamic_shape and kernel.inputs:
         kernel.infer(*arrays, **attrs)
 
 
 def wrapped(array: Any, backend: Backend) -> Tensor:
-    """Return a new backend array as a tensor, counted where nobody else does and tracked by the innermost `tidy` block."""
+    """Return a new array as a tensor, counted if nobody else does and known to the open `tidy` block."""
     if backend.adopt is not None and array.nbytes >= ADOPTED_FROM:
         backend.adopt(array)
     tensor = Tensor(array, backend)
@@ -159,7 +183,11 @@ def _mismatch(kernel: Kernel[..., Any], inputs: Sequence[Tensor]) -> BackendMism
     )
 
 
-def run_kernel(name: str, inputs: Mapping[str, Tensor | None] | Sequence[Tensor], attrs: Mapping[str, Any] | None = None) -> Any:
+def run_kernel(
+    name: str,
+    inputs: Mapping[str, Tensor | None] | Sequence[Tensor],
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
     """Run a kernel by name.
 
     >>> import plugrad
@@ -188,17 +216,25 @@ def run_kernel(name: str, inputs: Mapping[str, Tensor | None] | Sequence[Tensor]
     contract = KERNELS.get(name) or _contract_by_signature(name, given)
     if not isinstance(inputs, Mapping):
         if not contract.is_variadic:
-            raise ArgumentError(f"{name} takes a mapping of inputs {list(contract.inputs)}, not a list")
+            raise ArgumentError(
+                f"{name} takes a mapping of inputs {list(contract.inputs)}, not a list"
+            )
         return _run_checked(contract, given, attrs)
     if contract.is_variadic:
         raise ArgumentError(f"{name} takes a list of inputs, not a mapping")
-    wrong = (inputs.keys() - set(contract.inputs)) | (set(contract.inputs) - contract.optional_inputs - inputs.keys())
+    wrong = (inputs.keys() - set(contract.inputs)) | (
+        set(contract.inputs) - contract.optional_inputs - inputs.keys()
+    )
     if wrong:
-        raise ArgumentError(f"{name}: inputs {sorted(wrong)} are unknown or missing; it takes {list(contract.inputs)}")
+        raise ArgumentError(
+            f"{name}: inputs {sorted(wrong)} are unknown or missing; it takes {list(contract.inputs)}"
+        )
     return _run_checked(contract, [inputs.get(n) for n in contract.inputs], attrs)
 
 
-def _run_checked(contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]) -> Any:
+def _run_checked(
+    contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
+) -> Any:
     """Run a kernel after enforcing its contract, which ops do for those who call ops."""
     if contract.is_elementwise:
         contract.infer(*inputs, **attrs)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class PlugradError(Exception):
@@ -15,8 +18,8 @@ class ShapeError(PlugradError, ValueError):
 
     Example: ``plugrad.add(plugrad.zeros((2, 3)), plugrad.zeros((4,)))``.
 
-    Remedy: compare the two shapes in the message from the right; sizes must be equal or 1. Use `reshape` or
-    `expand_dims` to line them up.
+    Remedy: compare the two shapes in the message from the right; sizes must be equal or 1. Use
+    `reshape` or `expand_dims` to line them up.
     """
 
 
@@ -70,7 +73,8 @@ class BackendNotFound(PlugradError, LookupError):
 
     Example: ``plugrad.use("webgpu")`` in an environment without the webgpu plugin.
 
-    Remedy: install it, as in ``pip install "plugrad[webgpu]"``, or choose one of the installed ones in the message.
+    Remedy: install it, as in ``pip install "plugrad[webgpu]"``, or choose one of the installed ones
+    in the message.
     """
 
 
@@ -79,7 +83,8 @@ class BackendUnavailable(PlugradError, RuntimeError):
 
     Example: a GPU backend on a machine without a driver, or a plugin whose import fails.
 
-    Remedy: the message has the plugin's reason, and the original error is chained to it. Other backends keep working.
+    Remedy: the message has the plugin's reason, and the original error is chained to it. Other
+    backends keep working.
     """
 
 
@@ -97,14 +102,16 @@ class KernelNotFound(PlugradError, NotImplementedError):
 
     Example: ``plugrad.run_kernel("Sine", {"x": x})``.
 
-    Remedy: run on a backend that has it (the message lists them), or register one with `register_kernel`.
+    Remedy: run on a backend that has it (the message lists them), or register one with
+    `register_kernel`.
     """
 
 
 class GradientNotFound(PlugradError, NotImplementedError):
     """A kernel between the result and the differentiated inputs has no gradient.
 
-    Remedy: declare one with `register_gradient`, or cut the path with `stop_gradient` where it should not count.
+    Remedy: declare one with `register_gradient`, or cut the path with `stop_gradient` where it
+    should not count.
     """
 
 
@@ -113,7 +120,8 @@ class RegistrationError(PlugradError, ValueError):
 
     Example: registering ``("Add", "cpu")`` again.
 
-    Remedy: pass ``replace=True``, use `override_kernel` for a while, or fix the parameters named in the message.
+    Remedy: pass ``replace=True``, use `override_kernel` for a while, or fix the parameters named in
+    the message.
     """
 
 
@@ -122,7 +130,8 @@ class UnsupportedDtype(DTypeError):
 
     Example: ``plugrad.asarray(np.zeros(3), device="webgpu")``, which is float64.
 
-    Remedy: ask for a dtype that the backend has, as in ``plugrad.asarray(x, dtype="float32")``, or compute on the cpu backend.
+    Remedy: ask for a dtype that the backend has, as in ``plugrad.asarray(x, dtype="float32")``, or
+    compute on the cpu backend.
     """
 
 

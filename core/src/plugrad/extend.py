@@ -1,17 +1,87 @@
-"""The plugin author's page: all that a backend, a kernel or an op outside plugrad may import, besides `plugrad.kernels`."""
+"""The plugin author's page: all that code outside may import, besides `plugrad.kernels`."""
 
-from plugrad.backend import Backend, DeviceInfo, Implementation, KernelTable, Memory, Probe
+from plugrad.backend import (
+    Backend as Backend,
+    DeviceInfo as DeviceInfo,
+    Implementation as Implementation,
+    KernelTable as KernelTable,
+    Memory as Memory,
+    Probe as Probe,
+)
 from plugrad.dtype import (
-    ANY, BOOL, COMPLEX, DTYPES, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, DType, Scalar, as_dtype, bool_, complex64, complex128,
-    float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    ANY as ANY,
+    BOOL as BOOL,
+    COMPLEX as COMPLEX,
+    DTYPES as DTYPES,
+    FLOATING as FLOATING,
+    INEXACT as INEXACT,
+    INTEGER as INTEGER,
+    NUMERIC as NUMERIC,
+    REAL as REAL,
+    DType as DType,
+    Scalar as Scalar,
+    as_dtype as as_dtype,
+    bool_ as bool_,
+    complex64 as complex64,
+    complex128 as complex128,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
 from plugrad.errors import (
-    ArgumentError, ArgumentValueError, BackendUnavailable, DTypeError, OutOfMemory, PlugradError, ShapeError, TensorIndexError, UnsupportedDtype,
+    ArgumentError as ArgumentError,
+    ArgumentValueError as ArgumentValueError,
+    BackendUnavailable as BackendUnavailable,
+    DTypeError as DTypeError,
+    OutOfMemory as OutOfMemory,
+    PlugradError as PlugradError,
+    ShapeError as ShapeError,
+    TensorIndexError as TensorIndexError,
+    UnsupportedDtype as UnsupportedDtype,
 )
-from plugrad.gradient import GradientConfig, gradient, not_differentiable, register_gradient
-from plugrad.kernel import KERNELS, Kernel, Shaped, Spec, accepted, agreed, kernel
-from plugrad.kernels.convolution import geometry
-from plugrad.registry import KernelConfig, register_kernel
+from plugrad.gradient import (
+    GradientConfig as GradientConfig,
+    gradient as gradient,
+    not_differentiable as not_differentiable,
+    register_gradient as register_gradient,
+)
+from plugrad.kernel import (
+    KERNELS as KERNELS,
+    Kernel as Kernel,
+    Shaped as Shaped,
+    Spec as Spec,
+    accepted as accepted,
+    agreed as agreed,
+    kernel as kernel,
+)
+from plugrad.kernels.convolution import (
+    geometry as geometry,
+)
+from plugrad.registry import (
+    KernelConfig as KernelConfig,
+    register_kernel as register_kernel,
+)
 from plugrad.shapes import (
-    DataFormat, Padding, Pair, Pairs, Rounding, Shape, Window2d, axes_of, axis_of, broadcast, reduced, size_of, sliced, window2d,
+    DataFormat as DataFormat,
+    Padding as Padding,
+    Pair as Pair,
+    Pairs as Pairs,
+    Rounding as Rounding,
+    Shape as Shape,
+    Window2d as Window2d,
+    axes_of as axes_of,
+    axis_of as axis_of,
+    broadcast as broadcast,
+    reduced as reduced,
+    size_of as size_of,
+    sliced as sliced,
+    window2d as window2d,
 )

@@ -1,21 +1,33 @@
 """Kernels: the vocabulary that ops, gradients and backends share.
 
-A `Kernel` is a contract: a name, inputs, attributes and a rule that tells the outputs' shapes and dtypes from the
-inputs' without looking at a value. It is callable: ``unary.exp(x)`` runs it on the backend where `x` lives.
+A `Kernel` is a contract: a name, inputs, attributes and a rule that tells the outputs' shapes and
+dtypes from the inputs' without looking at a value. It is callable: ``unary.exp(x)`` runs it on the
+backend where `x` lives.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
 
 from plugrad.dtype import ANY, DType, as_dtype, spellings
 from plugrad.errors import ArgumentError, DTypeError, RegistrationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from plugrad.tensor import Tensor
 
 Params = ParamSpec("Params")
@@ -48,8 +60,9 @@ class Shaped(NamedTuple):
 class Kernel(Generic[Params, Result]):
     """A named computation that backends promise, and its shape rule.
 
-    An *elementwise* contract is enforced only when an implementation fails, because checking it costs as much as
-    a small tensor's arithmetic; every other contract is enforced before the implementation runs.
+    An *elementwise* contract is enforced only when an implementation fails, because checking it
+    costs as much as a small tensor's arithmetic; every other contract is enforced before the
+    implementation runs.
     """
 
     name: str
@@ -69,7 +82,9 @@ class Kernel(Generic[Params, Result]):
         # The engine reads these for every call: plain attributes are faster than properties.
         object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
         object.__setattr__(self, "attribute_count", len(self.attributes))
-        object.__setattr__(self, "is_checked_first", not (self.is_elementwise or self.dynamic_shape))
+        object.__setattr__(
+            self, "is_checked_first", not (self.is_elementwise or self.dynamic_shape)
+        )
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
         """Run the kernel on the backend of its inputs."""
@@ -105,7 +120,11 @@ class Kernel(Generic[Params, Result]):
     def defaults(self) -> dict[str, Any]:
         """The values of the attributes that may be left out."""
         absent = inspect.Parameter.empty
-        return {n: p.default for n, p in self._parameters.items() if n in self.attributes and p.default is not absent}
+        return {
+            n: p.default
+            for n, p in self._parameters.items()
+            if n in self.attributes and p.default is not absent
+        }
 
     @cached_property
     def is_variadic(self) -> bool:
@@ -123,14 +142,16 @@ class Kernel(Generic[Params, Result]):
             unknown = sorted(completed.keys() - set(self.attributes))
             missing = sorted(set(self.attributes) - completed.keys())
             raise ArgumentError(
-                f"{self.name}: unknown attributes {unknown}, missing attributes {missing}; it takes {list(self.attributes)}"
+                f"{self.name}: unknown attributes {unknown}, missing attributes {missing}; it "
+                f"takes {list(self.attributes)}"
             )
         return completed
 
     def infer(self, *inputs: Any, **attrs: Any) -> Any:
         """Return the output's `Shaped`, or a tuple of them, for inputs of these shapes and dtypes.
 
-        Inputs are anything with a shape and a dtype: tensors, backend arrays, `Shaped`. Results are memoised.
+        Inputs are anything with a shape and a dtype: tensors, backend arrays, `Shaped`. Results are
+            memoised.
 
         Raises:
             ShapeError: the inputs' shapes do not satisfy the contract.
@@ -142,11 +163,15 @@ class Kernel(Generic[Params, Result]):
         except TypeError as unhashable:
             if "unhashable" not in str(unhashable):
                 raise
-            raise ArgumentError(f"{self.name}: attributes must be hashable (a tuple, not a list): {attrs}") from None
+            raise ArgumentError(
+                f"{self.name}: attributes must be hashable (a tuple, not a list): {attrs}"
+            ) from None
 
 
 @lru_cache(maxsize=8192)
-def _inferred(kernel: Kernel[..., Any], inputs: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> Any:
+def _inferred(
+    kernel: Kernel[..., Any], inputs: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]
+) -> Any:
     specs = [None if x is None else Shaped(x[0], as_dtype(x[1])) for x in inputs]
     return kernel.rule(*specs, **kernel.complete(dict(attrs)))
 
@@ -158,7 +183,9 @@ def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
         DTypeError: it is not.
     """
     if x.dtype not in accepts:
-        raise DTypeError(f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}. Cast the input with astype")
+        raise DTypeError(
+            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}. Cast the input with astype"
+        )
     return x.dtype
 
 
@@ -170,7 +197,9 @@ def agreed(name: str, *inputs: Spec) -> DType:
     """
     dtypes = list(dict.fromkeys(x.dtype for x in inputs))
     if len(dtypes) > 1:
-        raise DTypeError(f"{name}: the inputs have dtypes {', '.join(dtypes)}; cast them to one with astype")
+        raise DTypeError(
+            f"{name}: the inputs have dtypes {', '.join(dtypes)}; cast them to one with astype"
+        )
     return dtypes[0]
 
 
@@ -196,16 +225,23 @@ class _Declaration(Protocol):
     @overload
     def __call__(self, rule: Callable[Params, Spec], /) -> Kernel[Params, Tensor]: ...
     @overload
-    def __call__(self, rule: Callable[Params, tuple[Spec, ...]], /) -> Kernel[Params, list[Tensor]]: ...
+    def __call__(
+        self, rule: Callable[Params, tuple[Spec, ...]], /
+    ) -> Kernel[Params, list[Tensor]]: ...
 
 
 def kernel(
-    name: str, *, family: str = "", is_elementwise: bool = False, dynamic_shape: bool = False, accepts: frozenset[DType] = ANY
+    name: str,
+    *,
+    family: str = "",
+    is_elementwise: bool = False,
+    dynamic_shape: bool = False,
+    accepts: frozenset[DType] = ANY,
 ) -> _Declaration:
     """Declare a kernel by its shape rule; the rule's docstring is the contract.
 
-    The rule's positional parameters are the inputs and its keyword-only parameters the attributes. The family is
-    the name of the module unless it is given.
+    The rule's positional parameters are the inputs and its keyword-only parameters the attributes.
+    The family is the name of the module unless it is given.
 
     >>> @kernel("Twice", family="example")
     ... def twice(x: Spec) -> Spec:
@@ -221,5 +257,6 @@ def kernel(
     return decorate
 
 
-# Kernels run on the engine, and the tape that the engine records on sums gradients with kernels: this import comes last.
+# Kernels run on the engine, and the tape that the engine records on sums gradients with kernels:
+# this import comes last.
 from plugrad import engine  # noqa: E402

@@ -1,17 +1,16 @@
 """Lifetime of tensors: counting, releasing early, and limits.
 
-Reference counting releases a tensor's memory when its last handle dies. `tidy`, `keep` and `dispose` are for people
-who want memory back at a certain line rather than when a name goes out of scope.
+Reference counting releases a tensor's memory when its last handle dies. `tidy`, `keep` and
+`dispose` are for people who want memory back at a certain line rather than when a name goes out of
+scope.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from plugrad.backend import Memory
 from plugrad.discovery import opened_backends
@@ -20,6 +19,10 @@ from plugrad.scope import Scope, active_scope, surround, transfer_target
 from plugrad.selection import backend_for
 from plugrad.tensor import Tensor
 from plugrad.trees import tensors_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -40,8 +43,8 @@ class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
     >>> double(y)
     tensor([12.], dtype=float32)
 
-    A function's result may be a tensor or a nested list, tuple or dict of them. When the block or the function raises,
-    everything made in it is disposed. Variables are never disposed.
+    A function's result may be a tensor or a nested list, tuple or dict of them. When the block or
+    the function raises, everything made in it is disposed. Variables are never disposed.
     """
 
     def __init__(self) -> None:
@@ -53,7 +56,12 @@ class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
         surround(self._scopes[-1], transfer_target())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         scope = self._scopes.pop()
         surround(scope.parent, transfer_target())
         for reference in scope.made.values():
@@ -97,7 +105,7 @@ def dispose(container: Any) -> None:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """What plugrad holds: live tensor handles, and the buffers and bytes of the loaded backends, now and at their peak."""
+    """What plugrad holds: live tensors, and the buffers and bytes of the opened backends."""
 
     tensors: int
     buffers: int
@@ -116,19 +124,24 @@ def memory() -> MemoryReport:
     >>> after.tensors - before.tensors, after.bytes - before.bytes
     (1, 400000)
 
-    Tensors that share a buffer, as a reshaped one does, count it once. On the cpu backend, buffers under 64 KiB are not
-    counted: that would take as long as computing with them.
+    Tensors that share a buffer, as a reshaped one does, count it once. On the cpu backend, buffers
+    under 64 KiB are not counted: that would take as long as computing with them.
     """
     backends = {f"{b.name}:{b.device}": b.memory() for b in opened_backends()}
     used = backends.values()
     return MemoryReport(
-        _count_tensors(), sum(m.buffers for m in used), sum(m.bytes for m in used), sum(m.peak for m in used), backends
+        _count_tensors(),
+        sum(m.buffers for m in used),
+        sum(m.bytes for m in used),
+        sum(m.peak for m in used),
+        backends,
     )
 
 
 def _count_tensors() -> int:
-    """Return the number of live tensors, found among the garbage collector's objects: counting each one as it is made would
-    cost every program time, and this costs milliseconds to whoever asks.
+    """Return the number of live tensors, found among the garbage collector's objects.
+
+    Counting each one as it is made would cost every program time; this costs whoever asks some milliseconds.
     """
     return sum(1 for x in gc.get_objects() if isinstance(x, Tensor) and not x.is_disposed)
 
@@ -140,5 +153,7 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
         ArgumentValueError: the limit is negative.
     """
     if limit is not None and limit < 0:
-        raise ArgumentValueError(f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit")
+        raise ArgumentValueError(
+            f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit"
+        )
     backend_for(backend).set_memory_limit(limit)

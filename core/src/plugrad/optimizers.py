@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.ops.creation import zeros_like
 from plugrad.ops.unary import sqrt
-from plugrad.tensor import Tensor, Variable
+from plugrad.tensor import Tensor
 from plugrad.transforms import variable_grads
+from plugrad.variable import Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 
 class Optimizer(ABC):
@@ -18,7 +22,9 @@ class Optimizer(ABC):
     def __init__(self, learning_rate: float) -> None:
         """Check and keep the learning rate, which may be changed at any time."""
         if not learning_rate >= 0:
-            raise ArgumentValueError(f"{type(self).__name__}: learning_rate={learning_rate} must be 0 or more")
+            raise ArgumentValueError(
+                f"{type(self).__name__}: learning_rate={learning_rate} must be 0 or more"
+            )
         self.learning_rate = learning_rate
         self.iterations = 0
         """The number of steps taken."""
@@ -47,9 +53,14 @@ class Optimizer(ABC):
         pairs = list(pairs)
         for variable, gradient in pairs:
             if not isinstance(variable, Variable) or not isinstance(gradient, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-                raise ArgumentError("apply_gradients: expected are pairs of a Variable and a Tensor")
+                raise ArgumentError(
+                    "apply_gradients: expected are pairs of a Variable and a Tensor"
+                )
             if gradient.shape != variable.shape:
-                raise ShapeError(f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, its gradient {gradient.shape}")
+                raise ShapeError(
+                    f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, "
+                    f"its gradient {gradient.shape}"
+                )
         self.iterations += 1
         for variable, gradient in pairs:
             variable.assign(self._moved(variable, gradient))
@@ -88,14 +99,18 @@ class Momentum(Optimizer):
     0.9
     """
 
-    def __init__(self, learning_rate: float, momentum: float = 0.9, *, nesterov: bool = False) -> None:
+    def __init__(
+        self, learning_rate: float, momentum: float = 0.9, *, nesterov: bool = False
+    ) -> None:
         """Check and keep the coefficients, which may be changed at any time."""
         super().__init__(learning_rate)
         self.momentum = momentum
         self.nesterov = nesterov
 
     def _moved(self, variable: Variable, gradient: Tensor) -> Tensor:
-        a = self._keep(variable, "momentum", self._slot(variable, "momentum") * self.momentum + gradient)
+        a = self._keep(
+            variable, "momentum", self._slot(variable, "momentum") * self.momentum + gradient
+        )
         step = gradient + a * self.momentum if self.nesterov else a
         return variable - step * self.learning_rate
 
@@ -109,7 +124,13 @@ class Adam(Optimizer):
     0.001
     """
 
-    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None:
         """Check and keep the coefficients."""
         super().__init__(learning_rate)
         if not (0 <= beta1 < 1 and 0 <= beta2 < 1):
@@ -120,10 +141,17 @@ class Adam(Optimizer):
         self._counts: dict[Variable, int] = {}
 
     def _moved(self, variable: Variable, gradient: Tensor) -> Tensor:
-        m = self._keep(variable, "m", self._slot(variable, "m") * self.beta1 + gradient * (1 - self.beta1))
-        s = self._keep(variable, "s", self._slot(variable, "s") * self.beta2 + gradient * gradient * (1 - self.beta2))
+        m = self._keep(
+            variable, "m", self._slot(variable, "m") * self.beta1 + gradient * (1 - self.beta1)
+        )
+        s = self._keep(
+            variable,
+            "s",
+            self._slot(variable, "s") * self.beta2 + gradient * gradient * (1 - self.beta2),
+        )
         steps = self._steps(variable)
-        # Both corrections fold into two numbers, so that a step makes no more tensors than the formula has operations.
+        # Both corrections fold into two numbers, so that a step makes no more tensors than the
+        # formula has operations.
         rate = self.learning_rate / (1 - self.beta1**steps)
         scale = (1 - self.beta2**steps) ** -0.5
         return variable - m * rate / (sqrt(s) * scale + self.epsilon)

@@ -1,12 +1,12 @@
 """The two registries: (kernel name, backend name) -> implementation, and kernel name -> gradient.
 
-The engine reads `functions`, one dict per backend, which every change of the kernel registry keeps up to date.
+The engine reads `functions`, one dict per backend, which every change of the kernel registry keeps
+up to date.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace as replaced
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError, suggestion
 
 if TYPE_CHECKING:
-    from plugrad.gradient import Gradient
+    from collections.abc import Callable, Iterable, Iterator
+
+    from plugrad.plan import Gradient
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
     >>> plugrad.unregister_kernel("Cube", "cpu")
 
     Raises:
-        RegistrationError: the key is taken and `replace` is False, or the function does not fit the contract.
+        RegistrationError: the key is taken and `replace` is False, or the function does not fit the
+            contract.
     """
     register_kernels([config], replace=replace)
 
@@ -85,7 +88,9 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
     """
     config = _kernels.get((kernel_name, backend_name))
     if config is None:
-        raise KernelNotFound(f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister")
+        raise KernelNotFound(
+            f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister"
+        )
     del _kernels[kernel_name, backend_name], functions(backend_name)[kernel_name]
     return config
 
@@ -107,11 +112,15 @@ def backends_with(kernel_name: str) -> list[str]:
 
 def copy_registered_kernels(source: str, target: str, *, replace: bool = False) -> None:
     """Register every implementation of backend `source` for backend `target` too."""
-    register_kernels([replaced(c, backend_name=target) for c in get_kernels_for_backend(source)], replace=replace)
+    register_kernels(
+        [replaced(c, backend_name=target) for c in get_kernels_for_backend(source)], replace=replace
+    )
 
 
 @contextmanager
-def override_kernel(kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]) -> Iterator[None]:
+def override_kernel(
+    kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]
+) -> Iterator[None]:
     """Use another implementation inside a ``with`` block; the previous one, or none, is restored on exit.
 
     The override holds for the whole process, not only for the calling thread.
@@ -136,11 +145,15 @@ def check_parameters(config: KernelConfig) -> None:
     Raises:
         RegistrationError: naming the kernel, the backend and the parameters.
     """
-    from plugrad.kernel import KERNELS  # contracts are declared with the engine, which reads this module
+    from plugrad.kernel import (
+        KERNELS,
+    )  # contracts are declared with the engine, which reads this module
 
     contract = KERNELS.get(config.kernel_name)
     if not callable(config.kernel_func):
-        raise RegistrationError(f"{config.kernel_name} on {config.backend_name!r}: {config.kernel_func!r} is not callable")
+        raise RegistrationError(
+            f"{config.kernel_name} on {config.backend_name!r}: {config.kernel_func!r} is not callable"
+        )
     if contract is None:
         return
     try:
@@ -152,19 +165,28 @@ def check_parameters(config: KernelConfig) -> None:
     takes_list = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     keywords = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
     takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    count = 1 if not contract.inputs else len(contract.inputs)  # without inputs, the backend itself comes first
+    count = (
+        1 if not contract.inputs else len(contract.inputs)
+    )  # without inputs, the backend itself comes first
     where = f"{config.kernel_name} on {config.backend_name!r}"
     if contract.is_variadic:
         if not takes_list:
-            raise RegistrationError(f"{where}: the implementation must take its inputs as *{contract.inputs[0]}")
+            raise RegistrationError(
+                f"{where}: the implementation must take its inputs as *{contract.inputs[0]}"
+            )
     elif not takes_list and not len(required) <= count <= len(positional):
         expected = ", ".join(contract.inputs) or "backend"
-        raise RegistrationError(f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})")
+        raise RegistrationError(
+            f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})"
+        )
     missing = set() if takes_any_keyword else set(contract.attributes) - keywords.keys()
-    unknown = {name for name, is_required in keywords.items() if is_required} - set(contract.attributes)
+    unknown = {name for name, is_required in keywords.items() if is_required} - set(
+        contract.attributes
+    )
     if wrong := sorted(missing | unknown):
         raise RegistrationError(
-            f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's are {list(contract.attributes)}"
+            f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's "
+            f"are {list(contract.attributes)}"
         )
 
 
@@ -189,7 +211,7 @@ def missing_kernel(kernel_name: str, backend_name: str) -> KernelNotFound:
     )
 
 
-# --- gradients -------------------------------------------------------------------------------------------------------
+# --- gradients -----------------------------------------------------------------------------------
 
 
 gradients: Final[dict[str, Gradient]] = {}
@@ -204,7 +226,8 @@ def set_gradient(gradient: Gradient, *, replace: bool = False) -> None:
     """
     if gradient.kernel_name in gradients and not replace:
         raise RegistrationError(
-            f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or use override_gradient for a while"
+            f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or "
+            "use override_gradient for a while"
         )
     gradients[gradient.kernel_name] = gradient
 

@@ -6,16 +6,17 @@ import warnings
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from plugrad.backend import Backend
 from plugrad.config import config
 from plugrad.discovery import backends, first_party, open_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
 from plugrad.scope import active_scope, surround, transfer_target
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
+    from plugrad.backend import Backend
     from plugrad.tensor import Tensor
 
 
@@ -34,7 +35,10 @@ class Selection:
     @property
     def description(self) -> str:
         """The device in words."""
-        return next((d.description for d in self.backend.probe().devices if d.name == self.backend.device), "")
+        return next(
+            (d.description for d in self.backend.probe().devices if d.name == self.backend.device),
+            "",
+        )
 
     def __str__(self) -> str:
         return f"{self.device} ({self.description}), chosen by {self.layer}"
@@ -52,13 +56,16 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
     ...     plugrad.zeros((2,)).device
     'cpu:0'
 
-    Ops run where their tensor inputs live; the active backend is where new tensors are made. With ``transfer=True`` every op
-    runs on this backend, and inputs that live elsewhere are copied to it first.
+    Ops run where their tensor inputs live; the active backend is where new tensors are made. With
+    ``transfer=True`` every op runs on this backend, and inputs that live elsewhere are copied to it
+    first.
 
-    The choice holds for the current context: a thread or task that is started later does not inherit it.
+    The choice holds for the current context: a thread or task that is started later does not
+    inherit it.
 
     Args:
-        spec: ``"webgpu"``, a device of it ``"webgpu:1"``, ``"distribution::name"``, or an order of preference ``"webgpu,cpu"``.
+        spec: ``"webgpu"``, a device of it ``"webgpu:1"``, ``"distribution::name"``, or an order of
+            preference ``"webgpu,cpu"``.
         transfer: copy inputs that live on other backends.
 
     Raises:
@@ -75,7 +82,12 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
     def __enter__(self) -> Selection:
         return self.selection
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         _used.reset(self._token)
         surround(active_scope(), self._transfer)
 
@@ -94,10 +106,21 @@ def which() -> Selection:
     global _configured
     setting = config.explain("backend")
     if setting.value is None:
-        if _configured is None or _configured[0] != config.version or _configured[1].layer != "automatic choice":
+        if (
+            _configured is None
+            or _configured[0] != config.version
+            or _configured[1].layer != "automatic choice"
+        ):
             _configured = config.version, Selection(_automatic(), "automatic choice")
-    elif _configured is None or _configured[0] != config.version or _configured[1].layer != setting.layer:
-        _configured = config.version, Selection(preferred(setting.value, setting.layer), setting.layer)
+    elif (
+        _configured is None
+        or _configured[0] != config.version
+        or _configured[1].layer != setting.layer
+    ):
+        _configured = (
+            config.version,
+            Selection(preferred(setting.value, setting.layer), setting.layer),
+        )
     return _configured[1]
 
 
@@ -117,7 +140,9 @@ def split(spec: str, layer: str) -> tuple[str, str]:
     distribution, double, rest = spec.strip().rpartition("::")
     name, _, device = rest.partition(":")
     if not name:
-        raise ConfigError(f"{layer}: {spec!r} names no backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'")
+        raise ConfigError(
+            f"{layer}: {spec!r} names no backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
+        )
     return f"{distribution}{double}{name}", device
 
 
@@ -137,7 +162,11 @@ def preferred(spec: str, layer: str) -> Backend:
             reasons.append(str(error))
             continue
         if reasons:
-            warnings.warn(f"{layer}: {spec!r} gives {choice.strip()!r}, because {'; '.join(reasons)}", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"{layer}: {spec!r} gives {choice.strip()!r}, because {'; '.join(reasons)}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         return backend
     raise BackendUnavailable(f"{layer}: none of {spec!r} can be used: {'; '.join(reasons)}")
 
@@ -145,12 +174,15 @@ def preferred(spec: str, layer: str) -> Backend:
 def _automatic() -> Backend:
     """Return the installed backend of highest priority that may be chosen without being named.
 
-    Third parties' backends must be allowed, and a software device never wins over a backend that has none.
+    Third parties' backends must be allowed, and a software device never wins over a backend that
+    has none.
     """
     allowed = (*first_party(), *config.get("plugins.allow_auto"))
     reasons: list[str] = []
     for candidate in backends():
-        if candidate.status not in ("available", "active") or not any(fnmatchcase(candidate.distribution, p) for p in allowed):
+        if candidate.status not in ("available", "active") or not any(
+            fnmatchcase(candidate.distribution, p) for p in allowed
+        ):
             continue
         try:
             backend = open_backend(candidate.qualified_name)
@@ -161,7 +193,8 @@ def _automatic() -> Backend:
             return backend
     installed = ", ".join(c.name for c in backends()) or "none"
     raise BackendNotFound(
-        f"no backend can be chosen automatically{': ' if reasons else ''}{'; '.join(reasons)}. Installed are {installed}: "
+        f"no backend can be chosen automatically{': ' if reasons else ''}{'; '.join(reasons)}. "
+        f"Installed are {installed}: "
         "name one with plugrad.use(...), or run: pip install plugrad"
     )
 

@@ -55,7 +55,10 @@ def stretched_axes(small: Shape, large: Shape) -> tuple[int, ...]:
     (0, 2)
     """
     lead = len(large) - len(small)
-    return (*range(lead), *(i + lead for i, n in enumerate(small) if n == 1 and large[i + lead] != 1))
+    return (
+        *range(lead),
+        *(i + lead for i, n in enumerate(small) if n == 1 and large[i + lead] != 1),
+    )
 
 
 def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
@@ -88,11 +91,15 @@ def completed(shape: int | Sequence[int], size: int) -> Shape:
     if -1 in sizes:
         rest = math.prod(n for n in sizes if n != -1)
         if rest == 0 or size % rest:
-            raise ShapeError(f"{size} elements do not fit shape {sizes}: {rest} does not divide {size}")
+            raise ShapeError(
+                f"{size} elements do not fit shape {sizes}: {rest} does not divide {size}"
+            )
         sizes = tuple(size // rest if n == -1 else n for n in sizes)
     sizes = shape_of(sizes)
     if math.prod(sizes) != size:
-        raise ShapeError(f"{size} elements do not fit shape {sizes}, which holds {math.prod(sizes)}")
+        raise ShapeError(
+            f"{size} elements do not fit shape {sizes}, which holds {math.prod(sizes)}"
+        )
     return sizes
 
 
@@ -107,8 +114,11 @@ def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
     except TypeError:
         raise AxisError(f"{name}={axis!r} is not an integer") from None
     if not -rank <= axis < rank:
-        raise AxisError(f"{name}={axis} is out of range for rank {rank}; use {-rank} to {rank - 1}" if rank else
-                        f"{name}={axis}: a 0-d tensor has no axes")
+        raise AxisError(
+            f"{name}={axis} is out of range for rank {rank}; use {-rank} to {rank - 1}"
+            if rank
+            else f"{name}={axis}: a 0-d tensor has no axes"
+        )
     return axis % rank
 
 
@@ -123,7 +133,9 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     """
     if axis is None:
         return tuple(range(rank))
-    axes = sorted(axis_of(a, rank, name=name) for a in (axis if isinstance(axis, Iterable) else (axis,)))
+    axes = sorted(
+        axis_of(a, rank, name=name) for a in (axis if isinstance(axis, Iterable) else (axis,))
+    )
     if len(set(axes)) != len(axes):
         raise AxisError(f"{name}={axis} names an axis twice")
     return tuple(axes)
@@ -143,9 +155,13 @@ def sliced(shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Shape:
         ShapeError: a range leaves the shape, or the ranks differ.
     """
     if not len(shape) == len(begin) == len(end) == len(strides) or 0 in strides:
-        raise ShapeError(f"begin={begin}, end={end}, strides={strides} must be one for each axis of shape {shape}, and no stride 0")
+        raise ShapeError(
+            f"begin={begin}, end={end}, strides={strides} must be one for each axis of shape {shape}, and no stride 0"
+        )
     ranges = [range(*bounds) for bounds in zip(begin, end, strides, strict=True)]
-    if any(r and not (0 <= r[0] < n and 0 <= r[-1] < n) for r, n in zip(ranges, shape, strict=True)):
+    if any(
+        r and not (0 <= r[0] < n and 0 <= r[-1] < n) for r, n in zip(ranges, shape, strict=True)
+    ):
         raise ShapeError(f"begin={begin}, end={end}, strides={strides} leaves shape {shape}")
     return tuple(map(len, ranges))
 
@@ -162,19 +178,27 @@ class Window2d(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def window2d(
-    image: Pair, filter: Pair, strides: Pair, pad: Padding, dilations: Pair = (1, 1), rounding: Rounding = None
+    image: Pair,
+    filter: Pair,
+    strides: Pair,
+    pad: Padding,
+    dilations: Pair = (1, 1),
+    rounding: Rounding = None,
 ) -> Window2d:
     """Return the stops of a window that slides over an image.
 
-    "same" gives ``ceil(size / stride)`` stops and puts the odd padding cell at the end; "valid" pads nothing; explicit pairs
-    are (before, after) per axis, and `rounding` says what to do with a last, partial stride (default: drop it).
+    "same" gives ``ceil(size / stride)`` stops and puts the odd padding cell at the end; "valid"
+    pads nothing; explicit pairs are (before, after) per axis, and `rounding` says what to do with a
+    last, partial stride (default: drop it).
 
     Raises:
         ShapeError: the window is larger than the padded image.
     """
     outs: list[int] = []
     pads: list[Pair] = []
-    for axis, (size, length, stride, dilation) in enumerate(zip(image, filter, strides, dilations, strict=True)):
+    for axis, (size, length, stride, dilation) in enumerate(
+        zip(image, filter, strides, dilations, strict=True)
+    ):
         extent = (length - 1) * dilation + 1
         if pad == "same":
             out = -(-size // stride)
@@ -203,7 +227,9 @@ def pair(value: int | Sequence[int], name: str, *, least: int = 1) -> Pair:
     """
     values = tuple(value) if isinstance(value, Iterable) else (value, value)
     if len(values) != 2 or not all(isinstance(v, int) and v >= least for v in values):
-        raise ArgumentValueError(f"{name}={value!r} must be one or two integers of at least {least}")
+        raise ArgumentValueError(
+            f"{name}={value!r} must be one or two integers of at least {least}"
+        )
     return values
 
 

@@ -1,14 +1,14 @@
 """The tape: calls that lead from the differentiated tensors to a result, and the walk back along them.
 
-The tape is not a list but a graph that hangs on the tensors: a tensor that is being differentiated carries the `Node`
-of the call that made it, and a node keeps its inputs' nodes and just what its gradient rules ask for. So nothing is
-recorded for tensors that nobody differentiates, threads do not share a tape, an error leaves nothing behind, and memory
-goes when the last tensor does. Nodes hold arrays, never tensors, so there are no reference cycles.
+The tape is not a list but a graph that hangs on the tensors: a tensor that is being differentiated
+carries the `Node` of the call that made it, and a node keeps its inputs' nodes and just what its
+gradient rules ask for. So nothing is recorded for tensors that nobody differentiates, threads do
+not share a tape, an error leaves nothing behind, and memory goes when the last tensor does. Nodes
+hold arrays, never tensors, so there are no reference cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,11 @@ from plugrad.shapes import broadcast, stretched_axes
 from plugrad.tensor import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from plugrad.backend import Backend
-    from plugrad.gradient import Plan
     from plugrad.kernel import Kernel, Shape
+    from plugrad.plan import Plan
 
 Pulled = list[tuple[int, Tensor | None]]
 _next_order = count().__next__
@@ -41,7 +43,8 @@ class Node:
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
 
-        If `linked`, saved tensors still know where they came from, so that the result can be differentiated again.
+        If `linked`, saved tensors still know where they came from, so that the result can be
+        differentiated again.
         """
         raise NotImplementedError
 
@@ -68,12 +71,16 @@ class Part(Node):
 
 
 class Call(Node):
-    """A kernel call, with what its gradient's plan asks for: arrays of inputs and outputs, dtypes. Other slots stay empty."""
+    """A kernel call, with what its gradient's plan asks for; the slots of what it does not stay empty."""
 
     __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
 
     def __init__(
-        self, plan: Plan, parents: tuple[Node | None, ...], shapes: Sequence[Shape | None], attrs: Mapping[str, Any],
+        self,
+        plan: Plan,
+        parents: tuple[Node | None, ...],
+        shapes: Sequence[Shape | None],
+        attrs: Mapping[str, Any],
         backend: Backend,
     ) -> None:
         """Record a call."""
@@ -98,7 +105,10 @@ class Call(Node):
     def output(self, linked: bool) -> Tensor | list[Tensor]:
         """Return the saved output, or the list of outputs, as tensors."""
         if type(self.outputs) is list:
-            return [Tensor(a, self.backend, Part(self, i) if linked else None) for i, a in enumerate(self.outputs)]
+            return [
+                Tensor(a, self.backend, Part(self, i) if linked else None)
+                for i, a in enumerate(self.outputs)
+            ]
         return Tensor(self.outputs, self.backend, self if linked else None)
 
     def spec(self, position: int) -> Shaped:
@@ -130,8 +140,13 @@ class Call(Node):
 
 
 def record(
-    kernel: Kernel[..., Any], parents: tuple[Node | None, ...], differentiated: int, arrays: Sequence[Any],
-    shapes: Sequence[Shape | None], attrs: Mapping[str, Any], output: Any,
+    kernel: Kernel[..., Any],
+    parents: tuple[Node | None, ...],
+    differentiated: int,
+    arrays: Sequence[Any],
+    shapes: Sequence[Shape | None],
+    attrs: Mapping[str, Any],
+    output: Any,
 ) -> None:
     """Put a kernel call on the tape: give its output, one tensor or a list of them, the node of the call.
 
@@ -141,7 +156,9 @@ def record(
     try:
         plan = gradient.plans[differentiated]
     except KeyError:
-        plan = gradient.plans[differentiated] = gradient.planner(kernel, [i for i, p in enumerate(parents) if p is not None])
+        plan = gradient.plans[differentiated] = gradient.planner(
+            kernel, [i for i, p in enumerate(parents) if p is not None]
+        )
     if plan is None:
         return
     if type(output) is not list:
@@ -196,7 +213,8 @@ class Walk:
     def back(self, dy: Tensor) -> list[Tensor | None]:
         """Return the gradient of each leaf, None where the result does not depend on it.
 
-        A node is let go as soon as it has been passed, and what it saved with it; a walk is taken once.
+        A node is let go as soon as it has been passed, and what it saved with it; a walk is taken
+        once.
         """
         nodes, leading, linked = self.nodes, self.leading, self.is_nested
         gradients: dict[Node | None, Any] = {self.root: dy}
@@ -220,7 +238,11 @@ class Walk:
                     dy = _filled(node, dy)
                 for index, gradient in node.pull(dy, wanted, linked):
                     parent = parents[index]
-                    if gradient is not None and parent is not None and (wanted is None or wanted[index]):
+                    if (
+                        gradient is not None
+                        and parent is not None
+                        and (wanted is None or wanted[index])
+                    ):
                         known = gradients.get(parent)
                         gradients[parent] = gradient if known is None else known + gradient
         return list(finished.values())
@@ -231,11 +253,15 @@ _order_of = attrgetter("order")
 
 def _filled(call: Any, parts: dict[int, Tensor]) -> list[Tensor]:
     """Return the gradients of all outputs of a call, zeros where there is none."""
-    return [parts[i] if i in parts else _zeros(spec, call.backend) for i, spec in enumerate(call.specs)]
+    return [
+        parts[i] if i in parts else _zeros(spec, call.backend) for i, spec in enumerate(call.specs)
+    ]
 
 
 def _zeros(spec: Shaped, backend: Backend) -> Tensor:
-    return engine.create(creation.fill, backend, {"shape": spec.shape, "value": 0, "dtype": spec.dtype})
+    return engine.create(
+        creation.fill, backend, {"shape": spec.shape, "value": 0, "dtype": spec.dtype}
+    )
 
 
 def sum_to(x: Tensor, shape: Shape) -> Tensor:
@@ -251,8 +277,9 @@ def sum_to(x: Tensor, shape: Shape) -> Tensor:
     return movement.reshape(reduction.sum(x, axis=axes, keep_dims=False), shape=shape)
 
 
-# Gradients are summed with kernels, and kernels run on the engine, which records on the tape: the names below come last.
+# Gradients are summed with kernels, and kernels run on the engine, which records on the tape: the
+# names below come last.
 from plugrad import engine  # noqa: E402
-from plugrad.gradient import missing_gradient  # noqa: E402
 from plugrad.kernel import Shaped  # noqa: E402
 from plugrad.kernels import creation, movement, reduction  # noqa: E402
+from plugrad.plan import missing_gradient  # noqa: E402

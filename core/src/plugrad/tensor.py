@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype
 from plugrad.errors import ArgumentError, DisposedTensor, DTypeError, ShapeError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from plugrad.backend import Backend
     from plugrad.kernel import Shape
-    from plugrad.tape import Leaf, Node
+    from plugrad.tape import Node
 
 TensorLike: TypeAlias = "Tensor | Scalar | NDArray[Any] | np.generic | Sequence[Any]"
 Axis: TypeAlias = int | Sequence[int] | None
@@ -47,7 +47,7 @@ class Tensor:
         self.backend = backend
         self.node = node
 
-    # --- what it is ----------------------------------------------------------------------------------------------------
+    # --- what it is ------------------------------------------------------------------------------
 
     @property
     def shape(self) -> Shape:
@@ -75,7 +75,7 @@ class Tensor:
         return f"{self.backend.name}:{self.backend.device}"
 
     @property
-    def T(self) -> Tensor:
+    def T(self) -> Tensor:  # noqa: N802 - the array API's name
         """The transpose of a matrix.
 
         Raises:
@@ -85,7 +85,7 @@ class Tensor:
             raise ShapeError(f"T is for two axes, but the shape is {self.shape}; use permute_dims")
         return movement.permute_dims(self, (1, 0))
 
-    # --- lifetime ------------------------------------------------------------------------------------------------------
+    # --- lifetime --------------------------------------------------------------------------------
 
     @property
     def is_disposed(self) -> bool:
@@ -97,15 +97,19 @@ class Tensor:
         if not self.is_disposed:
             del self.array
             self.backend = self.node = None  # type: ignore[assignment]
+
     def __getattr__(self, name: str) -> NoReturn:
-        # Python comes here when a slot is empty: checking for disposal costs nothing as long as there is an array.
+        # Python comes here when a slot is empty: checking for disposal costs nothing as long as
+        # there is an array.
         if name == "array":
             raise DisposedTensor(
                 "this tensor has been disposed; return it from its tidy block, or protect it with plugrad.keep"
             )
-        raise AttributeError(f"a Tensor has no attribute {name!r}{suggestion(name, dir(type(self)))}")
+        raise AttributeError(
+            f"a Tensor has no attribute {name!r}{suggestion(name, dir(type(self)))}"
+        )
 
-    # --- values on the host ----------------------------------------------------------------------------------------------
+    # --- values on the host ----------------------------------------------------------------------
 
     def numpy(self) -> NDArray[Any]:
         """Return the values as a NumPy array that must not be written to; on the CPU it shares the tensor's memory."""
@@ -115,7 +119,11 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         values = self.numpy()
-        return np.array(values, dtype) if copy or (dtype is not None and dtype != values.dtype) else values
+        return (
+            np.array(values, dtype)
+            if copy or (dtype is not None and dtype != values.dtype)
+            else values
+        )
 
     def item(self) -> Scalar:
         """Return the value of a tensor with one element as a Python scalar.
@@ -124,7 +132,9 @@ class Tensor:
             ShapeError: the tensor has not exactly one element.
         """
         if self.size != 1:
-            raise ShapeError(f"item() is for tensors with one element; this one has shape {self.shape}")
+            raise ShapeError(
+                f"item() is for tensors with one element; this one has shape {self.shape}"
+            )
         return self.numpy().item()
 
     def tolist(self) -> Any:
@@ -145,12 +155,16 @@ class Tensor:
 
     def __index__(self) -> int:
         if not self.dtype.is_integer:
-            raise DTypeError(f"a {self.dtype} tensor cannot be an index; cast it with astype('int32')")
+            raise DTypeError(
+                f"a {self.dtype} tensor cannot be an index; cast it with astype('int32')"
+            )
         return int(self._scalar("index"))
 
     def _scalar(self, kind: str) -> Any:
         if self.size != 1:
-            raise ShapeError(f"{kind}() needs a tensor with one element; this one has shape {self.shape}")
+            raise ShapeError(
+                f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
+            )
         return self.numpy().item()
 
     def __len__(self) -> int:
@@ -175,7 +189,7 @@ class Tensor:
 
     __hash__ = object.__hash__
 
-    # --- operators -------------------------------------------------------------------------------------------------------
+    # --- operators -------------------------------------------------------------------------------
 
     def __add__(self, other: TensorLike) -> Tensor:
         return binary.add(self, other)
@@ -249,10 +263,16 @@ class Tensor:
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return NotImplemented if other is None or isinstance(other, str) else binary.equal(self, other)  # type: ignore[arg-type]
+        return (
+            NotImplemented if other is None or isinstance(other, str) else binary.equal(self, other)
+        )  # type: ignore[arg-type]
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return NotImplemented if other is None or isinstance(other, str) else binary.not_equal(self, other)  # type: ignore[arg-type]
+        return (
+            NotImplemented
+            if other is None or isinstance(other, str)
+            else binary.not_equal(self, other)
+        )  # type: ignore[arg-type]
 
     def __lt__(self, other: TensorLike) -> Tensor:
         return binary.less(self, other)
@@ -269,7 +289,7 @@ class Tensor:
     def __getitem__(self, key: Any) -> Tensor:
         return indexing.index(self, key)
 
-    # --- methods: the few that people expect; everything else is a function --------------------------------------------
+    # --- methods: the few that people expect; everything else is a function ----------------------
 
     def astype(self, dtype: DTypeLike) -> Tensor:
         """Convert to another dtype; see `plugrad.astype`."""
@@ -312,66 +332,8 @@ class Tensor:
         return binary.squared_difference(self, other)
 
 
-class Variable(Tensor):
-    """A tensor whose value can be replaced: a weight that an optimizer trains.
-
-    >>> import plugrad
-    >>> w = plugrad.Variable([1.0, 2.0], name="w")
-    >>> w.assign(w * 2)
-    >>> w
-    Variable([2., 4.], dtype=float32, name='w')
-
-    Args:
-        initial: the first value, a tensor or what `asarray` takes.
-        trainable: whether `variable_grads` differentiates with respect to it when it is not told otherwise.
-        name: for people and for saved weights.
-    """
-
-    __slots__ = ("name", "trainable")
-
-    def __init__(self, initial: TensorLike, *, trainable: bool = True, name: str = "") -> None:
-        """Create a variable on the backend of its initial value."""
-        value = creation.asarray(initial)
-        self.name = name
-        self.trainable = trainable
-        self.array = value.array
-        self.backend = value.backend
-
-    @property
-    def node(self) -> Node | None:  # type: ignore[override]
-        """The leaf that stands for this variable while `variable_grads` differentiates."""
-        leaves = watched_variables()
-        return None if leaves is None else leaves.get(self)
-
-    @node.setter
-    def node(self, value: None) -> None: ...  # dispose clears it; a variable has nothing to clear
-
-    def assign(self, value: TensorLike) -> None:
-        """Replace the value; the shape, dtype and device stay.
-
-        Raises:
-            ShapeError: the new value has another shape.
-            DTypeError: it has another dtype.
-        """
-        new = creation.asarray(value, dtype=None if isinstance(value, Tensor) else self.dtype, device=self.device)
-        if new.shape != self.shape:
-            raise ShapeError(f"assign: variable {self.name!r} has shape {self.shape}, the new value {new.shape}; make a new variable instead")
-        if new.array.dtype != self.array.dtype:
-            raise DTypeError(f"assign: variable {self.name!r} has dtype {self.dtype}, the new value {new.dtype}; cast it with astype")
-        self.array = new.array
-        if (leaves := watched_variables()) is not None:
-            leaves.pop(self, None)  # from here on the variable no longer holds what is being differentiated
-
-    def __repr__(self) -> str:
-        inner = super().__repr__().removeprefix("tensor")
-        return f"Variable{inner[:-1]}, name={self.name!r})"
-
-
-_watched: ContextVar[dict[Variable, Leaf] | None] = ContextVar("plugrad_watched_variables", default=None)
-watched_variables = _watched.get
-
-
-# Operators call ops, and ops make tensors: this is the one cycle of the package, and it is closed here.
+# Operators call ops, and ops make tensors: this is the one cycle of the package, and it is closed
+# here.
 from plugrad.errors import suggestion  # noqa: E402
 from plugrad.ops import binary, creation, indexing, linalg, movement, reduction, unary  # noqa: E402
 from plugrad.shapes import size_of  # noqa: E402

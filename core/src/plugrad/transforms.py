@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from plugrad.engine import wrapped
 from plugrad.dtype import INEXACT, spellings
+from plugrad.engine import wrapped
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
 from plugrad.kernels import creation
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape import Leaf, Node, Pulled, Walk
-from plugrad.tensor import Tensor, Variable, _watched  # pyright: ignore[reportPrivateUsage] - set here, read by Variable
+from plugrad.tensor import Tensor
 from plugrad.trees import map_tree
+from plugrad.variable import Variable, watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 _INEXACT = spellings(INEXACT)
 
 
-def grad(function: Callable[..., Tensor], argnums: int | Sequence[int] = 0, *, allow_unused: bool = False) -> Callable[..., Any]:
+def grad(
+    function: Callable[..., Tensor], argnums: int | Sequence[int] = 0, *, allow_unused: bool = False
+) -> Callable[..., Any]:
     """Return a function that computes the gradient of `function`.
 
     >>> import plugrad
@@ -28,20 +33,24 @@ def grad(function: Callable[..., Tensor], argnums: int | Sequence[int] = 0, *, a
     >>> plugrad.grad(plugrad.grad(cube))(2.0)
     tensor(12., dtype=float32)
 
-    The new function takes the arguments of `function`, and ``dy=``, the gradient of a result that is not a scalar (default: ones,
-    which gives the gradient of the result's sum). Differentiated arguments are tensors, what `asarray` takes, or nested lists,
-    tuples and dicts of tensors; the gradient has the same form.
+    The new function takes the arguments of `function`, and ``dy=``, the gradient of a result that
+    is not a scalar (default: ones, which gives the gradient of the result's sum). Differentiated
+    arguments are tensors, what `asarray` takes, or nested lists, tuples and dicts of tensors; the
+    gradient has the same form.
 
     Args:
         function: returns one floating tensor.
-        argnums: the position of the differentiated argument, or several, which gives a tuple of gradients.
-        allow_unused: give zeros for an argument that the result does not depend on, instead of an error.
+        argnums: the position of the differentiated argument, or several, which gives a tuple of
+            gradients.
+        allow_unused: give zeros for an argument that the result does not depend on, instead of an
+            error.
 
     Raises:
         ArgumentError: `function` is not callable, or does not return a tensor.
         DTypeError: a differentiated argument or the result is not floating.
         ShapeError: `dy` has not the result's shape.
-        GradientNotFound: a kernel on the way has no gradient, or the result does not depend on an argument.
+        GradientNotFound: a kernel on the way has no gradient, or the result does not depend on an
+            argument.
     """
     both = value_and_grad(function, argnums, allow_unused=allow_unused)
 
@@ -73,13 +82,16 @@ def value_and_grad(
             for position in positions:
                 renamed[position] = map_tree(lambda x: _leaf(x, leaves, inputs), args[position])
         except IndexError:
-            raise ArgumentError(f"grad: argnums={argnums} but the function is called with {len(args)} positional arguments") from None
+            raise ArgumentError(
+                f"grad: argnums={argnums} but the function is called with {len(args)} positional arguments"
+            ) from None
         value, gradients = _pulled_back(function, renamed, kwargs, leaves, dy)
         for i, gradient in enumerate(gradients):
             if gradient is None:
                 if not allow_unused:
                     raise GradientNotFound(
-                        f"grad: the result does not depend on differentiated tensor number {i}; pass allow_unused=True for zeros"
+                        "grad: the result does not depend on differentiated tensor number "
+                        f"{i}; pass allow_unused=True for zeros"
                     )
                 gradients[i] = zeros_like(inputs[i])
         remaining = iter(gradients)
@@ -89,7 +101,9 @@ def value_and_grad(
     return value_and_gradient
 
 
-def vjp(function: Callable[..., Tensor], *args: Any) -> tuple[Tensor, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    function: Callable[..., Tensor], *args: Any
+) -> tuple[Tensor, Callable[[Any], tuple[Any, ...]]]:
     """Return the value of `function` and a function that pulls a gradient of the value back to every argument.
 
     >>> import plugrad
@@ -117,21 +131,31 @@ def variable_grads(
         DTypeError, ShapeError, GradientNotFound: see `grad`.
     """
     _check_callable("variable_grads", function)
-    if not variables or len({id(v) for v in variables}) != len(variables) or not all(isinstance(v, Variable) for v in variables):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
-        raise ArgumentError("variable_grads: give a list of different Variables to differentiate with respect to")
+    if (
+        not variables
+        or len({id(v) for v in variables}) != len(variables)
+        or not all(isinstance(v, Variable) for v in variables)
+    ):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
+        raise ArgumentError(
+            "variable_grads: give a list of different Variables to differentiate with respect to"
+        )
     for variable in variables:
         _check_floating("variable", variable)
     outer = {v: v.node for v in variables}
     leaves = {v: Leaf((outer[v],)) for v in variables}
-    token = _watched.set({**(_watched.get() or {}), **leaves})
+    token = watched.set({**(watched.get() or {}), **leaves})
     try:
         value, gradients = _pulled_back(function, (), {}, list(leaves.values()), None)
     finally:
-        _watched.reset(token)
+        watched.reset(token)
     unused = [v.name for v, g in zip(variables, gradients, strict=True) if g is None]
     if unused and not allow_unused:
-        raise GradientNotFound(f"variable_grads: the result does not depend on variable {unused[0]!r}; pass allow_unused=True for zeros")
-    return value, [zeros_like(v) if g is None else g for v, g in zip(variables, gradients, strict=True)]
+        raise GradientNotFound(
+            f"variable_grads: the result does not depend on variable {unused[0]!r}; pass allow_unused=True for zeros"
+        )
+    return value, [
+        zeros_like(v) if g is None else g for v, g in zip(variables, gradients, strict=True)
+    ]
 
 
 def stop_gradient(x: Tensor) -> Tensor:
@@ -145,11 +169,14 @@ def stop_gradient(x: Tensor) -> Tensor:
     return wrapped(x.array, x.backend)
 
 
-def custom_grad(function: Callable[..., tuple[Tensor, Callable[..., Any]]]) -> Callable[..., Tensor]:
+def custom_grad(
+    function: Callable[..., tuple[Tensor, Callable[..., Any]]],
+) -> Callable[..., Tensor]:
     """Return a function whose gradient is the one that `function` defines.
 
-    `function` takes tensors and, last, ``save``; it returns the value and ``grad_func(dy, saved)``, which returns one gradient
-    per tensor (a tensor, if there is one; None for "nothing"). ``save(a, b, …)`` keeps tensors for the backward pass: `saved` is that list.
+    `function` takes tensors and, last, ``save``; it returns the value and ``grad_func(dy, saved)``,
+    which returns one gradient per tensor (a tensor, if there is one; None for "nothing"). ``save(a,
+    b, …)`` keeps tensors for the backward pass: `saved` is that list.
 
     >>> import plugrad
     >>> @plugrad.custom_grad
@@ -161,7 +188,8 @@ def custom_grad(function: Callable[..., tuple[Tensor, Callable[..., Any]]]) -> C
     A saved tensor remembers how it was computed, so the gradient can be differentiated again.
 
     Raises:
-        ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something else.
+        ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something
+            else.
         ShapeError: a gradient has not its argument's shape.
     """
     _check_callable("custom_grad", function)
@@ -170,11 +198,21 @@ def custom_grad(function: Callable[..., tuple[Tensor, Callable[..., Any]]]) -> C
     def with_custom_gradient(*args: Tensor) -> Tensor:
         for position, x in enumerate(args):
             if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass lists
-                raise ArgumentError(f"custom_grad: argument {position} must be a tensor, not {type(x).__name__}; convert it with asarray")
+                raise ArgumentError(
+                    f"custom_grad: argument {position} must be a tensor, not "
+                    f"{type(x).__name__}; convert it with asarray"
+                )
         saved: list[Tensor] = []
         result: Any = function(*args, lambda *tensors: saved.extend(tensors))
-        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor) and callable(result[1])):  # pyright: ignore[reportUnknownArgumentType]
-            raise ArgumentError("custom_grad: the function must return a tensor and a gradient function")
+        if not (
+            isinstance(result, tuple)
+            and len(result) == 2
+            and isinstance(result[0], Tensor)
+            and callable(result[1])
+        ):  # pyright: ignore[reportUnknownArgumentType]
+            raise ArgumentError(
+                "custom_grad: the function must return a tensor and a gradient function"
+            )
         value, grad_func = result
         out = wrapped(value.array, value.backend)
         parents = tuple(x.node for x in args)
@@ -191,40 +229,63 @@ class _Custom(Node):
     __slots__ = ("grad_func", "saved", "shapes")
 
     def __init__(
-        self, parents: tuple[Node | None, ...], grad_func: Callable[..., Any], args: Sequence[Tensor], saved: Sequence[Tensor], value: Tensor
+        self,
+        parents: tuple[Node | None, ...],
+        grad_func: Callable[..., Any],
+        args: Sequence[Tensor],
+        saved: Sequence[Tensor],
+        value: Tensor,
     ) -> None:
         """Keep the saved tensors as arrays with their nodes; the value itself comes from this node."""
         super().__init__(parents)
         self.grad_func = grad_func
         self.shapes = [x.shape for x in args]
-        self.saved = [(x.array, x.backend, None if x is value else x.node, x is value) for x in saved]
+        self.saved = [
+            (x.array, x.backend, None if x is value else x.node, x is value) for x in saved
+        ]
 
     def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Call the gradient function and check what it returns."""
-        saved = [Tensor(a, b, (self if is_value else n) if linked else None) for a, b, n, is_value in self.saved]
+        saved = [
+            Tensor(a, b, (self if is_value else n) if linked else None)
+            for a, b, n, is_value in self.saved
+        ]
         gradients = self.grad_func(dy, saved)
         if not isinstance(gradients, list | tuple):
             gradients = [gradients]
         if len(gradients) != len(self.shapes):
-            raise ArgumentError(f"custom_grad: the gradient function returned {len(gradients)} gradients for {len(self.shapes)} arguments")
+            raise ArgumentError(
+                f"custom_grad: the gradient function returned {len(gradients)} gradients for "
+                f"{len(self.shapes)} arguments"
+            )
         for position, (gradient, shape) in enumerate(zip(gradients, self.shapes, strict=True)):
             if not isinstance(gradient, Tensor | None):
-                raise ArgumentError(f"custom_grad: gradient {position} is a {type(gradient).__name__}, not a tensor or None")
+                raise ArgumentError(
+                    f"custom_grad: gradient {position} is a {type(gradient).__name__}, not a tensor or None"
+                )
             if gradient is not None and gradient.shape != shape:
-                raise ShapeError(f"custom_grad: gradient {position} has shape {gradient.shape}; the argument has shape {shape}")
+                raise ShapeError(
+                    f"custom_grad: gradient {position} has shape {gradient.shape}; the argument has shape {shape}"
+                )
         return enumerate(gradients)
 
 
-# --- how the transforms work -------------------------------------------------------------------------------------------
+# --- how the transforms work ---------------------------------------------------------------------
 
 
 def _pulled_back(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], leaves: list[Leaf], dy: Any
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    leaves: list[Leaf],
+    dy: Any,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Return the value of a function and the gradient of each leaf."""
     value = function(*args, **kwargs)
     if not isinstance(value, Tensor):
-        raise ArgumentError(f"grad: the function must return one tensor, not {type(value).__name__}")
+        raise ArgumentError(
+            f"grad: the function must return one tensor, not {type(value).__name__}"
+        )
     _check_floating("the result", value)
     walk = Walk(value.node, leaves)
     constant = wrapped(value.array, value.backend)
@@ -233,9 +294,12 @@ def _pulled_back(
     else:
         dy = asarray(dy, dtype=None if isinstance(dy, Tensor) else value.dtype, device=value.device)
         if dy.shape != value.shape or dy.dtype != value.dtype:
-            raise ShapeError(f"grad: dy is {dy.dtype} of shape {dy.shape}; the result is {value.dtype} of shape {value.shape}")
+            raise ShapeError(
+                f"grad: dy is {dy.dtype} of shape {dy.shape}; the result is {value.dtype} of shape {value.shape}"
+            )
     if not walk.is_nested:
-        # Nobody further out differentiates: the value becomes a constant, so that keeping it does not keep the tape.
+        # Nobody further out differentiates: the value becomes a constant, so that keeping it does
+        # not keep the tape.
         value = constant
     return value, walk.back(dy)
 
@@ -253,7 +317,9 @@ def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:
 
 def _check_floating(what: str, x: Tensor) -> None:
     if x.array.dtype not in _INEXACT:
-        raise DTypeError(f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')")
+        raise DTypeError(
+            f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')"
+        )
 
 
 def _check_callable(where: str, function: object) -> None:
@@ -261,7 +327,9 @@ def _check_callable(where: str, function: object) -> None:
         raise ArgumentError(f"{where} takes a function, not {type(function).__name__}")
 
 
-def _described(function: Callable[..., Any], what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _described(
+    function: Callable[..., Any], what: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def decorate(new: Callable[..., Any]) -> Callable[..., Any]:
         new.__doc__ = f"{what} {getattr(function, '__name__', 'a function')}."
         return new

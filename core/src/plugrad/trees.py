@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def leaves_of(tree: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The functions of snippets.wgsl against float64, in units of the last place."""
+"""The functions of accurate.wgsl against float64, in units of the last place."""
 
 import math
 

@@ -87,7 +87,7 @@ def test_every_file_is_listed():
 
 
 def test_snippets_compile(run):
-    snippets = (PACKAGE / "snippets.wgsl").read_text()
+    snippets = "".join((PACKAGE / f"{name}.wgsl").read_text() for name in ("snippets", "accurate"))
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))
     assert used.count("\nfn ") == len(names)

@@ -4,9 +4,27 @@ See `plugrad.gradient` for how a rule names what it needs.
 """
 
 from plugrad.gradients import (
-    binary, convolution, creation, indexing, linalg, movement, normalization, pooling, reduction, unary,
+    binary,
+    convolution,
+    creation,
+    indexing,
+    linalg,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    unary,
 )
 
 __all__ = [
-    "binary", "convolution", "creation", "indexing", "linalg", "movement", "normalization", "pooling", "reduction", "unary",
+    "binary",
+    "convolution",
+    "creation",
+    "indexing",
+    "linalg",
+    "movement",
+    "normalization",
+    "pooling",
+    "reduction",
+    "unary",
 ]

@@ -13,7 +13,9 @@ gradient(binary.multiply, a=lambda dy, b: dy * b, b=lambda dy, a: dy * a)
 gradient(binary.divide, a=lambda dy, b: dy / b, b=lambda dy, b, out: -dy * out / b)
 gradient(binary.remainder, a=lambda dy: dy, b=lambda dy, a, b: -dy * floor(a / b))
 gradient(
-    binary.squared_difference, a=lambda dy, a, b: dy * 2 * (a - b), b=lambda dy, a, b: dy * 2 * (b - a)
+    binary.squared_difference,
+    a=lambda dy, a, b: dy * 2 * (a - b),
+    b=lambda dy, a, b: dy * 2 * (b - a),
 )
 gradient(binary.add_n, inputs=lambda dy, inputs_spec: [dy] * len(inputs_spec))
 
@@ -67,6 +69,11 @@ gradient(
 # constant between jumps
 not_differentiable(binary.floor_divide)
 not_differentiable(
-    binary.equal, binary.not_equal, binary.greater, binary.greater_equal, binary.less, binary.less_equal
+    binary.equal,
+    binary.not_equal,
+    binary.greater,
+    binary.greater_equal,
+    binary.less,
+    binary.less_equal,
 )
 not_differentiable(binary.logical_and, binary.logical_or, binary.logical_xor)

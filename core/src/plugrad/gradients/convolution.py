@@ -1,4 +1,4 @@
-"""Gradients of the convolutions: each of the three kernels is linear in both inputs, and has the other two as gradients."""
+"""Gradients of the convolutions: three kernels, each linear, each the gradient of the other two."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +14,12 @@ def _sliding(attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 gradient(
     conv2d,
-    x=lambda dy, filter, x_spec, attrs: conv2d_input_gradient(dy, filter, input_shape=x_spec.shape, **attrs),
-    filter=lambda dy, x, filter_spec, attrs: conv2d_filter_gradient(x, dy, filter_shape=filter_spec.shape, **attrs),
+    x=lambda dy, filter, x_spec, attrs: conv2d_input_gradient(
+        dy, filter, input_shape=x_spec.shape, **attrs
+    ),
+    filter=lambda dy, x, filter_spec, attrs: conv2d_filter_gradient(
+        x, dy, filter_shape=filter_spec.shape, **attrs
+    ),
 )
 gradient(
     conv2d_input_gradient,
@@ -26,6 +30,8 @@ gradient(
 )
 gradient(
     conv2d_filter_gradient,
-    x=lambda dy, dy_input, x_spec, attrs: conv2d_input_gradient(dy_input, dy, input_shape=x_spec.shape, **_sliding(attrs)),
+    x=lambda dy, dy_input, x_spec, attrs: conv2d_input_gradient(
+        dy_input, dy, input_shape=x_spec.shape, **_sliding(attrs)
+    ),
     dy=lambda dy, x, attrs: conv2d(x, dy, **_sliding(attrs)),
 )

@@ -20,14 +20,21 @@ def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims:
     batch, before = size_of(shape[:batch_dims]), shape[batch_dims:axis]
     size, after, count = shape[axis], shape[axis + 1 :], size_of(indices.shape[batch_dims:])
     rows = movement.reshape(dy, shape=(batch, size_of(before), count, size_of(after)))
-    rows = movement.reshape(movement.transpose(rows, perm=(0, 2, 1, 3)), shape=(batch * count, size_of(before), size_of(after)))
+    rows = movement.reshape(
+        movement.transpose(rows, perm=(0, 2, 1, 3)),
+        shape=(batch * count, size_of(before), size_of(after)),
+    )
     ids = movement.reshape(indices, shape=(batch, count))
     if batch > 1:
         starts = engine.create(
-            creation.range, indices.backend, {"start": 0, "stop": batch * size, "step": max(size, 1), "dtype": int32}
+            creation.range,
+            indices.backend,
+            {"start": 0, "stop": batch * size, "step": max(size, 1), "dtype": int32},
         )
         ids = ids + movement.reshape(starts, shape=(batch, 1))
-    sums = indexing.unsorted_segment_sum(rows, movement.reshape(ids, shape=(batch * count,)), num_segments=batch * size)
+    sums = indexing.unsorted_segment_sum(
+        rows, movement.reshape(ids, shape=(batch * count,)), num_segments=batch * size
+    )
     sums = movement.reshape(sums, shape=(batch, size, size_of(before), size_of(after)))
     return movement.reshape(movement.transpose(sums, perm=(0, 2, 1, 3)), shape=shape)
 
@@ -35,10 +42,14 @@ def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims:
 def _handed_out(dy: Tensor, segment_ids: Tensor, x_spec: Spec, num_segments: int) -> Tensor:
     """Return, for each element of x, the part of dy that belongs to its segment; 0 for elements that were dropped."""
     if num_segments == 0:
-        return engine.create(creation.fill, dy.backend, {"shape": x_spec.shape, "value": 0, "dtype": x_spec.dtype})
+        return engine.create(
+            creation.fill, dy.backend, {"shape": x_spec.shape, "value": 0, "dtype": x_spec.dtype}
+        )
     parts = indexing.gather(dy, clip(segment_ids, 0, num_segments - 1), axis=0)
     is_used = greater_equal(segment_ids, 0) & less(segment_ids, num_segments)
-    mask = movement.reshape(is_used, shape=is_used.shape + (1,) * (len(x_spec.shape) - is_used.ndim))
+    mask = movement.reshape(
+        is_used, shape=is_used.shape + (1,) * (len(x_spec.shape) - is_used.ndim)
+    )
     return where(mask, parts, 0)
 
 

@@ -10,11 +10,16 @@ from plugrad.tensor import Tensor
 
 
 def _parts(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
-    return movement.split(dy, num_or_size_splits=tuple(x.shape[axis] for x in inputs_spec), axis=axis)
+    return movement.split(
+        dy, num_or_size_splits=tuple(x.shape[axis] for x in inputs_spec), axis=axis
+    )
 
 
 def _surrounded(dy: Tensor, x_spec: Spec, begin: Shape, size: Shape) -> Tensor:
-    return movement.pad(dy, paddings=tuple((b, n - b - s) for b, s, n in zip(begin, size, x_spec.shape, strict=True)))
+    return movement.pad(
+        dy,
+        paddings=tuple((b, n - b - s) for b, s, n in zip(begin, size, x_spec.shape, strict=True)),
+    )
 
 
 def _unpadded(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
@@ -32,18 +37,24 @@ def _restored(dy: Tensor, perm: Shape) -> Tensor:
 
 
 def _scattered(dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shape) -> Tensor:
-    return movement.strided_slice_gradient(dy, shape=x_spec.shape, begin=begin, end=end, strides=strides)
+    return movement.strided_slice_gradient(
+        dy, shape=x_spec.shape, begin=begin, end=end, strides=strides
+    )
 
 
 gradient(movement.reshape, x=lambda dy, x_spec: movement.reshape(dy, shape=x_spec.shape))
-gradient(movement.expand_dims, input=lambda dy, input_spec: movement.reshape(dy, shape=input_spec.shape))
+gradient(
+    movement.expand_dims, input=lambda dy, input_spec: movement.reshape(dy, shape=input_spec.shape)
+)
 gradient(movement.transpose, x=_restored)
 gradient(movement.broadcast_to, x=lambda dy: dy)
 gradient(movement.slice, x=_surrounded)
 gradient(movement.strided_slice, x=_scattered)
 gradient(
     movement.strided_slice_gradient,
-    dy=lambda dy, begin, end, strides: movement.strided_slice(dy, begin=begin, end=end, strides=strides),
+    dy=lambda dy, begin, end, strides: movement.strided_slice(
+        dy, begin=begin, end=end, strides=strides
+    ),
 )
 gradient(movement.concat, inputs=_parts)
 gradient(movement.pack, inputs=lambda dy, axis: movement.unpack(dy, axis=axis))

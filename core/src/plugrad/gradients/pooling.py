@@ -9,14 +9,30 @@ from plugrad.shapes import Padding, Pair, Rounding, window2d
 from plugrad.tensor import Tensor
 
 
-def _at_maximum(dy: Tensor, input: Tensor, output: Tensor, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding) -> Tensor:
+def _at_maximum(
+    dy: Tensor,
+    input: Tensor,
+    output: Tensor,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
+) -> Tensor:
     """Return the elements of dy, an image, at the first largest element of each window of `input`.
 
     The cells of all windows at one position of the filter are a strided slice of the image.
     """
-    window = window2d((input.shape[1], input.shape[2]), filter_size, strides, pad, (1, 1), dim_rounding_mode)
-    reach = [(stops - 1) * stride + length for stops, stride, length in zip(window.out, strides, filter_size, strict=True)]
-    margins = [(before, max(after, n - size - before)) for (before, after), n, size in zip(window.pad, reach, input.shape[1:3], strict=True)]
+    window = window2d(
+        (input.shape[1], input.shape[2]), filter_size, strides, pad, (1, 1), dim_rounding_mode
+    )
+    reach = [
+        (stops - 1) * stride + length
+        for stops, stride, length in zip(window.out, strides, filter_size, strict=True)
+    ]
+    margins = [
+        (before, max(after, n - size - before))
+        for (before, after), n, size in zip(window.pad, reach, input.shape[1:3], strict=True)
+    ]
     paddings = ((0, 0), *margins, (0, 0))
     image = movement.pad(input, paddings=paddings, constant_value=-inf)
     values = movement.pad(dy, paddings=paddings, constant_value=0)
@@ -26,7 +42,12 @@ def _at_maximum(dy: Tensor, input: Tensor, output: Tensor, filter_size: Pair, st
         for j in range(filter_size[1]):
             cut = {
                 "begin": (0, i, j, 0),
-                "end": (batch, i + (height - 1) * strides[0] + 1, j + (width - 1) * strides[1] + 1, channels),
+                "end": (
+                    batch,
+                    i + (height - 1) * strides[0] + 1,
+                    j + (width - 1) * strides[1] + 1,
+                    channels,
+                ),
                 "strides": (1, *strides, 1),
             }
             is_first = equal(movement.strided_slice(image, **cut), output) & is_free
@@ -37,7 +58,9 @@ def _at_maximum(dy: Tensor, input: Tensor, output: Tensor, filter_size: Pair, st
     return total
 
 
-gradient(pooling.max_pool, x=lambda dy, x, out, attrs: pooling.max_pool_gradient(dy, x, out, **attrs))
+gradient(
+    pooling.max_pool, x=lambda dy, x, out, attrs: pooling.max_pool_gradient(dy, x, out, **attrs)
+)
 gradient(pooling.avg_pool, x=lambda dy, x, attrs: pooling.avg_pool_gradient(dy, x, **attrs))
 
 # Both are linear in dy; the images only tell where it goes, which does not change smoothly.

@@ -27,7 +27,9 @@ def _mean(dy: Tensor, x_spec: Spec, axis: tuple[int, ...]) -> Tensor:
 def _extreme(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Return dy at the extreme elements; equal ones share it evenly."""
     is_extreme = equal(x, _kept(out, x.shape, axes)).astype(x.dtype)
-    return _kept(dy, x.shape, axes) * is_extreme / reduction.sum(is_extreme, axis=axes, keep_dims=True)
+    return (
+        _kept(dy, x.shape, axes) * is_extreme / reduction.sum(is_extreme, axis=axes, keep_dims=True)
+    )
 
 
 def _product(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
@@ -35,31 +37,43 @@ def _product(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     others = tuple(i for i in range(x.ndim) if i not in axis)
     order = (*others, *axis)
     rest = tuple(x.shape[i] for i in order[len(others) :])
-    flat = movement.reshape(movement.transpose(x, perm=order), shape=(*(x.shape[i] for i in others), size_of(rest)))
+    flat = movement.reshape(
+        movement.transpose(x, perm=order), shape=(*(x.shape[i] for i in others), size_of(rest))
+    )
     products = movement.reshape(_product_of_others(flat), shape=tuple(x.shape[i] for i in order))
     restored = movement.transpose(products, perm=tuple(order.index(i) for i in range(x.ndim)))
     return _kept(dy, x.shape, axis) * restored
 
 
 def _product_of_others(x: Tensor) -> Tensor:
-    """Return, along the last axis, the product of all elements but one's own: pairs are multiplied on the way down a binary
-    tree, and each half gets the rest of the tree times its other half on the way up.
+    """Return, along the last axis, the product of all elements but one's own.
+
+    Pairs are multiplied on the way down a binary tree; on the way up, each half of a pair gets the
+    rest of the tree times its other half.
     """
     *lead, length = x.shape
     if length < 2:
         return creation.ones_like(x)
-    padded = x if length % 2 == 0 else movement.pad(x, paddings=(*((0, 0),) * len(lead), (0, 1)), constant_value=1)
+    padded = (
+        x
+        if length % 2 == 0
+        else movement.pad(x, paddings=(*((0, 0),) * len(lead), (0, 1)), constant_value=1)
+    )
     pairs = movement.reshape(padded, shape=(*lead, (length + 1) // 2, 2))
     rest = _product_of_others(reduction.prod(pairs, axis=(len(lead) + 1,), keep_dims=False))
     swapped = movement.reverse(pairs, dims=(len(lead) + 1,))
-    products = movement.reshape(movement.expand_dims(rest, dim=len(lead) + 1) * swapped, shape=padded.shape)
+    products = movement.reshape(
+        movement.expand_dims(rest, dim=len(lead) + 1) * swapped, shape=padded.shape
+    )
     return movement.slice(products, begin=(0,) * x.ndim, size=x.shape)
 
 
 gradient(reduction.sum, x=lambda dy, x_spec, axis: _spread(dy, x_spec.shape, axis))
 gradient(reduction.mean, x=_mean)
 gradient(reduction.prod, x=_product)
-gradient(reduction.max, x=lambda dy, x, out, reduction_indices: _extreme(dy, x, out, reduction_indices))
+gradient(
+    reduction.max, x=lambda dy, x, out, reduction_indices: _extreme(dy, x, out, reduction_indices)
+)
 gradient(reduction.min, x=lambda dy, x, out, axis: _extreme(dy, x, out, axis))
 
 not_differentiable(reduction.all, reduction.any, reduction.argmax, reduction.argmin)

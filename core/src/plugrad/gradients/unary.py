@@ -7,7 +7,7 @@ from plugrad.gradient import gradient, not_differentiable
 from plugrad.kernel import Spec
 from plugrad.kernels import binary, unary
 from plugrad.ops.binary import greater, greater_equal, less_equal, where
-from plugrad.ops.unary import cosh, cos, exp, rsqrt, sigmoid, sign, sin, sinh, step
+from plugrad.ops.unary import cos, cosh, exp, rsqrt, sigmoid, sign, sin, sinh, step
 from plugrad.tensor import Tensor
 
 # arithmetic
@@ -50,7 +50,10 @@ gradient(unary.softplus, x=lambda dy, x: dy * sigmoid(x))
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
-gradient(unary.selu, x=lambda dy, x, out: dy * where(greater(x, 0), SELU_SCALE, out + SELU_SCALE * SELU_ALPHA))
+gradient(
+    unary.selu,
+    x=lambda dy, x, out: dy * where(greater(x, 0), SELU_SCALE, out + SELU_SCALE * SELU_ALPHA),
+)
 
 
 def _inside(dy: Tensor, x: Tensor, clip_value_min: float, clip_value_max: float) -> Tensor:
@@ -62,7 +65,9 @@ gradient(unary.clip_by_value, x=_inside)
 
 def _cast_back(dy: Tensor, x_spec: Spec, dtype: DType) -> Tensor | None:
     """Return dy in the input's dtype; whole numbers and bools cut the path."""
-    return unary.cast(dy, dtype=x_spec.dtype) if dtype.is_inexact and x_spec.dtype.is_inexact else None
+    return (
+        unary.cast(dy, dtype=x_spec.dtype) if dtype.is_inexact and x_spec.dtype.is_inexact else None
+    )
 
 
 gradient(unary.cast, x=_cast_back)

@@ -9,7 +9,9 @@ from plugrad.tensor import Tensor
 ANY_OPERAND = NUMERIC | BOOL
 
 
-def binary(name: str, accepts: frozenset[DType] = NUMERIC, dtype: DType | None = None) -> Kernel[[Spec, Spec], Tensor]:
+def binary(
+    name: str, accepts: frozenset[DType] = NUMERIC, dtype: DType | None = None
+) -> Kernel[[Spec, Spec], Tensor]:
     """Declare a kernel of inputs `a` and `b`, whose result has their dtype unless `dtype` is given."""
 
     def rule(a: Spec, b: Spec) -> Spec:

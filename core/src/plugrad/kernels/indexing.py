@@ -11,16 +11,22 @@ def gather(x: Spec, indices: Spec, *, axis: int, batch_dims: int = 0) -> Spec:
     """Take the elements of x at `indices` along an axis; the first `batch_dims` axes belong together."""
     accepted("GatherV2 (indices)", indices, INTEGER)
     axis = axis_of(axis, len(x.shape))
-    if not 0 <= batch_dims <= min(axis, len(indices.shape)) or x.shape[:batch_dims] != indices.shape[:batch_dims]:
+    if (
+        not 0 <= batch_dims <= min(axis, len(indices.shape))
+        or x.shape[:batch_dims] != indices.shape[:batch_dims]
+    ):
         raise ShapeError(
-            f"GatherV2: the first batch_dims={batch_dims} axes of shapes {x.shape} and {indices.shape} must be equal and come before axis {axis}"
+            f"GatherV2: the first batch_dims={batch_dims} axes of shapes {x.shape} and "
+            f"{indices.shape} must be equal and come before axis {axis}"
         )
     return Shaped((*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :]), x.dtype)
 
 
 @kernel("OneHot", accepts=INTEGER)
-def one_hot(indices: Spec, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType) -> Spec:
-    """Return `on_value` at each index along a new last axis of size `depth`, `off_value` elsewhere and for indices outside."""
+def one_hot(
+    indices: Spec, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
+) -> Spec:
+    """Return `on_value` at each index along a new last axis of size `depth`, `off_value` elsewhere."""
     accepted("OneHot", indices, INTEGER)
     if depth < 0:
         raise ArgumentValueError(f"OneHot: depth={depth} must be 0 or more")
@@ -33,5 +39,7 @@ def unsorted_segment_sum(x: Spec, segment_ids: Spec, *, num_segments: int) -> Sp
     accepted("UnsortedSegmentSum (segment_ids)", segment_ids, INTEGER)
     rank = len(segment_ids.shape)
     if x.shape[:rank] != segment_ids.shape:
-        raise ShapeError(f"UnsortedSegmentSum: segment_ids of shape {segment_ids.shape} must match the first axes of shape {x.shape}")
+        raise ShapeError(
+            f"UnsortedSegmentSum: segment_ids of shape {segment_ids.shape} must match the first axes of shape {x.shape}"
+        )
     return Shaped((num_segments, *x.shape[rank:]), accepted("UnsortedSegmentSum", x, NUMERIC))

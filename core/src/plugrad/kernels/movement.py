@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from plugrad.dtype import Scalar
 from plugrad.errors import AxisError, ShapeError
 from plugrad.kernel import Shaped, Spec, agreed, kernel
-from plugrad.shapes import Pairs, Shape, axis_of, broadcast, completed, size_of, sliced
+from plugrad.shapes import Pairs, Shape, axis_of, broadcast, completed, shape_of, size_of, sliced
 
 
 @kernel("Reshape")
 def reshape(x: Spec, *, shape: Shape) -> Spec:
     """Give the elements another shape."""
-    return Shaped(completed(shape, size_of(x.shape)), x.dtype)
+    return Shaped(completed(shape_of(shape), size_of(x.shape)), x.dtype)
 
 
 @kernel("ExpandDims")
@@ -25,7 +25,9 @@ def expand_dims(input: Spec, *, dim: int) -> Spec:
 def transpose(x: Spec, *, perm: Shape) -> Spec:
     """Reorder the axes: axis i of the result is axis ``perm[i]`` of x."""
     if sorted(perm) != list(range(len(x.shape))):
-        raise AxisError(f"Transpose: perm={perm} must name each of the {len(x.shape)} axes of shape {x.shape} once")
+        raise AxisError(
+            f"Transpose: perm={perm} must name each of the {len(x.shape)} axes of shape {x.shape} once"
+        )
     return Shaped(tuple(x.shape[p] for p in perm), x.dtype)
 
 
@@ -41,7 +43,8 @@ def broadcast_to(x: Spec, *, shape: Shape) -> Spec:
 def slice(x: Spec, *, begin: Shape, size: Shape) -> Spec:
     """Cut out the block that starts at `begin`."""
     if not len(begin) == len(size) == len(x.shape) or not all(
-        0 <= b and 0 <= n and b + n <= length for b, n, length in zip(begin, size, x.shape, strict=True)
+        b >= 0 and n >= 0 and b + n <= length
+        for b, n, length in zip(begin, size, x.shape, strict=True)
     ):
         raise ShapeError(f"Slice: begin={begin}, size={size} is not a block of shape {x.shape}")
     return Shaped(tuple(size), x.dtype)
@@ -49,15 +52,19 @@ def slice(x: Spec, *, begin: Shape, size: Shape) -> Spec:
 
 @kernel("StridedSlice")
 def strided_slice(x: Spec, *, begin: Shape, end: Shape, strides: Shape) -> Spec:
-    """Take every ``strides``-th element from `begin` up to and without `end`, as ``range`` does; strides may be negative."""
+    """Take elements from `begin` to `end` in steps, as ``range`` does; steps may be negative."""
     return Shaped(sliced(x.shape, begin, end, strides), x.dtype)
 
 
 @kernel("StridedSliceGrad")
-def strided_slice_gradient(dy: Spec, *, shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Spec:
+def strided_slice_gradient(
+    dy: Spec, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
+) -> Spec:
     """Return zeros of `shape` with dy at the positions that `strided_slice` takes."""
     if dy.shape != sliced(shape, begin, end, strides):
-        raise ShapeError(f"StridedSliceGrad: dy has shape {dy.shape}; the slice of {shape} has {sliced(shape, begin, end, strides)}")
+        raise ShapeError(
+            f"StridedSliceGrad: dy has shape {dy.shape}; the slice of {shape} has {sliced(shape, begin, end, strides)}"
+        )
     return Shaped(shape, dy.dtype)
 
 
@@ -67,8 +74,12 @@ def concat(*inputs: Spec, axis: int) -> Spec:
     first = inputs[0].shape
     axis = axis_of(axis, len(first))
     for x in inputs:
-        if len(x.shape) != len(first) or any(n != m for i, (n, m) in enumerate(zip(x.shape, first, strict=True)) if i != axis):
-            raise ShapeError(f"Concat: shapes {[x.shape for x in inputs]} differ elsewhere than on axis {axis}")
+        if len(x.shape) != len(first) or any(
+            n != m for i, (n, m) in enumerate(zip(x.shape, first, strict=True)) if i != axis
+        ):
+            raise ShapeError(
+                f"Concat: shapes {[x.shape for x in inputs]} differ elsewhere than on axis {axis}"
+            )
     joined = sum(x.shape[axis] for x in inputs)
     return Shaped((*first[:axis], joined, *first[axis + 1 :]), agreed("Concat", *inputs))
 
@@ -96,15 +107,22 @@ def split(x: Spec, *, num_or_size_splits: Sequence[int], axis: int) -> tuple[Spe
     """Cut a tensor into parts of the given sizes along an axis."""
     axis = axis_of(axis, len(x.shape))
     if sum(num_or_size_splits) != x.shape[axis] or any(n < 0 for n in num_or_size_splits):
-        raise ShapeError(f"SplitV: sizes {tuple(num_or_size_splits)} do not add up to {x.shape[axis]}, the size of axis {axis} of {x.shape}")
-    return tuple(Shaped((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype) for n in num_or_size_splits)
+        raise ShapeError(
+            f"SplitV: sizes {tuple(num_or_size_splits)} do not add up to {x.shape[axis]}, the "
+            f"size of axis {axis} of {x.shape}"
+        )
+    return tuple(
+        Shaped((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype) for n in num_or_size_splits
+    )
 
 
 @kernel("PadV2")
 def pad(x: Spec, *, paddings: Pairs, constant_value: Scalar = 0) -> Spec:
     """Add (before, after) elements of `constant_value` to each axis."""
     if len(paddings) != len(x.shape) or any(before < 0 or after < 0 for before, after in paddings):
-        raise ShapeError(f"PadV2: paddings={paddings} must be one pair of sizes for each axis of shape {x.shape}")
+        raise ShapeError(
+            f"PadV2: paddings={paddings} must be one pair of sizes for each axis of shape {x.shape}"
+        )
     return Shaped(tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)), x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Kernels that combine the elements along axes of one tensor. `axis` is a sorted tuple of axes counted from the front."""
+"""Kernels that combine the elements along axes; these arrive sorted and counted from the front."""
 
 from plugrad.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32
 from plugrad.errors import ShapeError
@@ -78,4 +78,6 @@ def _position(name: str, x: Spec, axis: int) -> Spec:
 
 def _check_not_empty(name: str, x: Spec, axes: Axes) -> None:
     if 0 in x.shape and 0 not in reduced(x.shape, axes_of(axes, len(x.shape)), keep_dims=False):
-        raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, and nothing has no {name.lower()}")
+        raise ShapeError(
+            f"{name}: shape {x.shape} has no elements along axes {axes}, and nothing has no {name.lower()}"
+        )

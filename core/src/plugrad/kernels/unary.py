@@ -5,7 +5,9 @@ from plugrad.kernel import Kernel, Shaped, Spec, accepted, declare, kernel
 from plugrad.tensor import Tensor
 
 
-def unary(name: str, accepts: frozenset[DType] = INEXACT, dtype: DType | None = None) -> Kernel[[Spec], Tensor]:
+def unary(
+    name: str, accepts: frozenset[DType] = INEXACT, dtype: DType | None = None
+) -> Kernel[[Spec], Tensor]:
     """Declare a kernel whose result has the shape of its one input `x`, and its dtype unless `dtype` is given."""
 
     def rule(x: Spec) -> Spec:
@@ -79,5 +81,5 @@ def clip_by_value(x: Spec, *, clip_value_min: Scalar, clip_value_max: Scalar) ->
 
 @kernel("Cast", is_elementwise=True)
 def cast(x: Spec, *, dtype: DType) -> Spec:
-    """Convert; floats lose their fraction on the way to integers, and anything but 0 is True."""
+    """Convert; fractions and imaginary parts are lost where they have no place; all but 0 is True."""
     return Shaped(x.shape, dtype)

@@ -7,12 +7,26 @@ from math import copysign
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plugrad.dtype import DType, Scalar, as_dtype, bool_, float32, int32, promote, promote_scalar, scalar_dtype
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, UnsupportedDtype
+from plugrad.dtype import (
+    DType,
+    Scalar,
+    as_dtype,
+    bool_,
+    float32,
+    int32,
+    promote,
+    promote_scalar,
+    scalar_dtype,
+)
 from plugrad.engine import ADOPTED_FROM, wrapped
-from plugrad.kernel import Kernel
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDtype,
+)
 from plugrad.kernels import unary
 from plugrad.scope import surroundings
 from plugrad.selection import active_backend
@@ -20,10 +34,20 @@ from plugrad.tape import record
 from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from plugrad.backend import Backend
+    from plugrad.kernel import Kernel
 
 
-def as_tensor(x: TensorLike, op: str, name: str = "x", *, dtype: DType | None = None, backend: Backend | None = None) -> Tensor:
+def as_tensor(
+    x: TensorLike,
+    op: str,
+    name: str = "x",
+    *,
+    dtype: DType | None = None,
+    backend: Backend | None = None,
+) -> Tensor:
     """Return `x` as a tensor: itself if it is one, else its values on `backend` (default: the active one).
 
     Raises:
@@ -56,7 +80,8 @@ def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
 def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) -> NDArray[Any]:
     """Return values that are not a tensor as a C-contiguous array of a dtype that plugrad has.
 
-    Python's ints become int32, its floats float32 and its complex numbers complex64; NumPy's arrays keep their dtype.
+    Python's ints become int32, its floats float32 and its complex numbers complex64; NumPy's arrays
+    keep their dtype.
     """
     if isinstance(x, np.ndarray | np.generic):
         values = np.asarray(x)
@@ -67,7 +92,9 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     elif hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
         values = np.asarray(x)
     else:
-        raise ArgumentError(f"{op}: {name} must be a tensor, a number, an array or a nested list of numbers, not {type(x).__name__}")
+        raise ArgumentError(
+            f"{op}: {name} must be a tensor, a number, an array or a nested list of numbers, not {type(x).__name__}"
+        )
     wanted = as_dtype(values.dtype if dtype is None else dtype)
     return np.ascontiguousarray(values.astype(str(wanted), copy=False)).reshape(values.shape)
 
@@ -75,11 +102,15 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
 def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
     parts = list(x)
     if any(isinstance(part, Tensor) for part in parts):
-        raise ArgumentError(f"{op}: {name} is a list with tensors in it; join them with plugrad.stack")
+        raise ArgumentError(
+            f"{op}: {name} is a list with tensors in it; join them with plugrad.stack"
+        )
     try:
         values = np.asarray(parts)
     except ValueError:
-        raise ShapeError(f"{op}: {name} is a ragged list; the lists on one level must have equal lengths") from None
+        raise ShapeError(
+            f"{op}: {name} is a ragged list; the lists on one level must have equal lengths"
+        ) from None
     if dtype is not None:
         return values if values.size else values.astype(str(dtype))
     if values.dtype.kind not in "biufc":
@@ -88,7 +119,9 @@ def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[A
         return values.astype("float32")
     if any(isinstance(leaf, np.generic | np.ndarray) for leaf in parts):
         return values
-    default = {"b": bool_, "i": int32, "u": int32, "f": float32}.get(values.dtype.kind, as_dtype("complex64"))
+    default = {"b": bool_, "i": int32, "u": int32, "f": float32}.get(
+        values.dtype.kind, as_dtype("complex64")
+    )
     return _python_values(values, default, op, name)
 
 
@@ -96,8 +129,14 @@ def _python_values(x: Any, dtype: DType, op: str, name: str) -> NDArray[Any]:
     """Return Python numbers in a dtype, or raise if whole numbers do not fit."""
     if dtype.is_integer:
         limits, values = np.iinfo(str(dtype)), np.asarray(x)
-        if values.dtype.kind in "iuO" and values.size and not (limits.min <= values.min() and values.max() <= limits.max):
-            raise ArgumentValueError(f"{op}: {name}={x!r} does not fit {dtype}; ask for another dtype, such as 'int64' or 'float32'")
+        if (
+            values.dtype.kind in "iuO"
+            and values.size
+            and not (limits.min <= values.min() and values.max() <= limits.max)
+        ):
+            raise ArgumentValueError(
+                f"{op}: {name}={x!r} does not fit {dtype}; ask for another dtype, such as 'int64' or 'float32'"
+            )
     return np.asarray(x).astype(str(dtype))
 
 
@@ -132,7 +171,8 @@ def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     if float32 in kernel.accepts and int32 not in kernel.accepts and not dtype.is_inexact:
         return float32
     raise DTypeError(
-        f"{op} does not take {dtype}; it takes {', '.join(sorted(kernel.accepts))}. Cast first, as in x.astype({sorted(kernel.accepts)[0]!r})"
+        f"{op} does not take {dtype}; it takes {', '.join(sorted(kernel.accepts))}. Cast "
+        f"first, as in x.astype({sorted(kernel.accepts)[0]!r})"
     )
 
 
@@ -152,8 +192,9 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
     """Run a binary kernel on two operands, promoted as `promoted` says.
 
-    Two tensors of one dtype are most of what small programs combine. They take a short cut through `engine.run`, in half its
-    time (benchmarks/dispatch.py); whatever is unusual takes the long way, which also says what is wrong.
+    Two tensors of one dtype are most of what small programs combine. They take a short cut through
+    `engine.run`, in half its time (benchmarks/dispatch.py); whatever is unusual takes the long way,
+    which also says what is wrong.
     """
     if type(a) is Tensor and type(b) is Tensor:
         x = a.array
@@ -161,12 +202,17 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
         dtype = x.dtype
         backend = a.backend
         if (
-            dtype is y.dtype and dtype in kernel.accepted_spellings and backend is b.backend
-            and backend.limit is None and surroundings() is None
+            dtype is y.dtype
+            and dtype in kernel.accepted_spellings
+            and backend is b.backend
+            and backend.limit is None
+            and surroundings() is None
         ):
             try:
                 array = backend.functions[kernel.name](x, y)
-            except Exception:  # an implementation has no effects, so that `run` can call it again and explain
+            except (
+                Exception
+            ):  # an implementation has no effects, so that `run` can call it again and explain
                 return kernel(a, b)
             if backend.adopt is not None and array.nbytes >= ADOPTED_FROM:
                 backend.adopt(array)
@@ -174,15 +220,20 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
             node_a, node_b = a.node, b.node
             if node_a is not None or node_b is not None:
                 differentiated = 2 * (node_a is not None) + (node_b is not None)
-                record(kernel, (node_a, node_b), differentiated, (x, y), (x.shape, y.shape), {}, output)
+                record(
+                    kernel, (node_a, node_b), differentiated, (x, y), (x.shape, y.shape), {}, output
+                )
             return output
     return kernel(*promoted(a, b, kernel, op))
 
 
-def promoted(a: TensorLike, b: TensorLike, kernel: Kernel[..., Any], op: str) -> tuple[Tensor, Tensor]:
+def promoted(
+    a: TensorLike, b: TensorLike, kernel: Kernel[..., Any], op: str
+) -> tuple[Tensor, Tensor]:
     """Return both operands as tensors of one dtype that `kernel` takes.
 
-    A Python scalar takes the other operand's dtype if its kind allows; host arrays go to the other operand's backend.
+    A Python scalar takes the other operand's dtype if its kind allows; host arrays go to the other
+    operand's backend.
     """
     if isinstance(a, Tensor) and type(b) in _SCALARS:
         dtype = accepted_dtype(promote_scalar(a.dtype, b), kernel, op)  # type: ignore[arg-type]
@@ -191,7 +242,10 @@ def promoted(a: TensorLike, b: TensorLike, kernel: Kernel[..., Any], op: str) ->
         dtype = accepted_dtype(promote_scalar(b.dtype, a), kernel, op)  # type: ignore[arg-type]
         return constant(a, dtype, b.backend), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
-    x, y = as_tensor(a, op, "the first operand", backend=home), as_tensor(b, op, "the second operand", backend=home)
+    x, y = (
+        as_tensor(a, op, "the first operand", backend=home),
+        as_tensor(b, op, "the second operand", backend=home),
+    )
     dtype = accepted_dtype(promote(x.dtype, y.dtype), kernel, op)
     return cast(x, dtype), cast(y, dtype)
 

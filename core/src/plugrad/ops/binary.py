@@ -65,7 +65,7 @@ def remainder(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
-    """a to the power of b.
+    """A to the power of b.
 
     >>> plugrad.pow([2.0, 3.0], 2)
     tensor([4., 9.], dtype=float32)
@@ -207,7 +207,7 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
-    """x where x > 0, else ``alpha * x``, with a tensor `alpha` that can be trained.
+    """X where x > 0, else ``alpha * x``, with a tensor `alpha` that can be trained.
 
     >>> plugrad.prelu([-1.0, 2.0], [0.5, 0.5])
     tensor([-0.5,  2. ], dtype=float32)

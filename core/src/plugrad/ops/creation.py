@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plugrad import engine
@@ -17,6 +16,8 @@ from plugrad.tape import Node, Pulled
 from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from plugrad.backend import Backend
 
 
@@ -29,7 +30,8 @@ def asarray(x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None
     >>> plugrad.asarray(0.5, dtype="float64")
     tensor(0.5, dtype=float64)
 
-    Python's ints become int32, its floats float32, its complex numbers complex64; NumPy's arrays keep their dtype.
+    Python's ints become int32, its floats float32, its complex numbers complex64; NumPy's arrays
+    keep their dtype.
 
     Args:
         x: a tensor, a number, an array, or a nested list of numbers.
@@ -48,7 +50,9 @@ def asarray(x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None
     return tensor_from(host_array(x, "asarray", dtype=wanted), backend_for(device))
 
 
-def zeros(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str | None = None) -> Tensor:
+def zeros(
+    shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str | None = None
+) -> Tensor:
     """A tensor of zeros.
 
     >>> plugrad.zeros((2, 3))
@@ -62,7 +66,9 @@ def zeros(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str
     return _filled("zeros", shape, 0, as_dtype(dtype), device)
 
 
-def ones(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str | None = None) -> Tensor:
+def ones(
+    shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str | None = None
+) -> Tensor:
     """A tensor of ones.
 
     >>> plugrad.ones(3, dtype="int32")
@@ -75,7 +81,13 @@ def ones(shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str 
     return _filled("ones", shape, 1, as_dtype(dtype), device)
 
 
-def full(shape: int | Sequence[int], fill_value: Scalar, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def full(
+    shape: int | Sequence[int],
+    fill_value: Scalar,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
     """A tensor with one value everywhere.
 
     >>> plugrad.full((2,), 7)
@@ -85,7 +97,13 @@ def full(shape: int | Sequence[int], fill_value: Scalar, *, dtype: DTypeLike | N
         ShapeError: a size is negative.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return _filled("full", shape, fill_value, scalar_dtype(fill_value) if dtype is None else as_dtype(dtype), device)
+    return _filled(
+        "full",
+        shape,
+        fill_value,
+        scalar_dtype(fill_value) if dtype is None else as_dtype(dtype),
+        device,
+    )
 
 
 def zeros_like(x: TensorLike) -> Tensor:
@@ -107,7 +125,12 @@ def ones_like(x: TensorLike) -> Tensor:
 
 
 def arange(
-    start: float, stop: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None, device: str | None = None
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
 ) -> Tensor:
     """The numbers start, start + step, … without stop; one argument is the stop.
 
@@ -124,12 +147,18 @@ def arange(
     """
     start, stop = (0, start) if stop is None else (start, stop)
     if step == 0 or not all(map(math.isfinite, (start, stop, step))):
-        raise ArgumentValueError(f"arange: start={start}, stop={stop}, step={step} must be finite, and step not 0")
+        raise ArgumentValueError(
+            f"arange: start={start}, stop={stop}, step={step} must be finite, and step not 0"
+        )
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    return _created(creation.range, device, as_dtype(dtype or default), start=start, stop=stop, step=step)
+    return _created(
+        creation.range, device, as_dtype(dtype or default), start=start, stop=stop, step=step
+    )
 
 
-def linspace(start: float, stop: float, num: int, *, dtype: DTypeLike = float32, device: str | None = None) -> Tensor:
+def linspace(
+    start: float, stop: float, num: int, *, dtype: DTypeLike = float32, device: str | None = None
+) -> Tensor:
     """`num` numbers from start to stop, both included, at equal distances.
 
     >>> plugrad.linspace(0, 1, 5)
@@ -139,10 +168,14 @@ def linspace(start: float, stop: float, num: int, *, dtype: DTypeLike = float32,
         ArgumentValueError: `num` is negative.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return _created(creation.linspace, device, as_dtype(dtype), start=float(start), stop=float(stop), num=num)
+    return _created(
+        creation.linspace, device, as_dtype(dtype), start=float(start), stop=float(stop), num=num
+    )
 
 
-def eye(rows: int, columns: int | None = None, *, dtype: DTypeLike = float32, device: str | None = None) -> Tensor:
+def eye(
+    rows: int, columns: int | None = None, *, dtype: DTypeLike = float32, device: str | None = None
+) -> Tensor:
     """A matrix with ones on the diagonal and zeros elsewhere.
 
     >>> plugrad.eye(2, 3)
@@ -198,7 +231,9 @@ class _Moved(Node):
         return [(0, moved(dy, self.origin))]
 
 
-def _filled(op: str, shape: int | Sequence[int], value: Scalar, dtype: DType, device: str | None) -> Tensor:
+def _filled(
+    op: str, shape: int | Sequence[int], value: Scalar, dtype: DType, device: str | None
+) -> Tensor:
     host_array(value, op, "fill_value", dtype)  # raises if a whole number does not fit
     return _created(creation.fill, device, dtype, shape=shape_of(shape), value=value)
 

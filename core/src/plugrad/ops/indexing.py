@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from operator import index as as_index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plugrad.dtype import DTypeLike, Scalar, as_dtype, bool_, float32, int32
 from plugrad.errors import ArgumentValueError, DTypeError, TensorIndexError
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, coerced
 from plugrad.shapes import axis_of
-from plugrad.tensor import Tensor, TensorLike
+
+if TYPE_CHECKING:
+    from plugrad.tensor import Tensor, TensorLike
 
 
 def take(x: TensorLike, indices: TensorLike, *, axis: int | None = None) -> Tensor:
@@ -27,11 +29,20 @@ def take(x: TensorLike, indices: TensorLike, *, axis: int | None = None) -> Tens
     """
     x = as_tensor(x, "take")
     positions = _positions(indices, "take", x)
-    return indexing.gather(x, positions, axis=axis_of(0 if axis is None and x.ndim == 1 else axis, x.ndim), batch_dims=0)  # type: ignore[arg-type]
+    return indexing.gather(
+        x,
+        positions,
+        axis=axis_of(0 if axis is None and x.ndim == 1 else axis, x.ndim),
+        batch_dims=0,
+    )  # type: ignore[arg-type]
 
 
 def one_hot(
-    indices: TensorLike, depth: int, on_value: Scalar = 1, off_value: Scalar = 0, dtype: DTypeLike = float32
+    indices: TensorLike,
+    depth: int,
+    on_value: Scalar = 1,
+    off_value: Scalar = 0,
+    dtype: DTypeLike = float32,
 ) -> Tensor:
     """`on_value` at each index along a new last axis of size `depth`, `off_value` elsewhere.
 
@@ -46,7 +57,13 @@ def one_hot(
         ArgumentValueError: the depth is negative.
     """
     positions = coerced(indices, indexing.one_hot, "one_hot", "indices")
-    return indexing.one_hot(positions, depth=as_index(depth), on_value=on_value, off_value=off_value, dtype=as_dtype(dtype))
+    return indexing.one_hot(
+        positions,
+        depth=as_index(depth),
+        on_value=on_value,
+        off_value=off_value,
+        dtype=as_dtype(dtype),
+    )
 
 
 def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int) -> Tensor:
@@ -62,15 +79,21 @@ def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: i
         ArgumentValueError: `num_segments` is negative.
     """
     if num_segments < 0:
-        raise ArgumentValueError(f"unsorted_segment_sum: num_segments={num_segments} must be 0 or more")
+        raise ArgumentValueError(
+            f"unsorted_segment_sum: num_segments={num_segments} must be 0 or more"
+        )
     x = coerced(x, indexing.unsorted_segment_sum, "unsorted_segment_sum")
-    return indexing.unsorted_segment_sum(x, _positions(segment_ids, "unsorted_segment_sum", x), num_segments=num_segments)
+    return indexing.unsorted_segment_sum(
+        x, _positions(segment_ids, "unsorted_segment_sum", x), num_segments=num_segments
+    )
 
 
 def _positions(indices: TensorLike, op: str, x: Tensor) -> Tensor:
     positions = as_tensor(indices, op, "indices", backend=x.backend)
     if not positions.dtype.is_integer:
-        raise DTypeError(f"{op}: indices are {positions.dtype}; they must be integers, as after astype('int32')")
+        raise DTypeError(
+            f"{op}: indices are {positions.dtype}; they must be integers, as after astype('int32')"
+        )
     return positions if positions.dtype is int32 else cast(positions, int32)
 
 
@@ -81,7 +104,8 @@ def index(x: Tensor, key: Any) -> Tensor:
     tensor([ 7, 11], dtype=int32)
 
     Raises:
-        TensorIndexError: an index is out of range, of another kind, or there are more indices than axes.
+        TensorIndexError: an index is out of range, of another kind, or there are more indices than
+            axes.
     """
     parts = key if isinstance(key, tuple) else (key,)
     parts = _without_ellipsis(x, parts)
@@ -112,7 +136,9 @@ def index(x: Tensor, key: Any) -> Tensor:
     if y.shape != tuple(shape):
         y = movement.reshape(y, shape=tuple(shape))
     if len(arrays) > 1:
-        raise TensorIndexError("only one array of positions is taken; index with the next one afterwards, or use take")
+        raise TensorIndexError(
+            "only one array of positions is taken; index with the next one afterwards, or use take"
+        )
     for axis, positions in arrays:
         y = indexing.gather(y, positions, axis=axis, batch_dims=0)
     return y
@@ -136,7 +162,9 @@ def _is_array(part: Any) -> bool:
 
 def _checked_position(part: Any, x: Tensor, axis: int) -> int:
     if isinstance(part, bool):
-        raise TensorIndexError("a bool is not an index; use integers, slices, '...', None or an array of integers")
+        raise TensorIndexError(
+            "a bool is not an index; use integers, slices, '...', None or an array of integers"
+        )
     try:
         position = as_index(part)
     except (TypeError, DTypeError):
@@ -152,14 +180,20 @@ def _checked_position(part: Any, x: Tensor, axis: int) -> int:
 def _checked_positions(part: Any, x: Tensor, axis: int) -> Tensor:
     positions = as_tensor(part, "index", backend=x.backend)
     if positions.dtype is bool_:
-        raise TensorIndexError("a bool array is not taken as an index; use where, or take with the positions")
+        raise TensorIndexError(
+            "a bool array is not taken as an index; use where, or take with the positions"
+        )
     return _positions(positions, "index", x)
 
 
-def _cut(x: Tensor, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
+def _cut(
+    x: Tensor, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...]
+) -> Tensor:
     sizes = tuple(len(range(*bounds)) for bounds in zip(begin, end, strides, strict=True))
     if sizes == x.shape and all(s > 0 for s in strides):
         return x
     if all(s == 1 for s in strides):
-        return movement.slice(x, begin=tuple(b if n else 0 for b, n in zip(begin, sizes, strict=True)), size=sizes)
+        return movement.slice(
+            x, begin=tuple(b if n else 0 for b, n in zip(begin, sizes, strict=True)), size=sizes
+        )
     return movement.strided_slice(x, begin=begin, end=end, strides=strides)

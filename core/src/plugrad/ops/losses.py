@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from plugrad.dtype import float32
 from plugrad.errors import ArgumentValueError, ShapeError
@@ -14,15 +13,24 @@ from plugrad.ops.movement import broadcast_to
 from plugrad.ops.reduction import mean, sum
 from plugrad.ops.unary import exp
 from plugrad.shapes import axis_of
-from plugrad.tensor import Tensor, TensorLike
 from plugrad.transforms import custom_grad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.tensor import Tensor, TensorLike
 
 Reduction = Literal["none", "sum", "mean", "sum_by_nonzero_weights"]
 
 
 def softmax_cross_entropy(
-    onehot_labels: TensorLike, logits: TensorLike, weights: TensorLike | None = None, *, label_smoothing: float = 0.0,
-    reduction: Reduction = "sum_by_nonzero_weights", axis: int = -1,
+    onehot_labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    label_smoothing: float = 0.0,
+    reduction: Reduction = "sum_by_nonzero_weights",
+    axis: int = -1,
 ) -> Tensor:
     """The cross-entropy between labels and the softmax of logits.
 
@@ -34,8 +42,9 @@ def softmax_cross_entropy(
         logits: unscaled logarithms of probabilities; the classes lie along `axis`.
         weights: one weight for each example, or one for all; None means 1.
         label_smoothing: between 0 and 1: moves this part of each label to all classes evenly.
-        reduction: "none" gives one loss for each example; else their weighted sum is divided by nothing ("sum"), by the sum
-            of the weights ("mean"), or by the number of weights that are not 0 (the default).
+        reduction: "none" gives one loss for each example; else their weighted sum is divided by
+            nothing ("sum"), by the sum of the weights ("mean"), or by the number of weights that
+            are not 0 (the default).
         axis: the axis of the classes.
 
     Raises:
@@ -43,11 +52,18 @@ def softmax_cross_entropy(
         ArgumentValueError: the smoothing or the reduction is none of the above.
     """
     logits = coerced(logits, normalization.log_softmax, "softmax_cross_entropy", "logits")
-    labels, logits = promoted(onehot_labels, logits, normalization.log_softmax, "softmax_cross_entropy")
+    labels, logits = promoted(
+        onehot_labels, logits, normalization.log_softmax, "softmax_cross_entropy"
+    )
     if labels.shape != logits.shape:
-        raise ShapeError(f"softmax_cross_entropy: onehot_labels have shape {labels.shape} and logits {logits.shape}; they must be equal")
+        raise ShapeError(
+            f"softmax_cross_entropy: onehot_labels have shape {labels.shape} and logits "
+            f"{logits.shape}; they must be equal"
+        )
     if not 0 <= label_smoothing <= 1:
-        raise ArgumentValueError(f"softmax_cross_entropy: label_smoothing={label_smoothing} must be between 0 and 1")
+        raise ArgumentValueError(
+            f"softmax_cross_entropy: label_smoothing={label_smoothing} must be between 0 and 1"
+        )
     axis = axis_of(axis, logits.ndim)
     if label_smoothing:
         labels = labels * (1 - label_smoothing) + label_smoothing / logits.shape[axis]
@@ -58,7 +74,9 @@ def _cross_entropy(axis: int) -> Callable[..., Tensor]:
     """Return the loss of each example; its gradient is known in closed form: softmax less labels."""
 
     @custom_grad
-    def cross_entropy(labels: Tensor, logits: Tensor, save: Callable[..., None]) -> tuple[Tensor, Callable[..., Any]]:
+    def cross_entropy(
+        labels: Tensor, logits: Tensor, save: Callable[..., None]
+    ) -> tuple[Tensor, Callable[..., Any]]:
         log_probabilities = normalization.log_softmax(logits, axis=axis)
         save(labels, log_probabilities)
 
@@ -84,7 +102,9 @@ def weighted_loss(losses: Tensor, weights: TensorLike | None, reduction: Reducti
         ShapeError: the weights do not broadcast to the losses.
     """
     if reduction not in ("none", "sum", "mean", "sum_by_nonzero_weights"):
-        raise ArgumentValueError(f"reduction={reduction!r} must be 'none', 'sum', 'mean' or 'sum_by_nonzero_weights'")
+        raise ArgumentValueError(
+            f"reduction={reduction!r} must be 'none', 'sum', 'mean' or 'sum_by_nonzero_weights'"
+        )
     if weights is None:
         if reduction == "none":
             return losses

@@ -63,7 +63,11 @@ def squeeze(x: TensorLike, axis: Axis = None) -> Tensor:
         ShapeError: an axis has another size than 1.
     """
     x = as_tensor(x, "squeeze")
-    axes = axes_of(axis, x.ndim) if axis is not None else tuple(i for i, n in enumerate(x.shape) if n == 1)
+    axes = (
+        axes_of(axis, x.ndim)
+        if axis is not None
+        else tuple(i for i, n in enumerate(x.shape) if n == 1)
+    )
     if any(x.shape[i] != 1 for i in axes):
         raise ShapeError(f"squeeze: axis={axis} must have size 1 in shape {x.shape}")
     return movement.reshape(x, shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
@@ -143,7 +147,9 @@ def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> list[Tens
     length = x.shape[axis]
     if isinstance(sizes, int):
         if sizes < 1 or length % sizes:
-            raise ArgumentValueError(f"split: sizes={sizes} equal parts do not fit axis {axis} of shape {x.shape}")
+            raise ArgumentValueError(
+                f"split: sizes={sizes} equal parts do not fit axis {axis} of shape {x.shape}"
+            )
         sizes = [length // sizes] * sizes
     known = sum(n for n in sizes if n >= 0)
     if list(sizes).count(-1) == 1:
@@ -162,7 +168,11 @@ def pad(x: TensorLike, paddings: Sequence[Sequence[int]], constant_value: Scalar
         ArgumentValueError: a pair is not two sizes.
     """
     x = as_tensor(x, "pad")
-    return movement.pad(x, paddings=tuple(pair(p, "pad: paddings", least=0) for p in paddings), constant_value=constant_value)
+    return movement.pad(
+        x,
+        paddings=tuple(pair(p, "pad: paddings", least=0) for p in paddings),
+        constant_value=constant_value,
+    )
 
 
 def tile(x: TensorLike, repetitions: Sequence[int]) -> Tensor:

@@ -1,7 +1,7 @@
 """Functions that combine the elements along axes.
 
-`axis` is one axis, several, or None for all; negative axes count from the end. With ``keepdims=True`` the reduced axes stay,
-with size 1.
+`axis` is one axis, several, or None for all; negative axes count from the end. With
+``keepdims=True`` the reduced axes stay, with size 1.
 """
 
 from plugrad.dtype import DTypeLike, as_dtype, bool_, int32
@@ -11,7 +11,9 @@ from plugrad.shapes import axes_of, axis_of, reduced, size_of
 from plugrad.tensor import Axis, Tensor, TensorLike
 
 
-def sum(x: TensorLike, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+def sum(
+    x: TensorLike, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
     """The sum; nothing to add gives 0. Bools are counted as int32.
 
     >>> plugrad.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
@@ -24,7 +26,9 @@ def sum(x: TensorLike, *, axis: Axis = None, dtype: DTypeLike | None = None, kee
     return reduction.sum(x, axis=axes_of(axis, x.ndim), keep_dims=keepdims)
 
 
-def prod(x: TensorLike, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+def prod(
+    x: TensorLike, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
     """The product; nothing to multiply gives 1. Bools are counted as int32.
 
     >>> plugrad.prod([[1.0, 2.0], [3.0, 4.0]], axis=1)
@@ -105,7 +109,9 @@ def any(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The first position of the largest element, or of the first NaN, as int32; without an axis, in the flattened tensor.
+    """The first position of the largest element, as int32; NaN counts as the largest.
+
+    Without an axis, the position in the flattened tensor.
 
     >>> plugrad.argmax([[1.0, 5.0], [7.0, 4.0]], axis=1)
     tensor([1, 0], dtype=int32)
@@ -120,7 +126,9 @@ def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
 
 
 def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The first position of the smallest element, or of the first NaN, as int32; without an axis, in the flattened tensor.
+    """The first position of the smallest element, as int32; NaN counts as the smallest.
+
+    Without an axis, the position in the flattened tensor.
 
     >>> plugrad.argmin([[1.0, 5.0], [7.0, 4.0]], axis=1)
     tensor([0, 1], dtype=int32)
@@ -141,7 +149,9 @@ def _summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
     return cast(x, int32) if x.dtype is bool_ else x
 
 
-def _along_one_axis(x: Tensor, axis: int | None, keepdims: bool) -> tuple[Tensor, int, tuple[int, ...]]:
+def _along_one_axis(
+    x: Tensor, axis: int | None, keepdims: bool
+) -> tuple[Tensor, int, tuple[int, ...]]:
     """Return (tensor, axis, shape of the result) for a reduction along one axis or along the flattened tensor."""
     if axis is None:
         return movement.reshape(x, shape=(size_of(x.shape),)), 0, (1,) * x.ndim if keepdims else ()

@@ -101,7 +101,7 @@ def round(x: TensorLike) -> Tensor:
 
 
 def exp(x: TensorLike) -> Tensor:
-    """e to the power of each element. Above 88.7 float32 gives infinity.
+    """E to the power of each element. Above 88.7 float32 gives infinity.
 
     >>> plugrad.exp([0.0, 1.0])
     tensor([1.      , 2.718282], dtype=float32)
@@ -272,7 +272,7 @@ def relu6(x: TensorLike) -> Tensor:
 
 
 def elu(x: TensorLike) -> Tensor:
-    """x where x > 0, else ``exp(x) - 1``: the exponential linear unit. Source: Clevert, Unterthiner and Hochreiter, 2015.
+    """The exponential linear unit: x where x > 0, else ``exp(x) - 1`` (Clevert et al., 2015).
 
     >>> plugrad.elu([-1.0, 2.0])
     tensor([-0.63212055,  2.        ], dtype=float32)
@@ -281,7 +281,7 @@ def elu(x: TensorLike) -> Tensor:
 
 
 def selu(x: TensorLike) -> Tensor:
-    """The scaled exponential linear unit, which keeps mean 0 and variance 1. Source: Klambauer, Unterthiner, Mayr and Hochreiter, 2017.
+    """The scaled `elu`, which keeps mean 0 and variance 1 (Klambauer et al., 2017).
 
     >>> plugrad.selu([-1.0, 2.0])
     tensor([-1.1113307,  2.101402 ], dtype=float32)
@@ -310,7 +310,7 @@ def softplus(x: TensorLike) -> Tensor:
 def isfinite(x: TensorLike) -> Tensor:
     """Whether each element is neither infinite nor NaN.
 
-    >>> plugrad.isfinite([1.0, float('inf'), float('nan')])
+    >>> plugrad.isfinite([1.0, float("inf"), float("nan")])
     tensor([ True, False, False], dtype=bool)
     """
     return unary.is_finite(coerced(x, unary.is_finite, "isfinite"))
@@ -319,7 +319,7 @@ def isfinite(x: TensorLike) -> Tensor:
 def isinf(x: TensorLike) -> Tensor:
     """Whether each element is infinite.
 
-    >>> plugrad.isinf([1.0, float('inf'), float('nan')])
+    >>> plugrad.isinf([1.0, float("inf"), float("nan")])
     tensor([False,  True, False], dtype=bool)
     """
     return unary.is_inf(coerced(x, unary.is_inf, "isinf"))
@@ -328,7 +328,7 @@ def isinf(x: TensorLike) -> Tensor:
 def isnan(x: TensorLike) -> Tensor:
     """Whether each element is NaN.
 
-    >>> plugrad.isnan([1.0, float('inf'), float('nan')])
+    >>> plugrad.isnan([1.0, float("inf"), float("nan")])
     tensor([False, False,  True], dtype=bool)
     """
     return unary.is_nan(coerced(x, unary.is_nan, "isnan"))
@@ -344,7 +344,7 @@ def logical_not(x: TensorLike) -> Tensor:
 
 
 def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:
-    """x where x > 0, else ``alpha * x``.
+    """X where x > 0, else ``alpha * x``.
 
     >>> plugrad.leaky_relu([-1.0, 2.0], alpha=0.5)
     tensor([-0.5,  2. ], dtype=float32)
@@ -372,7 +372,9 @@ def clip(x: TensorLike, min: Scalar, max: Scalar) -> Tensor:
     """
     if min > max:  # type: ignore[operator]
         raise ArgumentValueError(f"clip: min={min} is greater than max={max}; exchange them")
-    return unary.clip_by_value(coerced(x, unary.clip_by_value, "clip"), clip_value_min=min, clip_value_max=max)
+    return unary.clip_by_value(
+        coerced(x, unary.clip_by_value, "clip"), clip_value_min=min, clip_value_max=max
+    )
 
 
 def astype(x: TensorLike, dtype: DTypeLike) -> Tensor:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import platform
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plugrad.extend import DTYPES, Backend, BackendUnavailable, DeviceInfo, DType, KernelTable, Memory, OutOfMemory, Probe
+from plugrad.extend import (
+    DTYPES,
+    Backend,
+    BackendUnavailable,
+    DeviceInfo,
+    DType,
+    KernelTable,
+    Memory,
+    OutOfMemory,
+    Probe,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Cpu(Backend):
-    """The backend ``"cpu"``. Its arrays are NumPy's, which NumPy allocates, so it watches them instead of handing them out."""
+    """The backend ``"cpu"``. NumPy allocates its arrays, so it watches them instead of handing them out."""
 
     name: ClassVar[str] = "cpu"
 
@@ -26,7 +38,10 @@ class Cpu(Backend):
 
     def probe(self) -> Probe:
         """Return yes, and the one device: NumPy is there."""
-        return Probe(ok=True, devices=(DeviceInfo("0", f"{platform.machine()} processor, NumPy {np.__version__}"),))
+        return Probe(
+            ok=True,
+            devices=(DeviceInfo("0", f"{platform.machine()} processor, NumPy {np.__version__}"),),
+        )
 
     def open(self, device: str) -> KernelTable:
         """Return the kernels; there is one device, ``"0"``."""
@@ -56,7 +71,7 @@ class Cpu(Backend):
     def close(self) -> None:
         """Return at once: there is nothing to release."""
 
-    # --- memory ------------------------------------------------------------------------------------------------------------
+    # --- memory ----------------------------------------------------------------------------------
 
     def _count(self, array: NDArray[Any]) -> None:
         """Count the buffer behind an array, until its last view is gone."""
@@ -87,6 +102,7 @@ class Cpu(Backend):
         """Raise if `size` more bytes would exceed the limit."""
         if self.limit is not None and self._bytes + size > self.limit:
             raise OutOfMemory(
-                f"the cpu backend uses {self._bytes:,} bytes and {size:,} more would exceed its limit of {self.limit:,}; "
+                f"the cpu backend uses {self._bytes:,} bytes and {size:,} more would exceed "
+                f"its limit of {self.limit:,}; "
                 "use smaller batches, release tensors, or raise the limit with plugrad.set_memory_limit"
             )

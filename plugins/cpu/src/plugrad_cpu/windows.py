@@ -12,7 +12,11 @@ def margins(size: Pair, window: Window2d) -> tuple[Pair, Pair]:
     pairs: list[Pair] = []
     for axis in (0, 1):
         before, after = window.pad[axis]
-        reach = (window.out[axis] - 1) * window.strides[axis] + (window.filter[axis] - 1) * window.dilations[axis] + 1
+        reach = (
+            (window.out[axis] - 1) * window.strides[axis]
+            + (window.filter[axis] - 1) * window.dilations[axis]
+            + 1
+        )
         pairs.append((before, max(after, reach - before - size[axis])))
     return pairs[0], pairs[1]
 
@@ -37,7 +41,14 @@ def patches(x: Array, window: Window2d) -> Array:
     return as_strided(
         x,
         (x.shape[0], *window.out, *window.filter, x.shape[3]),
-        (by_batch, by_row * stride_y, by_column * stride_x, by_row * step_y, by_column * step_x, by_channel),
+        (
+            by_batch,
+            by_row * stride_y,
+            by_column * stride_x,
+            by_row * step_y,
+            by_column * step_x,
+            by_channel,
+        ),
         writeable=False,
     )
 

@@ -41,7 +41,8 @@ def elementwise(
 
     Args:
         expression: WGSL over the names in `inputs`, for float32; or a mapping from dtype to that,
-            where the last input's dtype decides. It may call the functions of snippets.wgsl.
+            where the last input's dtype decides. It may call the functions of snippets.wgsl and
+            accurate.wgsl.
         inputs: The names of the inputs, which broadcast.
         result: The dtype of the result; None means that of the last input.
         attributes: Names of numeric attributes, which the expression reads as ``parameters.name``.

@@ -24,7 +24,7 @@ def shader(*names: str, **substitutions: str) -> str:
 
 
 def linked(text: str) -> str:
-    """Return a source followed by the functions of snippets.wgsl that it calls, directly or not."""
+    """Return a source followed by the snippets that it calls, directly or not."""
     snippets = _snippets()
     needed: dict[str, None] = {}
     waiting = [text]
@@ -56,4 +56,5 @@ def _source(path: str) -> str:
 
 @cache
 def _snippets() -> dict[str, str]:
-    return {match[1]: match[0] for match in _FUNCTION.finditer(_source("snippets.wgsl"))}
+    text = "".join(_source(name) for name in ("snippets.wgsl", "accurate.wgsl"))
+    return {match[1]: match[0] for match in _FUNCTION.finditer(text)}

@@ -2,9 +2,28 @@
 
 from plugrad_cpu.declare import table
 from plugrad_cpu.kernels import (
-    binary, convolution, creation, indexing, linalg, movement, normalization, pooling, reduction, unary,
+    binary,
+    convolution,
+    creation,
+    indexing,
+    linalg,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    unary,
 )
 
 __all__ = [
-    "binary", "convolution", "creation", "indexing", "linalg", "movement", "normalization", "pooling", "reduction", "table", "unary",
+    "binary",
+    "convolution",
+    "creation",
+    "indexing",
+    "linalg",
+    "movement",
+    "normalization",
+    "pooling",
+    "reduction",
+    "table",
+    "unary",
 ]

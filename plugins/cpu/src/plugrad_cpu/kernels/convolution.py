@@ -20,46 +20,81 @@ def as_asked(x: Array, data_format: DataFormat) -> Array:
 
 def rows_of(x: Array, window: Window2d) -> Array:
     """Return one row for each window, with the cells of the window next to each other."""
-    return patches(padded(x, window, 0), window).reshape(-1, window.filter[0] * window.filter[1] * x.shape[3])
+    return patches(padded(x, window, 0), window).reshape(
+        -1, window.filter[0] * window.filter[1] * x.shape[3]
+    )
 
 
 @table.implements(convolution.conv2d)
 def conv2d(
-    x: Array, filter: Array, *, strides: Pair, pad: Padding, data_format: DataFormat, dilations: Pair, dim_rounding_mode: Rounding
+    x: Array,
+    filter: Array,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
 ) -> Array:
     """Return rows of windows times a column for each filter."""
-    batch, _, window = geometry(x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode)
+    batch, _, window = geometry(
+        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
     y = rows_of(channels_last(x, data_format), window) @ filter.reshape(-1, filter.shape[3])
     return as_asked(y.reshape(batch, *window.out, filter.shape[3]), data_format)
 
 
 @table.implements(convolution.conv2d_filter_gradient)
 def conv2d_filter_gradient(
-    x: Array, dy: Array, *, filter_shape: Shape, strides: Pair, pad: Padding, data_format: DataFormat, dilations: Pair,
+    x: Array,
+    dy: Array,
+    *,
+    filter_shape: Shape,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
     dim_rounding_mode: Rounding,
 ) -> Array:
     """Return the windows' columns times dy."""
-    _, _, window = geometry(x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode)
+    _, _, window = geometry(
+        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
     rows = rows_of(channels_last(x, data_format), window)
-    return (rows.T @ channels_last(dy, data_format).reshape(-1, filter_shape[3])).reshape(filter_shape)
+    return (rows.T @ channels_last(dy, data_format).reshape(-1, filter_shape[3])).reshape(
+        filter_shape
+    )
 
 
 @table.implements(convolution.conv2d_input_gradient)
 def conv2d_input_gradient(
-    dy: Array, filter: Array, *, input_shape: Shape, strides: Pair, pad: Padding, data_format: DataFormat, dilations: Pair,
+    dy: Array,
+    filter: Array,
+    *,
+    input_shape: Shape,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
     dim_rounding_mode: Rounding,
 ) -> Array:
     """Return dy times the filters, each cell of a window added where it came from."""
-    batch, channels, window = geometry(input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode)
+    batch, channels, window = geometry(
+        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
     dy = channels_last(dy, data_format)
     height, width = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
     (top, bottom), (left, right) = margins((height, width), window)
     if strides == (1, 1):
-        return as_asked(_correlated_back(dy, filter, window, (height, width), (top, left)), data_format)
+        return as_asked(
+            _correlated_back(dy, filter, window, (height, width), (top, left)), data_format
+        )
     dx = np.zeros((batch, top + height + bottom, left + width + right, channels), dy.dtype)
     for (i, j), place in cells(window):
         dx[place] += dy @ filter[i, j].T
-    return as_asked(np.ascontiguousarray(dx[:, top : top + height, left : left + width]), data_format)
+    return as_asked(
+        np.ascontiguousarray(dx[:, top : top + height, left : left + width]), data_format
+    )
 
 
 def _correlated_back(dy: Array, filter: Array, window: Window2d, size: Pair, start: Pair) -> Array:
@@ -67,9 +102,21 @@ def _correlated_back(dy: Array, filter: Array, window: Window2d, size: Pair, sta
     extent = [(n - 1) * step for n, step in zip(window.filter, window.dilations, strict=True)]
     before = [e - s for e, s in zip(extent, start, strict=True)]
     after = [n + e - out - b for n, e, out, b in zip(size, extent, window.out, before, strict=True)]
-    if min(*before, *after) < 0:  # more padding than the filter can reach: the outer stops see no pixel
-        dy = dy[:, max(0, -before[0]) : dy.shape[1] - max(0, -after[0]), max(0, -before[1]) : dy.shape[2] - max(0, -after[1])]
+    if (
+        min(*before, *after) < 0
+    ):  # more padding than the filter can reach: the outer stops see no pixel
+        dy = dy[
+            :,
+            max(0, -before[0]) : dy.shape[1] - max(0, -after[0]),
+            max(0, -before[1]) : dy.shape[2] - max(0, -after[1]),
+        ]
         before, after = [max(0, b) for b in before], [max(0, a) for a in after]
-    back = Window2d(size, ((before[0], after[0]), (before[1], after[1])), window.filter, (1, 1), window.dilations)
+    back = Window2d(
+        size,
+        ((before[0], after[0]), (before[1], after[1])),
+        window.filter,
+        (1, 1),
+        window.dilations,
+    )
     turned = filter[::-1, ::-1].swapaxes(2, 3).reshape(-1, filter.shape[2])
     return (rows_of(dy, back) @ turned).reshape(dy.shape[0], *size, filter.shape[2])

@@ -15,20 +15,27 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
         TensorIndexError: a position is outside the axis.
     """
     size = x.shape[axis]
-    if indices.size and not (0 <= indices.min() and indices.max() < size):
+    if indices.size and not (indices.min() >= 0 and indices.max() < size):
         worst = indices.min() if indices.min() < 0 else indices.max()
-        raise TensorIndexError(f"GatherV2: index {worst} is out of range for axis {axis} of size {size}")
+        raise TensorIndexError(
+            f"GatherV2: index {worst} is out of range for axis {axis} of size {size}"
+        )
     if batch_dims == 0:
         return np.take(x, indices, axis)
     batch = x.shape[:batch_dims]
     rows = x.reshape(-1, *x.shape[batch_dims:])
-    taken = [np.take(row, ids, axis - batch_dims) for row, ids in zip(rows, indices.reshape(-1, *indices.shape[batch_dims:]), strict=True)]
+    taken = [
+        np.take(row, ids, axis - batch_dims)
+        for row, ids in zip(rows, indices.reshape(-1, *indices.shape[batch_dims:]), strict=True)
+    ]
     shape = (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :])
     return np.stack(taken).reshape(shape) if 0 not in batch else np.empty(shape, x.dtype)
 
 
 @table.implements(indexing.one_hot)
-def one_hot(indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType) -> Array:
+def one_hot(
+    indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
+) -> Array:
     """Return on_value where the position along the last axis is the index."""
     is_hot = indices[..., None] == np.arange(depth)
     return np.where(is_hot, np.asarray(on_value, str(dtype)), np.asarray(off_value, str(dtype)))

@@ -9,4 +9,6 @@ from plugrad_cpu.declare import Array, table
 @table.implements(linalg.matmul)
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the product of the last two axes."""
-    return np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
+    return np.matmul(
+        a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
+    )

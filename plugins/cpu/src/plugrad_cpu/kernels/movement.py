@@ -29,7 +29,9 @@ def broadcast_to(x: Array, *, shape: Shape) -> Array:
 
 def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
     """Return Python slices; an end of -1 before a negative stride means the start, which Python spells None."""
-    return tuple(slice(b, None if e < 0 else e, s) for b, e, s in zip(begin, end, strides, strict=True))
+    return tuple(
+        slice(b, None if e < 0 else e, s) for b, e, s in zip(begin, end, strides, strict=True)
+    )
 
 
 @table.implements(movement.slice)
@@ -45,7 +47,9 @@ def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Arra
 
 
 @table.implements(movement.strided_slice_gradient)
-def strided_slice_gradient(dy: Array, *, shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Array:
+def strided_slice_gradient(
+    dy: Array, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
+) -> Array:
     """Return zeros with dy at every n-th element."""
     dx = np.zeros(shape, dy.dtype)
     dx[_ranges(begin, end, strides)] = dy
@@ -79,7 +83,9 @@ def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...
 @table.implements(movement.pad)
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar) -> Array:
     """Return a larger array with x inside."""
-    y = np.full([b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)], constant_value, x.dtype)
+    y = np.full(
+        [b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)], constant_value, x.dtype
+    )
     y[tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, paddings, strict=True))] = x
     return y
 

@@ -10,13 +10,17 @@ from plugrad_cpu.declare import Array, table
 from plugrad_cpu.windows import cells, margins, padded
 
 
-def windows_of(image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding) -> Window2d:
+def windows_of(
+    image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
+) -> Window2d:
     """Return the windows of an NHWC image."""
     return window2d((image[1], image[2]), filter_size, strides, pad, (1, 1), rounding)
 
 
 @table.implements(pooling.max_pool)
-def max_pool(x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding) -> Array:
+def max_pool(
+    x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+) -> Array:
     """Return the largest element of each window."""
     window = windows_of(x.shape, filter_size, strides, pad, dim_rounding_mode)
     lowest = -math.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -30,12 +34,23 @@ def max_pool(x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_ro
 
 @table.implements(pooling.max_pool_gradient)
 def max_pool_gradient(
-    dy: Array, input: Array, output: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+    dy: Array,
+    input: Array,
+    output: Array,
+    *,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
 ) -> Array:
     """Return dy at the first cell of each window that is equal to the window's maximum."""
     window = windows_of(input.shape, filter_size, strides, pad, dim_rounding_mode)
     image = padded(input, window, -math.inf)
-    do_windows_tile = strides == filter_size and image is input and all(o * s == n for o, s, n in zip(window.out, strides, input.shape[1:3], strict=True))
+    do_windows_tile = (
+        strides == filter_size
+        and image is input
+        and all(o * s == n for o, s, n in zip(window.out, strides, input.shape[1:3], strict=True))
+    )
     dx = np.empty_like(image) if do_windows_tile else np.zeros_like(image)
     is_free = np.ones(output.shape, bool)
     for _, place in cells(window):
@@ -50,7 +65,9 @@ def max_pool_gradient(
 
 
 @table.implements(pooling.avg_pool)
-def avg_pool(x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding) -> Array:
+def avg_pool(
+    x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+) -> Array:
     """Return the average over the cells of each window that are in the image."""
     window = windows_of(x.shape, filter_size, strides, pad, dim_rounding_mode)
     image = padded(x, window, 0)
@@ -62,7 +79,13 @@ def avg_pool(x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_ro
 
 @table.implements(pooling.avg_pool_gradient)
 def avg_pool_gradient(
-    dy: Array, input: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+    dy: Array,
+    input: Array,
+    *,
+    filter_size: Pair,
+    strides: Pair,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
 ) -> Array:
     """Return dy, divided by the cells of its window, added to each of them."""
     window = windows_of(input.shape, filter_size, strides, pad, dim_rounding_mode)

@@ -1,6 +1,5 @@
 """Reductions: NumPy's, in the dtype of the input."""
 
-
 import numpy as np
 
 from plugrad.kernels import reduction
@@ -9,9 +8,15 @@ from plugrad_cpu.declare import Array, table
 
 @table.implements(reduction.sum)
 def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the sum; down the columns of a float matrix as a product with ones, which BLAS does faster than NumPy adds."""
+    """Return the sum; down the columns of floats as a product with ones, which BLAS does faster."""
     leading = tuple(range(x.ndim - 1))
-    if axis == leading and leading and x.size and x.dtype in (np.float32, np.float64) and x.flags.c_contiguous:
+    if (
+        axis == leading
+        and leading
+        and x.size
+        and x.dtype in (np.float32, np.float64)
+        and x.flags.c_contiguous
+    ):
         columns = x.shape[-1]
         total = np.ones(x.size // columns, x.dtype) @ x.reshape(-1, columns)
         return total.reshape((1,) * len(leading) + (columns,)) if keep_dims else total

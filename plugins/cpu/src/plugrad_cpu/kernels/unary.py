@@ -1,6 +1,7 @@
 """Unary kernels: one NumPy expression each. NumPy's functions keep the dtype and let NaN through."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,6 +36,11 @@ def elu(x: Array) -> Array:
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
+def rounding(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a rounding that leaves whole numbers as they are; NumPy's may turn them into floats."""
+    return lambda x: x if x.dtype.kind in "iu" else function(x)
+
+
 def identity(x: Array) -> Array:
     """Return the array itself: tensors do not change."""
     return x
@@ -50,9 +56,9 @@ table.update(
         unary.reciprocal: np.reciprocal,
         unary.sqrt: np.sqrt,
         unary.rsqrt: lambda x: 1 / np.sqrt(x),
-        unary.ceil: np.ceil,
-        unary.floor: np.floor,
-        unary.round: np.rint,
+        unary.ceil: rounding(np.ceil),
+        unary.floor: rounding(np.floor),
+        unary.round: rounding(np.rint),
         unary.exp: np.exp,
         unary.expm1: np.expm1,
         unary.log: np.log,
@@ -73,7 +79,9 @@ table.update(
         unary.relu: lambda x: np.maximum(x, 0),
         unary.relu6: lambda x: np.minimum(np.maximum(x, 0), 6),
         unary.elu: elu,
-        unary.selu: lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
+        unary.selu: lambda x: (
+            SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0)))
+        ),
         unary.sigmoid: sigmoid_real_or_complex,
         unary.softplus: lambda x: np.logaddexp(x, 0),
         unary.is_finite: np.isfinite,
@@ -107,5 +115,7 @@ def clip_by_value(x: Array, *, clip_value_min: Scalar, clip_value_max: Scalar) -
 @table.implements(unary.cast)
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return x in another dtype; what an integer cannot hold is cut off as C does."""
+    if x.dtype.kind == "c" and dtype.kind in ("floating", "signed", "unsigned"):
+        x = x.real
     with np.errstate(invalid="ignore"):
         return x.astype(str(dtype))

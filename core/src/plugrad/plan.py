@@ -1,0 +1,229 @@
+"""Plans: what a recorded call keeps for the backward pass, and how gradients are pulled back through it.
+
+A plan is made once for each kernel and set of differentiated inputs, from what `plugrad.gradient` declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError
+from plugrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from plugrad.kernel import Kernel
+    from plugrad.tape import Call, Pulled
+
+Rule: TypeAlias = Callable[
+    ..., Any
+]  # its parameters are whatever it needs; it returns a tensor, or None for "nothing"
+GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
+
+
+class Plan(Protocol):
+    """What a call must keep for the inputs that are differentiated, and how to pull a gradient back."""
+
+    @property
+    def kernel(self) -> Kernel[..., Any]:
+        """The kernel that is called."""
+        ...
+
+    @property
+    def saved_inputs(self) -> tuple[int, ...]:
+        """The positions of the inputs to keep."""
+        ...
+
+    @property
+    def needs_output(self) -> bool:
+        """Whether to keep the output."""
+        ...
+
+    @property
+    def needs_dtypes(self) -> bool:
+        """Whether to keep the inputs' dtypes."""
+        ...
+
+    @property
+    def keeps_something(self) -> bool:
+        """Whether any of these is asked for."""
+        ...
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Return (position, gradient) for the wanted inputs."""
+        ...
+
+
+class Gradient:
+    """The gradient of one kernel, in the form that the tape uses.
+
+    `planner` makes the plan for the positions of the differentiated inputs, or None if these
+    contribute nothing; the tape remembers plans in `plans`, by one bit for each input.
+    """
+
+    def __init__(
+        self, kernel_name: str, planner: Callable[[Kernel[..., Any], Sequence[int]], Plan | None]
+    ) -> None:
+        """Create a gradient without plans yet."""
+        self.kernel_name = kernel_name
+        self.planner = planner
+        self.plans: dict[int, Plan | None] = {}
+
+
+@dataclass(frozen=True)
+class _NoPlan:
+    """For a kernel without gradient: keeps nothing, and raises if a gradient is asked for."""
+
+    kernel: Kernel[..., Any]
+    saved_inputs: tuple[int, ...] = ()
+    needs_output: bool = False
+    needs_dtypes: bool = False
+    keeps_something: bool = False
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Raise."""
+        raise GradientNotFound(
+            f"kernel {self.kernel.name!r} lies between the result and a differentiated input but has no gradient; "
+            "declare one with register_gradient, or cut the path with stop_gradient"
+        )
+
+
+@cache
+def missing_gradient(kernel: Kernel[..., Any]) -> Gradient:
+    """Return the gradient of a kernel that has none."""
+    return Gradient(kernel.name, lambda kernel, positions: _NoPlan(kernel))
+
+
+Getter: TypeAlias = Callable[
+    ["Call", Any, bool], Any
+]  # (call, dy, linked) -> what a rule named, or what it returned
+
+
+@dataclass(frozen=True)
+class RulePlan:
+    """The rules of the differentiated inputs, ready to be applied to a call."""
+
+    kernel: Kernel[..., Any]
+    rules: tuple[tuple[int, Getter], ...]
+    saved_inputs: tuple[int, ...]
+    needs_output: bool
+    needs_dtypes: bool
+    keeps_something: bool
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rules of the wanted inputs."""
+        if wanted is None:
+            return [(index, apply(call, dy, linked)) for index, apply in self.rules]
+        return [(index, apply(call, dy, linked)) for index, apply in self.rules if wanted[index]]
+
+
+class ListPlan(RulePlan):
+    """The one rule of a kernel that takes a list of inputs; it returns a list of gradients."""
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rule."""
+        return [pulled for _, apply in self.rules for pulled in enumerate(apply(call, dy, linked))]
+
+
+def applied(
+    rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], saved: Sequence[int]
+) -> Getter:
+    """Return the function that applies a rule to a call; the two most frequent forms do without a list."""
+    getters = [_getter(kernel, need, saved) for need in needs]
+    if list(needs) == ["dy"]:
+        return lambda call, dy, linked: rule(dy)
+    if (
+        len(needs) == 2
+        and needs[0] == "dy"
+        and needs[1] in kernel.inputs
+        and not kernel.is_variadic
+    ):
+        position = kernel.inputs.index(needs[1])
+        place = saved.index(position)
+        return lambda call, dy, linked: rule(
+            dy, Tensor(call.saved[place], call.backend, call.parents[position] if linked else None)
+        )
+    return lambda call, dy, linked: rule(*[get(call, dy, linked) for get in getters])
+
+
+def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
+    """Return the function that gets, from a call of `kernel`, what a rule calls `need`."""
+    if need == "dy":
+        return lambda call, dy, linked: dy
+    if need in ("out", "outs"):
+        return lambda call, dy, linked: call.output(linked)
+    if need == "attrs":
+        return lambda call, dy, linked: call.attrs
+    if need in kernel.attributes:
+        return lambda call, dy, linked: call.attrs[need]
+    if kernel.is_variadic:
+        return lambda call, dy, linked: [call.spec(i) for i in range(len(call.shapes))]
+    position = kernel.inputs.index("dy" if need == "dy_input" else need.removesuffix("_spec"))
+    if need.endswith("_spec"):
+        return lambda call, dy, linked: call.spec(position)
+    place = saved.index(position)
+    return lambda call, dy, linked: Tensor(
+        call.saved[place], call.backend, call.parents[position] if linked else None
+    )
+
+
+@dataclass(frozen=True)
+class FunctionPlan:
+    """A gradient function, with the inputs and outputs that it asked to be saved."""
+
+    kernel: Kernel[..., Any]
+    grad_func: GradFunc
+    saved_inputs: tuple[int, ...]
+    outputs_to_save: tuple[bool, ...]
+    needs_dtypes: bool = True
+    keeps_something: bool = True
+
+    @property
+    def needs_output(self) -> bool:
+        """Whether an output is saved."""
+        return any(self.outputs_to_save)
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Call the function, and then the thunks of the wanted inputs."""
+        outputs = call.output(linked) if self.needs_output else []
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        kept = [
+            out for out, is_saved in zip(outputs, self.outputs_to_save, strict=False) if is_saved
+        ]
+        nodes = call.parents if linked else (None,) * len(call.parents)
+        inputs = (
+            [
+                Tensor(a, call.backend, nodes[i])
+                for i, a in zip(self.saved_inputs, call.saved, strict=True)
+            ]
+            if self.saved_inputs
+            else []
+        )
+        thunks = self.grad_func(dy, [*inputs, *kept], call.attrs)
+        wanted = wanted or [parent is not None for parent in call.parents]
+        return [
+            (index, self._checked(call, index, thunks))
+            for index, is_wanted in enumerate(wanted)
+            if is_wanted
+        ]
+
+    def _checked(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
+        """Return the gradient of one input, or raise: what a stranger returns is checked."""
+        name = str(index) if self.kernel.is_variadic else self.kernel.inputs[index]
+        where = f"the gradient function of {self.kernel.name}"
+        if name not in thunks:
+            raise RegistrationError(
+                f"{where} has no entry for input {name!r}; it has {sorted(thunks)}"
+            )
+        gradient = thunks[name] if isinstance(thunks[name], Tensor) else thunks[name]()
+        if not isinstance(gradient, Tensor):
+            raise ArgumentError(
+                f"{where} returned a {type(gradient).__name__} for input {name!r}, not a tensor"
+            )
+        if gradient.dtype is not call.spec(index).dtype:
+            raise DTypeError(
+                f"{where} returned {gradient.dtype} for input {name!r}, which is {call.spec(index).dtype}"
+            )
+        return gradient

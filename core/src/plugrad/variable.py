@@ -1,0 +1,84 @@
+"""Variables: tensors whose value can be replaced, the weights that an optimizer trains."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from plugrad.errors import DTypeError, ShapeError
+from plugrad.ops import creation
+from plugrad.tensor import Tensor, TensorLike
+
+if TYPE_CHECKING:
+    from plugrad.tape import Leaf, Node
+
+
+class Variable(Tensor):
+    """A tensor whose value can be replaced: a weight that an optimizer trains.
+
+    >>> import plugrad
+    >>> w = plugrad.Variable([1.0, 2.0], name="w")
+    >>> w.assign(w * 2)
+    >>> w
+    Variable([2., 4.], dtype=float32, name='w')
+
+    Args:
+        initial: the first value, a tensor or what `asarray` takes.
+        trainable: whether `variable_grads` differentiates with respect to it when it is not told
+            otherwise.
+        name: for people and for saved weights.
+    """
+
+    __slots__ = ("name", "trainable")
+
+    def __init__(self, initial: TensorLike, *, trainable: bool = True, name: str = "") -> None:
+        """Create a variable on the backend of its initial value."""
+        value = creation.asarray(initial)
+        self.name = name
+        self.trainable = trainable
+        self.array = value.array
+        self.backend = value.backend
+
+    @property
+    def node(self) -> Node | None:  # type: ignore[override]
+        """The leaf that stands for this variable while `variable_grads` differentiates."""
+        leaves = watched.get()
+        return None if leaves is None else leaves.get(self)
+
+    @node.setter
+    def node(self, value: None) -> None: ...  # dispose clears it; a variable has nothing to clear
+
+    def assign(self, value: TensorLike) -> None:
+        """Replace the value; the shape, dtype and device stay.
+
+        Raises:
+            ShapeError: the new value has another shape.
+            DTypeError: it has another dtype.
+        """
+        new = creation.asarray(
+            value, dtype=None if isinstance(value, Tensor) else self.dtype, device=self.device
+        )
+        if new.shape != self.shape:
+            raise ShapeError(
+                f"assign: variable {self.name!r} has shape {self.shape}, the new value "
+                f"{new.shape}; make a new variable instead"
+            )
+        if new.array.dtype != self.array.dtype:
+            raise DTypeError(
+                f"assign: variable {self.name!r} has dtype {self.dtype}, the new value {new.dtype}; cast it with astype"
+            )
+        self.array = new.array
+        if (leaves := watched.get()) is not None:
+            leaves.pop(
+                self, None
+            )  # from here on the variable no longer holds what is being differentiated
+
+    def __repr__(self) -> str:
+        inner = super().__repr__().removeprefix("tensor")
+        return f"Variable{inner[:-1]}, name={self.name!r})"
+
+
+watched: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
+    "plugrad_watched_variables", default=None
+)
+"""The leaves that stand for variables while `variable_grads` differentiates."""

@@ -1,0 +1,287 @@
+// Mathematical functions. The built-in ones are allowed large errors (62 units in the last place for exp on
+// lavapipe, 3e-4 for asin); these stay within a few units, which tests/plugins/webgpu/test_accuracy.py
+// measures, and follow IEEE 754 where NaN and infinity go in or come out.
+
+// --- exponentials and logarithms
+
+// exp(r) for |r| <= ln(2)/2, Cephes' polynomial
+fn exp_reduced(r: f32) -> f32 {
+  var p = 1.9875691500e-4;
+  p = p * r + 1.3981999507e-3;
+  p = p * r + 8.3334519073e-3;
+  p = p * r + 4.1665795894e-2;
+  p = p * r + 1.6666665459e-1;
+  p = p * r + 5.0000001201e-1;
+  return p * r * r + r + 1.0;
+}
+
+fn exp_accurate(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  if (x > 88.72284) { return infinity(); }
+  if (x < -103.97) { return 0.0; }
+  let n = floor(x * 1.44269504088896341 + 0.5);
+  // ln(2) in two parts, the first of which is exact in few bits
+  let r = (x - n * 0.693359375) - n * -2.12194440e-4;
+  return scaled(exp_reduced(r), i32(n));
+}
+
+fn expm1_accurate(x: f32) -> f32 {
+  if (abs(x) < 0.5) {
+    var p = 1.9841270e-4;
+    p = p * x + 1.3888889e-3;
+    p = p * x + 8.3333338e-3;
+    p = p * x + 4.1666668e-2;
+    p = p * x + 1.6666667e-1;
+    p = p * x + 0.5;
+    return p * x * x + x;
+  }
+  return exp_accurate(x) - 1.0;
+}
+
+// log(1 + f) + k ln(2) for 1 + f in [sqrt(1/2), sqrt(2)], as in FreeBSD's logf
+fn log_reduced(f: f32, k: f32) -> f32 {
+  let s = f / (2.0 + f);
+  let z = s * s;
+  let w = z * z;
+  let r = z * (0.66666662693 + w * 0.28498786688) + w * (0.40000972152 + w * 0.24279078841);
+  let half = 0.5 * f * f;
+  return k * 0.69313812256 - ((half - (s * (half + r) + k * 9.0580006145e-6)) - f);
+}
+
+fn log_accurate(x: f32) -> f32 {
+  if (is_nan(x) || x < 0.0) { return nan(); }
+  if (x == 0.0) { return -infinity(); }
+  if (is_infinite(x)) { return x; }
+  let is_tiny = x < 1.17549435e-38;
+  let bits = bitcast<i32>(select(x, x * 8388608.0, is_tiny));
+  let k = (bits - 0x3f3504f3) >> 23u;
+  let f = bitcast<f32>(bits - (k << 23u)) - 1.0;
+  return log_reduced(f, f32(k) - select(0.0, 23.0, is_tiny));
+}
+
+fn log1p_accurate(x: f32) -> f32 {
+  if (x > -0.2929 && x < 0.4142) { return log_reduced(x, 0.0); }
+  return log_accurate(1.0 + x);
+}
+
+fn softplus(x: f32) -> f32 {
+  return maximum(x, 0.0) + log1p_accurate(exp_accurate(-abs(x)));
+}
+
+fn sigmoid(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  return 1.0 / (1.0 + exp_accurate(-x));
+}
+
+// --- hyperbolic functions
+
+fn sinh_accurate(x: f32) -> f32 {
+  let a = abs(x);
+  if (a > 40.0) {
+    let root = exp_accurate(0.5 * a);
+    return with_sign(0.5 * root * root, x);
+  }
+  let e = expm1_accurate(a);
+  let result = 0.5 * (e + e / (e + 1.0));
+  return select(with_sign(result, x), x, is_nan(x));
+}
+
+fn cosh_accurate(x: f32) -> f32 {
+  let root = exp_accurate(0.5 * abs(x));
+  let half = 0.5 * root;
+  return half * root + 0.5 / (root * root);
+}
+
+fn tanh_accurate(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let e = expm1_accurate(2.0 * min(abs(x), 10.0));
+  return with_sign(e / (e + 2.0), x);
+}
+
+fn asinh_accurate(x: f32) -> f32 {
+  let a = abs(x);
+  if (is_nan(x) || is_infinite(x)) { return x; }
+  if (a > 1.0e8) { return with_sign(log_accurate(a) + 0.69314718, x); }
+  return with_sign(log1p_accurate(a + a * a / (1.0 + sqrt(a * a + 1.0))), x);
+}
+
+fn acosh_accurate(x: f32) -> f32 {
+  if (is_nan(x) || x < 1.0) { return nan(); }
+  if (x > 1.0e8) { return log_accurate(x) + 0.69314718; }
+  let t = x - 1.0;
+  return log1p_accurate(t + sqrt(2.0 * t + t * t));
+}
+
+fn atanh_accurate(x: f32) -> f32 {
+  let a = abs(x);
+  if (is_nan(x) || a > 1.0) { return nan(); }
+  if (a == 1.0) { return with_sign(infinity(), x); }
+  return with_sign(0.5 * log1p_accurate(2.0 * a / (1.0 - a)), x);
+}
+
+// --- trigonometric functions, Cephes' polynomials
+
+// x outside of the domain, an infinite angle, has no sine
+fn angle(x: f32) -> f32 {
+  return select(x, nan(), is_infinite(x));
+}
+
+fn atan_accurate(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let a = abs(x);
+  var t = a;
+  var offset = 0.0;
+  if (a > 2.414213562) {
+    offset = 1.57079632679;
+    t = -1.0 / a;
+  } else if (a > 0.4142135624) {
+    offset = 0.785398163397;
+    t = (a - 1.0) / (a + 1.0);
+  }
+  let z = t * t;
+  let p = ((8.05374449538e-2 * z - 1.38776856032e-1) * z + 1.99777106478e-1) * z - 3.33329491539e-1;
+  return with_sign(offset + (p * z * t + t), x);
+}
+
+fn atan2_accurate(y: f32, x: f32) -> f32 {
+  if (is_nan(x) || is_nan(y)) { return nan(); }
+  if (is_infinite(x) && is_infinite(y)) {
+    return with_sign(select(0.785398163397, 2.35619449019, is_negative(x)), y);
+  }
+  if (x == 0.0 && y == 0.0) {
+    return with_sign(select(0.0, 3.14159265359, is_negative(x)), y);
+  }
+  let a = atan_accurate(abs(y) / abs(x));
+  return with_sign(select(a, 3.14159265359 - a, is_negative(x)), y);
+}
+
+// asin(a) / a - 1 for a = sqrt(z) <= 1/2
+fn asin_reduced(z: f32) -> f32 {
+  var p = 4.2163199048e-2;
+  p = p * z + 2.4181311049e-2;
+  p = p * z + 4.5470025998e-2;
+  p = p * z + 7.4953002686e-2;
+  p = p * z + 1.6666752422e-1;
+  return p * z;
+}
+
+fn asin_accurate(x: f32) -> f32 {
+  let a = abs(x);
+  if (is_nan(x) || a > 1.0) { return nan(); }
+  if (a > 0.5) {
+    let z = 0.5 * (1.0 - a);
+    let root = sqrt(z);
+    return with_sign(1.57079632679 - 2.0 * (root + root * asin_reduced(z)), x);
+  }
+  return with_sign(a + a * asin_reduced(a * a), x);
+}
+
+fn acos_accurate(x: f32) -> f32 {
+  let a = abs(x);
+  if (is_nan(x) || a > 1.0) { return nan(); }
+  if (a > 0.5) {
+    let z = 0.5 * (1.0 - a);
+    let root = sqrt(z);
+    let result = 2.0 * (root + root * asin_reduced(z));
+    return select(result, 3.14159265359 - result, x < 0.0);
+  }
+  return 1.57079632679 - (x + x * asin_reduced(x * x));
+}
+
+// Rational approximations after N. Juffa, "Accurate error function in single precision" (2020)
+fn erf_accurate(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let a = abs(x);
+  let s = x * x;
+  if (a < 0.921875) {
+    var p = -5.99104969e-4;
+    p = p * s + 4.99339588e-3;
+    p = p * s - 2.67667342e-2;
+    p = p * s + 1.12818025e-1;
+    p = p * s - 3.76124859e-1;
+    p = p * s + 1.28379151e-1;
+    return p * x + x;
+  }
+  if (a > 4.0) { return with_sign(1.0, x); }
+  var p = -1.72853470e-5 * a + 3.83197126e-4;
+  let q = -3.88396438e-3 * a + 2.42546219e-2;
+  p = p * s + q;
+  p = p * a - 1.06777877e-1;
+  p = p * a - 6.34846687e-1;
+  p = p * a - 1.28717512e-1;
+  p = p * a - a;
+  return with_sign(1.0 - exp_accurate(p), x);
+}
+
+// --- powers
+
+// x^n by repeated squaring
+fn integer_power(x: f32, n: u32) -> f32 {
+  var result = 1.0;
+  var factor = x;
+  var rest = n;
+  while (rest != 0u) {
+    if ((rest & 1u) == 1u) { result = result * factor; }
+    factor = factor * factor;
+    rest = rest >> 1u;
+  }
+  return result;
+}
+
+// a^y = 2^(y (k + l)) for finite a > 0, with k whole: y k is exact in two parts, so that the fraction of
+// the exponent keeps its bits however large the exponent is.
+fn positive_power(a: f32, y: f32) -> f32 {
+  let is_tiny = a < 1.17549435e-38;
+  let bits = bitcast<i32>(select(a, a * 8388608.0, is_tiny));
+  let shift = (bits - 0x3f3504f3) >> 23u;
+  let l = 1.44269504 * log_reduced(bitcast<f32>(bits - (shift << 23u)) - 1.0, 0.0);
+  let k = f32(shift) - select(0.0, 23.0, is_tiny);
+  let estimate = y * (k + l);
+  if (estimate >= 128.0) { return infinity(); }
+  if (estimate < -150.0) { return 0.0; }
+  let high = leading(y);
+  let n = floor(estimate + 0.5);
+  let fraction = (high * k - n) + (y - high) * k + y * l;
+  return scaled(exp_reduced(fraction * 0.69314718), i32(n));
+}
+
+fn power(x: f32, y: f32) -> f32 {
+  if (y == 0.0 || x == 1.0) { return 1.0; }
+  if (is_nan(x) || is_nan(y)) { return nan(); }
+  let a = abs(x);
+  if (is_infinite(y)) {
+    if (a == 1.0) { return 1.0; }
+    return select(0.0, infinity(), (a > 1.0) == (y > 0.0));
+  }
+  let is_whole = floor(y) == y;
+  let is_odd = is_whole && abs(y) < 16777216.0 && (i32(y) & 1) != 0;
+  let sign = select(1.0, x, is_odd);
+  if (x == 0.0 || is_infinite(x)) {
+    return with_sign(select(0.0, infinity(), (a > 0.0) == (y > 0.0)), sign);
+  }
+  if (x < 0.0 && !is_whole) { return nan(); }
+  // Small whole exponents are the common ones; multiplying is exact where the result is.
+  if (is_whole && y > 0.0 && y <= 16.0) { return with_sign(integer_power(a, u32(y)), sign); }
+  return with_sign(positive_power(a, y), sign);
+}
+
+fn power_i32(x: i32, y: i32) -> i32 {
+  if (y < 0) {
+    if (x == 1) { return 1; }
+    return select(0, select(1, -1, (y & 1) != 0), x == -1);
+  }
+  // Products wrap around alike with and without a sign.
+  return bitcast<i32>(power_u32(bitcast<u32>(x), u32(y)));
+}
+
+fn power_u32(x: u32, y: u32) -> u32 {
+  var result = 1u;
+  var factor = x;
+  var rest = y;
+  while (rest != 0u) {
+    if ((rest & 1u) == 1u) { result = result * factor; }
+    factor = factor * factor;
+    rest = rest >> 1u;
+  }
+  return result;
+}

@@ -1,0 +1,148 @@
+"""Tests of core run on cpu, without the settings of whoever runs them, and with a second backend to hand."""
+
+import os
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import discovery
+from plugrad.extend import (
+    KERNELS,
+    Backend,
+    DeviceInfo,
+    KernelTable,
+    Memory,
+    Probe,
+    bool_,
+    float32,
+    int32,
+)
+from plugrad.kernels import binary, creation, movement, reduction, unary
+
+FUNCTIONS = {
+    binary.add: np.add,
+    binary.multiply: np.multiply,
+    creation.ones_like: np.ones_like,
+    creation.zeros_like: np.zeros_like,
+    creation.fill: lambda backend, *, shape, value, dtype: np.full(shape, value, str(dtype)),
+    movement.reshape: lambda x, *, shape: x.reshape(shape),
+    movement.broadcast_to: lambda x, *, shape: np.broadcast_to(x, shape),
+    reduction.sum: lambda x, *, axis, keep_dims: x.sum(axis=axis, keepdims=keep_dims),
+    unary.exp: np.exp,
+}
+
+
+class FakeBackend(Backend):
+    """A backend with two devices, few kernels and few dtypes. `events` tells what happened to it."""
+
+    name = "fake_device"
+    events: list = []  # noqa: RUF012 - the fixture empties it
+
+    def devices(self):
+        return (DeviceInfo("0", "a fake"), DeviceInfo("1", "another fake", is_software=True))
+
+    def probe(self):
+        return Probe(ok=True, devices=self.devices())
+
+    def open(self, device):
+        self.device = device or "0"
+        table = KernelTable(self.name)
+        table.update(FUNCTIONS)
+        table.implements(
+            unary.negative,
+            setup=lambda backend: self.events.append(("setup", backend)),
+            dispose=lambda backend: self.events.append(("dispose", backend)),
+        )(np.negative)
+        return table
+
+    def dtypes(self):
+        return frozenset({float32, int32, bool_})
+
+    def from_numpy(self, array):
+        return array.copy()
+
+    def to_numpy(self, array):
+        return np.array(array)
+
+    def synchronize(self):
+        pass
+
+    def memory(self):
+        return Memory(0, 0, 0, self.limit)
+
+    def set_memory_limit(self, limit):
+        self.limit = limit
+
+    def close(self):
+        self.events.append(("close", self))
+
+
+def forget(name):
+    """Undo `register_backend`, for which there is no public function."""
+    for backend in discovery.opened_backends():
+        if backend.name == name:
+            discovery.close_backend(backend)
+    for config in plugrad.get_kernels_for_backend(name):
+        plugrad.unregister_kernel(config.kernel_name, name)
+    discovery._run_time[:] = [c for c in discovery._run_time if c.name != name]
+    plugrad.backends(refresh=True)
+
+
+@pytest.fixture
+def fake():
+    """The name of a second backend."""
+    FakeBackend.events.clear()
+    plugrad.register_backend("fake_device", FakeBackend)
+    yield "fake_device"
+    forget("fake_device")
+
+
+@pytest.fixture
+def fake_type():
+    """The class of the second backend, to derive others from."""
+    return FakeBackend
+
+
+@pytest.fixture
+def registered():
+    """A function that registers a backend of this process for one test."""
+    names = []
+
+    def register(name, factory, **options):
+        plugrad.register_backend(name, factory, **options)
+        names.append(name)
+
+    yield register
+    for name in names:
+        forget(name)
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch, tmp_path):
+    """Only the settings of the test count; unless it says otherwise, it runs on cpu."""
+    for name in os.environ:
+        if name.startswith("PLUGRAD_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no configuration"))
+    plugrad.config.reset()
+    yield
+    plugrad.config.reset()
+
+
+@pytest.fixture(autouse=True)
+def registries():
+    """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
+    discovery.open_backend("cpu")
+    contracts = set(KERNELS)
+    kernels = {c.kernel_name for c in plugrad.get_kernels_for_backend("cpu")}
+    gradients = set(plugrad.registry.gradients)
+    yield
+    for name in set(KERNELS) - contracts:
+        del KERNELS[name]
+    for config in plugrad.get_kernels_for_backend("cpu"):
+        if config.kernel_name not in kernels:
+            plugrad.unregister_kernel(config.kernel_name, "cpu")
+    for name in set(plugrad.registry.gradients) - gradients:
+        plugrad.unregister_gradient(name)

@@ -1,0 +1,216 @@
+"""The kernel registry: what can be registered, looked up, replaced and undone."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import KernelConfig, registry
+from plugrad.discovery import close_backend, open_backend
+from plugrad.errors import KernelNotFound, RegistrationError
+
+
+def double(x):
+    return x + x
+
+
+def run(name, values=(1.0, 2.0)):
+    return plugrad.run_kernel(name, {"x": plugrad.asarray(list(values))}).tolist()
+
+
+def test_registered_kernel_is_found_and_runs():
+    config = KernelConfig("Double", "cpu", double)
+    plugrad.register_kernel(config)
+    assert plugrad.get_kernel("Double", "cpu") is config
+    assert config in plugrad.get_kernels_for_backend("cpu")
+    assert run("Double") == [2.0, 4.0]
+
+
+def test_kernel_that_is_not_there_is_none():
+    assert plugrad.get_kernel("Double", "cpu") is None
+    assert plugrad.get_kernel("Add", "nowhere") is None
+    assert plugrad.get_kernels_for_backend("nowhere") == []
+
+
+def test_unregistered_kernel_is_gone():
+    plugrad.register_kernel(KernelConfig("Double", "cpu", double))
+    assert plugrad.unregister_kernel("Double", "cpu").kernel_func is double
+    assert plugrad.get_kernel("Double", "cpu") is None
+    with pytest.raises(KernelNotFound, match="no kernel is called 'Double'"):
+        run("Double")
+
+
+def test_unregistering_what_is_not_there_raises():
+    with pytest.raises(KernelNotFound, match="'Double' is registered for backend 'cpu'; nothing"):
+        plugrad.unregister_kernel("Double", "cpu")
+
+
+def test_registering_twice_raises_and_keeps_the_first():
+    plugrad.register_kernel(KernelConfig("Double", "cpu", double))
+    with pytest.raises(RegistrationError, match="already; pass replace=True, or use override_kernel"):
+        plugrad.register_kernel(KernelConfig("Double", "cpu", np.negative))
+    assert run("Double") == [2.0, 4.0]
+
+
+def test_replacing_takes_effect_at_once():
+    plugrad.register_kernel(KernelConfig("Double", "cpu", double))
+    assert run("Double") == [2.0, 4.0]
+    plugrad.register_kernel(KernelConfig("Double", "cpu", np.negative), replace=True)
+    assert run("Double") == [-1.0, -2.0]
+
+
+def test_keys_are_tuples_so_backend_names_may_have_underscores():
+    config = KernelConfig("Double_It", "my_own_gpu", double)
+    plugrad.register_kernel(config)
+    try:
+        assert plugrad.get_kernels_for_backend("my_own_gpu") == [config]
+        assert plugrad.get_kernels_for_backend("my") == []
+        plugrad.copy_registered_kernels("my_own_gpu", "your_own_gpu")
+        copied = plugrad.unregister_kernel("Double_It", "your_own_gpu")
+        assert (copied.backend_name, copied.kernel_func) == ("your_own_gpu", double)
+    finally:
+        plugrad.unregister_kernel("Double_It", "my_own_gpu")
+
+
+def test_copying_carries_setup_and_dispose_along():
+    def setup(backend):
+        pass
+
+    plugrad.register_kernel(KernelConfig("Double", "one_gpu", double, setup, setup))
+    plugrad.copy_registered_kernels("one_gpu", "other_gpu")
+    plugrad.unregister_kernel("Double", "one_gpu")
+    config = plugrad.unregister_kernel("Double", "other_gpu")
+    assert (config.setup_func, config.dispose_func) == (setup, setup)
+
+
+def test_copying_onto_a_taken_key_registers_nothing():
+    for name in ("First", "Second"):
+        plugrad.register_kernel(KernelConfig(name, "one_gpu", double))
+    plugrad.register_kernel(KernelConfig("Second", "other_gpu", np.negative))
+    with pytest.raises(RegistrationError, match="'Second' is registered for backend 'other_gpu'"):
+        plugrad.copy_registered_kernels("one_gpu", "other_gpu")
+    assert plugrad.get_kernel("First", "other_gpu") is None
+    plugrad.copy_registered_kernels("one_gpu", "other_gpu", replace=True)
+    assert {c.kernel_func for c in plugrad.get_kernels_for_backend("other_gpu")} == {double}
+    for backend in ("one_gpu", "other_gpu"):
+        for name in ("First", "Second"):
+            plugrad.unregister_kernel(name, backend)
+
+
+def test_override_holds_inside_its_block_for_ops_too():
+    x = plugrad.asarray([1.0, 2.0])
+    with plugrad.override_kernel("Add", "cpu", np.subtract):
+        assert (x + x).tolist() == [0.0, 0.0]
+        with plugrad.override_kernel("Add", "cpu", np.multiply):
+            assert (x + x).tolist() == [1.0, 4.0]
+        assert (x + x).tolist() == [0.0, 0.0]
+    assert (x + x).tolist() == [2.0, 4.0]
+
+
+def test_override_restores_setup_and_dispose():
+    config = KernelConfig("Double", "cpu", double, print, print)
+    plugrad.register_kernel(config)
+    with plugrad.override_kernel("Double", "cpu", np.negative):
+        pass
+    assert plugrad.get_kernel("Double", "cpu") is config
+
+
+def test_override_of_nothing_leaves_nothing():
+    with plugrad.override_kernel("Double", "cpu", double):
+        assert run("Double") == [2.0, 4.0]
+    assert plugrad.get_kernel("Double", "cpu") is None
+
+
+def test_override_ends_when_its_block_raises():
+    with pytest.raises(ZeroDivisionError), plugrad.override_kernel("Add", "cpu", np.subtract):
+        raise ZeroDivisionError
+    assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]
+
+
+def test_registering_several_is_all_or_nothing():
+    good = KernelConfig("Good", "cpu", double)
+    bad = KernelConfig("Relu", "other_gpu", lambda: None)
+    with pytest.raises(RegistrationError, match="Relu on 'other_gpu'"):
+        registry.register_kernels([good, bad])
+    assert plugrad.get_kernel("Good", "cpu") is None
+    with pytest.raises(RegistrationError, match="already"):
+        registry.register_kernels([good, good])
+    assert plugrad.get_kernel("Good", "cpu") is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "function", "message"),
+    [
+        ("Relu", lambda: None, r"takes 0 positional parameters; the contract's are \(x\)"),
+        ("Relu", lambda x, y: x, r"takes 2 positional parameters; the contract's are \(x\)"),
+        ("Add", lambda a: a, r"the contract's are \(a, b\)"),
+        ("Sum", lambda x, *, axis: x, r"keyword-only parameters \['keep_dims'\] are unknown or"),
+        ("Sum", lambda x, axis, keep_dims: x, r"takes 3 positional parameters"),
+        ("Relu", lambda x, *, slope: x, r"keyword-only parameters \['slope'\]"),
+        ("Concat", lambda a, b, *, axis: a, r"must take its inputs as \*inputs"),
+        ("Fill", lambda *, shape, value, dtype: None, r"the contract's are \(backend\)"),
+        ("Relu", 3, "3 is not callable"),
+    ],
+)
+def test_implementation_that_does_not_fit_its_contract_is_refused(kernel, function, message):
+    with pytest.raises(RegistrationError, match=message):
+        plugrad.register_kernel(KernelConfig(kernel, "other_gpu", function))
+    assert plugrad.get_kernel(kernel, "other_gpu") is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "function"),
+    [
+        ("Relu", lambda x, *, fast=True: x),  # an option of the implementation's own
+        ("Relu", lambda values: values),  # inputs come by position: their names are free
+        ("Sum", lambda x, **attrs: x),
+        ("Sum", lambda *inputs, axis, keep_dims: inputs),
+        ("Add", np.add),
+        ("Concat", lambda *parts, axis: parts),
+        ("Fill", lambda backend, *, shape, value, dtype: None),
+    ],
+)
+def test_implementation_that_fits_is_taken(kernel, function):
+    plugrad.register_kernel(KernelConfig(kernel, "other_gpu", function))
+    assert plugrad.unregister_kernel(kernel, "other_gpu").kernel_func is function
+
+
+def test_setup_and_dispose_functions_run_once_for_each_opened_device(fake, fake_type):
+    first = open_backend(fake)
+    assert fake_type.events == [("setup", first)]
+    assert open_backend(fake) is open_backend(fake, "0") is first
+    second = open_backend(fake, "1")
+    assert fake_type.events == [("setup", first), ("setup", second)]
+    del fake_type.events[:]
+    close_backend(second)
+    assert fake_type.events == [("dispose", second), ("close", second)]
+    again = open_backend(fake, "1")
+    assert again is not second
+    assert fake_type.events[2:] == [("setup", again)]
+
+
+def test_kernel_registered_before_its_backend_is_opened_is_set_up_with_it(fake):
+    ready = []
+    plugrad.register_kernel(KernelConfig("Double", fake, double, ready.append))
+    backend = open_backend(fake)
+    assert ready == [backend]
+    x = plugrad.asarray([1.0], device=fake)
+    assert plugrad.run_kernel("Double", {"x": x}).tolist() == [2.0]
+
+
+def test_backend_whose_setup_fails_leaves_no_kernel_behind(registered, fake_type):
+    def broken(backend):
+        raise OSError("no such chip")
+
+    class Broken(fake_type):
+        name = "broken_device"
+
+        def open(self, device):
+            table = plugrad.extend.KernelTable(self.name)
+            table.implements(plugrad.kernels.unary.exp, setup=broken)(np.exp)
+            return table
+
+    registered("broken_device", Broken)
+    with pytest.raises(plugrad.errors.BackendUnavailable, match="OSError: no such chip"):
+        open_backend("broken_device")
+    assert plugrad.get_kernels_for_backend("broken_device") == []
+    assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]  # the others keep working

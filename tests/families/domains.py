@@ -1,0 +1,80 @@
+"""Where the elements of inputs come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Draw = Callable[[np.random.Generator, tuple[int, ...], str], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Draws an array of a shape and dtype; `dtype` is set for inputs that have always the same."""
+
+    draw: Draw
+    dtype: str = ""
+
+
+def uniform(
+    low: float,
+    high: float,
+    *,
+    avoid: Sequence[float] = (),
+    margin: float = 0.1,
+    without: Sequence[int] = (),
+) -> Domain:
+    """Numbers between two bounds.
+
+    Args:
+        low: the lower bound.
+        high: the upper bound.
+        avoid: where a function has a kink; floats stay away from it.
+        margin: how far they stay away.
+        without: what integers may not be.
+    """
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        if dtype == "bool":
+            return rng.integers(0, 2, shape).astype(bool)
+        if dtype.startswith("complex"):
+            return (rng.uniform(low, high, shape) + 1j * rng.uniform(-1, 1, shape)).astype(dtype)
+        if "int" in dtype:
+            numbers = set(range(int(np.ceil(low)), int(np.floor(high)) + 1)) - set(without)
+            return rng.choice(sorted(numbers), shape).astype(dtype)
+        x = np.asarray(rng.uniform(low, high, shape))
+        for kink in avoid:
+            x = np.where(np.abs(x - kink) < margin, x + 2 * margin, x)
+        return x.astype(dtype)
+
+    return Domain(draw)
+
+
+def whole(low: int, high: int, dtype: str = "int32") -> Domain:
+    """Whole numbers from `low` to `high`, both included, of one dtype."""
+    return Domain(lambda rng, shape, _: rng.integers(low, high, shape, dtype, endpoint=True), dtype)
+
+
+def flags() -> Domain:
+    """Bools."""
+    return Domain(lambda rng, shape, _: rng.integers(0, 2, shape).astype(bool), "bool")
+
+
+def different(step: float = 0.25) -> Domain:
+    """Numbers around 0 in random order, no two closer than `step`."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        count = int(np.prod(shape))
+        numbers = (rng.permutation(count) - count // 2) * (1 if "int" in dtype else step)
+        return numbers.reshape(shape).astype(dtype)
+
+    return Domain(draw)
+
+
+def these(values: Any) -> Domain:
+    """The given values, whatever the shape."""
+    return Domain(lambda rng, shape, dtype: np.asarray(values).astype(dtype))

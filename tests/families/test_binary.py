@@ -1,0 +1,300 @@
+"""Functions of two tensors, element by element: shapes are broadcast."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import EVERYTHING, FLOATS, REALS, VIEWS, Case, Refusal, pairs_of_dtype, rows
+from families.domains import different, flags, these, uniform, whole
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.kernels import binary
+
+
+def np_prelu(x, alpha):
+    return np.where(x > 0, x, alpha * x)
+
+
+def np_elu_gradient(dy, y):
+    return np.where(y >= 0, dy, dy * (y + 1))
+
+
+def add_n(*tensors):
+    return plugrad.add_n(list(tensors))
+
+
+any_number = uniform(-3, 3)
+positive = uniform(0.4, 3)
+divisor = uniform(0.4, 3, without=(0,))
+away_from_0 = uniform(-3, 3, avoid=(0,))
+two_numbers = [any_number, any_number]
+two_flags = [flags(), flags()]
+
+SMOOTH = [
+    Case(plugrad.add, np.add, two_numbers, dtypes=REALS),
+    Case(plugrad.subtract, np.subtract, two_numbers, dtypes=REALS),
+    Case(plugrad.multiply, np.multiply, two_numbers, dtypes=REALS),
+    Case(plugrad.divide, np.divide, [any_number, positive]),
+    Case(plugrad.pow, np.power, [positive, any_number]),
+    Case(plugrad.squared_difference, lambda a, b: (a - b) ** 2, two_numbers, dtypes=REALS),
+    Case(plugrad.atan2, np.arctan2, [positive, any_number]),
+]
+WITH_KINKS = [
+    Case(plugrad.maximum, np.maximum, [any_number, uniform(4, 5)], dtypes=REALS, name="max b"),
+    Case(plugrad.maximum, np.maximum, [uniform(4, 5), any_number], dtypes=REALS, name="max a"),
+    Case(plugrad.minimum, np.minimum, [any_number, uniform(4, 5)], dtypes=REALS, name="min a"),
+    Case(plugrad.minimum, np.minimum, [uniform(4, 5), any_number], dtypes=REALS, name="min b"),
+    Case(plugrad.prelu, np_prelu, [away_from_0, any_number]),
+    Case(binary.elu_gradient, np_elu_gradient, [any_number, uniform(-0.9, 3, avoid=(0,))]),
+    Case(plugrad.remainder, np.mod, [uniform(0.2, 0.8), uniform(1, 2)], name="remainder of less"),
+    Case(plugrad.remainder, np.mod, [uniform(-2.8, -2.2), uniform(1.0, 1.05)]),
+]
+SELECTION = Case(
+    plugrad.where, np.where, [flags(), any_number, any_number], dtypes=EVERYTHING, name="where"
+)
+COMPARISONS = [
+    Case(op, reference, [numbers, numbers], (), {}, EVERYTHING, "bool", is_differentiable=False)
+    for numbers in [uniform(-2, 2), whole(-2, 2)]
+    for op, reference in [
+        (plugrad.equal, np.equal),
+        (plugrad.not_equal, np.not_equal),
+        (plugrad.greater, np.greater),
+        (plugrad.greater_equal, np.greater_equal),
+        (plugrad.less, np.less),
+        (plugrad.less_equal, np.less_equal),
+    ]
+]
+LOGIC = [
+    Case(op, reference, two_flags, dtypes=("bool",), is_differentiable=False)
+    for op, reference in [
+        (plugrad.logical_and, np.logical_and),
+        (plugrad.logical_or, np.logical_or),
+        (plugrad.logical_xor, np.logical_xor),
+    ]
+]
+DIVISION = [
+    Case(op, reference, [a, b], dtypes=REALS, is_differentiable=False, name=f"{op.__name__}{name}")
+    for op, reference in [
+        (plugrad.floor_divide, np.floor_divide),
+        (plugrad.remainder, np.remainder),
+    ]
+    for name, a, b in [
+        ("", any_number, divisor),
+        (" of many", uniform(-90, 90), uniform(1, 7)),
+        (" by less than 0", uniform(-90, 90), uniform(-7, -1)),
+    ]
+]
+WHOLE_POWERS = Case(
+    plugrad.pow, np.power, [whole(-4, 4), whole(0, 5)], dtypes=("int32",), is_differentiable=False
+)
+ADD_N = [
+    Case(add_n, lambda *xs: np.sum(xs, 0), [any_number] * n, dtypes=REALS, name=f"add_n of {n}")
+    for n in (1, 2, 5)
+]
+BROADCAST = [*SMOOTH, *WITH_KINKS, *COMPARISONS[:6], *LOGIC, *DIVISION]
+CASES = [*BROADCAST, SELECTION, *COMPARISONS[6:], WHOLE_POWERS, *ADD_N]
+DIFFERENTIABLE = [case for case in CASES if case.is_differentiable]
+
+SHAPES = [
+    ((3, 5), (3, 5)),
+    ((3, 5), (5,)),
+    ((5,), (3, 5)),
+    ((3, 5), (3, 1)),
+    ((3, 1), (1, 5)),
+    ((), (3, 5)),
+    ((3, 5), (1, 1)),
+    ((2, 3, 4, 5), (3, 1, 5)),
+    ((2, 1, 4, 1), (3, 1, 5)),
+    ((7,), (7,)),
+    ((), ()),
+    ((0, 5), (5,)),
+    ((3, 1), (1, 0)),
+]
+STRETCHED = [((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3)), ((2, 3), (1,)), ((1, 2, 1), (3, 1, 2))]
+SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5], "float32")
+
+
+@pytest.mark.parametrize("case", BROADCAST, ids=str)
+def test_values(case, backend, rng):
+    for shapes in SHAPES:
+        case.with_shapes(*shapes).check_values(rng, case.dtypes[0])
+
+
+@pytest.mark.parametrize("case", [SELECTION, *COMPARISONS[6:], WHOLE_POWERS, *ADD_N], ids=str)
+def test_values_of_one_shape(case, backend, rng):
+    for shape in [(3, 5), (7,), (), (2, 0)]:
+        case.with_shapes(*[shape] * len(case.domains)).check_values(rng, case.dtypes[0])
+
+
+def test_values_of_where_with_broadcasting(backend, rng):
+    for shapes in [
+        ((3, 5), (), (5,)),
+        ((5,), (3, 1), ()),
+        ((), (3, 5), (3, 5)),
+        ((3, 1), (1, 5), ()),
+    ]:
+        SELECTION.with_shapes(*shapes).check_values(rng)
+
+
+@pytest.mark.parametrize(("case", "dtype"), pairs_of_dtype(CASES), ids=str)
+def test_values_of_other_dtypes(case, dtype, backend, rng):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    case.check_values(rng, dtype)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", BROADCAST, ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    for shapes in [((3, 5), (3, 5)), ((4, 3, 5), (3, 1)), ((5,), (3, 5))]:
+        case.with_shapes(*shapes).check_values(rng, case.dtypes[0], layout)
+
+
+@pytest.mark.parametrize("case", rows([*SMOOTH, *WITH_KINKS, *COMPARISONS, *DIVISION]), ids=str)
+def test_special_values(case, backend):
+    if any(domain.dtype for domain in case.domains):
+        pytest.skip("whole numbers have no special values")
+    case.check_values_of([SPECIALS[:, None], SPECIALS])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((70_001,), (70_001,)), ((263, 251), (251,)), ((263, 251), (263, 1)), ((), (66_013,))],
+)
+def test_many_elements(shapes, backend, rng):
+    case = Case(plugrad.squared_difference, lambda a, b: (a - b) ** 2, two_numbers, shapes)
+    case.check_values(rng)
+
+
+def test_whole_numbers_are_divided_as_float32(backend, rng):
+    case = Case(plugrad.divide, np.divide, [whole(-9, 9), whole(1, 5)], result="float32")
+    case.check_values(rng)
+
+
+def test_a_whole_number_floor_divided_by_0_is_0(backend):
+    with np.errstate(all="ignore"):
+        assert plugrad.floor_divide(plugrad.asarray([7, -7, 0]), 0).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("scalar", "dtype", "result"),
+    [
+        (2, "float32", "float32"),
+        (2.5, "float32", "float32"),
+        (2, "int32", "int32"),
+        (2.5, "int32", "float32"),
+        (True, "int32", "int32"),
+        (2, "bool", "int32"),
+    ],
+)
+def test_python_scalars(scalar, dtype, result, backend, rng):
+    x = uniform(-3, 3).draw(rng, (3, 5), dtype)
+    expected = np.multiply(x, scalar, dtype="float64")
+    for y in (plugrad.asarray(x) * scalar, scalar * plugrad.asarray(x)):
+        Case(plugrad.multiply, np.multiply, []).compare(y, expected, result)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [
+        ("bool", "int32", "int32"),
+        ("int32", "float32", "float32"),
+        ("bool", "float32", "float32"),
+        ("int8", "uint8", "int16"),
+        ("int64", "float32", "float32"),
+        ("float32", "float64", "float64"),
+    ],
+)
+def test_dtypes_are_promoted(a, b, result, backend, rng):
+    if {a, b, result} - plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has not all of {a}, {b} and {result}")
+    x, y = (uniform(0, 3).draw(rng, (3, 5), dtype) for dtype in (a, b))
+    for left, right in [(x, y), (y, x)]:
+        got = plugrad.add(plugrad.asarray(left), plugrad.asarray(right))
+        Case(plugrad.add, np.add, []).compare(got, np.add(left, right, dtype="float64"), result)
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_gradient(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("shapes", STRETCHED, ids=str)
+@pytest.mark.parametrize("case", [*SMOOTH, *WITH_KINKS], ids=str)
+def test_gradient_under_broadcasting(case, shapes, backend, rng):
+    case.with_shapes(*shapes).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("op", [plugrad.maximum, plugrad.minimum, plugrad.squared_difference])
+@pytest.mark.parametrize("shapes", STRETCHED, ids=str)
+def test_gradient_of_mixed_operands_under_broadcasting(op, shapes, backend, rng):
+    """Now one operand is the larger one, now the other."""
+    size = int(np.prod(shapes[0]))
+    both = different().draw(rng, (size + int(np.prod(shapes[1])),), "float64") * 0.3
+    a, b = both[:size].reshape(shapes[0]), both[size:].reshape(shapes[1])
+    Case(op, op, [these(a), these(b)]).check_gradient(rng, backend)
+
+
+def test_gradient_of_where_under_broadcasting(backend, rng):
+    for shapes in [((3, 4), (), (4,)), ((4,), (3, 1), ()), ((), (3, 4), (3, 4))]:
+        SELECTION.with_shapes(*shapes).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (plugrad.maximum, [1, 0]),
+        (plugrad.minimum, [1, 0]),
+        (plugrad.squared_difference, [0, 0]),
+    ],
+)
+def test_gradient_of_equal_operands(op, expected, backend):
+    x, y = plugrad.asarray(2.0), plugrad.asarray(2.0)
+    assert [g.item() for g in plugrad.grad(op, argnums=(0, 1))(x, y)] == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent", "for_base", "for_exponent"),
+    [(0.0, 2.0, 0.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0), (-2.0, 3.0, 12.0, 0.0)],
+)
+def test_gradient_of_pow_without_logarithm(base, exponent, for_base, for_exponent, backend):
+    gradients = plugrad.grad(plugrad.pow, argnums=(0, 1))(base, exponent)
+    assert [g.item() for g in gradients] == [for_base, for_exponent]
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.add(plugrad.zeros((2, 3)), plugrad.zeros((4,))),
+        ShapeError,
+        ["(2, 3)", "(4,)", "do not broadcast", "equal or 1"],
+    ),
+    Refusal(
+        lambda: plugrad.where([1.0, 0.0], 1.0, 2.0),
+        DTypeError,
+        ["condition", "float32", "bool"],
+    ),
+    Refusal(
+        lambda: plugrad.logical_and([1.0], True), DTypeError, ["logical_and", "float32", "astype"]
+    ),
+    Refusal(lambda: plugrad.add([True], [False]), DTypeError, ["add", "bool", "astype"]),
+    Refusal(lambda: plugrad.add("one", 1), ArgumentError, ["add", "str", "tensor"]),
+    Refusal(lambda: plugrad.add_n([]), ArgumentValueError, ["add_n", "empty", "at least one"]),
+    Refusal(
+        lambda: plugrad.add_n([plugrad.zeros((2,)), plugrad.zeros((3,))]),
+        ShapeError,
+        ["AddN", "(2,)", "(3,)"],
+    ),
+    Refusal(
+        lambda: plugrad.where([True, False], plugrad.zeros((3,)), 0.0),
+        ShapeError,
+        ["(2,)", "(3,)", "do not broadcast"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()
+
+
+def first_dtype(case: Case) -> str:
+    return case.dtypes[0]

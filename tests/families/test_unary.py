@@ -1,0 +1,245 @@
+"""Functions of one tensor, element by element."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+import plugrad
+from families.case import EVERYTHING, FLOATS, REALS, VIEWS, Case, Refusal, pairs_of_dtype, rows
+from families.domains import flags, uniform
+from plugrad.errors import ArgumentValueError, DTypeError
+from plugrad.kernels import unary
+
+SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+
+
+def np_step(x, alpha=0.0):
+    return np.where(np.isnan(x), x, np.where(x > 0, 1, alpha))
+
+
+def np_elu(x):
+    return np.where(x > 0, x, np.expm1(x))
+
+
+def np_selu(x):
+    return SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(x))
+
+
+def np_leaky_relu(x, alpha=0.2):
+    return np.where(x > 0, x, alpha * x)
+
+
+def np_sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def np_softplus(x):
+    return np.logaddexp(x, 0)
+
+
+any_number = uniform(-3, 3)
+away_from_0 = uniform(-3, 3, avoid=(0,))
+positive = uniform(0.4, 9)
+
+SMOOTH = [
+    Case(plugrad.negative, np.negative, [any_number], dtypes=REALS),
+    Case(plugrad.square, np.square, [any_number], dtypes=REALS),
+    Case(plugrad.reciprocal, lambda x: 1 / x, [uniform(0.4, 3)]),
+    Case(plugrad.sqrt, np.sqrt, [positive]),
+    Case(plugrad.rsqrt, lambda x: 1 / np.sqrt(x), [positive]),
+    Case(plugrad.exp, np.exp, [any_number]),
+    Case(plugrad.expm1, np.expm1, [any_number]),
+    Case(plugrad.log, np.log, [positive]),
+    Case(plugrad.log1p, np.log1p, [uniform(-0.5, 9)]),
+    Case(plugrad.sin, np.sin, [any_number]),
+    Case(plugrad.cos, np.cos, [any_number]),
+    Case(plugrad.tan, np.tan, [uniform(-1, 1)]),
+    Case(plugrad.asin, np.arcsin, [uniform(-0.8, 0.8)]),
+    Case(plugrad.acos, np.arccos, [uniform(-0.8, 0.8)]),
+    Case(plugrad.atan, np.arctan, [any_number]),
+    Case(plugrad.sinh, np.sinh, [any_number]),
+    Case(plugrad.cosh, np.cosh, [any_number]),
+    Case(plugrad.tanh, np.tanh, [any_number]),
+    Case(plugrad.asinh, np.arcsinh, [any_number]),
+    Case(plugrad.acosh, np.arccosh, [uniform(1.5, 9)]),
+    Case(plugrad.atanh, np.arctanh, [uniform(-0.8, 0.8)]),
+    Case(plugrad.erf, special.erf, [any_number]),
+    Case(plugrad.sigmoid, np_sigmoid, [any_number]),
+    Case(plugrad.softplus, np_softplus, [any_number]),
+]
+WITH_KINKS = [
+    Case(plugrad.abs, np.abs, [away_from_0], dtypes=REALS),
+    Case(plugrad.relu, lambda x: np.maximum(x, 0), [away_from_0], dtypes=REALS),
+    Case(plugrad.relu6, lambda x: np.clip(x, 0, 6), [uniform(-3, 9, avoid=(0, 6))], dtypes=REALS),
+    Case(plugrad.elu, np_elu, [away_from_0]),
+    Case(plugrad.selu, np_selu, [away_from_0]),
+    Case(plugrad.leaky_relu, np_leaky_relu, [away_from_0]),
+    Case(plugrad.leaky_relu, np_leaky_relu, [away_from_0], attrs={"alpha": 0.5}),
+    Case(
+        plugrad.clip,
+        np.clip,
+        [uniform(-3, 3, avoid=(-1, 2))],
+        attrs={"min": -1, "max": 2},
+        dtypes=REALS,
+    ),
+]
+CONSTANT_PIECES = [
+    Case(plugrad.sign, np.sign, [away_from_0], dtypes=REALS),
+    Case(plugrad.ceil, np.ceil, [uniform(-3, 3, avoid=range(-3, 4))], dtypes=REALS),
+    Case(plugrad.floor, np.floor, [uniform(-3, 3, avoid=range(-3, 4))], dtypes=REALS),
+    Case(plugrad.round, np.rint, [uniform(-3, 3, avoid=np.arange(-3, 3) + 0.5)], dtypes=REALS),
+    Case(plugrad.step, np_step, [away_from_0], dtypes=REALS),
+    Case(plugrad.step, np_step, [away_from_0], attrs={"alpha": -0.5}),
+]
+QUESTIONS = [
+    Case(op, reference, [any_number], dtypes=REALS, result="bool", is_differentiable=False)
+    for op, reference in [
+        (plugrad.isfinite, np.isfinite),
+        (plugrad.isinf, np.isinf),
+        (plugrad.isnan, np.isnan),
+    ]
+]
+IDENTITY = Case(unary.identity, np.copy, [any_number], dtypes=EVERYTHING)
+LOGIC = Case(
+    plugrad.logical_not, np.logical_not, [flags()], dtypes=("bool",), is_differentiable=False
+)
+CASES = [*SMOOTH, *WITH_KINKS, *CONSTANT_PIECES, *QUESTIONS, IDENTITY, LOGIC]
+DIFFERENTIABLE = [case for case in CASES if case.is_differentiable]
+
+SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5, 6.0], "float32")
+EXTREMES = np.array([-200, -100, -89, -60, -30, -15, 15, 30, 60, 89, 100, 200], "float32")
+TINY = np.array([-1e-2, -3e-4, -1e-5, -1e-8, 1e-8, 1e-5, 3e-4, 1e-2], "float32")
+STEEP = (  # they approach a limit, or leave the range of floats
+    *(plugrad.exp, plugrad.expm1, plugrad.sinh, plugrad.cosh, plugrad.tanh, plugrad.sigmoid),
+    *(plugrad.softplus, plugrad.erf, plugrad.elu, plugrad.selu, plugrad.atan, plugrad.asinh),
+)
+NEAR_0 = (  # x, to first order: the relative error counts
+    *(plugrad.expm1, plugrad.log1p, plugrad.sin, plugrad.tan, plugrad.asin, plugrad.atan),
+    *(plugrad.sinh, plugrad.tanh, plugrad.asinh, plugrad.atanh, plugrad.erf, plugrad.elu),
+)
+REAL_ONLY = (
+    *(case.op for case in (*WITH_KINKS, *CONSTANT_PIECES)),
+    *(plugrad.erf, plugrad.softplus),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case, backend, rng):
+    for shape in [(3, 5), (7,), (), (1, 1), (0,), (2, 0, 3)]:
+        case.with_shapes(shape).check_values(rng, case.dtypes[0])
+
+
+@pytest.mark.parametrize(("case", "dtype"), pairs_of_dtype(CASES), ids=str)
+def test_values_of_other_dtypes(case, dtype, backend, rng):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    case.check_values(rng, dtype)
+
+
+@pytest.mark.parametrize("case", [c for c in SMOOTH if c.dtypes == FLOATS], ids=str)
+def test_whole_numbers_become_float32(case, backend, rng):
+    whole = rng.integers(0, 4, (3, 5), "int32")
+    with np.errstate(all="ignore"):
+        result = case.op(plugrad.asarray(whole), **case.attrs)
+        case.compare(result, case.reference(whole.astype("float64"), **case.attrs), "float32")
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, case.dtypes[0], layout)
+
+
+@pytest.mark.parametrize("case", rows(CASES), ids=str)
+def test_special_values(case, backend):
+    case.check_values_of([SPECIALS])
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.op in STEEP], ids=str)
+def test_large_arguments(case, backend):
+    case.check_values_of([EXTREMES])
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.op in NEAR_0], ids=str)
+def test_small_arguments(case, backend):
+    result = case.op(plugrad.asarray(TINY)).numpy()
+    np.testing.assert_allclose(result, case.reference(TINY.astype("float64")), rtol=2e-6)
+
+
+def test_many_elements(backend, rng):
+    Case(plugrad.tanh, np.tanh, [uniform(-3, 3)], shapes=[(70_001,)]).check_values(rng)
+
+
+def test_halves_are_rounded_to_even(backend):
+    x = plugrad.asarray([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
+    assert plugrad.round(x).tolist() == [-2, -2, 0, 0, 2, 2, 4]
+
+
+@pytest.mark.parametrize("dtype", EVERYTHING)
+@pytest.mark.parametrize("source", EVERYTHING)
+def test_astype(source, dtype, backend):
+    if {source, dtype} - plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has not both {source} and {dtype}")
+    x = np.array([-2.7, -1, -0.3, 0, 0.3, 1, 2.7]).astype(source)
+    Case(
+        plugrad.astype, lambda x, dtype: x.astype(dtype), [], attrs={"dtype": dtype}, result=dtype
+    ).check_values_of([x])
+
+
+@pytest.mark.parametrize("case", rows(CASES, "float64"), ids=str)
+def test_complex_numbers(case, rng):
+    """Only the cpu has them."""
+    with plugrad.use("cpu"):
+        x = plugrad.asarray(case.domains[0].draw(rng, (3, 5), "complex64"))
+        if case.op in REAL_ONLY:
+            with pytest.raises(DTypeError, match="complex64"):
+                case.op(x, **case.attrs)
+            return
+        with np.errstate(all="ignore"):
+            result = case.op(x, **case.attrs)
+            expected = case.reference(x.numpy().astype("complex128"), **case.attrs)
+        case.compare(result, expected, case.result or "complex64")
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_gradient(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (plugrad.abs, 0),
+        (plugrad.relu, 0),
+        (plugrad.relu6, 0),
+        (plugrad.leaky_relu, 0.2),
+        (plugrad.softplus, 0.5),
+        (plugrad.sigmoid, 0.25),
+    ],
+)
+def test_gradient_at_0(op, expected, backend):
+    assert plugrad.grad(op)(plugrad.asarray(0.0)).item() == pytest.approx(expected)
+
+
+def test_gradient_of_astype(backend):
+    x = plugrad.asarray([1.5, 2.5])
+    assert plugrad.grad(lambda x: x * x.astype("int32").astype("float32"))(x).tolist() == [1, 2]
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.logical_not([1.0]), DTypeError, ["logical_not", "float32", "bool", "astype"]
+    ),
+    Refusal(lambda: plugrad.abs([True]), DTypeError, ["abs", "bool", "float32", "astype"]),
+    Refusal(
+        lambda: plugrad.clip([1.0], 2, 1),
+        ArgumentValueError,
+        ["clip", "min=2", "max=1", "exchange"],
+    ),
+    Refusal(lambda: plugrad.astype([1.0], "real"), DTypeError, ["'real'", "choose one of"]),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()
