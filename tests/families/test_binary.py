@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, FLOATS, REALS, VIEWS, Case, Refusal, pairs_of_dtype, rows
+from families.case import EVERYTHING, REALS, VIEWS, Case, Refusal, pairs_of_dtype, rows
 from families.domains import different, flags, these, uniform, whole
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import binary
@@ -149,10 +149,8 @@ def test_values_of_views(case, layout, backend, rng):
         case.with_shapes(*shapes).check_values(rng, case.dtypes[0], layout)
 
 
-@pytest.mark.parametrize("case", rows([*SMOOTH, *WITH_KINKS, *COMPARISONS, *DIVISION]), ids=str)
+@pytest.mark.parametrize("case", rows([*SMOOTH, *WITH_KINKS, *COMPARISONS[:6], *DIVISION]), ids=str)
 def test_special_values(case, backend):
-    if any(domain.dtype for domain in case.domains):
-        pytest.skip("whole numbers have no special values")
     case.check_values_of([SPECIALS[:, None], SPECIALS])
 
 

@@ -11,18 +11,19 @@ from __future__ import annotations
 import re
 import tomllib
 import traceback
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad import registry
-from plugrad.backend import Backend
+from plugrad.backend import Backend, Probe
 from plugrad.config import config
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from importlib_metadata import Distribution, EntryPoint
 
@@ -326,36 +327,51 @@ def close_backend(backend: Backend) -> None:
         del _opened[key]
 
 
+def probe(candidate: Candidate) -> Probe:
+    """Return whether a backend can start, importing its plugin but opening nothing.
+
+    Raises:
+        BackendUnavailable: the plugin cannot be imported.
+    """
+    with _reported(candidate):
+        return _created(candidate).probe()
+
+
 def _opened_by(candidate: Candidate, device: str) -> Backend:
-    try:
+    with _reported(candidate):
         backend = _created(candidate)
-        probe = backend.probe()
-        if not probe.ok:
+        started = backend.probe()
+        if not started.ok:
             raise BackendUnavailable(
-                f"backend {candidate.name!r} cannot start here: {probe.reason}"
+                f"backend {candidate.name!r} cannot start here: {started.reason}"
             )
         table = backend.open(device)
-        new = [c for c in table if registry.get_kernel(c.kernel_name, c.backend_name) is None]
         if candidate.status != "active":
             registry.register_kernels(table)
         backend.functions = registry.functions(backend.name)
         backend.set_memory_limit(config.get("memory_limit"))
-        for config_ in new:
-            if config_.setup_func is not None:
-                config_.setup_func(backend)
+        for kernel_config in registry.get_kernels_for_backend(backend.name):
+            if kernel_config.setup_func is not None:
+                kernel_config.setup_func(backend)
+    candidate.status, candidate.reason = "active", ""
+    return backend
+
+
+@contextmanager
+def _reported(candidate: Candidate) -> Iterator[None]:
+    """Keep the reason of a failure, and raise it as one that says which plugin is at fault."""
+    try:
+        yield
     except BackendUnavailable:
         raise
     except (Exception, SystemExit) as error:
-        candidate.reason = f"{type(error).__name__}: {error}"
+        candidate.status, candidate.reason = "failed", f"{type(error).__name__}: {error}"
         candidate.details = traceback.format_exc()
-        candidate.status = "failed"
         raise BackendUnavailable(
-            f"backend {candidate.name!r} ({candidate.distribution} {candidate.version}) cannot "
-            f"start: {candidate.reason}. "
-            f"Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={candidate.name}"
+            f"backend {candidate.name!r} ({candidate.distribution} {candidate.version}) "
+            f"cannot start: {candidate.reason}. Reinstall it, or switch it off with "
+            f"PLUGRAD_PLUGINS_DISABLE={candidate.name}"
         ) from error
-    candidate.status, candidate.reason = "active", ""
-    return backend
 
 
 def _created(candidate: Candidate) -> Backend:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from plugrad.config import config
-from plugrad.discovery import backends, first_party, open_backend
+from plugrad.discovery import backends, first_party, open_backend, probe
 from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
 from plugrad.scope import active_scope, surround, transfer_target
 
@@ -45,7 +45,7 @@ class Selection:
 
 
 _used: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
-_configured: tuple[int, Selection] | None = None
+_configured: tuple[tuple[int, str | None, str], Selection] | None = None
 
 
 class use:  # noqa: N801 - a call and a block: it reads as a verb
@@ -105,22 +105,13 @@ def which() -> Selection:
         return used
     global _configured
     setting = config.explain("backend")
-    if setting.value is None:
-        if (
-            _configured is None
-            or _configured[0] != config.version
-            or _configured[1].layer != "automatic choice"
-        ):
-            _configured = config.version, Selection(_automatic(), "automatic choice")
-    elif (
-        _configured is None
-        or _configured[0] != config.version
-        or _configured[1].layer != setting.layer
-    ):
-        _configured = (
-            config.version,
-            Selection(preferred(setting.value, setting.layer), setting.layer),
-        )
+    key = config.version, setting.value, setting.layer
+    if _configured is None or _configured[0] != key:
+        if setting.value is None:
+            selection = Selection(_automatic(), "automatic choice")
+        else:
+            selection = Selection(preferred(setting.value, setting.layer), setting.layer)
+        _configured = key, selection
     return _configured[1]
 
 
@@ -185,22 +176,18 @@ def _automatic() -> Backend:
         ):
             continue
         try:
-            backend = open_backend(candidate.qualified_name)
+            found = probe(candidate)
+            if found.ok and not all(device.is_software for device in found.devices):
+                return open_backend(candidate.qualified_name)
+            reasons.append(f"{candidate.name}: {found.reason or 'it has only software devices'}")
         except BackendUnavailable as error:
             reasons.append(str(error))
-            continue
-        if not _is_software(backend):
-            return backend
     installed = ", ".join(c.name for c in backends()) or "none"
     raise BackendNotFound(
         f"no backend can be chosen automatically{': ' if reasons else ''}{'; '.join(reasons)}. "
         f"Installed are {installed}: "
         "name one with plugrad.use(...), or run: pip install plugrad"
     )
-
-
-def _is_software(backend: Backend) -> bool:
-    return any(d.is_software for d in backend.probe().devices if d.name == backend.device)
 
 
 def transferred(x: Tensor) -> Tensor:

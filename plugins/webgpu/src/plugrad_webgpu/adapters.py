@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+import tempfile
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from plugrad_webgpu.native import NativeDevice
 from plugrad_webgpu.program import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wgpu import GPUAdapter
 
 INSTALL_HINT = (
@@ -45,11 +49,29 @@ def adapters() -> tuple[GPUAdapter, ...]:
     # before the first adapter of the process, so another user of wgpu may have made it already.
     with suppress(RuntimeError):
         set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
-    found = [a for a in wgpu.gpu.enumerate_adapters_sync() if FEATURE in a.features]
+    with quiet_wayland():
+        found = [a for a in wgpu.gpu.enumerate_adapters_sync() if FEATURE in a.features]
     found = [a for a in found if a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")]
     return tuple(
         sorted(found, key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
     )
+
+
+@contextmanager
+def quiet_wayland() -> Iterator[None]:
+    """Name a folder for sockets inside the block if there is none.
+
+    Without one, drivers that look for a Wayland display write errors to the terminal, though
+    nothing here shows a window.
+    """
+    if "XDG_RUNTIME_DIR" in os.environ:
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ["XDG_RUNTIME_DIR"]
 
 
 def is_software(adapter: GPUAdapter) -> bool:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import bool_, broadcast
 from plugrad.kernels import binary
-from plugrad_wasm.declare import binary as paired
-from plugrad_wasm.declare import call, swapped, table
+from plugrad_wasm.declare import binary as paired, call, swapped, table
 from plugrad_wasm.kernels.movement import broadcast_to
 
 if TYPE_CHECKING:

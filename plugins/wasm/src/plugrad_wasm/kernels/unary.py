@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.extend import INTEGER, DType, bool_, float32
 from plugrad.kernels import unary
 from plugrad_wasm.bits import as_float32, fill
-from plugrad_wasm.declare import ExportNames, Unary, call, table
-from plugrad_wasm.declare import unary as mapped
+from plugrad_wasm.declare import ExportNames, Unary, call, table, unary as mapped
 from plugrad_wasm.dtypes import supported
 
 if TYPE_CHECKING:

@@ -1,0 +1,242 @@
+"""Combinations of the elements along axes."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import FLOATS, REALS, VIEWS, Case, Near, Refusal, pairs_of_dtype
+from families.domains import different, flags, these, uniform
+from plugrad.errors import AxisError, DTypeError, ShapeError
+
+AXES = [None, 0, 1, 2, -1, (0, 1), (1, 2), (0, -1), (2, 0), (0, 1, 2), ()]
+LONG_SUM = "a sum of thousands of floats, which are added in another order"
+
+
+def np_prod(x, *, axis=None, keepdims=False):
+    return np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+def np_sum(x, *, axis=None, keepdims=False):
+    return np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+any_number = uniform(-3, 3)
+SUMS = [
+    (plugrad.sum, np_sum, any_number, REALS),
+    (plugrad.prod, np_prod, uniform(-1.5, 1.5), REALS),
+    (plugrad.mean, np.mean, any_number, FLOATS),
+]
+EXTREMES = [
+    (plugrad.max, np.max, different(), REALS),
+    (plugrad.min, np.min, different(), REALS),
+]
+QUESTIONS = [
+    (plugrad.all, np.all, flags(), ("bool",)),
+    (plugrad.any, np.any, flags(), ("bool",)),
+]
+POSITIONS = [
+    (plugrad.argmax, np.argmax, different(), REALS),
+    (plugrad.argmin, np.argmin, different(), REALS),
+]
+CASES = [
+    *(
+        Case(op, reference, [domain], [(3, 5, 7)], {"axis": axis}, dtypes)
+        for op, reference, domain, dtypes in [*SUMS, *EXTREMES]
+        for axis in AXES
+    ),
+    *(
+        Case(op, reference, [domain], [(2, 3, 2)], {"axis": axis}, dtypes, is_differentiable=False)
+        for op, reference, domain, dtypes in QUESTIONS
+        for axis in AXES
+    ),
+    *(
+        Case(op, reference, [domain], [(3, 5, 7)], {"axis": axis}, dtypes, "int32", {}, False)
+        for op, reference, domain, dtypes in POSITIONS
+        for axis in (None, 0, 1, 2, -1)
+    ),
+]
+DIFFERENTIABLE = [
+    Case(op, reference, [domain], [shape], {"axis": axis})
+    for op, reference, domain, _ in [*SUMS, *EXTREMES]
+    for shape, axis in [((2, 3, 4), axis) for axis in (None, 0, 1, -1, (0, 2), ())] + [((), None)]
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case, backend, rng):
+    for keepdims in (False, True):
+        attrs = {**case.attrs, "keepdims": keepdims}
+        Case(
+            case.op, case.reference, case.domains, case.shapes, attrs, result=case.result
+        ).check_values(rng, case.dtypes[0])
+
+
+@pytest.mark.parametrize(("case", "dtype"), pairs_of_dtype(CASES), ids=str)
+def test_values_of_other_dtypes(case, dtype, backend, rng):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    case.check_values(rng, dtype)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, case.dtypes[0], layout)
+
+
+@pytest.mark.parametrize(
+    ("op", "reference", "domain", "dtypes"), [*SUMS, *EXTREMES, *QUESTIONS, *POSITIONS]
+)
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (67,), (300,), (1, 1), (65, 1), (1, 65)])
+def test_values_of_other_shapes(op, reference, domain, dtypes, shape, backend, rng):
+    result = "int32" if op in (plugrad.argmax, plugrad.argmin) else ""
+    for axis in [None, *range(len(shape))]:
+        case = Case(op, reference, [domain], [shape], {"axis": axis}, result=result)
+        case.check_values(rng, dtypes[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((66_001,), None), ((263, 251), 0), ((263, 251), 1), ((263, 251), None)]
+)
+@pytest.mark.parametrize(
+    ("op", "reference", "domain"),
+    [
+        (plugrad.sum, np_sum, uniform(0.5, 1.5)),
+        (plugrad.mean, np.mean, uniform(0.5, 1.5)),
+        (plugrad.max, np.max, different(1 / 64)),
+        (plugrad.argmin, np.argmin, different(1 / 64)),
+    ],
+)
+def test_many_elements(op, reference, domain, shape, axis, backend, rng):
+    result = "int32" if op is plugrad.argmin else ""
+    loose = dict.fromkeys(["cpu", "wasm", "webgpu"], Near(1e-5, LONG_SUM))
+    Case(op, reference, [domain], [shape], {"axis": axis}, FLOATS, result, loose).check_values(rng)
+
+
+@pytest.mark.parametrize(
+    ("op", "reference"),
+    [
+        (plugrad.sum, np_sum),
+        (plugrad.prod, np_prod),
+        (plugrad.mean, np.mean),
+        (plugrad.max, np.max),
+        (plugrad.min, np.min),
+    ],
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_special_values(op, reference, axis, backend):
+    nan, inf = np.nan, np.inf
+    x = np.array([[1, nan, 2], [inf, 1, 2], [-inf, 3, 1], [inf, -inf, 0], [0, 2, -1]], "float32")
+    Case(op, reference, [], attrs={"axis": axis}).check_values_of([x])
+
+
+@pytest.mark.parametrize("op", [plugrad.argmax, plugrad.argmin])
+def test_position_of_the_first_nan_and_of_the_first_of_equals(op, backend):
+    x = plugrad.asarray([[1.0, np.nan, 5.0, np.nan], [2.0, 2.0, 2.0, 2.0]])
+    assert op(x, axis=1).tolist() == [1, 0]
+
+
+def test_position_of_infinity(backend):
+    x = plugrad.asarray([[-np.inf, -np.inf], [-np.inf, np.inf]])
+    assert plugrad.argmax(x, axis=1).tolist() == [0, 1]
+    assert plugrad.argmin(x, axis=1).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize(
+    ("op", "reference", "dtype"),
+    [
+        (plugrad.sum, np_sum, "float32"),
+        (plugrad.sum, np_sum, "int32"),
+        (plugrad.prod, np_prod, "float32"),
+        (plugrad.all, np.all, "bool"),
+        (plugrad.any, np.any, "bool"),
+    ],
+)
+def test_values_of_nothing(op, reference, dtype, axis, backend):
+    for shape in [(0, 3), (3, 0), (0, 0)]:
+        Case(op, reference, [], attrs={"axis": axis}).check_values_of(
+            [np.zeros(shape, dtype)], dtype
+        )
+
+
+def test_mean_of_nothing_is_nan(backend):
+    assert np.isnan(plugrad.mean(plugrad.zeros((0, 2)), axis=0).numpy()).all()
+    assert plugrad.mean(plugrad.zeros((0, 2)), axis=1).shape == (0,)
+
+
+@pytest.mark.parametrize("op", [plugrad.max, plugrad.min, plugrad.argmax, plugrad.argmin])
+def test_extremes_beside_an_empty_axis(op, backend):
+    assert op(plugrad.zeros((0, 3)), axis=1).shape == (0,)
+
+
+@pytest.mark.parametrize(("op", "result"), [(plugrad.sum, 3), (plugrad.prod, 0)])
+def test_bools_are_counted(op, result, backend):
+    y = op(plugrad.asarray([True, False, True, True]))
+    assert (y.dtype, y.item()) == ("int32", result)
+
+
+@pytest.mark.parametrize(("op", "result"), [(plugrad.sum, 7.0), (plugrad.prod, 12.0)])
+def test_dtype_of_the_result(op, result, backend):
+    y = op(plugrad.asarray([3, 4], dtype="int32"), dtype="float32")
+    assert (y.dtype, y.item()) == ("float32", result)
+
+
+@pytest.mark.parametrize(("op", "result"), [(plugrad.all, False), (plugrad.any, True)])
+def test_numbers_are_asked_whether_they_are_0(op, result, backend):
+    assert op(plugrad.asarray([0.0, -0.5])).item() is result
+    assert op(plugrad.asarray([0, 7])).item() is result
+
+
+def test_mean_of_whole_numbers(backend):
+    y = plugrad.mean(plugrad.asarray([1, 2], dtype="int32"))
+    assert (y.dtype, y.item()) == ("float32", 1.5)
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=lambda case: f"{case} {case.shapes[0]}")
+def test_gradient(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("zeros", [[], [1], [1, 2], [0, 1, 2, 3, 4]])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_gradient_of_prod_with_zeros(zeros, axis, backend, rng):
+    x = rng.uniform(0.5, 1.5, (3, 5))
+    x[:, zeros] = 0
+    case = Case(plugrad.prod, np_prod, [these(x)], attrs={"axis": axis})
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("op", [plugrad.max, plugrad.min])
+def test_equal_extremes_share_the_gradient(op, backend):
+    x = plugrad.asarray([[2.0, 2.0, 2.0, 2.0]])
+    assert plugrad.grad(op)(x).tolist() == [[0.25, 0.25, 0.25, 0.25]]
+
+
+def test_gradient_of_nothing(backend):
+    for op in (plugrad.sum, plugrad.prod, plugrad.mean):
+        gradient = plugrad.grad(lambda x, op=op: op(x, axis=0))(plugrad.zeros((0, 3)))
+        assert gradient.shape == (0, 3)
+
+
+REFUSALS = [
+    Refusal(lambda: plugrad.sum([1.0], axis=1), AxisError, ["axis=1", "rank 1", "-1 to 0"]),
+    Refusal(lambda: plugrad.mean([1.0], axis=-2), AxisError, ["axis=-2", "rank 1"]),
+    Refusal(lambda: plugrad.max([[1.0]], axis=(0, -2)), AxisError, ["(0, -2)", "twice"]),
+    Refusal(lambda: plugrad.sum(1.0, axis=0), AxisError, ["axis=0", "0-d"]),
+    Refusal(lambda: plugrad.sum([1.0], axis=0.5), AxisError, ["axis=0.5", "integer"]),
+    Refusal(
+        lambda: plugrad.max(plugrad.zeros((0, 3)), axis=0), ShapeError, ["Max", "(0, 3)", "axes"]
+    ),
+    Refusal(lambda: plugrad.min(plugrad.zeros((0,))), ShapeError, ["Min", "(0,)"]),
+    Refusal(
+        lambda: plugrad.argmax(plugrad.zeros((2, 0)), axis=1), ShapeError, ["ArgMax", "(2, 0)"]
+    ),
+    Refusal(lambda: plugrad.argmin(plugrad.zeros((0,))), ShapeError, ["ArgMin", "(0,)"]),
+    Refusal(lambda: plugrad.max([True]), DTypeError, ["max", "bool", "astype"]),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()
