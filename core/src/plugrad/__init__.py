@@ -12,7 +12,7 @@ from math import (
     pi as pi,
 )
 
-import plugrad.tensor  # noqa: F401 - first: tensors and ops import each other, and the cycle starts here
+import plugrad.tensor  # noqa: F401  # pyright: ignore[reportUnusedImport] - the cycle of imports starts here
 from plugrad import (
     gradients as gradients,
     optimizers as optimizers,
@@ -30,7 +30,7 @@ from plugrad.discovery import (
 from plugrad.dtype import (
     DType as DType,
     as_dtype as as_dtype,
-    bool_ as bool,  # noqa: F401 - under the array API's name
+    bool_ as bool,  # noqa: F401  # pyright: ignore[reportUnusedImport] - the array API's name
     complex64 as complex64,
     complex128 as complex128,
     float16 as float16,

@@ -23,7 +23,7 @@ from plugrad.config import config
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from importlib_metadata import Distribution, EntryPoint
 
@@ -122,13 +122,13 @@ def register_backend(
 
 
 def _scanned() -> list[Candidate]:
-    from importlib_metadata import (
-        distributions,
-    )  # importing it takes longer than `import plugrad` may
+    # Importing it takes longer than `import plugrad` may. It has types for some of its names only.
+    import importlib_metadata
 
     found: list[Candidate] = []
     seen: set[str] = set()
-    for distribution in distributions():
+    everything: Any = importlib_metadata.distributions()  # pyright: ignore[reportUnknownMemberType]
+    for distribution in cast("Iterable[Distribution]", everything):
         declared = distribution.read_text("entry_points.txt")
         if not declared or GROUP not in declared:
             continue
@@ -346,19 +346,25 @@ def _opened_by(candidate: Candidate, device: str) -> Backend:
                 f"backend {candidate.name!r} cannot start here: {started.reason}"
             )
         table = backend.open(device)
-        if candidate.status != "active":
+        is_new = candidate.status != "active"
+        if is_new:
             registry.register_kernels(table)
-        backend.functions = registry.functions(backend.name)
-        backend.set_memory_limit(config.get("memory_limit"))
-        for kernel_config in registry.get_kernels_for_backend(backend.name):
-            if kernel_config.setup_func is not None:
-                kernel_config.setup_func(backend)
+        try:
+            backend.functions = registry.functions(backend.name)
+            backend.set_memory_limit(config.get("memory_limit"))
+            for kernel_config in registry.get_kernels_for_backend(backend.name):
+                if kernel_config.setup_func is not None:
+                    kernel_config.setup_func(backend)
+        except BaseException:
+            for kernel_config in table if is_new else ():
+                registry.unregister_kernel(kernel_config.kernel_name, backend.name)
+            raise
     candidate.status, candidate.reason = "active", ""
     return backend
 
 
 @contextmanager
-def _reported(candidate: Candidate) -> Iterator[None]:
+def _reported(candidate: Candidate) -> Generator[None, None, None]:
     """Keep the reason of a failure, and raise it as one that says which plugin is at fault."""
     try:
         yield

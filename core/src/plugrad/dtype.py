@@ -89,8 +89,12 @@ ANY: Final = frozenset(DTYPES)
 
 # A backend array may carry NumPy's dtype object or ours: both spell the same type.
 _BY_SPELLING: Final[dict[object, DType]] = {
-    spelling: d for d in DTYPES for spelling in (d, np.dtype(str(d)), np.dtype(str(d)).type)
-} | {bool: bool_, int: int32, float: float32, complex: complex64}
+    **{spelling: d for d in DTYPES for spelling in (d, np.dtype(str(d)), np.dtype(str(d)).type)},
+    bool: bool_,
+    int: int32,
+    float: float32,
+    complex: complex64,
+}
 
 DTypeLike: TypeAlias = DType | str | np.dtype[Any] | type
 
@@ -121,7 +125,11 @@ def spellings(dtypes: frozenset[DType]) -> frozenset[object]:
 
 def scalar_dtype(value: Scalar) -> DType:
     """Return the default dtype of a Python scalar: bool, int32, float32 or complex64."""
-    return _BY_SPELLING[next(t for t in (bool, int, float, complex) if isinstance(value, t))]
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, int):
+        return int32
+    return float32 if isinstance(value, float) else complex64
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from plugrad import registry, selection
 from plugrad.errors import ArgumentError, BackendMismatch, OutOfMemory, PlugradError
@@ -38,7 +38,7 @@ def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any
         DisposedTensor: an input was disposed.
     """
     if surroundings() is not None:
-        inputs = [x and selection.transferred(x) for x in inputs]
+        inputs = [x if x is None else selection.transferred(x) for x in inputs]
     try:
         backend = inputs[0].backend
         is_recorded = False
@@ -72,11 +72,7 @@ def _run_with_gaps(
     kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Any:
     given = [x for x in inputs if x is not None]
-    for x in given:
-        if not isinstance(x, Tensor):
-            raise ArgumentError(
-                f"{kernel.name}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray"
-            )
+    _check_tensors(kernel.name, given)
     if not given:
         if kernel.inputs:
             raise ArgumentError(f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}")
@@ -90,6 +86,15 @@ def _run_with_gaps(
     if any(x.node is not None for x in given):
         _record(kernel, inputs, arrays, attrs, output)
     return output
+
+
+def _check_tensors(name: str, inputs: Sequence[Any]) -> None:
+    for x in inputs:
+        if not isinstance(x, Tensor):
+            raise ArgumentError(
+                f"{name}: inputs must be tensors, not {type(x).__name__}; "
+                "convert them with plugrad.asarray"
+            )
 
 
 def _computed(
@@ -109,7 +114,7 @@ def _computed(
         _explain(failure, kernel, backend, arrays, attrs)
         raise
     if type(result) is tuple or type(result) is list:
-        return [wrapped(array, backend) for array in result]
+        return [wrapped(array, backend) for array in cast("list[Any]", result)]
     return wrapped(result, backend)
 
 
@@ -213,6 +218,7 @@ def run_kernel(
 
     attrs = attrs or {}
     given = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
+    _check_tensors(name, [x for x in given if x is not None])
     contract = KERNELS.get(name) or _contract_by_signature(name, given)
     if not isinstance(inputs, Mapping):
         if not contract.is_variadic:
@@ -222,8 +228,9 @@ def run_kernel(
         return _run_checked(contract, given, attrs)
     if contract.is_variadic:
         raise ArgumentError(f"{name} takes a list of inputs, not a mapping")
+    present = {n for n, x in inputs.items() if x is not None}
     wrong = (inputs.keys() - set(contract.inputs)) | (
-        set(contract.inputs) - contract.optional_inputs - inputs.keys()
+        set(contract.inputs) - contract.optional_inputs - present
     )
     if wrong:
         raise ArgumentError(

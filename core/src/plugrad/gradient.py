@@ -29,7 +29,7 @@ from plugrad.kernel import KERNELS, Kernel
 from plugrad.plan import FunctionPlan, GradFunc, Gradient, ListPlan, Plan, Rule, RulePlan, applied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
 
 def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) -> None:
@@ -175,7 +175,9 @@ def _compiled(config: GradientConfig | Kernel[..., Any], rules: Mapping[str, Rul
 
 
 @contextmanager
-def override_gradient(config: GradientConfig | Kernel[..., Any], **rules: Rule) -> Iterator[None]:
+def override_gradient(
+    config: GradientConfig | Kernel[..., Any], **rules: Rule
+) -> Generator[None, None, None]:
     """Use another gradient for the calls made inside a ``with`` block; the previous one, or none, is restored on exit.
 
     >>> import plugrad

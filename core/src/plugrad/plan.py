@@ -142,6 +142,8 @@ def applied(
     ):
         position = kernel.inputs.index(needs[1])
         place = saved.index(position)
+        if needs[1] in kernel.optional_inputs:
+            return lambda call, dy, linked: rule(dy, getters[1](call, dy, linked))
         return lambda call, dy, linked: rule(
             dy, Tensor(call.saved[place], call.backend, call.parents[position] if linked else None)
         )
@@ -164,9 +166,14 @@ def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter
     if need.endswith("_spec"):
         return lambda call, dy, linked: call.spec(position)
     place = saved.index(position)
-    return lambda call, dy, linked: Tensor(
-        call.saved[place], call.backend, call.parents[position] if linked else None
-    )
+    return lambda call, dy, linked: _saved(call, place, position, linked)
+
+
+def _saved(call: Call, place: int, position: int, linked: bool) -> Tensor | None:
+    """Return a saved input, or None if it was absent."""
+    array = call.saved[place]
+    node = call.parents[position] if linked else None
+    return None if array is None else Tensor(array, call.backend, node)
 
 
 @dataclass(frozen=True)
@@ -175,10 +182,15 @@ class FunctionPlan:
 
     kernel: Kernel[..., Any]
     grad_func: GradFunc
-    saved_inputs: tuple[int, ...]
+    inputs_to_save: tuple[int, ...]
     outputs_to_save: tuple[bool, ...]
     needs_dtypes: bool = True
     keeps_something: bool = True
+
+    @property
+    def saved_inputs(self) -> tuple[int, ...]:
+        """The inputs to save, in the kernel's order."""
+        return tuple(sorted(set(self.inputs_to_save)))
 
     @property
     def needs_output(self) -> bool:
@@ -192,15 +204,10 @@ class FunctionPlan:
         kept = [
             out for out, is_saved in zip(outputs, self.outputs_to_save, strict=False) if is_saved
         ]
-        nodes = call.parents if linked else (None,) * len(call.parents)
-        inputs = (
-            [
-                Tensor(a, call.backend, nodes[i])
-                for i, a in zip(self.saved_inputs, call.saved, strict=True)
-            ]
-            if self.saved_inputs
-            else []
-        )
+        inputs = [
+            _saved(call, self.saved_inputs.index(position), position, linked)
+            for position in self.inputs_to_save
+        ]
         thunks = self.grad_func(dy, [*inputs, *kept], call.attrs)
         wanted = wanted or [parent is not None for parent in call.parents]
         return [
@@ -222,8 +229,9 @@ class FunctionPlan:
             raise ArgumentError(
                 f"{where} returned a {type(gradient).__name__} for input {name!r}, not a tensor"
             )
-        if gradient.dtype is not call.spec(index).dtype:
+        expected = call.spec(index)
+        if expected is not None and gradient.dtype is not expected.dtype:
             raise DTypeError(
-                f"{where} returned {gradient.dtype} for input {name!r}, which is {call.spec(index).dtype}"
+                f"{where} returned {gradient.dtype} for input {name!r}, which is {expected.dtype}"
             )
         return gradient

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable
 
     from plugrad.plan import Gradient
 
@@ -120,7 +120,7 @@ def copy_registered_kernels(source: str, target: str, *, replace: bool = False) 
 @contextmanager
 def override_kernel(
     kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]
-) -> Iterator[None]:
+) -> Generator[None, None, None]:
     """Use another implementation inside a ``with`` block; the previous one, or none, is restored on exit.
 
     The override holds for the whole process, not only for the calling thread.
@@ -179,7 +179,7 @@ def check_parameters(config: KernelConfig) -> None:
         raise RegistrationError(
             f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})"
         )
-    missing = set() if takes_any_keyword else set(contract.attributes) - keywords.keys()
+    missing = set[str]() if takes_any_keyword else set(contract.attributes) - keywords.keys()
     unknown = {name for name, is_required in keywords.items() if is_required} - set(
         contract.attributes
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from operator import index
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 
@@ -176,6 +176,14 @@ class Window2d(NamedTuple):
     dilations: Pair
 
 
+ROUNDINGS: Final[dict[Rounding, Callable[[float], int]]] = {
+    None: math.floor,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": lambda stops: math.floor(stops + 0.5),
+}
+
+
 @lru_cache(maxsize=1024)
 def window2d(
     image: Pair,
@@ -193,7 +201,12 @@ def window2d(
 
     Raises:
         ShapeError: the window is larger than the padded image.
+        ArgumentValueError: the rounding is unknown.
     """
+    if rounding not in ROUNDINGS:
+        raise ArgumentValueError(
+            f"dim_rounding_mode={rounding!r} must be 'floor', 'ceil', 'round' or None"
+        )
     outs: list[int] = []
     pads: list[Pair] = []
     for axis, (size, length, stride, dilation) in enumerate(
@@ -207,7 +220,7 @@ def window2d(
         else:
             before, after = (0, 0) if pad == "valid" else pad[axis]
             room = size + before + after - extent
-            rounded = {"ceil": math.ceil, "round": round}.get(rounding or "floor", math.floor)
+            rounded = ROUNDINGS[rounding]
             out = rounded(room / stride) + 1 if room >= 0 else 0
         if out <= 0 and size > 0:
             raise ShapeError(
@@ -226,7 +239,7 @@ def pair(value: int | Sequence[int], name: str, *, least: int = 1) -> Pair:
         ArgumentValueError: the value is not one or two such ints.
     """
     values = tuple(value) if isinstance(value, Iterable) else (value, value)
-    if len(values) != 2 or not all(isinstance(v, int) and v >= least for v in values):
+    if len(values) != 2 or not all(isinstance(v, int) and v >= least for v in values):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass floats
         raise ArgumentValueError(
             f"{name}={value!r} must be one or two integers of at least {least}"
         )
@@ -239,8 +252,10 @@ def padding_of(pad: object, op: str) -> Padding:
     Raises:
         ArgumentValueError: it is none of these.
     """
-    if pad == "same" or pad == "valid":
-        return pad
+    if pad == "same":
+        return "same"
+    if pad == "valid":
+        return "valid"
     if isinstance(pad, int) and not isinstance(pad, bool) and pad >= 0:
         return (pad, pad), (pad, pad)
     try:

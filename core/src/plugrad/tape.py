@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.dtype import as_dtype
 from plugrad.errors import ShapeError
@@ -100,21 +100,25 @@ class Call(Node):
         if plan.needs_dtypes:
             self.dtypes: Sequence[Any] = [None if a is None else a.dtype for a in arrays]
         if plan.needs_output:
-            self.outputs: Any = [t.array for t in output] if type(output) is list else output.array
+            tensors = cast("list[Tensor]", output if type(output) is list else [output])
+            arrays_out = [t.array for t in tensors]
+            self.outputs: Any = arrays_out if type(output) is list else arrays_out[0]
 
     def output(self, linked: bool) -> Tensor | list[Tensor]:
         """Return the saved output, or the list of outputs, as tensors."""
         if type(self.outputs) is list:
+            arrays = cast("list[Any]", self.outputs)  # pyright: ignore[reportUnknownMemberType]
             return [
                 Tensor(a, self.backend, Part(self, i) if linked else None)
-                for i, a in enumerate(self.outputs)
+                for i, a in enumerate(arrays)
             ]
         return Tensor(self.outputs, self.backend, self if linked else None)
 
-    def spec(self, position: int) -> Shaped:
-        """Return the shape and dtype of an input."""
+    def spec(self, position: int) -> Shaped | None:
+        """Return the shape and dtype of an input, or None if it was absent."""
         shape = self.shapes[position]
-        assert shape is not None
+        if shape is None:
+            return None
         return Shaped(shape, as_dtype(self.dtypes[position]))
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
@@ -164,9 +168,10 @@ def record(
     if type(output) is not list:
         call = output.node = Call(plan, parents, shapes, attrs, output.backend)
     elif output:
-        call = Call(plan, parents, shapes, attrs, output[0].backend)
-        call.specs = [Shaped(t.shape, t.dtype) for t in output]
-        for index, tensor in enumerate(output):
+        tensors = cast("list[Tensor]", output)
+        call = Call(plan, parents, shapes, attrs, tensors[0].backend)
+        call.specs = [Shaped(t.shape, t.dtype) for t in tensors]
+        for index, tensor in enumerate(tensors):
             tensor.node = Part(call, index)
     else:
         return
@@ -210,14 +215,14 @@ class Walk:
                     self.leading.add(node)
             self.nodes = [node for node in self.nodes if node in self.leading]
 
-    def back(self, dy: Tensor) -> list[Tensor | None]:
-        """Return the gradient of each leaf, None where the result does not depend on it.
+    def back(self, start: Tensor) -> list[Tensor | None]:
+        """Return the gradient of each leaf, given that of the root; None where the root does not depend on it.
 
         A node is let go as soon as it has been passed, and what it saved with it; a walk is taken
         once.
         """
         nodes, leading, linked = self.nodes, self.leading, self.is_nested
-        gradients: dict[Node | None, Any] = {self.root: dy}
+        gradients: dict[Node | None, Any] = {self.root: start}
         finished: dict[Node, Tensor | None] = dict.fromkeys(self.leaves)
         self.root = wanted = None
         while nodes:

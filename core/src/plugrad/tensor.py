@@ -262,17 +262,13 @@ class Tensor:
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return (
-            NotImplemented if other is None or isinstance(other, str) else binary.equal(self, other)
-        )  # type: ignore[arg-type]
+    def __eq__(self, other: Any) -> Any:  # a tensor, or Python's answer for what is no number
+        return NotImplemented if other is None or type(other) is str else binary.equal(self, other)
 
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return (
-            NotImplemented
-            if other is None or isinstance(other, str)
-            else binary.not_equal(self, other)
-        )  # type: ignore[arg-type]
+    def __ne__(self, other: Any) -> Any:
+        if other is None or type(other) is str:
+            return NotImplemented
+        return binary.not_equal(self, other)
 
     def __lt__(self, other: TensorLike) -> Tensor:
         return binary.less(self, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.dtype import INEXACT, spellings
 from plugrad.engine import wrapped
@@ -134,8 +134,8 @@ def variable_grads(
     if (
         not variables
         or len({id(v) for v in variables}) != len(variables)
-        or not all(isinstance(v, Variable) for v in variables)
-    ):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
+        or not all(isinstance(v, Variable) for v in variables)  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
+    ):
         raise ArgumentError(
             "variable_grads: give a list of different Variables to differentiate with respect to"
         )
@@ -209,11 +209,11 @@ def custom_grad(
             and len(result) == 2
             and isinstance(result[0], Tensor)
             and callable(result[1])
-        ):  # pyright: ignore[reportUnknownArgumentType]
+        ):
             raise ArgumentError(
                 "custom_grad: the function must return a tensor and a gradient function"
             )
-        value, grad_func = result
+        value, grad_func = cast("tuple[Tensor, Callable[..., Any]]", result)
         out = wrapped(value.array, value.backend)
         parents = tuple(x.node for x in args)
         if any(parent is not None for parent in parents):
@@ -267,7 +267,7 @@ class _Custom(Node):
                 raise ShapeError(
                     f"custom_grad: gradient {position} has shape {gradient.shape}; the argument has shape {shape}"
                 )
-        return enumerate(gradients)
+        return list(enumerate(gradients))
 
 
 # --- how the transforms work ---------------------------------------------------------------------

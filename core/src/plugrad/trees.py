@@ -40,9 +40,10 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
         return function(tree)
     if isinstance(tree, dict):
         return {key: map_tree(function, part) for key, part in cast("dict[Any, Any]", tree).items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(map_tree(function, part) for part in cast("tuple[Any, ...]", tree)))
+    if isinstance(tree, tuple) and hasattr(cast("Any", tree), "_fields"):  # a named tuple
+        fields = [map_tree(function, part) for part in cast("tuple[Any, ...]", tree)]
+        return cast("type[Any]", type(tree))(*fields)
     if isinstance(tree, list | tuple):
-        parts = [map_tree(function, part) for part in cast("list[Any]", tree)]
+        parts: list[Any] = [map_tree(function, part) for part in cast("list[Any]", tree)]
         return parts if isinstance(tree, list) else tuple(parts)
     return function(tree)

@@ -40,13 +40,14 @@ class Variable(Tensor):
         self.backend = value.backend
 
     @property
-    def node(self) -> Node | None:  # type: ignore[override]
+    def node(self) -> Node | None:
         """The leaf that stands for this variable while `variable_grads` differentiates."""
         leaves = watched.get()
         return None if leaves is None else leaves.get(self)
 
     @node.setter
-    def node(self, value: None) -> None: ...  # dispose clears it; a variable has nothing to clear
+    def node(self, value: None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Nothing to clear when the variable is disposed."""
 
     def assign(self, value: TensorLike) -> None:
         """Replace the value; the shape, dtype and device stay.

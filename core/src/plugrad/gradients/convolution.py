@@ -1,5 +1,8 @@
 """Gradients of the convolutions: three kernels, each linear, each the gradient of the other two."""
 
+# The parameters of a lambda have no place for a type.
+# pyright: reportUnknownMemberType=false
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,8 @@
 """Gradients of the movements: dy goes back to where the elements came from."""
 
+# The parameters of a lambda have no place for a type.
+# pyright: reportUnknownMemberType=false
+
 from collections.abc import Sequence
 
 from plugrad.gradient import gradient

@@ -1,5 +1,8 @@
 """Gradients of the reductions."""
 
+# The parameters of a lambda have no place for a type.
+# pyright: reportUnknownMemberType=false
+
 from plugrad.gradient import gradient, not_differentiable
 from plugrad.kernel import Shape, Spec
 from plugrad.kernels import creation, movement, reduction

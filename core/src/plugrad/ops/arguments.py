@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import copysign
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast as cast_type
 
 import numpy as np
 
@@ -83,8 +83,9 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     Python's ints become int32, its floats float32 and its complex numbers complex64; NumPy's arrays
     keep their dtype.
     """
+    values: NDArray[Any]
     if isinstance(x, np.ndarray | np.generic):
-        values = np.asarray(x)
+        values = np.asarray(cast_type("NDArray[Any]", x))
     elif isinstance(x, bool | int | float | complex):
         values = _python_values(x, scalar_dtype(x) if dtype is None else dtype, op, name)
     elif isinstance(x, list | tuple | range):
@@ -250,7 +251,7 @@ def promoted(
     return cast(x, dtype), cast(y, dtype)
 
 
-_SCALARS = frozenset({bool, int, float, complex})
+_SCALARS = frozenset({bool, int, float, complex, np.float64, np.complex128})
 
 
 def same_dtype(xs: list[Any], op: str) -> list[Tensor]:

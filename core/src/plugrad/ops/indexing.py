@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.dtype import DTypeLike, Scalar, as_dtype, bool_, float32, int32
-from plugrad.errors import ArgumentValueError, DTypeError, TensorIndexError
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, TensorIndexError
 from plugrad.kernels import indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, coerced
+from plugrad.ops.arguments import as_tensor, cast as cast_to, coerced
 from plugrad.shapes import axis_of
 
 if TYPE_CHECKING:
@@ -29,12 +29,9 @@ def take(x: TensorLike, indices: TensorLike, *, axis: int | None = None) -> Tens
     """
     x = as_tensor(x, "take")
     positions = _positions(indices, "take", x)
-    return indexing.gather(
-        x,
-        positions,
-        axis=axis_of(0 if axis is None and x.ndim == 1 else axis, x.ndim),
-        batch_dims=0,
-    )  # type: ignore[arg-type]
+    if axis is None and x.ndim != 1:
+        raise AxisError(f"take: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
+    return indexing.gather(x, positions, axis=axis_of(axis or 0, x.ndim), batch_dims=0)
 
 
 def one_hot(
@@ -94,7 +91,7 @@ def _positions(indices: TensorLike, op: str, x: Tensor) -> Tensor:
         raise DTypeError(
             f"{op}: indices are {positions.dtype}; they must be integers, as after astype('int32')"
         )
-    return positions if positions.dtype is int32 else cast(positions, int32)
+    return positions if positions.dtype is int32 else cast_to(positions, int32)
 
 
 def index(x: Tensor, key: Any) -> Tensor:
@@ -107,8 +104,7 @@ def index(x: Tensor, key: Any) -> Tensor:
         TensorIndexError: an index is out of range, of another kind, or there are more indices than
             axes.
     """
-    parts = key if isinstance(key, tuple) else (key,)
-    parts = _without_ellipsis(x, parts)
+    parts = _without_ellipsis(x, cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,))
     begin: list[int] = []
     end: list[int] = []
     strides: list[int] = []

@@ -168,7 +168,7 @@ class _Comparison:
                 )
 
     def _measured(self, position: int, direction: Array) -> tuple[float, float]:
-        """Return the derivative by finite differences, and how much of it may be rounding."""
+        """Return the derivative by finite differences, and how far off it may be."""
         step = self.precision.eps
         x = self.inputs[position]
         base = _host(x)
@@ -179,7 +179,8 @@ class _Comparison:
             terms = self.objective.on_host(moved)
             total += weight * float(terms.sum())
             magnitude = max(magnitude, float(np.abs(terms).sum()))
-        return total / (12 * step), 8 * self.precision.unit * magnitude / step
+        noise = 8 * self.precision.unit * magnitude / step + 16 * step**4
+        return total / (12 * step), noise
 
     def _worst(self, position: int, gradient: Array) -> str:
         """Return a sentence about the element that is furthest off, unless there are too many."""

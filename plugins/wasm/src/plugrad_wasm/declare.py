@@ -53,10 +53,11 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
     def implementation(x: WasmArray) -> WasmArray:
         memory = x.memory
         size = x.size
-        if dtype is None:
-            out = WasmArray(memory, x.shape, x.dtype, size, x.capacity)
-        else:
-            out = memory.empty(x.shape, dtype)
+        out = (
+            WasmArray(memory, x.shape, x.dtype, size, x.capacity)
+            if dtype is None
+            else memory.empty(x.shape, dtype)
+        )
         store = memory.store
         run = (store.short if size < LONG else store.long)[names[x.dtype]]
         run(x.address, out.address, size)
@@ -82,10 +83,11 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             return stretch(a, b, pairing(shape, b.shape))
         memory = a.memory
         size = a.size
-        if dtype is None:
-            out = WasmArray(memory, shape, a.dtype, size, a.capacity)
-        else:
-            out = memory.empty(shape, dtype)
+        out = (
+            WasmArray(memory, shape, a.dtype, size, a.capacity)
+            if dtype is None
+            else memory.empty(shape, dtype)
+        )
         store = memory.store
         run = (store.short if size < LONG else store.long)[names[a.dtype]]
         run(a.address, b.address, out.address, size, 1, 1)

@@ -1,5 +1,7 @@
 """Convolutions as matrix products: every window of an image becomes a row (im2col)."""
 
+import math
+
 import numpy as np
 
 from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window2d, geometry
@@ -20,9 +22,9 @@ def as_asked(x: Array, data_format: DataFormat) -> Array:
 
 def rows_of(x: Array, window: Window2d) -> Array:
     """Return one row for each window, with the cells of the window next to each other."""
-    return patches(padded(x, window, 0), window).reshape(
-        -1, window.filter[0] * window.filter[1] * x.shape[3]
-    )
+    count = x.shape[0] * math.prod(window.out)
+    length = math.prod(window.filter) * x.shape[3]
+    return patches(padded(x, window, 0), window).reshape(count, length)
 
 
 @table.implements(convolution.conv2d)
@@ -118,5 +120,6 @@ def _correlated_back(dy: Array, filter: Array, window: Window2d, size: Pair, sta
         (1, 1),
         window.dilations,
     )
-    turned = filter[::-1, ::-1].swapaxes(2, 3).reshape(-1, filter.shape[2])
-    return (rows_of(dy, back) @ turned).reshape(dy.shape[0], *size, filter.shape[2])
+    rows = rows_of(dy, back)
+    turned = filter[::-1, ::-1].swapaxes(2, 3).reshape(rows.shape[1], filter.shape[2])
+    return (rows @ turned).reshape(dy.shape[0], *size, filter.shape[2])
