@@ -23,9 +23,8 @@ from plugrad.config import config
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
-    from importlib_metadata import Distribution, EntryPoint
 
 API: Final = (1, 0)
 """The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
@@ -128,7 +127,7 @@ def _scanned() -> list[Candidate]:
     found: list[Candidate] = []
     seen: set[str] = set()
     everything: Any = importlib_metadata.distributions()  # pyright: ignore[reportUnknownMemberType]
-    for distribution in cast("Iterable[Distribution]", everything):
+    for distribution in everything:
         declared = distribution.read_text("entry_points.txt")
         if not declared or GROUP not in declared:
             continue
@@ -144,7 +143,7 @@ def _scanned() -> list[Candidate]:
     return found
 
 
-def _candidate(distribution: Distribution, entry: EntryPoint) -> Candidate:
+def _candidate(distribution: Any, entry: Any) -> Candidate:
     candidate = Candidate(
         entry.name, distribution.metadata["Name"], distribution.version, entry.value
     )

@@ -1,0 +1,246 @@
+"""The gradient registry: the table form, the explicit form, and what both refuse."""
+
+import pytest
+
+import plugrad
+from plugrad import GradientConfig, KernelConfig
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError, ShapeError
+from plugrad.extend import Shaped, Spec, gradient, kernel, not_differentiable
+from plugrad.kernels import binary, unary
+
+tensor = plugrad.asarray
+
+
+@pytest.fixture
+def wave():
+    @kernel("Wave", family="tests")
+    def wave(x: Spec, speed: Spec, *, height: float = 1.0) -> Spec:
+        return Shaped(x.shape, x.dtype)
+
+    plugrad.register_kernel(
+        KernelConfig("Wave", "cpu", lambda x, speed, *, height: height * x * speed)
+    )
+    return wave
+
+
+def slope(wave, height=2.0):
+    """Return the gradients for x = 3, speed = 5."""
+    f = plugrad.grad(lambda x, speed: wave(x, speed, height=height), (0, 1))
+    return [g.item() for g in f(3.0, 5.0)]
+
+
+# --- the table form -----------------------------------------------------------------------------------------
+
+
+def test_rules_get_what_they_name(wave):
+    seen = {}
+
+    def rule_of_x(dy, x, speed, out, height, attrs, x_spec, speed_spec):
+        seen.update(locals())
+        return dy * speed * height
+
+    gradient(wave, x=rule_of_x, speed=lambda dy, x, height: dy * x * height)
+    assert slope(wave) == [10.0, 6.0]
+    assert (seen["x"].item(), seen["speed"].item(), seen["out"].item()) == (3.0, 5.0, 30.0)
+    assert (seen["height"], seen["attrs"]) == (2.0, {"height": 2.0})
+    assert (seen["x_spec"].shape, seen["speed_spec"].dtype) == ((), plugrad.float32)
+
+
+def test_only_the_rules_of_differentiated_inputs_are_applied(wave):
+    def never(dy):
+        raise AssertionError
+
+    gradient(wave, x=lambda dy, speed: dy * speed, speed=never)
+    assert plugrad.grad(lambda x: wave(x, tensor(5.0)))(3.0).item() == 5.0
+
+
+def test_only_what_rules_name_is_kept(wave):
+    gradient(wave, x=lambda dy, speed: dy * speed, speed=lambda dy, x: dy * x)
+    calls = []
+
+    def f(x):
+        y = wave(x, tensor(5.0))
+        calls.append(y.node)
+        return y
+
+    plugrad.grad(f)(3.0)
+    (call,) = calls
+    assert [a.item() for a in call.saved] == [5.0]
+    assert not hasattr(call, "outputs")
+
+
+def test_input_without_a_rule_contributes_nothing(wave):
+    gradient(wave, x=lambda dy, speed: dy * speed)
+    f = plugrad.grad(lambda x, s: wave(x, s), (0, 1), allow_unused=True)
+    assert [g.item() for g in f(3.0, 5.0)] == [5.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "unknown"),
+    [
+        ({"y": lambda dy: dy}, r"unknown \['y'\]"),
+        ({"x": lambda dy, z: dy}, r"unknown \['z'\]"),
+        ({"x": lambda dy, widths, z: dy}, r"unknown \['widths', 'z'\]"),
+    ],
+)
+def test_unknown_names_fail_at_declaration(wave, rules, unknown):
+    with pytest.raises(RegistrationError, match=rf"gradient of Wave: {unknown}; known are \['attrs', 'dy'"):
+        gradient(wave, **rules)
+    assert plugrad.get_gradient("Wave") is None
+
+
+def test_kernel_with_an_input_called_dy_names_it_dy_input():
+    x = tensor([-1.0, 2.0])
+    f = lambda dy: plugrad.sum(binary.elu_gradient(dy, x) * dy)  # noqa: E731
+    assert plugrad.grad(f)(tensor([1.0, 3.0])).tolist() == [0.0, 6.0]
+
+
+def test_second_gradient_for_a_kernel_is_refused(wave):
+    gradient(wave, x=lambda dy: dy)
+    with pytest.raises(RegistrationError, match="'Wave' has a gradient already; pass replace=True, or use"):
+        gradient(wave, x=lambda dy: dy * 2)
+    gradient(wave, x=lambda dy: dy * 2, replace=True)
+    assert plugrad.grad(lambda x: wave(x, tensor(1.0)))(1.0).item() == 2.0
+
+
+def test_not_differentiable_is_never_an_error_by_itself(wave):
+    not_differentiable(wave)
+    assert plugrad.grad(lambda x: x * 3 + wave(x, x))(1.0).item() == 3.0
+
+
+# --- the explicit form ----------------------------------------------------------------------------------------
+
+
+def test_function_gets_dy_saved_and_attributes(wave):
+    def grad_func(dy, saved, attrs):
+        x, speed, y = saved
+        assert y.item() == 30.0
+        return {
+            "x": lambda: dy * speed * attrs["height"],
+            "speed": lambda: dy * x * attrs["height"],
+        }
+
+    plugrad.register_gradient(GradientConfig("Wave", grad_func, ("x", "speed"), (True,)))
+    assert slope(wave) == [10.0, 6.0]
+    assert plugrad.get_gradient("Wave").kernel_name == "Wave"
+
+
+def test_saved_inputs_come_in_the_order_asked(wave):
+    def grad_func(dy, saved, attrs):
+        speed, x = saved
+        return {"x": dy * speed, "speed": dy * x}
+
+    plugrad.register_gradient(GradientConfig("Wave", grad_func, ("speed", "x")))
+    assert slope(wave) == [5.0, 3.0]
+
+
+def test_functions_of_inputs_that_are_not_wanted_are_not_called(wave):
+    def never():
+        raise AssertionError
+
+    plugrad.register_gradient(
+        GradientConfig("Wave", lambda dy, saved, attrs: {"x": lambda: dy, "speed": never})
+    )
+    assert plugrad.grad(lambda x: wave(x, tensor(5.0)))(3.0).item() == 1.0
+
+
+def test_explicit_form_is_differentiated_again(wave):
+    plugrad.register_gradient(
+        GradientConfig(
+            "Wave",
+            lambda dy, saved, attrs: {"x": dy * saved[1], "speed": dy * saved[0]},
+            ("x", "speed"),
+        )
+    )
+    f = lambda x: wave(x, x * x)  # x^3  # noqa: E731
+    assert plugrad.grad(plugrad.grad(f))(2.0).item() == 12.0
+
+
+def test_list_inputs_are_named_by_position():
+    config = GradientConfig(
+        "AddN", lambda dy, saved, attrs: {str(i): dy * (i + 1) for i in range(3)}
+    )
+    with plugrad.override_gradient(config):
+        f = plugrad.grad(lambda a, b, c: plugrad.add_n([a, b, c]), (0, 1, 2))
+        assert [g.item() for g in f(1.0, 1.0, 1.0)] == [1.0, 2.0, 3.0]
+
+
+def test_kernel_by_name_need_not_be_declared():
+    plugrad.register_kernel(KernelConfig("Stretched", "cpu", lambda x, *, factor: x * factor))
+    plugrad.register_gradient(
+        GradientConfig("Stretched", lambda dy, saved, attrs: {"x": dy * attrs["factor"]})
+    )
+    f = lambda x: plugrad.run_kernel("Stretched", {"x": x}, {"factor": 7.0})  # noqa: E731
+    assert plugrad.grad(f)(1.0).item() == 7.0
+    assert plugrad.unregister_gradient("Stretched").kernel_name == "Stretched"
+    with pytest.raises(GradientNotFound, match="kernel 'Stretched' lies between"):
+        plugrad.grad(f)(1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ({}, RegistrationError, r"function of Wave has no entry for input 'x'; it has \[\]"),
+        ({"y": 1}, RegistrationError, r"no entry for input 'x'; it has \['y'\]"),
+        ({"x": lambda: 3.0}, ArgumentError, "returned a float for input 'x', not a tensor"),
+        ({"x": tensor(1)}, DTypeError, "returned int32 for input 'x', which is float32"),
+        ({"x": tensor([1.0, 2.0])}, ShapeError, r"of Wave for input 'x' has shape \(2,\); .* \(\)"),
+    ],
+)
+def test_what_a_gradient_function_returns_is_checked(wave, answer, error, message):
+    plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved, attrs: answer))
+    with pytest.raises(error, match=message):
+        plugrad.grad(lambda x: wave(x, tensor(5.0)))(3.0)
+
+
+def test_unknown_inputs_to_save_are_refused(wave):
+    with pytest.raises(RegistrationError, match=r"inputs_to_save has \['z'\]; the inputs are \['x', 'speed'\]"):
+        plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved, attrs: {}, ("z",)))
+
+
+def test_only_the_two_forms_are_taken():
+    with pytest.raises(ArgumentError, match="takes a GradientConfig or a kernel, not str"):
+        plugrad.register_gradient("Wave")
+
+
+# --- override and unregister -----------------------------------------------------------------------------------
+
+
+def test_override_holds_inside_its_block():
+    f = plugrad.grad(lambda x: plugrad.sign(x) * x)
+    assert f(2.0).item() == 1.0
+    with plugrad.override_gradient(unary.sign, x=lambda dy: dy):
+        assert f(2.0).item() == 3.0
+    assert f(2.0).item() == 1.0
+
+
+def test_override_ends_when_its_block_raises():
+    before = plugrad.get_gradient("Exp")
+    with (
+        pytest.raises(ZeroDivisionError),
+        plugrad.override_gradient(GradientConfig("Exp", lambda dy, saved, attrs: {"x": dy})),
+    ):
+        assert plugrad.grad(plugrad.exp)(2.0).item() == 1.0
+        raise ZeroDivisionError
+    assert plugrad.get_gradient("Exp") is before
+
+
+def test_override_of_nothing_leaves_nothing(wave):
+    with plugrad.override_gradient(wave, x=lambda dy: dy):
+        assert plugrad.get_gradient("Wave") is not None
+    assert plugrad.get_gradient("Wave") is None
+
+
+def test_call_keeps_the_gradient_it_was_recorded_with():
+    def f(x):
+        with plugrad.override_gradient(unary.sign, x=lambda dy: dy * 5):
+            y = plugrad.sign(x)
+        return y
+
+    assert plugrad.grad(f)(2.0).item() == 5.0
+
+
+def test_unregistering_what_is_not_there_raises():
+    with pytest.raises(GradientNotFound, match="kernel 'Nothing' has no gradient; nothing to unregister"):
+        plugrad.unregister_gradient("Nothing")
+    assert plugrad.get_gradient("Nothing") is None

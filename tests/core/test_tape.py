@@ -1,0 +1,345 @@
+"""The tape: what it records, what it keeps, and when it lets go."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import KernelConfig
+from plugrad.errors import GradientNotFound, ShapeError
+from plugrad.extend import Shaped, Spec, kernel
+from plugrad.tape import Node
+
+tensor = plugrad.asarray
+
+
+def nodes():
+    """Return how many steps of tapes exist."""
+    gc.collect()
+    return sum(isinstance(x, Node) for x in gc.get_objects())
+
+
+@pytest.fixture
+def probe():
+    """A function that passes its tensor on, and calls what it is given on the way back."""
+
+    def make(on_the_way_back):
+        @plugrad.custom_grad
+        def probed(x, save):
+            def gradient(dy, saved):
+                on_the_way_back()
+                return dy
+
+            return x, gradient
+
+        return probed
+
+    return make
+
+
+# --- what is recorded -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_recorded_when_nobody_differentiates():
+    before = nodes()
+    x = plugrad.asarray([1.0, 2.0])
+    results = [x * x, plugrad.exp(x) + 1, *plugrad.split(x, 2), x[0], plugrad.concat([x, x])]
+    assert [y.node for y in results] == [None] * len(results)
+    assert nodes() == before
+
+
+def test_constants_inside_a_differentiated_function_are_not_recorded():
+    seen = {}
+
+    def f(x):
+        seen["constant"] = plugrad.exp(plugrad.ones(3))
+        seen["recorded"] = plugrad.exp(x)
+        return plugrad.sum(seen["recorded"] * seen["constant"])
+
+    plugrad.grad(f)(tensor([1.0, 2.0, 3.0]))
+    assert seen["constant"].node is None
+    assert seen["recorded"].node is not None
+
+
+def test_kernels_that_are_not_differentiable_end_the_tape():
+    plugrad.grad(lambda x: (assert_unrecorded(plugrad.floor(x)), x * 2)[1])(1.5)
+    plugrad.grad(lambda x: (assert_unrecorded(x > 0), x * 2)[1])(1.5)
+
+
+def assert_unrecorded(y):
+    assert y.node is None
+
+
+def test_what_a_kernel_calls_is_not_recorded():
+    """An implementation works below tensors; one that uses ops all the same is one step."""
+
+    def doubled(x):
+        return (plugrad.asarray(x) + plugrad.asarray(x)).numpy()
+
+    plugrad.register_kernel(KernelConfig("Doubled", "cpu", doubled))
+    plugrad.register_gradient(
+        plugrad.GradientConfig("Doubled", lambda dy, saved, attrs: {"x": dy * 2})
+    )
+    f = lambda x: plugrad.run_kernel("Doubled", {"x": x})  # noqa: E731
+    assert plugrad.grad(f)(tensor([1.0, 2.0])).tolist() == [2.0, 2.0]
+
+
+# --- several outputs --------------------------------------------------------------------------------------
+
+
+def test_parts_that_are_not_used_get_zeros():
+    def f(x):
+        first, _, last = plugrad.split(x, [1, 2, 1])
+        return plugrad.sum(first * 3) + plugrad.sum(last * last)
+
+    assert plugrad.grad(f)(tensor([1.0, 2.0, 3.0, 4.0])).tolist() == [3.0, 0.0, 0.0, 8.0]
+
+
+def test_part_that_is_used_twice_gets_the_sum():
+    def f(x):
+        a, b = plugrad.unstack(x)
+        return plugrad.sum(a * a + a * b)
+
+    assert plugrad.grad(f)(tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[5.0, 8.0], [1.0, 2.0]]
+
+
+def test_single_part_is_differentiated():
+    x = tensor([[1.0, 2.0]])
+    assert plugrad.grad(lambda x: plugrad.unstack(x)[0] * 2)(x).tolist() == [[2.0, 2.0]]
+    assert plugrad.grad(lambda x: plugrad.split(x, 1)[0] * 2)(x).tolist() == [[2.0, 2.0]]
+
+
+def test_kernel_with_several_outputs_hands_over_all_gradients():
+    @kernel("MinimumAndMaximum", family="tests")
+    def minimum_and_maximum(a: Spec, b: Spec) -> tuple[Spec, ...]:
+        return Shaped(a.shape, a.dtype), Shaped(a.shape, a.dtype)
+
+    plugrad.register_kernel(
+        KernelConfig("MinimumAndMaximum", "cpu", lambda a, b: (np.minimum(a, b), np.maximum(a, b)))
+    )
+
+    def share(dy, a, b, mine, other):
+        is_smaller = plugrad.less(mine, other)
+        return plugrad.where(is_smaller, dy[0], dy[1])
+
+    plugrad.register_gradient(
+        minimum_and_maximum,
+        a=lambda dy, a, b: share(dy, a, b, a, b),
+        b=lambda dy, a, b: share(dy, a, b, b, a),
+    )
+
+    def f(a, b):
+        low, high = minimum_and_maximum(a, b)
+        return plugrad.sum(low + 10 * high)
+
+    a, b = plugrad.asarray([1.0, 5.0]), plugrad.asarray([2.0, 3.0])
+    da, db = plugrad.grad(f, (0, 1))(a, b)
+    assert (da.tolist(), db.tolist()) == ([1.0, 10.0], [10.0, 1.0])
+    only_high = plugrad.grad(lambda a: plugrad.sum(minimum_and_maximum(a, b)[1]))
+    assert only_high(a).tolist() == [0.0, 1.0]
+
+
+# --- broadcasting ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (1, 1, 1), (4, 2, 3)])
+def test_gradient_is_summed_to_its_inputs_shape(shape):
+    other = plugrad.ones((2, 3)) * 2
+    x = plugrad.ones(shape)
+    for f in (lambda x: x * other, lambda x: other * x, lambda x: other - x):
+        assert plugrad.grad(f)(x).shape == shape
+    total = plugrad.sum(plugrad.grad(lambda x: x * other)(x)).item()
+    assert total == 2 * max(6, x.size)
+
+
+def test_rule_whose_gradient_does_not_fit_is_named():
+    @kernel("Misfit", family="tests")
+    def misfit(x: Spec) -> Spec:
+        return x
+
+    plugrad.register_kernel(KernelConfig("Misfit", "cpu", lambda x: x))
+    plugrad.register_gradient(misfit, x=lambda dy: plugrad.concat([dy, dy]))
+    with pytest.raises(ShapeError, match=r"gradient of Misfit for input 'x' has shape \(4,\); .*\(2,\)"):
+        plugrad.grad(misfit)(plugrad.ones(2))
+
+
+# --- memory -----------------------------------------------------------------------------------------------------
+
+
+def test_saved_arrays_are_freed_on_the_way_back(probe):
+    arrays, alive = [], []
+
+    def remember(y):
+        arrays.append(weakref.ref(y.array))
+        return y
+
+    @probe
+    def first_step():
+        alive.append([reference() is not None for reference in arrays])
+
+    def f(x):
+        y = first_step(x)
+        for _ in range(3):
+            y = remember(plugrad.exp(y))
+        return plugrad.sum(y)
+
+    plugrad.grad(f)(plugrad.asarray([0.1, 0.2]))
+    assert alive == [[False, False, False]]
+
+
+def test_nodes_are_freed_on_the_way_back(probe):
+    counts = []
+    last, first = probe(lambda: counts.append(nodes())), probe(lambda: counts.append(nodes()))
+
+    def f(x):
+        y = first(x)
+        for _ in range(10):
+            y = plugrad.sin(y)
+        return last(y)
+
+    plugrad.grad(f)(0.5)
+    assert counts[0] - counts[1] >= 9
+
+
+def test_nothing_is_left_after_a_gradient():
+    before = nodes()
+    f = plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x) * x))
+    value, gradient = f(tensor([1.0, 2.0]))
+    second = plugrad.grad(plugrad.grad(lambda x: plugrad.exp(x) * x))(1.0)
+    assert nodes() == before
+    assert (value.node, gradient.node, second.node) == (None, None, None)
+
+
+def test_no_reference_cycles_are_made():
+    def f(x):
+        a, b = plugrad.split(plugrad.exp(x), 2)
+        return plugrad.sum(a * b + plugrad.tanh(a))
+
+    w = plugrad.Variable([1.0, 2.0])
+
+    def work():
+        plugrad.grad(f)(plugrad.asarray([1.0, 2.0, 3.0, 4.0]))
+        plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2))(plugrad.ones(4))
+        plugrad.variable_grads(lambda: plugrad.sum(w * w), [w])
+        plugrad.vjp(lambda x: x * x, plugrad.ones(2))[1](plugrad.ones(2))
+
+    work()
+    gc.collect()
+    gc.disable()
+    try:
+        work()
+        garbage = gc.collect()
+    finally:
+        gc.enable()
+    assert garbage == 0
+
+
+@pytest.mark.parametrize("when", ["forward", "backward"])
+def test_nothing_is_left_after_an_error(probe, when):
+    def fail():
+        raise ArithmeticError(when)
+
+    passes = probe(fail if when == "backward" else lambda: None)
+
+    def f(x):
+        y = plugrad.exp(passes(plugrad.exp(x)))
+        if when == "forward":
+            fail()
+        return y
+
+    before = nodes()
+    with pytest.raises(ArithmeticError, match=when) as caught:
+        plugrad.grad(f)(0.1)
+    caught.value.__traceback__ = None
+    del caught
+    assert nodes() == before
+    assert plugrad.grad(lambda x: x * x)(3.0).item() == 6.0
+    assert (plugrad.asarray(1.0) + 1).node is None
+
+
+def test_tape_hangs_on_the_tensors_and_goes_with_them():
+    seen = []
+    before = nodes()
+    plugrad.grad(lambda x: (seen.append(plugrad.exp(x)), x)[1])(1.0)
+    assert nodes() > before  # somebody kept an inner tensor
+    seen.clear()
+    assert nodes() == before
+
+
+def test_long_chains_need_no_recursion():
+    def f(x):
+        for _ in range(3000):
+            x = x * 1.0
+        return x
+
+    assert plugrad.grad(f)(2.0).item() == 1.0
+
+
+# --- missing gradients ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opaque():
+    @kernel("Opaque", family="tests")
+    def opaque(x: Spec) -> Spec:
+        return x
+
+    plugrad.register_kernel(KernelConfig("Opaque", "cpu", lambda x: x + 1))
+    return opaque
+
+
+def test_missing_gradient_names_the_kernel_and_the_remedy(opaque):
+    with pytest.raises(GradientNotFound, match="kernel 'Opaque' lies between .*; declare one with reg"):
+        plugrad.grad(opaque)(1.0)
+
+
+def test_missing_gradient_does_not_matter_off_the_path(opaque):
+    assert plugrad.grad(lambda x: (opaque(x), x * 3)[1])(1.0).item() == 3.0
+    assert plugrad.grad(lambda x: x * opaque(plugrad.stop_gradient(x)))(1.0).item() == 2.0
+    assert plugrad.grad(lambda x: x * opaque(plugrad.ones(())))(1.0).item() == 2.0
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def test_threads_do_not_share_a_tape():
+    results, barrier = {}, threading.Barrier(4)
+
+    def work(n):
+        def f(x):
+            barrier.wait(timeout=10)
+            for _ in range(50):
+                x = x * 1.0
+            barrier.wait(timeout=10)
+            return x**n
+
+        results[n] = plugrad.grad(f)(2.0).item()
+
+    run_together(work, range(1, 5))
+    assert results == {n: float(n * 2 ** (n - 1)) for n in range(1, 5)}
+
+
+def test_threads_differentiate_one_variable_each_for_itself():
+    w = plugrad.Variable(3.0)
+    results, barrier = {}, threading.Barrier(4)
+
+    def work(n):
+        def f():
+            barrier.wait(timeout=10)
+            return w**n
+
+        results[n] = plugrad.variable_grads(f, [w])[1][0].item()
+
+    run_together(work, range(1, 5))
+    assert results == {n: float(n * 3 ** (n - 1)) for n in range(1, 5)}
+
+
+def run_together(work, arguments):
+    threads = [threading.Thread(target=work, args=(n,)) for n in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)

@@ -1,0 +1,397 @@
+"""Gradients of Python functions, of any order and with arguments of any form."""
+
+import math
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
+
+tensor = plugrad.asarray
+
+
+def cube(x):
+    return x * x * x
+
+
+# --- grad and value_and_grad ------------------------------------------------------------------------------
+
+
+def test_gradient_of_a_scalar_function():
+    gradient = plugrad.grad(cube)(2.0)
+    assert (gradient.item(), gradient.shape, gradient.dtype) == (12.0, (), plugrad.float32)
+
+
+def test_gradient_keeps_the_dtype_of_its_input():
+    x = tensor([1.0, 2.0], dtype="float64")
+    assert plugrad.grad(cube)(x).dtype is plugrad.float64
+
+
+def test_default_dy_is_ones():
+    assert plugrad.grad(cube)(tensor([1.0, 2.0])).tolist() == [3.0, 12.0]
+
+
+def test_dy_weighs_the_result():
+    gradient = plugrad.grad(cube)
+    assert gradient(tensor([1.0, 2.0]), dy=tensor([10.0, 1.0])).tolist() == [30.0, 12.0]
+    assert gradient(tensor([1.0, 2.0]), dy=[10.0, 1.0]).tolist() == [30.0, 12.0]
+    assert gradient(2.0, dy=0.5).item() == 6.0
+
+
+def test_identity_has_gradient_one():
+    assert plugrad.grad(lambda x: x)(3.0).item() == 1.0
+    assert plugrad.grad(lambda x: x)(tensor([1.0, 2.0]), dy=[5.0, 6.0]).tolist() == [5.0, 6.0]
+
+
+def test_several_arguments():
+    f = lambda x, y: x * x * y  # noqa: E731
+    assert plugrad.grad(f, 1)(3.0, 4.0).item() == 9.0
+    dx, dy = plugrad.grad(f, (0, 1))(3.0, 4.0)
+    assert (dx.item(), dy.item()) == (24.0, 9.0)
+    assert [g.item() for g in plugrad.grad(f, (1, 0))(3.0, 4.0)] == [9.0, 24.0]
+    assert plugrad.grad(f, -1)(3.0, 4.0).item() == 9.0
+    assert isinstance(plugrad.grad(f, [0])(3.0, 4.0), tuple)
+
+
+def test_same_tensor_in_two_arguments_has_a_gradient_for_each():
+    x = tensor(3.0)
+    assert [g.item() for g in plugrad.grad(lambda a, b: a * a * b, (0, 1))(x, x)] == [18.0, 9.0]
+
+
+def test_containers_keep_their_form():
+    parameters = {"layers": [{"w": tensor([1.0, 2.0])}, {"w": tensor([3.0, 4.0])}], "b": (tensor(5.0),)}
+
+    def f(parameters, scale):
+        first, second = (layer["w"] for layer in parameters["layers"])
+        return plugrad.sum(first * second) * scale + parameters["b"][0]
+
+    value, gradient = plugrad.value_and_grad(f)(parameters, 10.0)
+    assert value.item() == 115.0
+    assert gradient["layers"][0]["w"].tolist() == [30.0, 40.0]
+    assert gradient["layers"][1]["w"].tolist() == [10.0, 20.0]
+    assert isinstance(gradient["b"], tuple)
+    assert gradient["b"][0].item() == 1.0
+
+
+def test_list_of_numbers_is_a_list_of_scalars():
+    assert [g.item() for g in plugrad.grad(lambda xs: xs[0] * xs[1])([2.0, 3.0])] == [3.0, 2.0]
+
+
+def test_arrays_and_keywords_are_taken():
+    f = lambda x, *, power: x**power  # noqa: E731
+    gradient = plugrad.grad(f)(np.array([1.0, 2.0]), power=3)
+    assert (gradient.tolist(), gradient.dtype) == ([3.0, 12.0], plugrad.float64)
+
+
+def test_value_is_what_the_function_returns():
+    value, gradient = plugrad.value_and_grad(cube)(tensor([1.0, 2.0]))
+    assert (value.tolist(), gradient.tolist()) == ([1.0, 8.0], [3.0, 12.0])
+
+
+# --- unused inputs --------------------------------------------------------------------------------------------
+
+
+def test_input_that_does_not_matter_is_an_error_unless_allowed():
+    f = lambda x, y: y * y  # noqa: E731
+    with pytest.raises(GradientNotFound, match="does not depend on differentiated tensor number 0; pass"):
+        plugrad.grad(f, (0, 1))(tensor([1.0, 2.0]), 3.0)
+    dx, dy = plugrad.grad(f, (0, 1), allow_unused=True)(tensor([1.0, 2.0]), 3.0)
+    assert (dx.tolist(), dy.item()) == ([0.0, 0.0], 6.0)
+
+
+def test_constant_result_has_no_gradient():
+    with pytest.raises(GradientNotFound, match="does not depend"):
+        plugrad.grad(lambda x: plugrad.ones(3))(1.0)
+
+
+# --- wrong arguments --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transform", [plugrad.grad, plugrad.value_and_grad, plugrad.custom_grad])
+def test_what_is_transformed_must_be_callable(transform):
+    with pytest.raises(ArgumentError, match="takes a function, not int"):
+        transform(3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: plugrad.grad(cube)(tensor([1, 2])), DTypeError, r"argument is int32, .*astype"),
+        (lambda: plugrad.grad(cube)(True), DTypeError, "argument is bool"),
+        (lambda: plugrad.grad(cube)(None), ArgumentError, "must be a tensor, a number, an array"),
+        (lambda: plugrad.grad(lambda x: x > 0)(1.0), DTypeError, "the result is bool"),
+        (lambda: plugrad.grad(lambda x: 3.0)(1.0), ArgumentError, "must return one tensor, not float"),
+        (lambda: plugrad.grad(lambda x: [x, x])(1.0), ArgumentError, "one tensor, not list"),
+        (lambda: plugrad.grad(cube, 1)(1.0), ArgumentError, "argnums=1 but the function is called with 1"),
+        (lambda: plugrad.vjp(3), ArgumentError, "takes a function"),
+    ],
+)
+def test_wrong_arguments_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("dy", [[1.0, 1.0, 1.0], 1.0, [[1.0, 1.0]]])
+def test_dy_of_another_shape_is_refused_before_any_work(dy):
+    pulled = []
+
+    @plugrad.custom_grad
+    def f(x, save):
+        return x * 2, lambda dy, saved: pulled.append(dy) or dy
+
+    with pytest.raises(ShapeError, match=r"dy is float32 of shape .*; the result is float32 of shape \(2,\)"):
+        plugrad.grad(f)(tensor([1.0, 2.0]), dy=dy)
+    with pytest.raises(ShapeError):
+        plugrad.value_and_grad(f)(tensor([1.0, 2.0]), dy=tensor(dy))
+    assert pulled == []
+
+
+def test_dy_of_another_dtype_is_refused():
+    with pytest.raises(ValueError, match="dy is float64 .*; the result is float32"):
+        plugrad.grad(cube)(tensor([1.0]), dy=tensor([1.0], dtype="float64"))
+
+
+# --- higher orders --------------------------------------------------------------------------------------------------
+
+
+def test_second_derivative_through_a_saved_output():
+    """The example that goes wrong when a saved output forgets where it came from."""
+    f = lambda x: x * plugrad.exp(x)  # noqa: E731
+    assert plugrad.grad(plugrad.grad(f))(1.0).item() == pytest.approx(3 * math.e, rel=1e-6)
+    assert plugrad.grad(plugrad.grad(f))(1.0).item() == pytest.approx(8.155, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("f", "third"),
+    [
+        (lambda x: x**4, 24 * 0.5),
+        (plugrad.exp, math.exp(0.5)),
+        (plugrad.sin, -math.cos(0.5)),
+        (plugrad.log, 2 / 0.5**3),
+        (plugrad.sqrt, 0.375 * 0.5**-2.5),
+        (lambda x: 1 / x, -6 / 0.5**4),
+        (lambda x: plugrad.sigmoid(x) * x, None),
+        (plugrad.tanh, None),
+    ],
+)
+def test_third_derivatives(f, third):
+    differentiated = plugrad.grad(plugrad.grad(plugrad.grad(f)))
+    x = tensor(0.5, dtype="float64")
+    if third is None:  # a difference of second derivatives
+        second = plugrad.grad(plugrad.grad(f))
+        third = (second(x + 1e-5).item() - second(x - 1e-5).item()) / 2e-5
+    assert differentiated(x).item() == pytest.approx(third, rel=1e-6)
+
+
+def test_mixed_derivatives_commute():
+    f = lambda x, y: plugrad.sin(x) * plugrad.exp(y) * x  # noqa: E731
+    xy = plugrad.grad(lambda x, y: plugrad.grad(f, 0)(x, y), 1)(0.3, 0.7).item()
+    yx = plugrad.grad(lambda x, y: plugrad.grad(f, 1)(x, y), 0)(0.3, 0.7).item()
+    assert xy == pytest.approx(yx, rel=1e-5)
+
+
+def test_inner_gradient_may_use_an_outer_variable():
+    def outer(x):
+        return plugrad.grad(lambda y: x * y * y)(3.0)  # 2 x y at y = 3
+
+    assert outer(tensor(2.0)).item() == 12.0
+    assert plugrad.grad(outer)(2.0).item() == 6.0
+
+
+def test_inner_and_outer_derivative_are_not_confused():
+    """d/dx (x * d/dy (x + y)) = 1, although x and y meet in one sum."""
+    f = lambda x: x * plugrad.grad(lambda y: x + y)(1.0)  # noqa: E731
+    assert plugrad.grad(f)(1.0).item() == 1.0
+
+
+def test_inner_value_is_differentiated_with_its_gradient():
+    def f(x):
+        value, gradient = plugrad.value_and_grad(cube)(x)
+        return value + gradient  # x^3 + 3 x^2
+
+    assert plugrad.grad(f)(2.0).item() == 24.0
+
+
+def test_inner_gradient_with_respect_to_the_outer_argument():
+    f = lambda x: x * plugrad.grad(cube)(x)  # 3 x^3  # noqa: E731
+    assert plugrad.grad(f)(2.0).item() == 36.0
+
+
+def test_second_derivative_of_a_linear_function_needs_permission():
+    with pytest.raises(GradientNotFound, match="does not depend"):
+        plugrad.grad(plugrad.grad(lambda x: x * 3))(1.0)
+    f = plugrad.grad(plugrad.grad(lambda x: x * 3), allow_unused=True)
+    assert f(1.0).item() == 0.0
+
+
+# --- vjp and stop_gradient -------------------------------------------------------------------------------------------
+
+
+def test_vjp_pulls_back_to_every_argument():
+    y, pull = plugrad.vjp(lambda a, b: a * b, tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    assert y.tolist() == [3.0, 8.0]
+    assert [g.tolist() for g in pull(tensor([1.0, 10.0]))] == [[3.0, 40.0], [1.0, 20.0]]
+    assert [g.tolist() for g in pull(tensor([0.0, 1.0]))] == [[0.0, 4.0], [0.0, 2.0]]
+
+
+def test_vjp_gives_zeros_for_arguments_that_do_not_matter():
+    _, pull = plugrad.vjp(lambda a, b: a * 2, tensor([1.0]), tensor([3.0, 4.0]))
+    assert [g.tolist() for g in pull([1.0])] == [[2.0], [0.0, 0.0]]
+
+
+def test_stop_gradient_makes_a_constant():
+    assert plugrad.grad(lambda x: x * plugrad.stop_gradient(x))(3.0).item() == 3.0
+    assert plugrad.stop_gradient([1.0]).tolist() == [1.0]
+    with pytest.raises(GradientNotFound):
+        plugrad.grad(plugrad.stop_gradient)(1.0)
+
+
+# --- custom_grad -----------------------------------------------------------------------------------------------------
+
+
+@plugrad.custom_grad
+def saved_exp(x, save):
+    y = plugrad.exp(x)
+    save(y)
+    return y, lambda dy, saved: dy * saved[0]
+
+
+def test_custom_gradient_is_used():
+    halved = plugrad.custom_grad(lambda x, save: (x * x, lambda dy, saved: dy * 0.5))
+    assert halved(tensor(3.0)).item() == 9.0
+    assert plugrad.grad(halved)(3.0).item() == 0.5
+
+
+def test_custom_gradient_is_differentiated_through_what_it_saved():
+    for order in range(1, 4):
+        f = lambda x: saved_exp(x) * x  # noqa: E731
+        for _ in range(order):
+            f = plugrad.grad(f)
+        assert f(1.0).item() == pytest.approx((order + 1) * math.e, rel=1e-5)
+
+
+def test_custom_gradient_may_save_its_inputs():
+    @plugrad.custom_grad
+    def product(a, b, save):
+        save(a, b)
+        return a * b, lambda dy, saved: (dy * saved[1], dy * saved[0])
+
+    assert [g.item() for g in plugrad.grad(product, (0, 1))(3.0, 4.0)] == [4.0, 3.0]
+    mixed = plugrad.grad(lambda a, b: plugrad.grad(product, 0)(a, b * b), 1)
+    assert mixed(3.0, 4.0).item() == 8.0
+
+
+def test_custom_gradient_may_return_nothing_for_an_argument():
+    half = plugrad.custom_grad(lambda a, b, save: (a * b, lambda dy, saved: (dy, None)))
+    assert [g.item() for g in plugrad.grad(half, (0, 1), allow_unused=True)(3.0, 4.0)] == [1.0, 0.0]
+
+
+def test_inside_of_a_custom_gradient_does_not_count():
+    """The function's own steps are not differentiated, only its gradient function is."""
+    rounded = plugrad.custom_grad(lambda x, save: (plugrad.round(x), lambda dy, saved: dy))
+    assert plugrad.grad(lambda x: rounded(x) * x)(2.4).item() == pytest.approx(4.4)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "error", "message"),
+    [
+        (lambda x, save: (x, lambda dy, saved: dy), [3.0], ArgumentError, "argument 0 must be a tensor"),
+        (lambda x, save: x, [None], ArgumentError, "must return a tensor and a gradient function"),
+        (lambda x, save: (x, 3), [None], ArgumentError, "must return a tensor and a gradient function"),
+        (lambda x, save: (x, lambda dy, saved: (dy, dy)), [None], ArgumentError, "2 gradients for 1 arg"),
+        (lambda x, save: (x, lambda dy, saved: 3.0), [None], ArgumentError, "gradient 0 is a float"),
+        (lambda x, save: (x, lambda dy, saved: plugrad.ones(3)), [None], ShapeError, r"has shape \(3,\)"),
+    ],
+)
+def test_custom_gradient_that_breaks_the_rules_is_named(function, arguments, error, message):
+    f = plugrad.custom_grad(function)
+    with pytest.raises(error, match=f"custom_grad: .*{message}"):
+        plugrad.grad(lambda x: f(*(x if a is None else a for a in arguments)))(tensor([1.0, 2.0]))
+
+
+# --- variables ---------------------------------------------------------------------------------------------------------
+
+
+def test_variable_gradients_come_in_the_order_asked():
+    a, b = plugrad.Variable([1.0, 2.0], name="a"), plugrad.Variable(3.0, name="b")
+    value, (db, da) = plugrad.variable_grads(lambda: plugrad.sum(a * a) * b, [b, a])
+    assert (value.item(), db.item(), da.tolist()) == (15.0, 5.0, [6.0, 12.0])
+    assert value.node is None
+
+
+def test_variables_that_are_not_asked_for_are_constants():
+    a, b = plugrad.Variable(2.0), plugrad.Variable(3.0)
+    assert plugrad.variable_grads(lambda: a * b, [a])[1][0].item() == 3.0
+
+
+def test_unused_variable_is_an_error_unless_allowed():
+    a, b = plugrad.Variable(2.0, name="weight"), plugrad.Variable(3.0)
+    with pytest.raises(GradientNotFound, match="does not depend on variable 'weight'; pass allow_unused"):
+        plugrad.variable_grads(lambda: b * b, [a, b])
+    gradients = plugrad.variable_grads(lambda: b * b, [a, b], allow_unused=True)[1]
+    assert [g.item() for g in gradients] == [0.0, 6.0]
+
+
+@pytest.mark.parametrize("wrong", [[], [tensor(1.0)], [3.0]])
+def test_variable_grads_needs_variables(wrong):
+    with pytest.raises(ArgumentError, match="give a list of different Variables"):
+        plugrad.variable_grads(lambda: tensor(1.0), wrong)
+
+
+def test_variable_named_twice_is_refused():
+    w = plugrad.Variable(1.0)
+    with pytest.raises(ArgumentError, match="different Variables"):
+        plugrad.variable_grads(lambda: w * w, [w, w])
+
+
+def test_whole_number_variables_have_no_gradient():
+    w = plugrad.Variable([1, 2])
+    with pytest.raises(DTypeError, match="variable is int32"):
+        plugrad.variable_grads(lambda: plugrad.sum(w * 1.0), [w])
+
+
+def test_reads_before_an_assignment_count_and_reads_after_do_not():
+    w = plugrad.Variable(3.0)
+
+    def f():
+        before = w * w
+        w.assign(10.0)
+        return before + w * 5
+
+    value, (gradient,) = plugrad.variable_grads(f, [w])
+    assert (value.item(), gradient.item(), w.item()) == (59.0, 6.0, 10.0)
+
+
+def test_assigned_value_carries_its_own_gradient_nowhere():
+    w = plugrad.Variable(3.0)
+    plugrad.variable_grads(lambda: (w * w, w.assign(w * 2))[0], [w])
+    assert w.node is None
+    assert plugrad.grad(lambda x: x * w)(1.0).item() == 6.0
+
+
+def test_gradient_by_argument_and_by_variable_nest():
+    w = plugrad.Variable(2.0)
+
+    def f(x):
+        _, (dw,) = plugrad.variable_grads(lambda: w * w * x * x, [w])  # 2 w x^2
+        return dw
+
+    assert f(tensor(3.0)).item() == 36.0
+    assert plugrad.grad(f)(3.0).item() == 24.0  # 4 w x
+    _, (gradient,) = plugrad.variable_grads(lambda: plugrad.grad(lambda x: w * w * x)(1.0), [w])
+    assert gradient.item() == 4.0
+
+
+def test_variable_gradient_of_a_variable_gradient():
+    w = plugrad.Variable(2.0)
+    inner = lambda: plugrad.variable_grads(lambda: w * w * w, [w])[1][0]  # noqa: E731
+    value, (second,) = plugrad.variable_grads(inner, [w])
+    assert (value.item(), second.item()) == (12.0, 12.0)
+
+
+def test_error_inside_leaves_variables_untouched():
+    w = plugrad.Variable(2.0)
+    with pytest.raises(ZeroDivisionError):
+        plugrad.variable_grads(lambda: 1 / 0, [w])
+    assert (w * w).node is None

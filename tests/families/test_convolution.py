@@ -1,0 +1,258 @@
+"""Filters that slide over images."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import plugrad
+from families import windows
+from families.case import VIEWS, Case, Near, Refusal, pairs_of_dtype
+from families.domains import uniform
+from plugrad.errors import ArgumentValueError, ShapeError, UnsupportedDtype
+from plugrad.kernels import convolution
+
+FLOAT32_ONLY = {"wasm"}  # its convolutions; it has float64 elsewhere
+LONG_SUM = "each element is a sum of hundreds of products"
+
+numbers = [uniform(-2, 2), uniform(-2, 2)]
+IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 4)
+SLIDING = [
+    {},
+    {"pad": "same"},
+    {"strides": 2},
+    {"strides": 2, "pad": "same"},
+    {"strides": (1, 3), "pad": "same"},
+    {"strides": (3, 2), "pad": "valid"},
+    {"pad": 1},
+    {"pad": 3},
+    {"pad": ((1, 0), (0, 2))},
+    {"pad": ((0, 2), (3, 1)), "strides": 2},
+    {"dilations": 2},
+    {"dilations": (2, 3), "pad": "same"},
+    {"dilations": (1, 2), "pad": ((2, 1), (0, 1))},
+    {"strides": 2, "pad": 1, "dim_rounding_mode": "ceil"},
+    {"strides": (3, 4), "pad": 1, "dim_rounding_mode": "round"},
+    {"strides": 2, "pad": 1, "dim_rounding_mode": "round"},
+    {"strides": 4, "pad": ((1, 0), (0, 1)), "dim_rounding_mode": "floor"},
+    {"strides": (2, 3), "dim_rounding_mode": "ceil"},
+]
+CASES = [
+    Case(plugrad.conv2d, windows.conv2d, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
+    for attrs in SLIDING
+]
+OTHER_SHAPES = [
+    ((1, 1, 1, 1), (1, 1, 1, 1)),
+    ((2, 5, 5, 3), (1, 1, 3, 5)),
+    ((1, 4, 9, 1), (3, 3, 1, 1)),
+    ((1, 2, 3, 2), (5, 4, 2, 1)),
+    ((3, 8, 8, 4), (3, 3, 4, 8)),
+    ((1, 7, 5, 5), (2, 5, 5, 17)),
+]
+
+
+def channels_first(case):
+    """Return the case with images in the other order."""
+    batch, height, width, channels = IMAGES
+    shapes = (batch, channels, height, width), FILTERS
+    attrs = {**case.attrs, "data_format": "NCHW"}
+    return Case(plugrad.conv2d, windows.conv2d, numbers, shapes, attrs, is_sum=True)
+
+
+def gradient_kernels(case):
+    """Return the cases of both gradients of a convolution."""
+    attrs = {
+        "strides": windows.both(case.attrs.get("strides", 1)),
+        "pad": windows.four(case.attrs.get("pad", "valid")),
+        "data_format": case.attrs.get("data_format", "NHWC"),
+        "dilations": windows.both(case.attrs.get("dilations", 1)),
+        "dim_rounding_mode": case.attrs.get("dim_rounding_mode"),
+    }
+    images, filters = case.shapes
+    result = windows.conv2d(np.zeros(images), np.zeros(filters), **attrs).shape
+    return [
+        Case(
+            convolution.conv2d_input_gradient,
+            windows.conv2d_input_gradient,
+            *(numbers, (result, filters), {"input_shape": images, **attrs}),
+            is_sum=True,
+        ),
+        Case(
+            convolution.conv2d_filter_gradient,
+            windows.conv2d_filter_gradient,
+            *(numbers, (images, result), {"filter_shape": filters, **attrs}),
+            is_sum=True,
+        ),
+    ]
+
+
+FIRST = [channels_first(case) for case in CASES]
+KERNELS = [kernel for case in (*CASES, *FIRST[3:12:4]) for kernel in gradient_kernels(case)]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS], ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
+def test_values_of_other_shapes(shapes, backend, rng):
+    case = Case(plugrad.conv2d, windows.conv2d, numbers, shapes, {"pad": "same"})
+    case.check_values(rng)
+    for kernel in gradient_kernels(case):
+        kernel.check_values(rng)
+
+
+@pytest.mark.parametrize(("case", "dtype"), pairs_of_dtype([*CASES[:6], *KERNELS[:6]]), ids=str)
+def test_values_of_other_dtypes(case, dtype, backend, rng):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    if backend in FLOAT32_ONLY:
+        with pytest.raises(UnsupportedDtype, match=r"no conv2d.* for float64.*astype\('float32'\)"):
+            case.check_values(rng, dtype)
+    else:
+        case.check_values(rng, dtype)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [*CASES[:6], *FIRST[:4], *KERNELS[:6]], ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_large_images(backend, rng):
+    loose = dict.fromkeys(["cpu", "wasm", "webgpu"], Near(1e-5, LONG_SUM))
+    shapes = (3, 47, 53, 9), (3, 3, 9, 11)
+    case = Case(plugrad.conv2d, windows.conv2d, numbers, shapes, {"pad": "same"}, is_sum=True)
+    for each in [case, *gradient_kernels(case)]:
+        replace(each, tolerance=loose).check_values(rng)
+
+
+def test_images_without_a_batch_axis(backend, rng):
+    x, filters = (
+        d.draw(rng, s, "float32") for d, s in zip(numbers, (IMAGES, FILTERS), strict=True)
+    )
+    alone = plugrad.conv2d(plugrad.asarray(x[0]), filters, 2, "same")
+    together = plugrad.conv2d(plugrad.asarray(x), filters, 2, "same")
+    assert alone.shape == together.shape[1:]
+    np.testing.assert_allclose(alone.numpy(), together[0].numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("images", [(0, 6, 7, 3), (2, 6, 7, 0)], ids=str)
+def test_no_images(images, backend, rng):
+    shapes = images, (3, 2, images[3], 4)
+    case = Case(plugrad.conv2d, windows.conv2d, numbers, shapes, {"pad": "same"})
+    case.check_values(rng)
+    for kernel in gradient_kernels(case):
+        kernel.check_values(rng)
+
+
+def test_nan_reaches_only_the_windows_that_see_it(backend):
+    x = np.zeros((1, 5, 5, 1), "float32")
+    x[0, 1, 1] = np.nan
+    y = plugrad.conv2d(plugrad.asarray(x), plugrad.ones((2, 2, 1, 1))).numpy()[0, :, :, 0]
+    expected = np.zeros((4, 4), bool)
+    expected[:2, :2] = True
+    np.testing.assert_array_equal(np.isnan(y), expected)
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST[:12:4]], ids=str)
+def test_gradient(case, backend, rng):
+    images, filters = (1, 5, 4, 2), (3, 2, 2, 2)
+    if case.attrs.get("data_format") == "NCHW":
+        images = (1, 2, 5, 4)
+    if windows.both(case.attrs.get("dilations", 1))[0] == 2 and case.attrs.get("pad") is None:
+        filters = (2, 2, 2, 2)
+    case.with_shapes(images, filters).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("case", [*KERNELS[:8], *KERNELS[-4:]], ids=str)
+def test_gradient_of_gradients(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+def images(*shape):
+    return plugrad.ones(shape)
+
+
+def filters(*shape):
+    return plugrad.ones(shape)
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 3), filters(2, 2, 4, 1)),
+        ShapeError,
+        ["3 channels", "expect 4"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 2, 2, 1), filters(3, 3, 1, 1)),
+        ShapeError,
+        ["window of (3, 3)", "image of (2, 2)", "pad='same'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(4, 4), filters(3, 3, 1, 1)), ShapeError, ["conv2d", "(4, 4)"]
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(3, 3, 1)), ShapeError, ["(3, 3, 1)", "4"]
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=0),
+        ArgumentValueError,
+        ["conv2d", "strides=0", "at least 1"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=2, dilations=2),
+        ArgumentValueError,
+        ["strides=(2, 2)", "dilations=(2, 2)", "both"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), pad="some"),
+        ArgumentValueError,
+        ["pad='some'", "'same'", "'valid'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), pad=-1),
+        ArgumentValueError,
+        ["pad=-1", "'same'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), data_format="CHWN"),
+        ArgumentValueError,
+        ["data_format='CHWN'", "'NHWC'", "'NCHW'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(
+            images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=3, dim_rounding_mode="up"
+        ),
+        ArgumentValueError,
+        ["dim_rounding_mode='up'", "'floor'", "'ceil'", "'round'"],
+    ),
+    Refusal(
+        lambda: convolution.conv2d_input_gradient(
+            images(1, 4, 4, 1),
+            filters(2, 2, 1, 1),
+            input_shape=(1, 4, 4, 1),
+            strides=(1, 1),
+            pad="valid",
+        ),
+        ShapeError,
+        ["Conv2DBackpropInput", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],
+    ),
+    Refusal(
+        lambda: convolution.conv2d_filter_gradient(
+            images(1, 4, 4, 1),
+            images(1, 4, 4, 1),
+            filter_shape=(2, 2, 1, 1),
+            strides=(1, 1),
+            pad="valid",
+        ),
+        ShapeError,
+        ["Conv2DBackpropFilter", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

@@ -1,0 +1,321 @@
+"""Elements moved without computing: the values are exact, in every dtype."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import EVERYTHING, VIEWS, Case, Refusal, pairs_of_dtype
+from families.domains import uniform
+from plugrad.errors import ArgumentValueError, AxisError, ShapeError
+from plugrad.kernels import movement
+
+SHAPE = (3, 4, 5)
+
+
+def joined(op):
+    """Return an op that takes its list of tensors one by one."""
+    return lambda *tensors, **attrs: op(tensors, **attrs)
+
+
+def np_split(x, *, sizes, axis=0):
+    if not isinstance(sizes, int):
+        known = sum(n for n in sizes if n >= 0)
+        sizes = np.cumsum([x.shape[axis] - known if n == -1 else n for n in sizes][:-1], dtype=int)
+    return np.split(x, sizes, axis)
+
+
+def np_unstack(x, *, axis=0):
+    return [x.take(i, axis) for i in range(x.shape[axis])]
+
+
+def np_pad(x, *, paddings, constant_value=0):
+    return np.pad(x, paddings, constant_values=constant_value)
+
+
+def np_concat(*arrays, axis=0):
+    return np.concatenate([a.reshape(-1) for a in arrays] if axis is None else arrays, axis or 0)
+
+
+def np_stack(*arrays, axis=0):
+    return np.stack(arrays, axis)
+
+
+def np_slice(x, *, begin, size):
+    return x[tuple(slice(b, b + n) for b, n in zip(begin, size, strict=True))]
+
+
+def np_strided_slice(x, *, begin, end, strides):
+    picked = [range(*bounds) for bounds in zip(begin, end, strides, strict=True)]
+    return x[np.ix_(*picked)]
+
+
+def np_strided_slice_gradient(dy, *, shape, begin, end, strides):
+    dx = np.zeros(shape, dy.dtype)
+    dx[np.ix_(*[range(*bounds) for bounds in zip(begin, end, strides, strict=True)])] = dy
+    return dx
+
+
+def case(op, reference, shapes=(SHAPE,), name="", **attrs):
+    domains = [uniform(-3, 3)] * len(shapes)
+    return Case(op, reference, domains, shapes, attrs, EVERYTHING, name=name)
+
+
+STRIDED = [
+    {"begin": (0, 0, 0), "end": (3, 4, 5), "strides": (1, 2, 3)},
+    {"begin": (2, 3, 4), "end": (-1, -1, -1), "strides": (-1, -2, -3)},
+    {"begin": (1, 0, 3), "end": (2, 4, 0), "strides": (1, 1, -1)},
+    {"begin": (1, 2, 2), "end": (1, 0, 5), "strides": (1, 1, 1)},
+]
+SINGLE = [
+    case(plugrad.reshape, np.reshape, shape=(5, 12)),
+    case(plugrad.reshape, np.reshape, shape=(-1,)),
+    case(plugrad.reshape, np.reshape, shape=(2, -1, 3, 1)),
+    *(
+        case(plugrad.permute_dims, np.transpose, axes=axes)
+        for axes in [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1), (2, 0, 1), (-2, 2, 0)]
+    ),
+    case(plugrad.permute_dims, np.transpose, [(2, 3, 4, 5)], axes=(3, 0, 2, 1)),
+    *(case(plugrad.expand_dims, np.expand_dims, axis=axis) for axis in (0, 1, 3, -1, -4)),
+    case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=None),
+    case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=(0,)),
+    case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=-2),
+    *(
+        case(plugrad.broadcast_to, np.broadcast_to, [small], shape=large)
+        for small, large in [
+            ((5,), (3, 5)),
+            ((3, 1), (3, 5)),
+            ((3, 1, 5), (2, 3, 4, 5)),
+            ((), (2, 3)),
+            ((2, 3), (2, 3)),
+            ((1, 3), (0, 3)),
+        ]
+    ),
+    *(
+        case(plugrad.pad, np_pad, paddings=paddings, constant_value=value)
+        for paddings, value in [
+            (((0, 0), (0, 0), (0, 0)), 0),
+            (((1, 2), (0, 1), (3, 0)), 0),
+            (((0, 0), (1, 1), (0, 0)), 1),
+        ]
+    ),
+    *(case(plugrad.flip, np.flip, axis=axis) for axis in (None, 0, 1, -1, (0, 2))),
+    *(
+        case(movement.slice, np_slice, begin=begin, size=size)
+        for begin, size in [
+            ((0, 0, 0), (3, 4, 5)),
+            ((1, 2, 3), (2, 1, 2)),
+            ((2, 0, 4), (1, 4, 1)),
+            ((3, 1, 1), (0, 2, 2)),
+        ]
+    ),
+    *(case(movement.strided_slice, np_strided_slice, **attrs) for attrs in STRIDED),
+    *(
+        case(
+            movement.strided_slice_gradient,
+            np_strided_slice_gradient,
+            [np_strided_slice(np.zeros(SHAPE), **attrs).shape],
+            shape=SHAPE,
+            **attrs,
+        )
+        for attrs in STRIDED
+    ),
+]
+TILED = [
+    case(plugrad.tile, lambda x, repetitions: np.tile(x, repetitions), [shape], repetitions=counts)
+    for shape, counts in [
+        ((3, 4), (2, 3)),
+        ((3, 4), (1, 1)),
+        ((3, 4), (2,)),
+        ((4,), (2, 3)),
+        ((3, 1, 2), (1, 5, 2)),
+        ((3, 4), (0, 2)),
+        ((), (3,)),
+    ]
+]
+TO_LISTS = [
+    *(case(plugrad.unstack, np_unstack, axis=axis) for axis in (0, 1, -1)),
+    *(
+        case(plugrad.split, np_split, sizes=sizes, axis=axis)
+        for sizes, axis in [(3, 0), (2, 1), (1, -1), ((1, 3), 1), ((2, -1, 1), 2), ((0, 5), 2)]
+    ),
+]
+FROM_LISTS = [
+    *(
+        case(joined(plugrad.concat), np_concat, shapes, f"concat {shapes} {axis}", axis=axis)
+        for shapes, axis in [
+            ([(3, 4)], 0),
+            ([(3, 4), (1, 4)], 0),
+            ([(3, 4), (3, 1), (3, 2)], 1),
+            ([(2, 3, 1), (2, 3, 2)], -1),
+            ([(2, 1, 3), (2, 4, 3), (2, 0, 3)], 1),
+            ([(3, 4), (2,)], None),
+        ]
+    ),
+    *(
+        case(joined(plugrad.stack), np_stack, shapes, f"stack {shapes} {axis}", axis=axis)
+        for shapes, axis in [
+            ([(3, 4)], 0),
+            ([(3, 4)] * 3, 0),
+            ([(3, 4)] * 2, 1),
+            ([(3, 4)] * 2, -1),
+            ([()] * 3, 0),
+        ]
+    ),
+]
+CASES = [*SINGLE, *TILED, *TO_LISTS, *FROM_LISTS]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize(("case", "dtype"), pairs_of_dtype(CASES), ids=str)
+def test_values_of_other_dtypes(case, dtype, backend, rng):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    case.check_values(rng, dtype)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        case(plugrad.permute_dims, np.transpose, [(263, 251)], axes=(1, 0)),
+        case(plugrad.permute_dims, np.transpose, [(41, 43, 47)], axes=(1, 2, 0)),
+        case(plugrad.flip, np.flip, [(263, 251)], axis=1),
+        case(plugrad.pad, np_pad, [(263, 251)], paddings=((1, 2), (3, 0))),
+        case(movement.slice, np_slice, [(273, 261)], begin=(3, 4), size=(263, 251)),
+        case(plugrad.broadcast_to, np.broadcast_to, [(263, 1)], shape=(263, 251)),
+        case(joined(plugrad.concat), np_concat, [(263, 251), (263, 5)], "concat", axis=1),
+        case(joined(plugrad.stack), np_stack, [(263, 131)] * 2, "stack", axis=2),
+        case(plugrad.split, np_split, [(263, 251)], sizes=(250, 1), axis=1),
+    ],
+    ids=str,
+)
+def test_many_elements(large, backend, rng):
+    large.check_values(rng)
+
+
+def test_special_values_are_moved(backend):
+    x = np.array([[np.nan, np.inf], [-np.inf, 0]], "float32")
+    for moved in (
+        case(plugrad.permute_dims, np.transpose, axes=(1, 0)),
+        case(plugrad.pad, np_pad, paddings=((1, 1), (0, 1)), constant_value=-np.inf),
+        case(plugrad.pad, np_pad, paddings=((1, 1), (0, 1)), constant_value=np.nan),
+        case(plugrad.flip, np.flip, axis=None),
+    ):
+        moved.check_values_of([x])
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        case(plugrad.reshape, np.reshape, [(0, 3)], shape=(3, 0)),
+        case(plugrad.permute_dims, np.transpose, [(0, 3)], axes=(1, 0)),
+        case(plugrad.flip, np.flip, [(0, 3)], axis=0),
+        case(plugrad.pad, np_pad, [(0, 3)], paddings=((1, 1), (0, 0)), constant_value=7),
+        case(joined(plugrad.concat), np_concat, [(0, 3), (2, 3)], "concat", axis=0),
+        case(joined(plugrad.stack), np_stack, [(0, 3), (0, 3)], "stack", axis=0),
+        case(plugrad.unstack, np_unstack, [(0, 3)], axis=0),
+        case(plugrad.unstack, np_unstack, [(3, 0)], axis=0),
+        case(plugrad.split, np_split, [(0, 3)], sizes=(1, 2), axis=1),
+    ],
+    ids=str,
+)
+def test_nothing(empty, backend, rng):
+    empty.check_values(rng)
+
+
+@pytest.mark.parametrize("scalar", [plugrad.flip, plugrad.squeeze], ids=lambda op: op.__name__)
+def test_0d_tensors(scalar, backend):
+    assert scalar(plugrad.asarray(2.5)).tolist() == 2.5
+
+
+def test_joined_dtypes_are_promoted(backend):
+    y = plugrad.concat([plugrad.asarray([1]), plugrad.asarray([2.5]), plugrad.asarray([True])])
+    assert (y.dtype, y.tolist()) == ("float32", [1, 2.5, 1])
+    y = plugrad.stack([plugrad.asarray([1]), plugrad.asarray([True])])
+    assert (y.dtype, y.tolist()) == ("int32", [[1], [1]])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradient(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+def test_gradient_of_one_of_several_results(backend):
+    """The other parts count as zeros."""
+    x = plugrad.asarray([1.0, 2.0, 3.0])
+    assert plugrad.grad(lambda x: plugrad.split(x, [1, 2])[1])(x).tolist() == [0, 1, 1]
+    assert plugrad.grad(lambda x: plugrad.unstack(x)[0])(x).tolist() == [1, 0, 0]
+
+
+def zeros(*shape):
+    return plugrad.zeros(shape)
+
+
+REFUSALS = [
+    Refusal(lambda: plugrad.reshape(zeros(2, 3), (4,)), ShapeError, ["6 elements", "(4,)"]),
+    Refusal(lambda: plugrad.reshape(zeros(2, 3), (4, -1)), ShapeError, ["(4, -1)", "divide"]),
+    Refusal(lambda: plugrad.reshape(zeros(2, 3), (-1, -1)), ShapeError, ["more than one -1"]),
+    Refusal(lambda: plugrad.reshape(zeros(2, 3), (-2, -3)), ShapeError, ["negative"]),
+    Refusal(lambda: plugrad.permute_dims(zeros(2, 3), (0, 0)), AxisError, ["(0, 0)", "(2, 3)"]),
+    Refusal(lambda: plugrad.permute_dims(zeros(2, 3), (0, 2)), AxisError, ["axes=2", "rank 2"]),
+    Refusal(lambda: plugrad.expand_dims(zeros(2), 2), AxisError, ["2 is out of range", "-2 to 1"]),
+    Refusal(lambda: plugrad.squeeze(zeros(2, 1), 0), ShapeError, ["squeeze", "axis=0", "(2, 1)"]),
+    Refusal(
+        lambda: plugrad.broadcast_to(zeros(2, 3), (2, 4)),
+        ShapeError,
+        ["(2, 3)", "(2, 4)", "broadcast"],
+    ),
+    Refusal(
+        lambda: plugrad.broadcast_to(zeros(2, 3), (3,)), ShapeError, ["(2, 3)", "(3,)", "broadcast"]
+    ),
+    Refusal(lambda: plugrad.concat([]), ArgumentValueError, ["concat", "empty", "at least one"]),
+    Refusal(
+        lambda: plugrad.concat([zeros(2, 3), zeros(2, 4)]),
+        ShapeError,
+        ["Concat", "(2, 4)", "axis 0"],
+    ),
+    Refusal(lambda: plugrad.concat([zeros(2), zeros(2, 2)]), ShapeError, ["(2,)", "(2, 2)"]),
+    Refusal(lambda: plugrad.stack([zeros(2), zeros(3)]), ShapeError, ["Pack", "(2,)", "(3,)"]),
+    Refusal(
+        lambda: plugrad.split(zeros(5), 2),
+        ArgumentValueError,
+        ["split", "sizes=2", "(5,)", "equal"],
+    ),
+    Refusal(lambda: plugrad.split(zeros(5), [2, 2]), ShapeError, ["(2, 2)", "add up to 5"]),
+    Refusal(
+        lambda: plugrad.pad(zeros(2, 3), [(1, 1)]), ShapeError, ["PadV2", "((1, 1),)", "(2, 3)"]
+    ),
+    Refusal(lambda: plugrad.pad(zeros(2), [(-1, 1)]), ArgumentValueError, ["pad", "(-1, 1)"]),
+    Refusal(lambda: plugrad.tile(zeros(2), [-1]), ShapeError, ["repetitions", "-1", "negative"]),
+    Refusal(lambda: plugrad.flip(zeros(2), axis=1), AxisError, ["axis=1", "rank 1"]),
+    Refusal(lambda: plugrad.unstack(zeros(), 0), AxisError, ["axis=0", "0-d"]),
+    Refusal(
+        lambda: movement.slice(zeros(2, 3), begin=(0, 2), size=(2, 2)),
+        ShapeError,
+        ["Slice", "begin=(0, 2)", "(2, 3)"],
+    ),
+    Refusal(
+        lambda: movement.strided_slice(zeros(3), begin=(0,), end=(5,), strides=(1,)),
+        ShapeError,
+        ["end=(5,)", "leaves shape (3,)"],
+    ),
+    Refusal(
+        lambda: movement.strided_slice(zeros(3), begin=(0,), end=(3,), strides=(0,)),
+        ShapeError,
+        ["no stride 0"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()
