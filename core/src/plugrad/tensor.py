@@ -113,7 +113,8 @@ class Tensor:
 
     def numpy(self) -> NDArray[Any]:
         """Return the values as a NumPy array that must not be written to; on the CPU it shares the tensor's memory."""
-        values = self.backend.to_numpy(self.array)
+        array = self.array  # raises if the tensor has been disposed
+        values = self.backend.to_numpy(array)
         values.flags.writeable = False
         return values
 

@@ -1,5 +1,7 @@
 """Indexing by position."""
 
+import math
+
 import numpy as np
 
 from plugrad.extend import DType, Scalar, TensorIndexError
@@ -44,8 +46,8 @@ def one_hot(
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """Return the sums; sorting by segment and adding runs is faster than adding one row at a time."""
-    rows = x.reshape(segment_ids.size, -1) if x.size else np.zeros((segment_ids.size, 0), x.dtype)
     shape = (num_segments, *x.shape[segment_ids.ndim :])
+    rows = x.reshape(segment_ids.size, math.prod(shape[1:]))
     sums = np.zeros((num_segments, rows.shape[1]), x.dtype)
     ids = segment_ids.reshape(-1)
     order = np.argsort(ids, kind="stable")

@@ -1,0 +1,147 @@
+"""Dtypes and promotion, against the tables of the array API standard."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.dtype import promote, promote_scalar
+from plugrad.errors import DTypeError
+from plugrad.extend import DTYPES, as_dtype
+
+SIGNED = ["int8", "int16", "int32", "int64"]
+UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
+FLOATING = ["float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
+
+# The rows of the standard's tables: (type, type, result).
+TABLE = [
+    *[(a, b, max(a, b, key=names.index)) for names in (SIGNED, UNSIGNED) for a in names for b in names],
+    ("int8", "uint8", "int16"), ("int8", "uint16", "int32"), ("int8", "uint32", "int64"),
+    ("int16", "uint8", "int16"), ("int16", "uint16", "int32"), ("int16", "uint32", "int64"),
+    ("int32", "uint8", "int32"), ("int32", "uint16", "int32"), ("int32", "uint32", "int64"),
+    ("int64", "uint8", "int64"), ("int64", "uint16", "int64"), ("int64", "uint32", "int64"),
+    ("float32", "float32", "float32"), ("float32", "float64", "float64"),
+    ("float32", "complex64", "complex64"), ("float32", "complex128", "complex128"),
+    ("float64", "float64", "float64"), ("float64", "complex64", "complex128"),
+    ("float64", "complex128", "complex128"), ("complex64", "complex64", "complex64"),
+    ("complex64", "complex128", "complex128"), ("complex128", "complex128", "complex128"),
+    ("bool", "bool", "bool"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "result"), TABLE)
+def test_promotion_is_the_standards(a, b, result):
+    a, b = as_dtype(a), as_dtype(b)
+    assert promote(a, b) == promote(b, a) == result
+    x = plugrad.ones(2, dtype=a) + plugrad.ones(2, dtype=b) if a != "bool" else None
+    assert x is None or x.dtype == result
+
+
+@pytest.mark.parametrize("signed", SIGNED)
+def test_uint64_and_signed_integers_have_no_common_type(signed):
+    with pytest.raises(DTypeError, match="no common integer dtype; cast one of them first"):
+        promote(as_dtype(signed), as_dtype("uint64"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [
+        ("bool", "int8", "int8"),
+        ("bool", "float32", "float32"),
+        ("int64", "float32", "float32"),  # the kind decides, not the width
+        ("uint8", "float64", "float64"),
+        ("int32", "complex64", "complex64"),
+        ("float16", "float32", "float32"),
+        ("int8", "float16", "float16"),
+    ],
+)
+def test_where_the_standard_is_silent_the_kind_decides(a, b, result):
+    assert promote(as_dtype(a), as_dtype(b)) == promote(as_dtype(b), as_dtype(a)) == result
+
+
+def test_promotion_is_associative_within_a_kind():
+    for names in (SIGNED, UNSIGNED, FLOATING + COMPLEX):
+        for a, b, c in ((as_dtype(x), as_dtype(y), as_dtype(z)) for x in names for y in names for z in names):
+            assert promote(promote(a, b), c) == promote(a, promote(b, c))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scalar", "result"),
+    [
+        ("int8", 2, "int8"), ("uint8", 2, "uint8"), ("int64", True, "int64"), ("int8", 2.0, "float32"),
+        ("float16", 2.5, "float16"), ("float64", 2.5, "float64"), ("float32", 2, "float32"),
+        ("float32", 1j, "complex64"), ("float64", 1j, "complex128"), ("complex64", 2.5, "complex64"),
+        ("bool", 2, "int32"), ("bool", 2.0, "float32"), ("bool", True, "bool"), ("int32", 1j, "complex64"),
+    ],
+)  # fmt: skip
+def test_python_scalars_are_weak(dtype, scalar, result):
+    assert promote_scalar(as_dtype(dtype), scalar) == result
+    if not (dtype == "bool" and result == "bool"):
+        x = plugrad.ones(2, dtype=dtype)
+        assert (x + scalar).dtype == (scalar + x).dtype == result
+
+
+def test_scalar_that_does_not_fit_is_refused():
+    x = plugrad.ones(2, dtype="int8")
+    for scalar in (128, -129, 10**30):
+        with pytest.raises(ValueError, match="does not fit int8; ask for another dtype"):
+            x + scalar
+    assert (x + 126).tolist() == [127, 127]
+
+
+def test_numpy_scalars_and_arrays_are_strong():
+    x = plugrad.ones(2)
+    assert (x + np.ones(2)).dtype is plugrad.float64
+    assert (plugrad.ones(2, dtype="int8") + np.int16(1)).dtype is plugrad.int16
+    assert (plugrad.ones(2, dtype="float16") + np.float32(1)).dtype is plugrad.float32
+
+
+def test_numpy_scalars_that_are_python_scalars_are_weak():
+    """`np.float64` derives from float, and `np.complex128` from complex."""
+    assert (plugrad.ones(2) + np.float64(1)).dtype is plugrad.float32
+    assert (plugrad.ones(2) * np.complex128(1j)).dtype is plugrad.complex64
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype_is_a_string_that_numpy_understands(dtype):
+    assert np.dtype(dtype) == np.dtype(str(dtype))
+    assert np.dtype(dtype).itemsize == dtype.itemsize
+    assert as_dtype(dtype) is as_dtype(str(dtype)) is as_dtype(np.dtype(str(dtype))) is dtype
+    assert as_dtype(np.dtype(str(dtype)).type) is dtype
+    assert dtype.name == str(dtype) == dtype
+    assert pickle.loads(pickle.dumps(dtype)) is dtype
+    assert plugrad.zeros(2, dtype=dtype).dtype is dtype
+
+
+def test_dtypes_have_a_kind():
+    assert {d.kind for d in DTYPES} == {"bool", "signed", "unsigned", "floating", "complex"}
+    assert plugrad.int32.is_integer
+    assert not plugrad.bool.is_integer
+    assert plugrad.complex64.is_inexact
+    assert not plugrad.uint8.is_inexact
+
+
+def test_python_types_stand_for_the_defaults():
+    assert [as_dtype(t) for t in (bool, int, float, complex)] == ["bool", "int32", "float32", "complex64"]
+
+
+def test_unknown_dtype_suggests_the_nearest():
+    with pytest.raises(DTypeError, match=r"'flaot32' is not a dtype \(did you mean 'float32'\?\); choose"):
+        plugrad.zeros(2, dtype="flaot32")
+    for wrong in ("object", None, 3, [], np.dtype("O")):
+        with pytest.raises(DTypeError, match="is not a dtype"):
+            as_dtype(wrong)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (1, "int32"), (True, "bool"), (1.0, "float32"), (1j, "complex64"), ([1, 2], "int32"),
+        ([1, 2.5], "float32"), ([True, False], "bool"), ([], "float32"), ([[1j], [2]], "complex64"),
+        (np.float64(1), "float64"), (np.arange(3), "int64"), ([np.float64(1)], "float64"),
+    ],
+)  # fmt: skip
+def test_default_dtypes(values, dtype):
+    assert plugrad.asarray(values).dtype == dtype

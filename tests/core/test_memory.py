@@ -1,0 +1,245 @@
+"""Lifetime: tidy blocks, keep, dispose, counting and limits."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import ArgumentValueError, DisposedTensor, OutOfMemory
+
+LARGE = 100_000  # elements; the cpu backend counts buffers from 64 KiB
+
+
+@pytest.fixture
+def x():
+    return plugrad.asarray([1.0, 2.0])
+
+
+# --- tidy -----------------------------------------------------------------------------------------------
+
+
+def test_block_disposes_what_was_made_inside(x):
+    with plugrad.tidy():
+        y = x * 2
+        z = plugrad.exp(y)
+        made = plugrad.zeros(3)
+    assert (y.is_disposed, z.is_disposed, made.is_disposed, x.is_disposed) == (True, True, True, False)
+
+
+def test_block_keeps_what_it_is_told_to(x):
+    with plugrad.tidy() as scope:
+        y = scope.keep(x * 2)
+        parts = scope.keep({"a": [x + 1, (x + 2,)], "n": 3})
+        lost = x + 3
+    assert y.tolist() == [2.0, 4.0]
+    assert parts["a"][1][0].tolist() == [3.0, 4.0]
+    assert lost.is_disposed
+
+
+def test_decorator_keeps_the_result(x):
+    inside = []
+
+    @plugrad.tidy()
+    def f(x, *, factor):
+        """Scale."""
+        y = x * factor
+        inside.append(y)
+        return [y + 1, {"more": y + 2}]
+
+    first, second = f(x, factor=3.0)
+    assert (first.tolist(), second["more"].tolist()) == ([4.0, 7.0], [5.0, 8.0])
+    assert inside[0].is_disposed
+    assert (f.__name__, f.__doc__) == ("f", "Scale.")
+
+
+def test_decorated_function_may_recur(x):
+    @plugrad.tidy()
+    def power(x, n):
+        return x if n == 0 else power(x, n - 1) * 2.0
+
+    assert power(x, 4).tolist() == [16.0, 32.0]
+
+
+def test_decorated_function_may_return_its_argument(x):
+    assert plugrad.tidy()(lambda x: x)(x) is x
+    assert not x.is_disposed
+
+
+def test_results_of_an_inner_block_belong_to_the_outer_one(x):
+    with plugrad.tidy():
+        with plugrad.tidy() as inner:
+            y = inner.keep(x * 2)
+        assert y.tolist() == [2.0, 4.0]
+        z = y + 1
+    assert (y.is_disposed, z.is_disposed) == (True, True)
+
+
+def test_block_that_raises_disposes_everything_and_lets_the_error_out(x):
+    with pytest.raises(KeyError, match="lost"), plugrad.tidy() as scope:
+        y = x * 2
+        raise KeyError("lost")
+    assert y.is_disposed
+    assert scope is not None
+    made = x * 3  # nobody tracks any more
+    assert not made.is_disposed
+
+
+def test_keep_survives_every_block(x):
+    with plugrad.tidy(), plugrad.tidy():
+        y = plugrad.keep(x * 2)
+        z = x * 3
+    assert y.tolist() == [2.0, 4.0]
+    assert z.is_disposed
+    assert plugrad.keep([y, 3])[0] is y
+
+
+def test_variables_live_on(x):
+    with plugrad.tidy():
+        w = plugrad.Variable(x * 2)
+        w.assign(w + 1)
+        initial = x + 1
+        v = plugrad.Variable(initial)
+    assert (w.tolist(), v.tolist()) == ([3.0, 5.0], [2.0, 3.0])
+    assert initial.is_disposed
+
+
+def test_gradients_in_a_block_are_disposed_too(x):
+    before = plugrad.memory().tensors
+    with plugrad.tidy() as scope:
+        value, gradient = plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x) * x))(x)
+        other = plugrad.grad(plugrad.exp)(x)
+        scope.keep(gradient)
+    assert (value.is_disposed, other.is_disposed, gradient.is_disposed) == (True, True, False)
+    assert plugrad.memory().tensors == before + 1
+
+
+def test_tidy_inside_a_differentiated_function(x):
+    @plugrad.tidy()
+    def f(x):
+        y = plugrad.exp(x)
+        return plugrad.sum(y * y)
+
+    assert plugrad.grad(f)(x).numpy() == pytest.approx(2 * np.exp([2.0, 4.0]), rel=1e-6)
+
+
+# --- dispose ----------------------------------------------------------------------------------------------
+
+
+def test_disposed_tensor_says_so(x):
+    y = x * 2
+    y.dispose()
+    assert y.is_disposed
+    assert repr(y) == "tensor(<disposed>)"
+    for use in (lambda: y.numpy(), lambda: y.shape, lambda: y + 1, lambda: y.tolist(), lambda: y[0]):
+        with pytest.raises(DisposedTensor, match="has been disposed; return it from its tidy block, or"):
+            use()
+
+
+def test_disposing_twice_is_harmless(x):
+    y = {"a": [x * 2], "b": 3}
+    plugrad.dispose(y)
+    plugrad.dispose(y)
+    y["a"][0].dispose()
+    assert y["a"][0].is_disposed
+
+
+def test_disposing_one_handle_leaves_others_that_share_its_values(x):
+    y = x.reshape(2, 1)
+    x.dispose()
+    assert y.tolist() == [[1.0], [2.0]]
+
+
+def test_what_numpy_got_outlives_the_tensor(x):
+    y = x * 2
+    values = y.numpy()
+    y.dispose()
+    assert values.tolist() == [2.0, 4.0]
+
+
+# --- counting -----------------------------------------------------------------------------------------------
+
+
+def test_tensors_are_counted_while_they_live():
+    before = plugrad.memory().tensors
+    x = plugrad.zeros(3)
+    y = x + 1
+    assert plugrad.memory().tensors == before + 2
+    y.dispose()
+    assert plugrad.memory().tensors == before + 1
+    del x
+    assert plugrad.memory().tensors == before
+
+
+def test_bytes_and_buffers_come_and_go():
+    gc.collect()
+    before = plugrad.memory()
+    x = plugrad.zeros(LARGE)
+    y = x + 1
+    during = plugrad.memory()
+    assert (during.bytes - before.bytes, during.buffers - before.buffers) == (8 * LARGE, 2)
+    assert during.peak >= during.bytes
+    assert during.backends["cpu:0"].bytes == during.bytes
+    x.dispose()
+    del y
+    after = plugrad.memory()
+    assert (after.bytes, after.buffers) == (before.bytes, before.buffers)
+    assert after.peak >= during.bytes
+
+
+def test_tensors_that_share_a_buffer_count_it_once():
+    before = plugrad.memory().bytes
+    x = plugrad.zeros(LARGE)
+    views = [x.reshape(2, -1), x[10:], plugrad.flip(x), plugrad.broadcast_to(x, (5, LARGE))]
+    assert plugrad.memory().bytes - before == 4 * LARGE
+    x.dispose()
+    assert plugrad.memory().bytes - before == 4 * LARGE
+    views.clear()
+    assert plugrad.memory().bytes == before
+
+
+# --- limits -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limited():
+    def limit(size):
+        plugrad.set_memory_limit(plugrad.memory().backends["cpu:0"].bytes + size)
+
+    yield limit
+    plugrad.set_memory_limit(None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: plugrad.zeros(LARGE),
+        lambda x: plugrad.asarray(np.zeros(LARGE)),
+        lambda x: plugrad.broadcast_to(x, (LARGE, 2)) + 1,
+        lambda x: plugrad.exp(plugrad.broadcast_to(x, (LARGE, 2))),
+        lambda x: plugrad.tile(x, (LARGE,)),
+        lambda x: plugrad.arange(LARGE),
+    ],
+)
+def test_allocation_beyond_the_limit_fails(limited, x, make):
+    limited(1000)
+    with pytest.raises(OutOfMemory, match="exceed its limit of .*set_memory_limit"):
+        make(x)
+    assert (x + x).tolist() == [2.0, 4.0]
+    plugrad.set_memory_limit(None)
+    assert make(x).size >= LARGE
+
+
+def test_releasing_makes_room(limited):
+    limited(6 * LARGE)
+    x = plugrad.zeros(LARGE)
+    with pytest.raises(MemoryError):
+        plugrad.zeros(LARGE)
+    x.dispose()
+    assert plugrad.zeros(LARGE).size == LARGE
+    assert plugrad.memory().backends["cpu:0"].limit is not None
+
+
+def test_limit_must_make_sense():
+    with pytest.raises(ArgumentValueError, match="limit=-1 is negative"):
+        plugrad.set_memory_limit(-1)

@@ -1,0 +1,140 @@
+"""Shape arithmetic against NumPy, and its errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from plugrad.errors import ArgumentValueError, AxisError, ShapeError
+from plugrad.shapes import (
+    axes_of,
+    axis_of,
+    broadcast,
+    completed,
+    padding_of,
+    pair,
+    reduced,
+    shape_of,
+    size_of,
+    sliced,
+    stretched_axes,
+    window2d,
+)
+
+SHAPES = [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (0,), (2, 0), (4, 1, 3), (1, 1)]
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(SHAPES, SHAPES)))
+def test_broadcasting_is_numpys(a, b):
+    try:
+        expected = np.broadcast_shapes(a, b)
+    except ValueError:
+        with pytest.raises(ShapeError, match="do not broadcast"):
+            broadcast(a, b)
+    else:
+        assert broadcast(a, b) == expected
+        stretched = stretched_axes(a, expected)
+        assert np.ones(expected).sum(stretched).size == size_of(a) or 0 in expected
+
+
+def test_broadcasting_several_shapes():
+    assert broadcast((2, 1), (3,), (4, 1, 1)) == (4, 2, 3)
+    assert broadcast() == ()
+    with pytest.raises(ShapeError, match=r"\(2,\) and \(3,\) and \(1,\) .*\[2, 3\] meet on axis -1"):
+        broadcast((2,), (3,), (1,))
+
+
+def test_shape_of_takes_numbers_and_sequences():
+    assert shape_of(3) == (3,)
+    assert shape_of([2, np.int64(3)]) == (2, 3)
+    assert shape_of(()) == ()
+    for wrong in (-1, (2, -3)):
+        with pytest.raises(ShapeError, match="negative size"):
+            shape_of(wrong)
+    for wrong in (2.0, "ab", (2, None)):
+        with pytest.raises(ShapeError, match="sizes must be integers"):
+            shape_of(wrong)
+
+
+def test_one_size_is_inferred():
+    assert completed((2, -1), 6) == (2, 3)
+    assert completed(-1, 6) == (6,)
+    assert completed((), 1) == ()
+    assert completed((0, 3), 0) == (0, 3)
+    assert completed((-1, 3), 0) == (0, 3)
+    for shape, size in (((4, -1), 6), ((-1, -1), 6), ((2, 2), 6), ((0, -1), 0), ((-2, 3), 6)):
+        with pytest.raises(ShapeError):
+            completed(shape, size)
+
+
+def test_axes_count_from_either_end():
+    assert [axis_of(a, 3) for a in (-3, -1, 0, 2)] == [0, 2, 0, 2]
+    assert axes_of(None, 3) == (0, 1, 2)
+    assert axes_of((-1, 0), 3) == (0, 2)
+    assert axes_of(-1, 3) == (2,)
+    assert axes_of((), 3) == ()
+    for axis in (3, -4):
+        with pytest.raises(AxisError, match="out of range for rank 3; use -3 to 2"):
+            axis_of(axis, 3)
+    with pytest.raises(IndexError, match="a 0-d tensor has no axes"):
+        axis_of(0, 0)
+    with pytest.raises(AxisError, match="names an axis twice"):
+        axes_of((0, -3), 3)
+    with pytest.raises(AxisError, match="is not an integer"):
+        axis_of(1.0, 3)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_reduced_shape_is_numpys(keep):
+    x = np.ones((2, 3, 4))
+    for axes in ((), (0,), (1, 2), (0, 1, 2)):
+        assert reduced(x.shape, axes, keep) == x.sum(axes, keepdims=keep).shape
+
+
+def test_sliced_sizes_are_those_of_ranges():
+    assert sliced((5, 4), (4, 0), (-1, 4), (-2, 3)) == (3, 2)
+    assert sliced((5,), (5,), (5,), (1,)) == (0,)
+    for begin, end, strides in (((0,), (6,), (1,)), ((0,), (3,), (0,)), ((0, 0), (1, 1), (1, 1))):
+        with pytest.raises(ShapeError):
+            sliced((5,), begin, end, strides)
+
+
+@pytest.mark.parametrize("size", [1, 4, 5, 7])
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_windows_stop_where_they_should(size, length, stride, dilation):
+    extent = (length - 1) * dilation + 1
+    arguments = (size, size), (length, length), (stride, stride)
+    same = window2d(*arguments, "same", (dilation, dilation))
+    assert same.out == (-(-size // stride),) * 2
+    before, after = same.pad[0]
+    assert after - before in (0, 1)
+    if extent <= size:
+        stops = len(range(0, size - extent + 1, stride))
+        assert window2d(*arguments, "valid", (dilation, dilation)).out == (stops, stops)
+    else:
+        with pytest.raises(ShapeError, match="use a smaller window, more padding, or pad='same'"):
+            window2d(*arguments, "valid", (dilation, dilation))
+    padded = window2d(*arguments, ((3, 1), (3, 1)), (dilation, dilation))
+    assert padded.out[0] == len(range(0, size + 4 - extent + 1, stride))
+
+
+def test_last_partial_stride_is_rounded_as_asked():
+    outs = [window2d((6, 6), (3, 3), (2, 2), "valid", rounding=r).out for r in (None, "floor", "ceil")]
+    assert outs == [(2, 2), (2, 2), (3, 3)]
+    # 1.5 and 2.5 strides are rounded up
+    assert window2d((6, 8), (3, 3), (2, 2), "valid", rounding="round").out == (3, 4)
+
+
+def test_pairs_and_paddings():
+    assert pair(3, "strides") == pair([3, 3], "strides") == (3, 3)
+    assert padding_of(2, "op") == ((2, 2), (2, 2))
+    assert padding_of([[1, 2], [0, 3]], "op") == ((1, 2), (0, 3))
+    assert padding_of("same", "op") == "same"
+    for wrong in (0, (1, 2, 3), 1.5, (1, 0), "ab"):
+        with pytest.raises(ArgumentValueError, match="strides="):
+            pair(wrong, "strides")
+    for wrong in (-1, "full", (1, 2, 3), [[1], [2]], True, [[1, -1], [0, 0]]):
+        with pytest.raises(ArgumentValueError, match="op: pad="):
+            padding_of(wrong, "op")
