@@ -29,6 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="", help="run on these backends only, such as cpu,wasm")
 
 
+# Taken out of the environment, where plugrad would ask whether it is a misspelt setting.
+REQUIRED = os.environ.pop("PLUGRAD_EXPECT_BACKENDS", "")
+
+
 def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -41,9 +45,8 @@ def chosen(config: pytest.Config) -> list[str]:
 
 def expected(config: pytest.Config) -> list[str]:
     """Return the backends whose absence, or incompleteness, is a failure."""
-    required = names_in(os.environ.get("PLUGRAD_EXPECT_BACKENDS", ""))
     only = names_in(config.getoption("--backend"))
-    return [name for name in required if not only or name in only]
+    return [name for name in names_in(REQUIRED) if not only or name in only]
 
 
 def pytest_configure(config: pytest.Config) -> None:

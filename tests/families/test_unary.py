@@ -103,6 +103,14 @@ IDENTITY = Case(unary.identity, np.copy, [any_number], dtypes=EVERYTHING)
 LOGIC = Case(
     plugrad.logical_not, np.logical_not, [flags()], dtypes=("bool",), is_differentiable=False
 )
+CASTS = [
+    Case(
+        plugrad.astype,
+        lambda x, dtype: x.astype(dtype),
+        *([uniform(-3, 3)], [(3, 5)], {"dtype": dtype}, EVERYTHING, dtype),
+    )
+    for dtype in EVERYTHING
+]
 CASES = [*SMOOTH, *WITH_KINKS, *CONSTANT_PIECES, *QUESTIONS, IDENTITY, LOGIC]
 DIFFERENTIABLE = [case for case in CASES if case.is_differentiable]
 
@@ -175,15 +183,19 @@ def test_halves_are_rounded_to_even(backend):
     assert plugrad.round(x).tolist() == [-2, -2, 0, 0, 2, 2, 4]
 
 
-@pytest.mark.parametrize("dtype", EVERYTHING)
 @pytest.mark.parametrize("source", EVERYTHING)
-def test_astype(source, dtype, backend):
-    if {source, dtype} - plugrad.which().backend.dtypes():
-        pytest.skip(f"{backend} has not both {source} and {dtype}")
-    x = np.array([-2.7, -1, -0.3, 0, 0.3, 1, 2.7]).astype(source)
-    Case(
-        plugrad.astype, lambda x, dtype: x.astype(dtype), [], attrs={"dtype": dtype}, result=dtype
-    ).check_values_of([x])
+@pytest.mark.parametrize("case", CASTS, ids=str)
+def test_astype(case, source, backend, rng):
+    if {source, case.result} - plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has not both {source} and {case.result}")
+    case.check_values(rng, source)
+    case.check_values_of([np.array([-2.7, -1, -0.3, 0, 0.3, 1, 2.7]).astype(source)], source)
+
+
+def test_what_an_integer_cannot_hold_does_not_raise(backend):
+    x = plugrad.asarray([np.nan, np.inf, -np.inf, 1e20, 2.5])
+    assert x.astype("int32").tolist()[4] == 2
+    assert x.astype("bool").tolist() == [True] * 5
 
 
 @pytest.mark.parametrize("case", rows(CASES, "float64"), ids=str)
@@ -221,7 +233,17 @@ def test_gradient_at_0(op, expected, backend):
     assert plugrad.grad(op)(plugrad.asarray(0.0)).item() == pytest.approx(expected)
 
 
-def test_gradient_of_astype(backend):
+def test_gradient_of_astype_between_floats(backend):
+    if "float64" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float64")
+    x = plugrad.asarray([1.5, 2.5])
+    gradient = plugrad.grad(lambda x: x.astype("float64") * x.astype("float64"))(x)
+    assert (gradient.dtype, gradient.tolist()) == ("float32", [3, 5])
+    second = plugrad.grad(plugrad.grad(lambda x: x.astype("float64") ** 3))(x)
+    assert (second.dtype, second.tolist()) == ("float32", [9, 15])
+
+
+def test_gradient_of_astype_to_whole_numbers(backend):
     x = plugrad.asarray([1.5, 2.5])
     assert plugrad.grad(lambda x: x * x.astype("int32").astype("float32"))(x).tolist() == [1, 2]
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
+TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
+"""Variables that test suites read: not settings, and not misspelt ones."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
         ConfigError: naming the variable and the one that was probably meant.
     """
     known = [key.variable for key in KEYS.values()]
-    for name in environment:
+    for name in environment.keys() - TEST_VARIABLES:
         if (
             name.startswith(ENVIRONMENT_PREFIX)
             and name not in known

@@ -52,8 +52,8 @@ def check_gradient(
         ...
     AssertionError: gradient of <lambda> of order 1 for argument 0 of shape (2,): ...
 
-    The function's result, weighted with random numbers, is differentiated along a random direction
-    of each argument. At the second order the same is done with that derivative, and so on, which
+    The function's result, squared and weighted, is differentiated along a random direction of each
+    argument. At the second order the same is done with that derivative, and so on, which
     checks the gradients of the gradient rules. Functions with a kink need arguments that are at
     least ``3 * eps`` away from it.
 
@@ -111,6 +111,10 @@ class _Objective:
 def _weighted(
     function: Callable[..., Tensor], inputs: Inputs, generator: np.random.Generator
 ) -> _Objective:
+    """Return the sum of ``y + y**2 / 2`` with random weights, where y is what the function returns.
+
+    The square gives linear functions a second derivative too: the one through dy.
+    """
     value = function(*inputs)
     if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -118,9 +122,16 @@ def _weighted(
         )
     weights = _random(generator, value.shape)
     factor = _like(value, weights)
-    return _Objective(
-        lambda *xs: sum(function(*xs) * factor), lambda xs: _host(function(*xs)) * weights
-    )
+
+    def of_tensors(*xs: Tensor) -> Tensor:
+        y = function(*xs)
+        return sum((y + y * y * 0.5) * factor)
+
+    def on_host(xs: Inputs) -> Array:
+        y = _host(function(*xs))
+        return (y + y * y * 0.5) * weights
+
+    return _Objective(of_tensors, on_host)
 
 
 def _slope_along(objective: _Objective, inputs: Inputs, directions: dict[int, Array]) -> _Objective:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from plugrad.extend import DType, DTypeError, KernelTable, bool_, uint8
+from plugrad.extend import DType, DTypeError, Kernel, KernelTable, Shaped, bool_, uint8
+from plugrad_wasm.dtypes import DTYPES
 from plugrad_wasm.memory import WasmArray
 from plugrad_wasm.strides import Pairing, pairing
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from plugrad_wasm.module import Call
 
 LONG: Final = 1 << 16
@@ -106,6 +109,23 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
         return out
 
     return implementation
+
+
+def declare_exports(contracts: ModuleType, factory: Callable[..., Unary | Binary]) -> None:
+    """Implement the elementwise contracts of a family whose names the C sources export.
+
+    So a kernel takes one line, in C. Contracts that the table has already keep what they have.
+    """
+    from plugrad_wasm.module import (
+        exported_kernels,
+    )  # brings wasmtime, which this module does not need
+
+    taken = {config.kernel_name for config in table}
+    for name, kernel in vars(contracts).items():
+        if isinstance(kernel, Kernel) and name in exported_kernels() and kernel.name not in taken:
+            operand = Shaped((), next(iter(kernel.accepts & DTYPES)))
+            result = kernel.infer(*[operand] * len(kernel.inputs)).dtype
+            table.update({kernel: factory(name, dtype=None if result is operand.dtype else result)})
 
 
 def swapped(implementation: Binary) -> Binary:

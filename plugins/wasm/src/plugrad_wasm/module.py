@@ -19,7 +19,7 @@ import struct
 import threading
 from array import array
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
 
@@ -67,9 +67,9 @@ class Store:
         """Compile the module, or find it in wasmtime's cache, and instantiate it."""
         self.lock = threading.RLock()
         self.is_busy = False
-        self._engine = wasmtime.Engine(_config())
+        self._engine, module = program(VARIANTS)
         self._store = wasmtime.Store(self._engine)
-        instance = wasmtime.Instance(self._store, compiled(self._engine), [])
+        instance = wasmtime.Instance(self._store, module, [])
         exports = instance.exports(self._store)
         # Any: an export may be a function, a global or the memory; each is used as what it is.
         self._exports: dict[str, Any] = {name: exports[name] for name in exports}
@@ -201,14 +201,27 @@ def _config() -> wasmtime.Config:
     return config
 
 
-def compiled(engine: wasmtime.Engine) -> wasmtime.Module:
-    """Return the module in the best variant that the engine accepts.
+@cache
+def program(variants: tuple[str, ...]) -> tuple[wasmtime.Engine, wasmtime.Module]:
+    """Return the engine and the compiled module that all stores of this process share."""
+    engine = wasmtime.Engine(_config())
+    return engine, compiled(engine, variants)
+
+
+@cache
+def exported_kernels() -> frozenset[str]:
+    """Return the kernels that the module exports for some dtype: ``add`` for ``add_float32``."""
+    return frozenset(str(export.name).rpartition("_")[0] for export in program(VARIANTS)[1].exports)
+
+
+def compiled(engine: wasmtime.Engine, variants: tuple[str, ...] = VARIANTS) -> wasmtime.Module:
+    """Return the module in the first variant that the engine accepts.
 
     Raises:
         BackendUnavailable: the package lacks the module, or no variant compiles.
     """
     failures: list[str] = []
-    for variant in VARIANTS:
+    for variant in variants:
         file = files("plugrad_wasm").joinpath(f"kernels-{variant}.wasm")
         try:
             return wasmtime.Module(engine, file.read_bytes())

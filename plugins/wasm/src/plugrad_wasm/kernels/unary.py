@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.extend import INTEGER, DType, bool_, float32
 from plugrad.kernels import unary
 from plugrad_wasm.bits import as_float32, fill
-from plugrad_wasm.declare import ExportNames, Unary, call, table, unary as mapped
+from plugrad_wasm.declare import ExportNames, Unary, call, declare_exports, table, unary as mapped
 from plugrad_wasm.dtypes import supported
 
 if TYPE_CHECKING:
@@ -42,49 +42,12 @@ def converter(dtype: DType) -> Callable[[float], float]:
 
 table.update(
     {
-        # arithmetic
-        unary.abs: mapped("abs"),
-        unary.negative: mapped("negative"),
-        unary.square: mapped("square"),
-        unary.sign: mapped("sign"),
-        unary.reciprocal: mapped("reciprocal"),
-        unary.sqrt: mapped("sqrt"),
-        unary.rsqrt: mapped("rsqrt"),
-        # rounding
         unary.ceil: rounding("ceil"),
         unary.floor: rounding("floor"),
         unary.round: rounding("round"),
-        # exponential and logarithmic
-        unary.exp: mapped("exp"),
-        unary.expm1: mapped("expm1"),
-        unary.log: mapped("log"),
-        unary.log1p: mapped("log1p"),
-        # trigonometric and hyperbolic
-        unary.sin: mapped("sin"),
-        unary.cos: mapped("cos"),
-        unary.tan: mapped("tan"),
-        unary.asin: mapped("asin"),
-        unary.acos: mapped("acos"),
-        unary.atan: mapped("atan"),
-        unary.sinh: mapped("sinh"),
-        unary.cosh: mapped("cosh"),
-        unary.tanh: mapped("tanh"),
-        unary.asinh: mapped("asinh"),
-        unary.acosh: mapped("acosh"),
-        unary.atanh: mapped("atanh"),
-        unary.erf: mapped("erf"),
-        # activations
-        unary.relu: mapped("relu"),
-        unary.relu6: mapped("relu6"),
-        unary.elu: mapped("elu"),
-        unary.selu: mapped("selu"),
-        unary.sigmoid: mapped("sigmoid"),
-        unary.softplus: mapped("softplus"),
-        # questions
         unary.is_finite: question("is_finite", of_integers=True),
         unary.is_inf: question("is_inf", of_integers=False),
         unary.is_nan: question("is_nan", of_integers=False),
-        unary.logical_not: mapped("logical_not"),
         unary.identity: identity,
     }
 )
@@ -128,3 +91,6 @@ def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     out = x.memory.empty(x.shape, dtype)
     call(x, f"cast_{x.dtype}_{dtype}", x.size)(x.address, out.address, x.size)
     return out
+
+
+declare_exports(unary, mapped)

@@ -1,0 +1,212 @@
+"""Configuration: every layer, which one wins, and how strictly it is read."""
+
+import pytest
+
+import plugrad
+from plugrad.config import KEYS, Setting, user_file
+from plugrad.errors import ConfigError
+
+config = plugrad.config
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project folder, two levels above the current one."""
+    inner = tmp_path / "project" / "src" / "inner"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    monkeypatch.delenv("PLUGRAD_BACKEND")
+    config.reset()
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    """The user's configuration file, which does not exist yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("sys.platform", "linux")
+    (tmp_path / "home" / "plugrad").mkdir(parents=True)
+    return tmp_path / "home" / "plugrad" / "config.toml"
+
+
+def setting(name="memory_limit"):
+    config.reset()
+    return config.explain(name)
+
+
+# --- layers -----------------------------------------------------------------------------------------------
+
+
+def test_default(project):
+    assert setting("backend") == Setting("backend", None, "default")
+    assert [s.key for s in config] == list(KEYS)
+
+
+def test_each_layer_wins_over_the_ones_below(project, user, monkeypatch):
+    user.write_text('memory_limit = "1MB"\nbackend = "cpu"')
+    assert setting() == Setting("memory_limit", 10**6, str(user))
+
+    (project / "pyproject.toml").write_text('[tool.plugrad]\nmemory_limit = "2MB"')
+    assert setting() == Setting("memory_limit", 2 * 10**6, str(project / "pyproject.toml"))
+
+    (project / "plugrad.toml").write_text('memory_limit = "3MB"')
+    assert setting() == Setting("memory_limit", 3 * 10**6, str(project / "plugrad.toml"))
+
+    monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "4MB")
+    layer = "environment variable PLUGRAD_MEMORY_LIMIT"
+    assert setting() == Setting("memory_limit", 4 * 10**6, layer)
+
+    config.set("memory_limit", "5MB")
+    assert config.explain("memory_limit") == Setting("memory_limit", 5 * 10**6, "plugrad.config.set")
+    assert config.get("memory_limit") == 5 * 10**6
+    assert config.explain("backend").layer == str(user)  # a layer that says nothing is passed over
+
+
+def test_nearest_project_file_counts(project):
+    (project / "plugrad.toml").write_text('backend = "outer"')
+    (project / "src" / "plugrad.toml").write_text('backend = "inner"')
+    assert setting("backend").value == "inner"
+
+
+def test_pyproject_without_our_section_is_passed_over(project):
+    (project / "plugrad.toml").write_text('backend = "outer"')
+    (project / "src" / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100")
+    assert setting("backend").value == "outer"
+
+
+def test_user_file_is_where_the_platform_keeps_such_files(user, monkeypatch):
+    assert user_file() == user
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    assert user_file().parts[-3:] == (".config", "plugrad", "config.toml")
+
+
+def test_reset_forgets_one_or_all(project):
+    config.set("memory_limit", 1000)
+    config.set("backend", "cpu")
+    config.reset("memory_limit")
+    assert config.get("memory_limit") is None
+    assert config.get("backend") == "cpu"
+    config.reset()
+    assert config.get("backend") is None
+
+
+def test_files_are_read_once_until_reset(project):
+    assert setting("backend").value is None
+    (project / "plugrad.toml").write_text('backend = "cpu"')
+    assert config.get("backend") is None
+    config.reset("memory_limit")
+    assert config.get("backend") == "cpu"
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0), ("1048576", 1048576), (4096, 4096), ("1K", 1000), ("1KB", 1000), ("1KiB", 1024), ("2 MB", 2 * 10**6),
+        ("512MiB", 512 * 2**20), ("3GB", 3 * 10**9), ("3GiB", 3 * 2**30), ("1TiB", 2**40), ("7B", 7), ("none", None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_sizes_in_bytes(text, size):
+    config.set("memory_limit", text)
+    assert config.get("memory_limit") == size
+
+
+@pytest.mark.parametrize("text", ["lots", "-1", "1.5GB", "1 XB", "", "GB", "1kb", True, [1], 1.5, "1 2"])
+def test_malformed_size_is_refused_with_the_forms(text):
+    with pytest.raises(
+        ConfigError,
+        match=r"plugrad.config.set: memory_limit=.* is malformed; expected is a number of bytes such as",
+    ):
+        config.set("memory_limit", text)
+    assert config.get("memory_limit") is None
+
+
+@pytest.mark.parametrize("value", ["", "  ", 3, None, True, ["cpu"]])
+def test_malformed_backend_is_refused(value):
+    with pytest.raises(ConfigError, match=r"backend=.* is malformed; expected is a name such as 'webgpu'"):
+        config.set("backend", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [("acme", ("acme",)), ("a, b,,c ", ("a", "b", "c")), (["a", "b"], ("a", "b")), ("", ()), ([], ())],
+)
+def test_lists_of_names(value, names):
+    config.set("plugins.disable", value)
+    assert config.get("plugins.disable") == names
+
+
+@pytest.mark.parametrize("value", [3, {"a": 1}, [1], None])
+def test_malformed_lists_are_refused(value):
+    with pytest.raises(ConfigError, match=r"plugins.disable=.* is malformed"):
+        config.set("plugins.disable", value)
+
+
+# --- unknown keys and broken files ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [config.get, config.explain, config.reset, lambda n: config.set(n, "cpu")])
+def test_unknown_key_suggests_the_nearest(call):
+    with pytest.raises(ConfigError, match=r"'backnd' is not a setting \(did you mean 'backend'\?\); the settings are"):
+        call("backnd")
+
+
+def test_unknown_key_in_a_file_names_the_file(project):
+    (project / "plugrad.toml").write_text('backend = "cpu"\nmemory_limits = 3')
+    with pytest.raises(ConfigError, match=r"plugrad\.toml: 'memory_limits' is not a setting \(did you mean"):
+        setting()
+
+
+def test_malformed_value_in_a_file_names_the_file(project):
+    (project / "pyproject.toml").write_text("[tool.plugrad]\nbackend = 3")
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: backend=3 is malformed; expected is a name"):
+        setting("backend")
+
+
+@pytest.mark.parametrize("content", [b"backend = ", b"\xff\xfe", b"[plugins", b"backend = 'a'\nbackend = 'b'"])
+def test_file_that_is_no_toml_names_itself(project, content):
+    (project / "plugrad.toml").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"plugrad\.toml: cannot be read: .*; correct the file, or remove it"):
+        setting()
+
+
+def test_subtables_are_dotted_keys(project):
+    (project / "plugrad.toml").write_text('[plugins]\ndisable = ["acme"]\nallow_auto = "other-*"')
+    assert setting("plugins.disable").value == ("acme",)
+    assert config.get("plugins.allow_auto") == ("other-*",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("PLUGRAD_BACKNED", "PLUGRAD_BACKEND"),
+        ("PLUGRAD_MEMORYLIMIT", "PLUGRAD_MEMORY_LIMIT"),
+        ("PLUGRAD_PLUGIN_DISABLE", "PLUGRAD_PLUGINS_DISABLE"),
+    ],
+)
+def test_misspelt_environment_variable_is_an_error(project, monkeypatch, variable, hint):
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(ConfigError, match=rf"{variable} is not a setting \(did you mean '{hint}'\?\); unset it"):
+        setting()
+
+
+def test_other_variables_of_that_prefix_are_left_alone(project, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_EXPECT_BACKENDS", "cpu")
+    monkeypatch.setenv("PLUGRAD_XYZ", "1")
+    assert setting().value is None
+
+
+def test_malformed_environment_variable_names_itself(project, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "lots")
+    with pytest.raises(
+        ConfigError, match="environment variable PLUGRAD_MEMORY_LIMIT: memory_limit='lots' is malformed"
+    ):
+        setting()
+
+
+def test_memory_limit_reaches_a_backend_when_it_is_opened(fake):
+    config.set("memory_limit", "64KiB")
+    assert plugrad.ones(3, device=fake).backend.limit == 65536

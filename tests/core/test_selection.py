@@ -1,0 +1,308 @@
+"""Which backend runs: `use`, the configuration, the automatic choice, and moving between backends."""
+
+import threading
+import warnings
+from contextvars import Context
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import discovery
+from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
+from plugrad.extend import DeviceInfo, Probe
+
+
+@pytest.fixture
+def unconfigured(monkeypatch, tmp_path):
+    """No layer says anything."""
+    monkeypatch.delenv("PLUGRAD_BACKEND")
+    monkeypatch.chdir(tmp_path)
+    plugrad.config.reset()
+
+
+def device():
+    return plugrad.which().device
+
+
+# --- use ---------------------------------------------------------------------------------------------------
+
+
+def test_block_holds_inside_and_nests(fake):
+    assert device() == "cpu:0"
+    with plugrad.use(fake) as chosen:
+        assert (chosen.device, chosen.layer) == ("fake_device:0", "plugrad.use")
+        assert plugrad.zeros(2).device == device() == "fake_device:0"
+        with plugrad.use("cpu"):
+            assert plugrad.asarray([1.0]).device == device() == "cpu:0"
+        assert device() == "fake_device:0"
+    assert plugrad.ones(2).device == device() == "cpu:0"
+
+
+def test_block_ends_when_it_raises(fake):
+    with pytest.raises(KeyError), plugrad.use(fake):
+        raise KeyError
+    assert device() == "cpu:0"
+
+
+def test_call_holds_from_there_on(fake):
+    def work():
+        plugrad.use(fake)
+        assert device() == "fake_device:0"
+        with plugrad.use("cpu"):
+            pass
+        return device()
+
+    assert Context().run(work) == "fake_device:0"
+    assert device() == "cpu:0"
+
+
+def test_threads_choose_for_themselves(fake):
+    seen = []
+    with plugrad.use(fake):
+        thread = threading.Thread(target=lambda: seen.append(device()))
+        thread.start()
+        thread.join(10)
+    assert seen == ["cpu:0"]
+
+
+def test_device_is_part_of_the_choice(fake):
+    with plugrad.use(f"{fake}:1"):
+        x = plugrad.ones(2)
+        assert x.device == "fake_device:1"
+        assert plugrad.which().description == "another fake"
+        assert str(plugrad.which()) == "fake_device:1 (another fake), chosen by plugrad.use"
+    assert plugrad.ones(2, device=f"{fake}:1").backend is x.backend
+
+
+def test_failed_use_changes_nothing():
+    with pytest.raises(BackendNotFound):
+        plugrad.use("nowhere")
+    assert device() == "cpu:0"
+
+
+# --- errors ----------------------------------------------------------------------------------------------------
+
+
+def test_unknown_backend_suggests_the_nearest_and_lists_the_installed():
+    with pytest.raises(BackendNotFound, match=r"brings a backend called 'cpuu' \(did you mean 'cpu'\?\); .*cpu"):
+        plugrad.use("cpuu")
+    with pytest.raises(BackendNotFound, match="called 'zzz'; installed are .*cpu"):
+        plugrad.zeros(2, device="zzz")
+
+
+def test_backend_with_an_extra_names_it(monkeypatch):
+    monkeypatch.setattr(discovery, "_extras", lambda: frozenset({"quantum"}))
+    with pytest.raises(BackendNotFound, match=r'called \'quantum\'; install it with: pip install "plugrad\[quantum\]"'):
+        plugrad.use("quantum")
+
+
+@pytest.mark.parametrize("spec", ["", " ", ":1", ","])
+def test_name_must_be_there(spec):
+    with pytest.raises(ConfigError, match="names no backend; expected is a name such as 'cpu', 'webgpu:1'"):
+        plugrad.use(spec)
+
+
+def test_unknown_device_is_the_backends_own_error():
+    with pytest.raises(BackendUnavailable, match="the cpu backend has one device, '0', not '7'"):
+        plugrad.use("cpu:7")
+
+
+def test_backend_that_cannot_start_gives_its_reason(registered, fake_type):
+    class Absent(fake_type):
+        name = "absent"
+
+        def probe(self):
+            return Probe(ok=False, reason="no driver; install one")
+
+    registered("absent", Absent)
+    with pytest.raises(BackendUnavailable, match="'absent' cannot start here: no driver; install one"):
+        plugrad.use("absent")
+
+
+def test_run_time_backend_may_not_take_a_name(fake):
+    with pytest.raises(PluginConflict, match="called 'cpu' exists already; choose another name"):
+        plugrad.register_backend("cpu", object)
+    with pytest.raises(PluginConflict):
+        plugrad.register_backend(fake, object)
+
+
+# --- layers -------------------------------------------------------------------------------------------------------
+
+
+def test_layers_decide_in_order(fake, registered, fake_type, monkeypatch, tmp_path):
+    (tmp_path / "plugrad.toml").write_text('backend = "fake_device"')
+    monkeypatch.chdir(tmp_path)
+    plugrad.config.reset()
+    monkeypatch.setenv("PLUGRAD_BACKEND", "fake_device:1")
+    assert (device(), plugrad.which().layer) == (
+        "fake_device:1",
+        "environment variable PLUGRAD_BACKEND",
+    )
+    monkeypatch.delenv("PLUGRAD_BACKEND")
+    assert (device(), plugrad.which().layer) == ("fake_device:0", str(tmp_path / "plugrad.toml"))
+    plugrad.config.set("backend", "cpu")
+    assert (device(), plugrad.which().layer) == ("cpu:0", "plugrad.config.set")
+    with plugrad.use(fake):
+        assert plugrad.which().layer == "plugrad.use"
+        assert plugrad.zeros(2, device="cpu").device == "cpu:0"
+
+
+def test_environment_may_change_while_the_program_runs(fake, monkeypatch):
+    assert device() == "cpu:0"
+    monkeypatch.setenv("PLUGRAD_BACKEND", fake)
+    assert device() == "fake_device:0"
+
+
+# --- order of preference ----------------------------------------------------------------------------------------------
+
+
+def test_first_choice_that_works_is_taken_with_one_warning(fake):
+    with pytest.warns(RuntimeWarning, match="'zzz,fake_device,cpu' gives 'fake_device', because .*'zzz'") as caught:
+        with plugrad.use("zzz,fake_device,cpu"):
+            plugrad.zeros(2)
+        assert len(caught) == 1
+
+
+def test_first_choice_gives_no_warning(fake):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with plugrad.use("cpu,zzz"):
+            assert device() == "cpu:0"
+
+
+def test_configured_preference_warns_once(monkeypatch):
+    monkeypatch.setenv("PLUGRAD_BACKEND", "zzz,cpu")
+    with pytest.warns(RuntimeWarning, match="PLUGRAD_BACKEND: 'zzz,cpu' gives 'cpu'") as caught:
+        for _ in range(3):
+            plugrad.zeros(2)
+    assert len(caught) == 1
+
+
+def test_single_name_never_falls_back(monkeypatch):
+    monkeypatch.setenv("PLUGRAD_BACKEND", "zzz")
+    for _ in range(2):
+        with pytest.raises(BackendNotFound):
+            plugrad.zeros(2)
+
+
+def test_none_of_the_choices_lists_every_reason():
+    with pytest.raises(BackendUnavailable, match="none of 'yyy,zzz' can be used: .*'yyy'.*'zzz'"):
+        plugrad.use("yyy,zzz")
+
+
+# --- automatic choice ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def only(unconfigured, monkeypatch):
+    """A function that leaves the first-party cpu backend and one of this process to choose from."""
+    monkeypatch.setattr("plugrad.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
+
+
+def test_automatic_choice_is_named_as_the_layer(only):
+    assert (device(), plugrad.which().layer) == ("cpu:0", "automatic choice")
+
+
+def test_third_partys_backend_must_be_allowed(only, registered, fake_type):
+    registered("fake_device", fake_type, priority=1000)
+    assert device() == "cpu:0"
+    plugrad.config.set("plugins.allow_auto", "<this*")
+    assert device() == "fake_device:0"
+
+
+def test_software_device_never_wins(only, registered, fake_type):
+    class Software(fake_type):
+        def devices(self):
+            return (DeviceInfo("0", "a renderer on the processor", is_software=True),)
+
+    registered("fake_device", Software, priority=1000)
+    plugrad.config.set("plugins.allow_auto", "<this process>")
+    assert device() == "cpu:0"
+
+
+def test_backend_that_cannot_start_is_passed_over(only, registered, fake_type):
+    class Absent(fake_type):
+        def probe(self):
+            raise OSError("no driver")
+
+    registered("fake_device", Absent, priority=1000)
+    plugrad.config.set("plugins.allow_auto", "<this process>")
+    assert device() == "cpu:0"
+
+
+def test_switched_off_backend_is_listed_but_not_used(only, monkeypatch, fake):
+    plugrad.config.set("plugins.disable", fake)
+    (candidate,) = [c for c in plugrad.backends() if c.name == fake]
+    assert candidate.status == "blocked"
+    with pytest.raises(BackendUnavailable, match="is blocked: plugins.disable in plugrad.config.set names it"):
+        plugrad.use(fake)
+    plugrad.config.reset("plugins.disable")
+    with plugrad.use(fake):
+        assert device() == "fake_device:0"
+
+
+def test_nothing_to_choose_says_what_to_install(unconfigured, monkeypatch):
+    monkeypatch.setattr("plugrad.selection.first_party", frozenset)
+    with pytest.raises(BackendNotFound, match=r"no backend can be chosen automatically.*plugrad\.use.*pip install"):
+        plugrad.zeros(2)
+
+
+# --- moving -----------------------------------------------------------------------------------------------------------------
+
+
+def test_values_make_the_round_trip(fake):
+    x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+    y = x.to(fake)
+    assert (y.device, y.tolist(), y.dtype) == ("fake_device:0", x.tolist(), x.dtype)
+    assert y.to(fake) is y
+    assert y.to("cpu").tolist() == x.tolist()
+    assert plugrad.to_device([1.0], fake).device == "fake_device:0"
+    assert plugrad.asarray(x, device=fake).device == "fake_device:0"
+
+
+def test_gradient_comes_back_the_way_it_went(fake):
+    def f(x):
+        return plugrad.sum(plugrad.exp(x.to(fake)).to("cpu") * x)
+
+    x = plugrad.asarray([0.5, 1.0])
+    gradient = plugrad.grad(f)(x)
+    assert gradient.device == "cpu:0"
+    assert gradient.numpy() == pytest.approx(np.exp([0.5, 1.0]) * [1.5, 2.0], rel=1e-6)
+    second = plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x)))(x)
+    assert second.numpy() == pytest.approx(np.exp([0.5, 1.0]) * [2.5, 3.0], rel=1e-6)
+
+
+def test_gradient_runs_where_the_function_ran(fake):
+    gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x)))(plugrad.ones(2, device=fake))
+    assert gradient.device == "fake_device:0"
+
+
+def test_transfer_copies_inputs_that_live_elsewhere(fake):
+    x, y = plugrad.asarray([1.0, 2.0]), plugrad.asarray([3.0, 0.0], device=fake)
+    with plugrad.use(fake, transfer=True):
+        assert ((x + y).tolist(), (x + y).device) == ([4.0, 2.0], "fake_device:0")
+        assert (x + x).device == (x * 2).device == plugrad.exp(x).device == "fake_device:0"
+        with plugrad.use("cpu", transfer=True):
+            assert (x + y).device == "cpu:0"
+        with plugrad.use("cpu"):
+            assert (x + x).device == "cpu:0"
+        assert (x + x).device == "fake_device:0"
+    assert (x.device, (x + x).device) == ("cpu:0", "cpu:0")
+    with pytest.raises(plugrad.errors.BackendMismatch):
+        x + y
+
+
+def test_gradient_flows_through_a_transfer(fake):
+    x, y = plugrad.asarray([1.0, 2.0]), plugrad.asarray([3.0, 4.0], device=fake)
+    with plugrad.use(fake, transfer=True):
+        dx, dy = plugrad.grad(lambda x, y: plugrad.sum(x * y), (0, 1))(x, y)
+    assert (dx.tolist(), dy.tolist()) == ([3.0, 4.0], [1.0, 2.0])
+
+
+def test_transfer_inside_tidy(fake):
+    x = plugrad.asarray([1.0, 2.0])
+    with plugrad.tidy() as scope, plugrad.use(fake, transfer=True):
+        y = scope.keep(x + x)
+        z = y + x
+    assert (y.device, z.is_disposed, x.is_disposed) == ("fake_device:0", True, False)

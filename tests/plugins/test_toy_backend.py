@@ -1,0 +1,135 @@
+"""A backend outside the workspace: built as a wheel, installed, listed without being imported, selected, run."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+TOY = Path(__file__).parent / "toy"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the toy's sources, away from the repository."""
+    return shutil.copytree(TOY, tmp_path_factory.mktemp("elsewhere") / "toy")
+
+
+@pytest.fixture(scope="module")
+def wheel(project):
+    """The toy, built with hatchling in this environment: nothing is downloaded."""
+    out = project.parent / "wheels"
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    subprocess.run([*build, "--wheel-dir", out, project], check=True, env=environment())
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def site(wheel):
+    """A folder where the wheel is installed."""
+    target = wheel.parent / "site"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, "--target", target, wheel], check=True, env=environment())
+    return target
+
+
+def environment(**variables):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
+    return inherited | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | variables
+
+
+def run(site, program, **variables):
+    """Run a program with the toy installed; return what it prints as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+        env=environment(PYTHONPATH=str(site), **variables),
+        cwd=site.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_wheel_holds_the_package_and_its_manifest(wheel):
+    assert wheel.name == "plugrad_toy-1.0-py3-none-any.whl"
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"plugrad_toy/__init__.py", "plugrad_toy/plugrad-backend.toml"} <= set(names)
+
+
+def test_toy_is_listed_without_being_imported(site):
+    listed = run(
+        site,
+        """
+        import json, sys, plugrad
+        toy = next(b for b in plugrad.backends() if b.name == "toy")
+        print(json.dumps([toy.status, toy.manifest.summary, toy.distribution, "plugrad_toy" in sys.modules]))
+        """,
+    )
+    assert listed == ["available", "NumPy, backwards", "plugrad-toy", False]
+
+
+def test_toy_is_selected_by_the_environment_and_runs(site):
+    result = run(
+        site,
+        """
+        import json, plugrad
+        x = plugrad.asarray([1.0, 2.0, 3.0])
+        gradient = plugrad.grad(lambda x: plugrad.sum(x * x * x))(x)
+        used = plugrad.which()
+        print(json.dumps([used.device, used.layer, (x * 2 + 1).tolist(), gradient.tolist(), gradient.device]))
+        """,
+        PLUGRAD_BACKEND="toy",
+    )
+    assert result == [
+        "toy:0",
+        "environment variable PLUGRAD_BACKEND",
+        [3.0, 5.0, 7.0],
+        [3.0, 12.0, 27.0],
+        "toy:0",
+    ]
+
+
+def test_toy_is_never_chosen_automatically_unless_allowed(site):
+    program = "import json, plugrad; print(json.dumps(plugrad.which().backend.name))"
+    disabled = {"PLUGRAD_PLUGINS_DISABLE": "webgpu,wasm"}
+    assert run(site, program, **disabled) == "cpu"
+    assert run(site, program, **disabled, PLUGRAD_PLUGINS_ALLOW_AUTO="plugrad-t*") == "toy"
+
+
+def test_what_the_toy_lacks_is_an_error_that_names_who_has_it(site):
+    message = run(
+        site,
+        """
+        import json, plugrad
+        x = plugrad.asarray([1.0])
+        plugrad.use("cpu")
+        try:
+            plugrad.log(x)
+        except plugrad.errors.KernelNotFound as error:
+            print(json.dumps(str(error)))
+        """,
+        PLUGRAD_BACKEND="toy",
+    )
+    assert message.startswith("backend 'toy' does not implement kernel 'Log'; 'cpu' does.")
+
+
+def test_toy_and_cpu_exchange_tensors(site):
+    result = run(
+        site,
+        """
+        import json, plugrad
+        x = plugrad.asarray([1.0, 2.0], device="cpu")
+        f = lambda x: plugrad.sum(plugrad.exp(x).to("toy") * 3.0)
+        print(json.dumps([plugrad.grad(f)(x).device, plugrad.grad(f)(x * 0).tolist()]))
+        """,
+        PLUGRAD_BACKEND="cpu",
+    )
+    assert result == ["cpu:0", [3.0, 3.0]]
