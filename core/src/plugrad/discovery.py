@@ -248,7 +248,7 @@ def find(name: str) -> Candidate:
     if not matching:
         raise BackendNotFound(_not_installed(name))
     candidate = matching[0]
-    if candidate.status == "conflict" and name != candidate.qualified_name:
+    if len(matching) > 1:  # a qualified name matches one
         choices = " or ".join(repr(c.qualified_name) for c in matching)
         raise PluginConflict(
             f"{len(matching)} distributions bring a backend called {name!r}; choose {choices}, or uninstall one"
