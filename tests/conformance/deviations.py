@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from conformance.forms import forms
 from conformance.reader import Record
-
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
 from plugrad.extend import KERNELS, as_dtype, window2d
 
@@ -108,7 +108,9 @@ DEVIATIONS = (
     ),
     Deviation(
         "a count that steps away from its stop is empty; TensorFlow.js turns the step around",
-        lambda r: r.kernel == "Range" and (r.attrs["stop"] - r.attrs["start"]) * r.attrs["step"] < 0,
+        lambda r: (
+            r.kernel == "Range" and (r.attrs["stop"] - r.attrs["start"]) * r.attrs["step"] < 0
+        ),
         counted,
     ),
     Deviation(

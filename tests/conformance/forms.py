@@ -5,8 +5,8 @@ from operator import index
 from typing import Any
 
 import numpy as np
-from conformance.reader import Record
 
+from conformance.reader import Record
 from plugrad.extend import KERNELS, as_dtype, axes_of, axis_of
 from plugrad.shapes import completed
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from conformance.deviations import average_gradient, is_padded
 from conformance.reader import Record
-
 from plugrad.extend import axes_of
 
 
@@ -55,7 +55,9 @@ DEVIATIONS = (
         lambda r, name: np.zeros_like(r.gradients[name]),
     ),
     Deviation(
-        "equal extreme elements share dy; TensorFlow.js gives all of it to each", has_ties, shared_by_ties
+        "equal extreme elements share dy; TensorFlow.js gives all of it to each",
+        has_ties,
+        shared_by_ties,
     ),
     Deviation(
         "an average counts cells in the image, and so does its gradient; TensorFlow.js divides by "

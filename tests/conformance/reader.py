@@ -68,7 +68,9 @@ def decoded(line: str) -> Record:
     """Decode one record."""
     stored = json.loads(line)
     attrs = {name: value(part) for name, part in stored["attrs"].items()}
-    record = Record(stored["kernel"], stored["id"], stored["test"], attrs, is_odd='"stored"' in line)
+    record = Record(
+        stored["kernel"], stored["id"], stored["test"], attrs, is_odd='"stored"' in line
+    )
     if stored["kind"] == "kernel":
         inputs = stored["inputs"]
         is_list = isinstance(inputs, list)

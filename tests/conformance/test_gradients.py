@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import plugrad
 from conformance.forms import forms
 from conformance.gradient_deviations import DEVIATIONS, deviation
 from conformance.reader import Record, records
-
-import plugrad
 from plugrad.errors import DTypeError
 from plugrad.extend import KERNELS
 

@@ -57,7 +57,9 @@ def test_each_layer_wins_over_the_ones_below(project, user, monkeypatch):
     assert setting() == Setting("memory_limit", 4 * 10**6, layer)
 
     config.set("memory_limit", "5MB")
-    assert config.explain("memory_limit") == Setting("memory_limit", 5 * 10**6, "plugrad.config.set")
+    assert config.explain("memory_limit") == Setting(
+        "memory_limit", 5 * 10**6, "plugrad.config.set"
+    )
     assert config.get("memory_limit") == 5 * 10**6
     assert config.explain("backend").layer == str(user)  # a layer that says nothing is passed over
 
@@ -114,7 +116,9 @@ def test_sizes_in_bytes(text, size):
     assert config.get("memory_limit") == size
 
 
-@pytest.mark.parametrize("text", ["lots", "-1", "1.5GB", "1 XB", "", "GB", "1kb", True, [1], 1.5, "1 2"])
+@pytest.mark.parametrize(
+    "text", ["lots", "-1", "1.5GB", "1 XB", "", "GB", "1kb", True, [1], 1.5, "1 2"]
+)
 def test_malformed_size_is_refused_with_the_forms(text):
     with pytest.raises(
         ConfigError,
@@ -126,13 +130,21 @@ def test_malformed_size_is_refused_with_the_forms(text):
 
 @pytest.mark.parametrize("value", ["", "  ", 3, None, True, ["cpu"]])
 def test_malformed_backend_is_refused(value):
-    with pytest.raises(ConfigError, match=r"backend=.* is malformed; expected is a name such as 'webgpu'"):
+    with pytest.raises(
+        ConfigError, match=r"backend=.* is malformed; expected is a name such as 'webgpu'"
+    ):
         config.set("backend", value)
 
 
 @pytest.mark.parametrize(
     ("value", "names"),
-    [("acme", ("acme",)), ("a, b,,c ", ("a", "b", "c")), (["a", "b"], ("a", "b")), ("", ()), ([], ())],
+    [
+        ("acme", ("acme",)),
+        ("a, b,,c ", ("a", "b", "c")),
+        (["a", "b"], ("a", "b")),
+        ("", ()),
+        ([], ()),
+    ],
 )
 def test_lists_of_names(value, names):
     config.set("plugins.disable", value)
@@ -148,28 +160,41 @@ def test_malformed_lists_are_refused(value):
 # --- unknown keys and broken files ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", [config.get, config.explain, config.reset, lambda n: config.set(n, "cpu")])
+@pytest.mark.parametrize(
+    "call", [config.get, config.explain, config.reset, lambda n: config.set(n, "cpu")]
+)
 def test_unknown_key_suggests_the_nearest(call):
-    with pytest.raises(ConfigError, match=r"'backnd' is not a setting \(did you mean 'backend'\?\); the settings are"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'backnd' is not a setting \(did you mean 'backend'\?\); the settings are",
+    ):
         call("backnd")
 
 
 def test_unknown_key_in_a_file_names_the_file(project):
     (project / "plugrad.toml").write_text('backend = "cpu"\nmemory_limits = 3')
-    with pytest.raises(ConfigError, match=r"plugrad\.toml: 'memory_limits' is not a setting \(did you mean"):
+    with pytest.raises(
+        ConfigError, match=r"plugrad\.toml: 'memory_limits' is not a setting \(did you mean"
+    ):
         setting()
 
 
 def test_malformed_value_in_a_file_names_the_file(project):
     (project / "pyproject.toml").write_text("[tool.plugrad]\nbackend = 3")
-    with pytest.raises(ConfigError, match=r"pyproject\.toml: backend=3 is malformed; expected is a name"):
+    with pytest.raises(
+        ConfigError, match=r"pyproject\.toml: backend=3 is malformed; expected is a name"
+    ):
         setting("backend")
 
 
-@pytest.mark.parametrize("content", [b"backend = ", b"\xff\xfe", b"[plugins", b"backend = 'a'\nbackend = 'b'"])
+@pytest.mark.parametrize(
+    "content", [b"backend = ", b"\xff\xfe", b"[plugins", b"backend = 'a'\nbackend = 'b'"]
+)
 def test_file_that_is_no_toml_names_itself(project, content):
     (project / "plugrad.toml").write_bytes(content)
-    with pytest.raises(ConfigError, match=r"plugrad\.toml: cannot be read: .*; correct the file, or remove it"):
+    with pytest.raises(
+        ConfigError, match=r"plugrad\.toml: cannot be read: .*; correct the file, or remove it"
+    ):
         setting()
 
 
@@ -189,7 +214,9 @@ def test_subtables_are_dotted_keys(project):
 )
 def test_misspelt_environment_variable_is_an_error(project, monkeypatch, variable, hint):
     monkeypatch.setenv(variable, "1")
-    with pytest.raises(ConfigError, match=rf"{variable} is not a setting \(did you mean '{hint}'\?\); unset it"):
+    with pytest.raises(
+        ConfigError, match=rf"{variable} is not a setting \(did you mean '{hint}'\?\); unset it"
+    ):
         setting()
 
 
@@ -202,7 +229,8 @@ def test_other_variables_of_that_prefix_are_left_alone(project, monkeypatch):
 def test_malformed_environment_variable_names_itself(project, monkeypatch):
     monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "lots")
     with pytest.raises(
-        ConfigError, match="environment variable PLUGRAD_MEMORY_LIMIT: memory_limit='lots' is malformed"
+        ConfigError,
+        match="environment variable PLUGRAD_MEMORY_LIMIT: memory_limit='lots' is malformed",
     ):
         setting()
 

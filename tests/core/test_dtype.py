@@ -63,7 +63,9 @@ def test_where_the_standard_is_silent_the_kind_decides(a, b, result):
 
 def test_promotion_is_associative_within_a_kind():
     for names in (SIGNED, UNSIGNED, FLOATING + COMPLEX):
-        for a, b, c in ((as_dtype(x), as_dtype(y), as_dtype(z)) for x in names for y in names for z in names):
+        for a, b, c in (
+            (as_dtype(x), as_dtype(y), as_dtype(z)) for x in names for y in names for z in names
+        ):
             assert promote(promote(a, b), c) == promote(a, promote(b, c))
 
 
@@ -124,11 +126,18 @@ def test_dtypes_have_a_kind():
 
 
 def test_python_types_stand_for_the_defaults():
-    assert [as_dtype(t) for t in (bool, int, float, complex)] == ["bool", "int32", "float32", "complex64"]
+    assert [as_dtype(t) for t in (bool, int, float, complex)] == [
+        "bool",
+        "int32",
+        "float32",
+        "complex64",
+    ]
 
 
 def test_unknown_dtype_suggests_the_nearest():
-    with pytest.raises(DTypeError, match=r"'flaot32' is not a dtype \(did you mean 'float32'\?\); choose"):
+    with pytest.raises(
+        DTypeError, match=r"'flaot32' is not a dtype \(did you mean 'float32'\?\); choose"
+    ):
         plugrad.zeros(2, dtype="flaot32")
     for wrong in ("object", None, 3, [], np.dtype("O")):
         with pytest.raises(DTypeError, match="is not a dtype"):

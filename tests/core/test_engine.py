@@ -38,7 +38,10 @@ def test_inputs_of_a_variadic_kernel_are_a_list(x):
 
 def test_attributes_may_be_left_out_where_they_have_defaults(x):
     assert plugrad.run_kernel("Sum", {"x": x}, {"axis": (0,)}).tolist() == [5.0, 7.0, 9.0]
-    assert plugrad.run_kernel("BatchMatMul", {"a": x, "b": x}, {"transpose_b": True}).shape == (2, 2)
+    assert plugrad.run_kernel("BatchMatMul", {"a": x, "b": x}, {"transpose_b": True}).shape == (
+        2,
+        2,
+    )
 
 
 def test_kernel_without_inputs_runs_on_the_active_backend():
@@ -80,7 +83,9 @@ def test_wrong_names_are_refused_with_the_right_ones(x, name, inputs, attrs, mes
 
 def test_inputs_must_be_tensors(x):
     for wrong in (3.0, [1.0], np.ones((2, 3)), "x"):
-        with pytest.raises(ArgumentError, match="must be tensors, not .*; convert them with plugrad.as"):
+        with pytest.raises(
+            ArgumentError, match=r"must be tensors, not .*; convert them with plugrad.as"
+        ):
             plugrad.run_kernel("Add", {"a": x, "b": wrong})
         with pytest.raises(ArgumentError, match="must be tensors"):
             plugrad.run_kernel("Relu", {"x": wrong})
@@ -119,15 +124,22 @@ def test_third_party_kernel_may_take_a_list_or_return_several(x):
 
 
 def test_unknown_kernel_suggests_the_nearest_name(x):
-    with pytest.raises(KernelNotFound, match=r"no kernel is called 'Mutiply' \(did you mean 'Multiply'\?\)"):
+    with pytest.raises(
+        KernelNotFound, match=r"no kernel is called 'Mutiply' \(did you mean 'Multiply'\?\)"
+    ):
         plugrad.run_kernel("Mutiply", {"a": x, "b": x})
 
 
 def test_missing_kernel_names_who_has_it_and_the_remedy(fake):
     y = plugrad.asarray([1.0], device=fake)
-    with pytest.raises(KernelNotFound, match=r"'fake_device' does not implement kernel 'Log'; .*'cpu'.*x\.to\('cpu'\)"):
+    with pytest.raises(
+        KernelNotFound,
+        match=r"'fake_device' does not implement kernel 'Log'; .*'cpu'.*x\.to\('cpu'\)",
+    ):
         plugrad.log(y)
-    with pytest.raises(KernelNotFound, match="'fake_device' does not implement kernel 'Sub'; 'cpu'"):
+    with pytest.raises(
+        KernelNotFound, match="'fake_device' does not implement kernel 'Sub'; 'cpu'"
+    ):
         y - y
 
 
@@ -136,7 +148,9 @@ def test_declared_kernel_that_nobody_implements_says_so(x):
     def forgotten(x: Spec) -> Spec:
         return x
 
-    with pytest.raises(KernelNotFound, match="'cpu' does not implement kernel 'Forgotten', nor does any other"):
+    with pytest.raises(
+        KernelNotFound, match="'cpu' does not implement kernel 'Forgotten', nor does any other"
+    ):
         forgotten(x)
 
 
@@ -146,7 +160,9 @@ def test_declared_kernel_that_nobody_implements_says_so(x):
 def test_inputs_on_two_backends_are_refused_with_the_remedy(x, fake):
     y = plugrad.asarray([1.0, 2.0, 3.0], device=fake)
     for call in (lambda: x + y, lambda: x < y, lambda: plugrad.concat([y, x[0]])):
-        with pytest.raises(BackendMismatch, match=r"live on .*; move one of them, as in x\.to\('(cpu:0|fake)"):
+        with pytest.raises(
+            BackendMismatch, match=r"live on .*; move one of them, as in x\.to\('(cpu:0|fake)"
+        ):
             call()
     with pytest.raises(BackendMismatch, match="live on cpu:0 and fake_device:0"):
         plugrad.run_kernel("Add", {"a": x, "b": y})
@@ -175,8 +191,15 @@ def test_ops_run_where_their_inputs_live(x, fake):
 def test_disposed_input_is_refused(x):
     y = x + 1
     y.dispose()
-    for call in (lambda: y + x, lambda: x + y, lambda: plugrad.exp(y), lambda: plugrad.concat([x, y])):
-        with pytest.raises(DisposedTensor, match="has been disposed; return it from its tidy block, or"):
+    for call in (
+        lambda: y + x,
+        lambda: x + y,
+        lambda: plugrad.exp(y),
+        lambda: plugrad.concat([x, y]),
+    ):
+        with pytest.raises(
+            DisposedTensor, match="has been disposed; return it from its tidy block, or"
+        ):
             call()
     with pytest.raises(DisposedTensor):
         plugrad.run_kernel("Add", {"a": x, "b": y})
@@ -190,7 +213,11 @@ def add_by_name(a, b):
     ("call", "error", "message"),
     [
         (lambda x: x + plugrad.zeros((4,)), ShapeError, r"\(2, 3\) and \(4,\) do not broadcast"),
-        (lambda x: linalg.matmul(x, x), ShapeError, r"\(2, 3\) and \(2, 3\) do not match: 3 columns"),
+        (
+            lambda x: linalg.matmul(x, x),
+            ShapeError,
+            r"\(2, 3\) and \(2, 3\) do not match: 3 columns",
+        ),
         (lambda x: add_by_name(x, x.astype("int32")), DTypeError, "dtypes float32, int32; cast th"),
         (lambda x: movement.transpose(x, perm=(0, 0)), ValueError, "must name each of the 2 axes"),
         (lambda x: plugrad.run_kernel("Exp", {"x": x.astype("int32")}), DTypeError, "Exp .*int32"),
@@ -205,7 +232,9 @@ def test_broken_contract_raises_in_the_contracts_words(x, call, error, message):
 
 
 def test_shape_errors_of_ops_name_both_shapes_with_python_operands(x):
-    with pytest.raises(ShapeError, match=r"shapes \(2, 3\) and \(2,\) do not broadcast: sizes \[2, 3\] meet"):
+    with pytest.raises(
+        ShapeError, match=r"shapes \(2, 3\) and \(2,\) do not broadcast: sizes \[2, 3\] meet"
+    ):
         x * [1.0, 2.0]
 
 
@@ -213,9 +242,15 @@ def test_implementations_own_error_passes_through(x):
     def broken(x):
         raise LookupError("table is empty")
 
-    with plugrad.override_kernel("Exp", "cpu", broken), pytest.raises(LookupError, match="table is"):
+    with (
+        plugrad.override_kernel("Exp", "cpu", broken),
+        pytest.raises(LookupError, match="table is"),
+    ):
         plugrad.exp(x)
-    with plugrad.override_kernel("Add", "cpu", lambda a, b: 1 / 0), pytest.raises(ZeroDivisionError):
+    with (
+        plugrad.override_kernel("Add", "cpu", lambda a, b: 1 / 0),
+        pytest.raises(ZeroDivisionError),
+    ):
         x + x
 
 
@@ -225,7 +260,9 @@ def test_lack_of_memory_is_plugrads_own_error(x):
 
     with (
         plugrad.override_kernel("Exp", "cpu", greedy),
-        pytest.raises(OutOfMemory, match="Exp on backend 'cpu': cannot allocate 8 EiB; use smaller"),
+        pytest.raises(
+            OutOfMemory, match="Exp on backend 'cpu': cannot allocate 8 EiB; use smaller"
+        ),
     ):
         plugrad.exp(x)
 
@@ -275,9 +312,7 @@ def test_gradient_flows_past_absent_inputs(x, scaled):
 def test_contract_tells_shapes_without_values():
     spec = unary.exp.infer(Shaped((2, 3), plugrad.float32))
     assert (spec.shape, spec.dtype) == ((2, 3), plugrad.float32)
-    parts = movement.split.infer(
-        Shaped((2, 3), plugrad.int32), num_or_size_splits=(1, 2), axis=1
-    )
+    parts = movement.split.infer(Shaped((2, 3), plugrad.int32), num_or_size_splits=(1, 2), axis=1)
     assert [p.shape for p in parts] == [(2, 1), (2, 2)]
 
 

@@ -4,7 +4,13 @@ import pytest
 
 import plugrad
 from plugrad import GradientConfig, KernelConfig
-from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError, ShapeError
+from plugrad.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientNotFound,
+    RegistrationError,
+    ShapeError,
+)
 from plugrad.extend import Shaped, Spec, gradient, kernel, not_differentiable
 from plugrad.kernels import binary, unary
 
@@ -84,7 +90,9 @@ def test_input_without_a_rule_contributes_nothing(wave):
     ],
 )
 def test_unknown_names_fail_at_declaration(wave, rules, unknown):
-    with pytest.raises(RegistrationError, match=rf"gradient of Wave: {unknown}; known are \['attrs', 'dy'"):
+    with pytest.raises(
+        RegistrationError, match=rf"gradient of Wave: {unknown}; known are \['attrs', 'dy'"
+    ):
         gradient(wave, **rules)
     assert plugrad.get_gradient("Wave") is None
 
@@ -97,7 +105,9 @@ def test_kernel_with_an_input_called_dy_names_it_dy_input():
 
 def test_second_gradient_for_a_kernel_is_refused(wave):
     gradient(wave, x=lambda dy: dy)
-    with pytest.raises(RegistrationError, match="'Wave' has a gradient already; pass replace=True, or use"):
+    with pytest.raises(
+        RegistrationError, match="'Wave' has a gradient already; pass replace=True, or use"
+    ):
         gradient(wave, x=lambda dy: dy * 2)
     gradient(wave, x=lambda dy: dy * 2, replace=True)
     assert plugrad.grad(lambda x: wave(x, tensor(1.0)))(1.0).item() == 2.0
@@ -194,7 +204,9 @@ def test_what_a_gradient_function_returns_is_checked(wave, answer, error, messag
 
 
 def test_unknown_inputs_to_save_are_refused(wave):
-    with pytest.raises(RegistrationError, match=r"inputs_to_save has \['z'\]; the inputs are \['x', 'speed'\]"):
+    with pytest.raises(
+        RegistrationError, match=r"inputs_to_save has \['z'\]; the inputs are \['x', 'speed'\]"
+    ):
         plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved, attrs: {}, ("z",)))
 
 
@@ -241,6 +253,8 @@ def test_call_keeps_the_gradient_it_was_recorded_with():
 
 
 def test_unregistering_what_is_not_there_raises():
-    with pytest.raises(GradientNotFound, match="kernel 'Nothing' has no gradient; nothing to unregister"):
+    with pytest.raises(
+        GradientNotFound, match="kernel 'Nothing' has no gradient; nothing to unregister"
+    ):
         plugrad.unregister_gradient("Nothing")
     assert plugrad.get_gradient("Nothing") is None

@@ -24,7 +24,12 @@ def test_block_disposes_what_was_made_inside(x):
         y = x * 2
         z = plugrad.exp(y)
         made = plugrad.zeros(3)
-    assert (y.is_disposed, z.is_disposed, made.is_disposed, x.is_disposed) == (True, True, True, False)
+    assert (y.is_disposed, z.is_disposed, made.is_disposed, x.is_disposed) == (
+        True,
+        True,
+        True,
+        False,
+    )
 
 
 def test_block_keeps_what_it_is_told_to(x):
@@ -131,8 +136,16 @@ def test_disposed_tensor_says_so(x):
     y.dispose()
     assert y.is_disposed
     assert repr(y) == "tensor(<disposed>)"
-    for use in (lambda: y.numpy(), lambda: y.shape, lambda: y + 1, lambda: y.tolist(), lambda: y[0]):
-        with pytest.raises(DisposedTensor, match="has been disposed; return it from its tidy block, or"):
+    for use in (
+        lambda: y.numpy(),
+        lambda: y.shape,
+        lambda: y + 1,
+        lambda: y.tolist(),
+        lambda: y[0],
+    ):
+        with pytest.raises(
+            DisposedTensor, match="has been disposed; return it from its tidy block, or"
+        ):
             use()
 
 
@@ -223,7 +236,7 @@ def limited():
 )
 def test_allocation_beyond_the_limit_fails(limited, x, make):
     limited(1000)
-    with pytest.raises(OutOfMemory, match="exceed its limit of .*set_memory_limit"):
+    with pytest.raises(OutOfMemory, match=r"exceed its limit of .*set_memory_limit"):
         make(x)
     assert (x + x).tolist() == [2.0, 4.0]
     plugrad.set_memory_limit(None)

@@ -52,7 +52,10 @@ def adam(steps, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
     [
         (lambda: optimizers.SGD(0.05), sgd),
         (lambda: optimizers.Momentum(0.02, 0.8), momentum),
-        (lambda: optimizers.Momentum(0.02, 0.8, nesterov=True), lambda n: momentum(n, nesterov=True)),
+        (
+            lambda: optimizers.Momentum(0.02, 0.8, nesterov=True),
+            lambda n: momentum(n, nesterov=True),
+        ),
         (lambda: optimizers.Adam(0.1, 0.8, 0.95, 1e-3), adam),
         (lambda: optimizers.Adam(), lambda n: adam(n, 0.001, 0.9, 0.999, 1e-8)),
     ],
@@ -104,7 +107,11 @@ def test_learning_rate_may_change():
     [
         (lambda w: [(w, 1.0)], ArgumentError, "pairs of a Variable and a Tensor"),
         (lambda w: [(w * 1, w * 1)], ArgumentError, "pairs of a Variable and a Tensor"),
-        (lambda w: [(w, plugrad.ones(3))], ShapeError, r"'w' has shape \(2,\), its gradient \(3,\)"),
+        (
+            lambda w: [(w, plugrad.ones(3))],
+            ShapeError,
+            r"'w' has shape \(2,\), its gradient \(3,\)",
+        ),
     ],
 )
 def test_wrong_gradients_move_nothing(pairs, error, message):

@@ -46,7 +46,9 @@ def test_unregistering_what_is_not_there_raises():
 
 def test_registering_twice_raises_and_keeps_the_first():
     plugrad.register_kernel(KernelConfig("Double", "cpu", double))
-    with pytest.raises(RegistrationError, match="already; pass replace=True, or use override_kernel"):
+    with pytest.raises(
+        RegistrationError, match="already; pass replace=True, or use override_kernel"
+    ):
         plugrad.register_kernel(KernelConfig("Double", "cpu", np.negative))
     assert run("Double") == [2.0, 4.0]
 

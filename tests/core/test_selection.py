@@ -85,21 +85,28 @@ def test_failed_use_changes_nothing():
 
 
 def test_unknown_backend_suggests_the_nearest_and_lists_the_installed():
-    with pytest.raises(BackendNotFound, match=r"brings a backend called 'cpuu' \(did you mean 'cpu'\?\); .*cpu"):
+    with pytest.raises(
+        BackendNotFound, match=r"brings a backend called 'cpuu' \(did you mean 'cpu'\?\); .*cpu"
+    ):
         plugrad.use("cpuu")
-    with pytest.raises(BackendNotFound, match="called 'zzz'; installed are .*cpu"):
+    with pytest.raises(BackendNotFound, match=r"called 'zzz'; installed are .*cpu"):
         plugrad.zeros(2, device="zzz")
 
 
 def test_backend_with_an_extra_names_it(monkeypatch):
     monkeypatch.setattr(discovery, "_extras", lambda: frozenset({"quantum"}))
-    with pytest.raises(BackendNotFound, match=r'called \'quantum\'; install it with: pip install "plugrad\[quantum\]"'):
+    with pytest.raises(
+        BackendNotFound,
+        match=r'called \'quantum\'; install it with: pip install "plugrad\[quantum\]"',
+    ):
         plugrad.use("quantum")
 
 
 @pytest.mark.parametrize("spec", ["", " ", ":1", ","])
 def test_name_must_be_there(spec):
-    with pytest.raises(ConfigError, match="names no backend; expected is a name such as 'cpu', 'webgpu:1'"):
+    with pytest.raises(
+        ConfigError, match="names no backend; expected is a name such as 'cpu', 'webgpu:1'"
+    ):
         plugrad.use(spec)
 
 
@@ -116,7 +123,9 @@ def test_backend_that_cannot_start_gives_its_reason(registered, fake_type):
             return Probe(ok=False, reason="no driver; install one")
 
     registered("absent", Absent)
-    with pytest.raises(BackendUnavailable, match="'absent' cannot start here: no driver; install one"):
+    with pytest.raises(
+        BackendUnavailable, match="'absent' cannot start here: no driver; install one"
+    ):
         plugrad.use("absent")
 
 
@@ -158,7 +167,9 @@ def test_environment_may_change_while_the_program_runs(fake, monkeypatch):
 
 
 def test_first_choice_that_works_is_taken_with_one_warning(fake):
-    with pytest.warns(RuntimeWarning, match="'zzz,fake_device,cpu' gives 'fake_device', because .*'zzz'") as caught:
+    with pytest.warns(
+        RuntimeWarning, match="'zzz,fake_device,cpu' gives 'fake_device', because .*'zzz'"
+    ) as caught:
         with plugrad.use("zzz,fake_device,cpu"):
             plugrad.zeros(2)
         assert len(caught) == 1
@@ -187,7 +198,7 @@ def test_single_name_never_falls_back(monkeypatch):
 
 
 def test_none_of_the_choices_lists_every_reason():
-    with pytest.raises(BackendUnavailable, match="none of 'yyy,zzz' can be used: .*'yyy'.*'zzz'"):
+    with pytest.raises(BackendUnavailable, match=r"none of 'yyy,zzz' can be used: .*'yyy'.*'zzz'"):
         plugrad.use("yyy,zzz")
 
 
@@ -235,7 +246,9 @@ def test_switched_off_backend_is_listed_but_not_used(only, monkeypatch, fake):
     plugrad.config.set("plugins.disable", fake)
     (candidate,) = [c for c in plugrad.backends() if c.name == fake]
     assert candidate.status == "blocked"
-    with pytest.raises(BackendUnavailable, match="is blocked: plugins.disable in plugrad.config.set names it"):
+    with pytest.raises(
+        BackendUnavailable, match=r"is blocked: plugins.disable in plugrad.config.set names it"
+    ):
         plugrad.use(fake)
     plugrad.config.reset("plugins.disable")
     with plugrad.use(fake):
@@ -244,7 +257,9 @@ def test_switched_off_backend_is_listed_but_not_used(only, monkeypatch, fake):
 
 def test_nothing_to_choose_says_what_to_install(unconfigured, monkeypatch):
     monkeypatch.setattr("plugrad.selection.first_party", frozenset)
-    with pytest.raises(BackendNotFound, match=r"no backend can be chosen automatically.*plugrad\.use.*pip install"):
+    with pytest.raises(
+        BackendNotFound, match=r"no backend can be chosen automatically.*plugrad\.use.*pip install"
+    ):
         plugrad.zeros(2)
 
 

@@ -40,7 +40,9 @@ def test_broadcasting_is_numpys(a, b):
 def test_broadcasting_several_shapes():
     assert broadcast((2, 1), (3,), (4, 1, 1)) == (4, 2, 3)
     assert broadcast() == ()
-    with pytest.raises(ShapeError, match=r"\(2,\) and \(3,\) and \(1,\) .*\[2, 3\] meet on axis -1"):
+    with pytest.raises(
+        ShapeError, match=r"\(2,\) and \(3,\) and \(1,\) .*\[2, 3\] meet on axis -1"
+    ):
         broadcast((2,), (3,), (1,))
 
 
@@ -121,7 +123,9 @@ def test_windows_stop_where_they_should(size, length, stride, dilation):
 
 
 def test_last_partial_stride_is_rounded_as_asked():
-    outs = [window2d((6, 6), (3, 3), (2, 2), "valid", rounding=r).out for r in (None, "floor", "ceil")]
+    outs = [
+        window2d((6, 6), (3, 3), (2, 2), "valid", rounding=r).out for r in (None, "floor", "ceil")
+    ]
     assert outs == [(2, 2), (2, 2), (3, 3)]
     # 1.5 and 2.5 strides are rounded up
     assert window2d((6, 8), (3, 3), (2, 2), "valid", rounding="round").out == (3, 4)

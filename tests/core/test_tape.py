@@ -162,7 +162,9 @@ def test_rule_whose_gradient_does_not_fit_is_named():
 
     plugrad.register_kernel(KernelConfig("Misfit", "cpu", lambda x: x))
     plugrad.register_gradient(misfit, x=lambda dy: plugrad.concat([dy, dy]))
-    with pytest.raises(ShapeError, match=r"gradient of Misfit for input 'x' has shape \(4,\); .*\(2,\)"):
+    with pytest.raises(
+        ShapeError, match=r"gradient of Misfit for input 'x' has shape \(4,\); .*\(2,\)"
+    ):
         plugrad.grad(misfit)(plugrad.ones(2))
 
 
@@ -292,7 +294,9 @@ def opaque():
 
 
 def test_missing_gradient_names_the_kernel_and_the_remedy(opaque):
-    with pytest.raises(GradientNotFound, match="kernel 'Opaque' lies between .*; declare one with reg"):
+    with pytest.raises(
+        GradientNotFound, match=r"kernel 'Opaque' lies between .*; declare one with reg"
+    ):
         plugrad.grad(opaque)(1.0)
 
 

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 FLOATS = ("float32", "float64")
-REALS = (*FLOATS, "int32", "int64")
+REALS = (*FLOATS, "int32", "int64", "int8", "uint8", "uint32")
 EVERYTHING = (*REALS, "bool")
 
 DEFAULT_TOLERANCE = {"float32": 2e-6, "float64": 1e-13, "complex64": 4e-6}
@@ -86,6 +86,13 @@ class Case:
     ) -> None:
         self.check_values_of(self.drawn(rng, dtype), dtype, layout)
 
+    def check_values_of_other_dtypes(self, rng: np.random.Generator) -> None:
+        """Compare values for every dtype that the op takes and the backend has, besides float32."""
+        has = plugrad.which().backend.dtypes()
+        for dtype in self.dtypes:
+            if dtype != "float32" and dtype in has:
+                self.check_values(rng, dtype)
+
     def check_values_of(
         self, arrays: Sequence[Array], dtype: str = "float32", layout: str = "plain"
     ) -> None:
@@ -115,12 +122,14 @@ class Case:
         with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float is infinite
             expected = expected.astype(dtype)
         if dtype not in DEFAULT_TOLERANCE:
-            np.testing.assert_array_equal(values, expected)
+            np.testing.assert_array_equal(values, expected, err_msg=dtype)
             return
         near = self.tolerance.get(backend)
         allowed = near.tolerance if near and dtype == "float32" else DEFAULT_TOLERANCE[dtype]
         largest = np.abs(expected).max(initial=1) if self.is_sum else 1
-        np.testing.assert_allclose(values, expected, rtol=allowed, atol=allowed * largest)
+        np.testing.assert_allclose(
+            values, expected, rtol=allowed, atol=allowed * largest, err_msg=dtype
+        )
 
     def check_gradient(self, rng: np.random.Generator, backend: str) -> None:
         """Compare gradients with finite differences: on the cpu in float64, to second order.
@@ -238,8 +247,3 @@ class Refusal:
 def rows(cases: Sequence[Case], dtype: str = "float32") -> list[Case]:
     """Return the cases that take inputs of a dtype."""
     return [case for case in cases if dtype in case.dtypes]
-
-
-def pairs_of_dtype(cases: Sequence[Case]) -> list[Any]:
-    """Return (case, dtype) for every dtype besides float32, which has tests of its own."""
-    return [(case, dtype) for case in cases for dtype in case.dtypes if dtype != "float32"]

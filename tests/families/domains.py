@@ -44,7 +44,8 @@ def uniform(
         if dtype.startswith("complex"):
             return (rng.uniform(low, high, shape) + 1j * rng.uniform(-1, 1, shape)).astype(dtype)
         if "int" in dtype:
-            numbers = set(range(int(np.ceil(low)), int(np.floor(high)) + 1)) - set(without)
+            least = max(low, 0) if dtype.startswith("u") else low
+            numbers = set(range(int(np.ceil(least)), int(np.floor(high)) + 1)) - set(without)
             return rng.choice(sorted(numbers), shape).astype(dtype)
         x = np.asarray(rng.uniform(low, high, shape))
         for kink in avoid:

@@ -13,11 +13,13 @@ from plugrad.errors import (
     BackendNotFound,
     BackendUnavailable,
     KernelNotFound,
-    PlugradError,
     PluginConflict,
+    PlugradError,
 )
 
-GOOD_MANIFEST = 'api = "1.0"\npriority = 5\nsummary = "a toy"\ndevices = ["0"]\ndtypes = ["float32"]\n'
+GOOD_MANIFEST = (
+    'api = "1.0"\npriority = 5\nsummary = "a toy"\ndevices = ["0"]\ndtypes = ["float32"]\n'
+)
 GOOD_PLUGIN = """
     import numpy as np
     from plugrad.extend import Backend, DeviceInfo, KernelTable, Memory, Probe, float32, int32
@@ -79,7 +81,16 @@ class Site:
         self.folder = folder
         self.packages = []
 
-    def install(self, backend, source="", *, manifest=GOOD_MANIFEST, distribution=None, package=None, target=None):
+    def install(
+        self,
+        backend,
+        source="",
+        *,
+        manifest=GOOD_MANIFEST,
+        distribution=None,
+        package=None,
+        target=None,
+    ):
         """Install a distribution that brings one backend."""
         distribution = distribution or f"acme-{backend}"
         package = package or distribution.replace("-", "_").lower()
@@ -90,7 +101,9 @@ class Site:
             (module / "plugrad-backend.toml").write_text(manifest)
         information = self.folder / f"{distribution.replace('-', '_')}-1.2.dist-info"
         information.mkdir()
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+        (information / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
+        )
         (information / "entry_points.txt").write_text(
             f"[plugrad.backends]\n{backend} = {target or f'{package}:backend'}\n"
         )
@@ -169,7 +182,10 @@ FAILS_WHEN_USED = {
     "factory exits": ({"returned": "exit(4)"}, "SystemExit: 4"),
     "another name": ({"name": "other"}, "returned a backend called 'other', not 'hostile'"),
     "probe raises": ({"probe": "raise OSError('bus error')"}, "OSError: bus error"),
-    "probe says no": ({"probe": "return Probe(ok=False, reason='no chip')"}, "cannot start here: no chip"),
+    "probe says no": (
+        {"probe": "return Probe(ok=False, reason='no chip')"},
+        "cannot start here: no chip",
+    ),
     "wrong parameters": (
         {"implementation": "lambda: None"},
         r"RegistrationError: Exp on 'hostile': .* takes 0 positional parameters; .*\(x\)",
@@ -200,7 +216,10 @@ def test_plugin_that_fails_is_an_error_for_who_asked_and_nobody_else(site, wrong
 
 def test_failure_keeps_its_traceback_and_says_how_to_switch_it_off(site):
     site.install("hostile", "import a_library_that_is_not_there")
-    with pytest.raises(BackendUnavailable, match="Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE=hostile") as caught:
+    with pytest.raises(
+        BackendUnavailable,
+        match="Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE=hostile",
+    ) as caught:
         plugrad.use("hostile")
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
     failed = candidate("hostile")
@@ -239,7 +258,9 @@ def test_bad_manifest_is_reported_without_running_the_plugin(site, manifest, mes
     site.install("hostile", manifest=manifest)
     site.install("toy")
     assert candidate("hostile").status == "failed"
-    with pytest.raises(BackendUnavailable, match=rf"'hostile' \(acme-hostile 1.2\) is failed: .*{message}"):
+    with pytest.raises(
+        BackendUnavailable, match=rf"'hostile' \(acme-hostile 1.2\) is failed: .*{message}"
+    ):
         plugrad.use("hostile")
     assert site.imported() == []
     with plugrad.use("toy"):
@@ -247,13 +268,15 @@ def test_bad_manifest_is_reported_without_running_the_plugin(site, manifest, mes
 
 
 @pytest.mark.parametrize(
-    ("api", "outdated"), [("2.0", "plugrad-core"), ("1.99", "plugrad-core"), ("0.9", "acme-hostile")]
+    ("api", "outdated"),
+    [("2.0", "plugrad-core"), ("1.99", "plugrad-core"), ("0.9", "acme-hostile")],
 )
 def test_another_api_version_names_what_to_upgrade(site, api, outdated):
     site.install("hostile", "raise AssertionError", manifest=f'api = "{api}"')
     assert candidate("hostile").status == "incompatible"
     with pytest.raises(
-        BackendUnavailable, match=f"it needs plugin API {api} and this .* run: pip install --upgrade {outdated}"
+        BackendUnavailable,
+        match=f"it needs plugin API {api} and this .* run: pip install --upgrade {outdated}",
     ):
         plugrad.use("hostile")
     assert site.imported() == []
@@ -270,7 +293,9 @@ def test_bad_name_is_reported(site, name):
 
 def test_package_that_is_gone_is_reported(site):
     site.install("toy", target="a_package_that_is_gone:backend")
-    with pytest.raises(BackendUnavailable, match="package 'a_package_that_is_gone' is not installed"):
+    with pytest.raises(
+        BackendUnavailable, match="package 'a_package_that_is_gone' is not installed"
+    ):
         plugrad.use("toy")
 
 
@@ -279,7 +304,10 @@ def test_two_distributions_with_one_name_are_a_conflict(site):
     site.install("toy", distribution="other-toy")
     both = [c for c in plugrad.backends() if c.name == "toy"]
     assert [c.status for c in both] == ["conflict", "conflict"]
-    with pytest.raises(PluginConflict, match="2 distributions bring a backend called 'toy'; choose 'acme-toy::toy' or"):
+    with pytest.raises(
+        PluginConflict,
+        match="2 distributions bring a backend called 'toy'; choose 'acme-toy::toy' or",
+    ):
         plugrad.use("toy")
     assert site.imported() == []
     with plugrad.use("other-toy::toy"):
@@ -291,7 +319,7 @@ def test_two_distributions_with_one_name_are_a_conflict(site):
 
 def test_taking_the_name_of_a_first_party_backend_is_a_conflict(site):
     site.install("cpu", plugin("cpu"), distribution="acme-cpu")
-    with pytest.raises(PluginConflict, match="choose .*'plugrad-cpu::cpu'"):
+    with pytest.raises(PluginConflict, match=r"choose .*'plugrad-cpu::cpu'"):
         plugrad.use("cpu:0")
     with plugrad.use("plugrad-cpu::cpu"):
         assert plugrad.zeros(2).device == "cpu:0"
@@ -303,7 +331,10 @@ def test_disabled_plugin_is_listed_and_never_imported(site, monkeypatch):
     for value in ("toy", "acme-toy", "acme-toy::toy"):
         monkeypatch.setenv("PLUGRAD_PLUGINS_DISABLE", value)
         assert candidate("toy").status == "blocked"
-        with pytest.raises(BackendUnavailable, match="is blocked: plugins.disable in environment variable PLUGRAD_"):
+        with pytest.raises(
+            BackendUnavailable,
+            match=r"is blocked: plugins.disable in environment variable PLUGRAD_",
+        ):
             plugrad.use("toy")
     monkeypatch.delenv("PLUGRAD_PLUGINS_DISABLE")
     assert candidate("toy").status == "available"
@@ -324,17 +355,21 @@ def test_shadowed_copy_of_a_distribution_counts_once(site, tmp_path, monkeypatch
 def test_kernel_that_the_plugin_lacks_names_who_has_it(site):
     site.install("toy")
     x = plugrad.asarray([1.0], device="toy")
-    with pytest.raises(KernelNotFound, match="'toy' does not implement kernel 'Multiply'; .*'cpu'"):
+    with pytest.raises(
+        KernelNotFound, match=r"'toy' does not implement kernel 'Multiply'; .*'cpu'"
+    ):
         x * x
 
 
 def test_hostile_plugins_together_leave_cpu_alone(site):
     for i, (options, _) in enumerate(FAILS_WHEN_USED.values()):
-        options = {"name": f"hostile_{i}", **options}  # noqa: PLW2901
+        options = {"name": f"hostile_{i}", **options}
         site.install(f"hostile_{i}", options.pop("source", None) or plugin(**options))
     for i, (manifest, _) in enumerate(BAD_MANIFESTS.values()):
         site.install(f"broken_{i}", manifest=manifest)
     names = {c.name for c in plugrad.backends()}
-    assert len([n for n in names if n.startswith(("hostile_", "broken_"))]) == len(FAILS_WHEN_USED) + len(BAD_MANIFESTS)
+    assert len([n for n in names if n.startswith(("hostile_", "broken_"))]) == len(
+        FAILS_WHEN_USED
+    ) + len(BAD_MANIFESTS)
     assert site.imported() == []
     assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]

@@ -25,6 +25,7 @@ from plugrad.config import (
 )
 from plugrad.discovery import (
     backends as backends,
+    close_backend as close_backend,
     register_backend as register_backend,
 )
 from plugrad.dtype import (

@@ -104,6 +104,7 @@ class Backend(ABC):
 
     name: ClassVar[str]
     device: str = ""
+    is_closed: bool = False
     limit: int | None = None
     """The most bytes that arrays may use, for a backend that wants to be asked for room before each kernel."""
     adopt: Callable[[Any], None] | None = None

@@ -13,6 +13,7 @@ import re
 import sys
 import tomllib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -190,15 +191,14 @@ def check_environment(environment: Mapping[str, str]) -> None:
     Raises:
         ConfigError: naming the variable and the one that was probably meant.
     """
-    known = [key.variable for key in KEYS.values()]
+    known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
     for name in environment.keys() - TEST_VARIABLES:
-        if (
-            name.startswith(ENVIRONMENT_PREFIX)
-            and name not in known
-            and (hint := suggestion(name, known))
-        ):
+        prefix, rest = name[: len(ENVIRONMENT_PREFIX)], name[len(ENVIRONMENT_PREFIX) :]
+        close = get_close_matches(rest, known, n=1)
+        if prefix == ENVIRONMENT_PREFIX and rest not in known and close:
             raise ConfigError(
-                f"environment variable {name} is not a setting{hint}; unset it, or correct its name"
+                f"environment variable {name} is not a setting "
+                f"(did you mean {ENVIRONMENT_PREFIX + close[0]!r}?); unset it, or correct its name"
             )
 
 

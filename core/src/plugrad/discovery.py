@@ -9,38 +9,23 @@ fails, the reason is kept and raised only for whoever asks for it by name.
 from __future__ import annotations
 
 import re
-import tomllib
 import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad import registry
 from plugrad.backend import Backend, Probe
 from plugrad.config import config
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, suggestion
+from plugrad.manifest import API, MANIFEST, Manifest, manifest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
 
 
-API: Final = (1, 0)
-"""The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
 GROUP: Final = "plugrad.backends"
-MANIFEST: Final = "plugrad-backend.toml"
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a plugin says about its backend without running."""
-
-    api: tuple[int, int]
-    priority: int = 0
-    summary: str = ""
-    devices: tuple[str, ...] = ()
-    dtypes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -150,7 +135,7 @@ def _candidate(distribution: Any, entry: Any) -> Candidate:
     try:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", entry.name):
             raise ValueError(f"the backend name {entry.name!r} must match [a-z][a-z0-9_]*")
-        candidate.manifest = manifest = _manifest(entry.value)
+        candidate.manifest = manifest = manifest_of(entry.value)
     except (ValueError, TypeError, KeyError, OSError, ImportError) as error:
         candidate.status, candidate.reason = "failed", f"{MANIFEST}: {error}"
         candidate.details = traceback.format_exc()
@@ -167,44 +152,6 @@ def _candidate(distribution: Any, entry: Any) -> Candidate:
 
 def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
-
-
-def _manifest(target: str) -> Manifest:
-    """Read the manifest of the package that an entry point names; finding a top-level package runs none of its code."""
-    from importlib.util import find_spec
-
-    package = target.partition(":")[0].partition(".")[0]
-    spec = find_spec(package)
-    if spec is None:
-        raise ImportError(f"package {package!r} is not installed")
-    for folder in spec.submodule_search_locations or ():
-        path = Path(folder) / MANIFEST
-        if path.is_file():
-            return _read_manifest(tomllib.loads(path.read_text(encoding="utf-8")))
-    raise OSError(f"package {package!r} has no such file")
-
-
-def _read_manifest(table: Mapping[str, Any]) -> Manifest:
-    unknown = table.keys() - {"api", "priority", "summary", "devices", "dtypes"}
-    if unknown:
-        raise ValueError(f"unknown keys {sorted(unknown)}")
-    match = re.fullmatch(r"(\d+)\.(\d+)", str(table.get("api", "")))
-    if match is None:
-        raise ValueError(f"api={table.get('api')!r} must be a version such as '1.0'")
-    priority, summary = table.get("priority", 0), table.get("summary", "")
-    if not isinstance(priority, int) or not isinstance(summary, str):
-        raise TypeError("priority must be an integer and summary a string")
-    devices, dtypes = (_strings(table, key) for key in ("devices", "dtypes"))
-    return Manifest((int(match[1]), int(match[2])), priority, summary, devices, dtypes)
-
-
-def _strings(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    values = table.get(key, [])
-    if not isinstance(values, list) or not all(
-        isinstance(v, str) for v in cast("list[object]", values)
-    ):
-        raise TypeError(f"{key} must be a list of strings")
-    return tuple(cast("list[str]", values))
 
 
 def _mark_conflicts(candidates: list[Candidate]) -> None:
@@ -317,11 +264,19 @@ def opened_backends() -> list[Backend]:
 
 
 def close_backend(backend: Backend) -> None:
-    """Run the kernels' dispose functions and release the device; tensors that live there cannot be used any more."""
-    for config_ in registry.get_kernels_for_backend(backend.name):
-        if config_.dispose_func is not None:
-            config_.dispose_func(backend)
+    """Run the kernels' dispose functions and release the device.
+
+    >>> backend = plugrad.which().backend
+    >>> backend.is_closed
+    False
+
+    Tensors that live there cannot be used any more. The next use of the backend opens it again.
+    """
+    for kernel_config in registry.get_kernels_for_backend(backend.name):
+        if kernel_config.dispose_func is not None:
+            kernel_config.dispose_func(backend)
     backend.close()
+    backend.is_closed = True
     for key in [k for k, b in _opened.items() if b is backend]:
         del _opened[key]
 

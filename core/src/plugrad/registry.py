@@ -49,7 +49,7 @@ def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
     >>> plugrad.register_kernel(plugrad.KernelConfig("Cube", "cpu", lambda x: x**3))
     >>> plugrad.run_kernel("Cube", {"x": plugrad.asarray([2.0])})
     tensor([8.], dtype=float32)
-    >>> plugrad.unregister_kernel("Cube", "cpu")
+    >>> removed = plugrad.unregister_kernel("Cube", "cpu")
 
     Raises:
         RegistrationError: the key is taken and `replace` is False, or the function does not fit the
@@ -198,7 +198,7 @@ def missing_kernel(kernel_name: str, backend_name: str) -> KernelNotFound:
     if owners:
         return KernelNotFound(
             f"backend {backend_name!r} does not implement kernel {kernel_name!r}; {', '.join(map(repr, owners))} "
-            f"does. Move the inputs, as in x.to({owners[0]!r}), or register an implementation with register_kernel"
+            f"{'does' if len(owners) == 1 else 'do'}. Move the inputs, as in x.to({owners[0]!r}), or register an implementation with register_kernel"
         )
     if kernel_name in KERNELS:
         return KernelNotFound(

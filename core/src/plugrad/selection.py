@@ -102,11 +102,15 @@ def which() -> Selection:
     """
     used = _used.get()
     if used is not None:
+        if used.backend.is_closed:
+            raise BackendUnavailable(
+                f"plugrad.use chose {used.device}, which has been closed since; call it again"
+            )
         return used
     global _configured
     setting = config.explain("backend")
     key = config.version, setting.value, setting.layer
-    if _configured is None or _configured[0] != key:
+    if _configured is None or _configured[0] != key or _configured[1].backend.is_closed:
         if setting.value is None:
             selection = Selection(_automatic(), "automatic choice")
         else:
@@ -117,8 +121,7 @@ def which() -> Selection:
 
 def active_backend() -> Backend:
     """Return the backend where new tensors are made."""
-    used = _used.get()
-    return used.backend if used is not None else which().backend
+    return which().backend
 
 
 def backend_for(device: str | None) -> Backend:

@@ -110,10 +110,24 @@ def vjp(
     >>> y, pull = plugrad.vjp(lambda x: x * x, plugrad.asarray([1.0, 2.0]))
     >>> pull(plugrad.asarray([1.0, 10.0]))
     (tensor([ 2., 40.], dtype=float32),)
+
+    The function is run once; its tape is kept as long as the second result is.
     """
     _check_callable("vjp", function)
-    gradient = grad(function, tuple(range(len(args))), allow_unused=True)
-    return function(*args), lambda dy: gradient(*args, dy=dy)
+    leaves: list[Leaf] = []
+    inputs: list[Tensor] = []
+    renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), arg) for arg in args]
+    result = _checked_result(function(*renamed))
+    root = result.node
+    value = result if Walk(root, leaves).is_nested else wrapped(result.array, result.backend)
+
+    def pull(dy: Any) -> tuple[Any, ...]:
+        gradients = Walk(root, leaves).back(_checked_dy(dy, value))
+        pairs = zip(inputs, gradients, strict=True)
+        filled = iter([zeros_like(x) if g is None else g for x, g in pairs])
+        return tuple(map_tree(lambda _: next(filled), arg) for arg in args)
+
+    return value, pull
 
 
 def variable_grads(
@@ -281,27 +295,36 @@ def _pulled_back(
     dy: Any,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Return the value of a function and the gradient of each leaf."""
-    value = function(*args, **kwargs)
-    if not isinstance(value, Tensor):
-        raise ArgumentError(
-            f"grad: the function must return one tensor, not {type(value).__name__}"
-        )
-    _check_floating("the result", value)
+    value = _checked_result(function(*args, **kwargs))
     walk = Walk(value.node, leaves)
     constant = wrapped(value.array, value.backend)
-    if dy is None:
-        dy = creation.ones_like(constant)
-    else:
-        dy = asarray(dy, dtype=None if isinstance(dy, Tensor) else value.dtype, device=value.device)
-        if dy.shape != value.shape or dy.dtype != value.dtype:
-            raise ShapeError(
-                f"grad: dy is {dy.dtype} of shape {dy.shape}; the result is {value.dtype} of shape {value.shape}"
-            )
+    dy = creation.ones_like(constant) if dy is None else _checked_dy(dy, constant)
     if not walk.is_nested:
         # Nobody further out differentiates: the value becomes a constant, so that keeping it does
         # not keep the tape.
         value = constant
     return value, walk.back(dy)
+
+
+def _checked_result(value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise ArgumentError(
+            f"grad: the function must return one tensor, not {type(value).__name__}"
+        )
+    _check_floating("the result", value)
+    return value
+
+
+def _checked_dy(dy: Any, value: Tensor) -> Tensor:
+    """Return the gradient of `value` as a tensor of its shape and dtype."""
+    dtype = None if isinstance(dy, Tensor) else value.dtype
+    dy = asarray(dy, dtype=dtype, device=value.device)
+    if dy.shape != value.shape or dy.dtype != value.dtype:
+        raise ShapeError(
+            f"grad: dy is {dy.dtype} of shape {dy.shape}; "
+            f"the result is {value.dtype} of shape {value.shape}"
+        )
+    return dy
 
 
 def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:

@@ -36,7 +36,9 @@ class Backwards:
 
 def on_values(function):
     """Return an implementation that works on a NumPy function's arrays."""
-    return lambda *inputs, **attrs: Backwards(np.asarray(function(*[x.values for x in inputs], **attrs)))
+    return lambda *inputs, **attrs: Backwards(
+        np.asarray(function(*[x.values for x in inputs], **attrs))
+    )
 
 
 def two(function):

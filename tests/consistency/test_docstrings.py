@@ -1,0 +1,45 @@
+"""Every example in a docstring of core runs and prints what it says."""
+
+import doctest
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.extend import KERNELS
+
+MODULES = ["plugrad", *(m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad."))]
+FINDER = doctest.DocTestFinder(exclude_empty=True)
+
+
+def examples(module):
+    return [test for test in FINDER.find(importlib.import_module(module)) if test.examples]
+
+
+@pytest.fixture
+def cleared():
+    """What an example declares is gone after it."""
+    kernels = set(KERNELS)
+    gradients = set(plugrad.registry.gradients)
+    yield
+    for name in set(KERNELS) - kernels:
+        del KERNELS[name]
+    for name in set(plugrad.registry.gradients) - gradients:
+        plugrad.unregister_gradient(name)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if examples(m)])
+def test_examples_of_a_module_run(module, cleared):
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+    report = []
+    with plugrad.use("cpu"):
+        for test in examples(module):
+            test.globs.update(plugrad=plugrad, np=np)
+            runner.run(test, out=report.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(report)
+
+
+def test_most_modules_have_examples():
+    assert sum(len(examples(m)) for m in MODULES) > 100

@@ -1,0 +1,143 @@
+"""The tree is a grid: rows are families, columns are layers. No cell is missing, and none outgrows its file."""
+
+import ast
+import doctest
+import inspect
+from pathlib import Path
+
+import pytest
+
+import plugrad
+from plugrad.extend import KERNELS
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "core" / "src" / "plugrad"
+PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.is_dir())
+FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
+COLUMNS = [CORE / "ops", CORE / "gradients", *(plugin / "kernels" for plugin in PLUGINS)]
+SOURCES = sorted(
+    path
+    for part in ("core/src", "plugins/*/src", "plugins/*/csrc", "tests", "examples", "benchmarks")
+    for folder in ROOT.glob(part)
+    for path in folder.rglob("*.py")
+    if "__pycache__" not in path.parts
+)
+OPS_ONLY = {"losses", "training", "arguments"}  # made of other families' ops; how all ops convert
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=name)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_family_has_a_file_in_every_layer(family, column):
+    assert (column / f"{family}.py").is_file()
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=name)
+def test_layers_have_no_other_families(column):
+    extra = {path.stem for path in column.glob("*.py")} - set(FAMILIES) - {"__init__"}
+    assert extra <= (OPS_ONLY if column.name == "ops" else set())
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_file_has_at_most_400_lines(path):
+    lines = path.read_text("utf-8").splitlines()
+    assert len(lines) <= 400
+
+
+def contracts():
+    return [k for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.kernels.")]
+
+
+@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+def test_contract_belongs_to_its_file_and_says_what_it_does(contract):
+    assert contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
+    assert contract.family in FAMILIES
+    if contract.rule.__name__ != "rule":  # the factories of families describe theirs in one line
+        assert contract.rule.__doc__
+
+
+@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+def test_contract_has_a_gradient_or_says_that_it_has_none(contract):
+    assert plugrad.get_gradient(contract.name) is not None, (
+        f"declare gradient({contract.name}, …) or not_differentiable in gradients/{contract.family}.py"
+    )
+
+
+def test_gradients_belong_to_contracts():
+    declared = {contract.name for contract in contracts()}
+    assert {n for n in plugrad.registry.gradients if n in KERNELS} >= declared
+
+
+@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+def test_backend_implements_the_contract(contract, backend):
+    functions = plugrad.which().backend.functions
+    assert contract.name in functions, f"{backend} has no {contract.name}"
+
+
+# --- the public page ---------------------------------------------------------------------------------------------
+
+
+def public_names():
+    """Return the names that plugrad/__init__.py re-exports, as it spells them: ``x as x``."""
+    tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
+    aliases = [a for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
+    return [(a.name, a.asname) for a in aliases]
+
+
+PUBLIC = [exported or original for original, exported in public_names()]
+CALLABLE = [
+    n
+    for n in PUBLIC
+    if inspect.isfunction(getattr(plugrad, n)) or inspect.isclass(getattr(plugrad, n))
+]
+PLAIN = {
+    "GradientConfig": "register_gradient shows it",
+    "KernelConfig": "register_kernel shows it",
+    "Memory": "a report: memory() shows it",
+    "unregister_gradient": "register_gradient shows it",
+    "unregister_kernel": "register_kernel shows it",
+    "get_gradient": "a look-up by name",
+    "get_kernel": "a look-up by name",
+    "get_kernels_for_backend": "a look-up by name",
+    "copy_registered_kernels": "needs a second backend",
+    "override_kernel": "docs/examples shows it",
+    "register_backend": "needs a backend: docs/guide/extending.md shows one",
+    "set_memory_limit": "would limit the examples after it",
+    "keep": "tidy shows its block",
+    "dispose": "tidy shows what it leaves",
+}
+
+
+def test_page_is_explicit():
+    for original, exported in public_names():
+        assert exported is not None, f"spell it {original} as {original}"
+    tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
+    kinds = {type(node) for node in tree.body}
+    assert kinds <= {ast.Expr, ast.Import, ast.ImportFrom, ast.Assign}
+    assert len(PUBLIC) == len(set(PUBLIC))
+
+
+@pytest.mark.parametrize("public", CALLABLE)
+def test_public_name_has_a_docstring_with_an_example(public):
+    documented = inspect.getdoc(getattr(plugrad, public))
+    assert documented
+    first = documented.splitlines()[0]
+    assert first.endswith((".", ":", "``")), f"the first line is a sentence: {first!r}"
+    has_example = bool(doctest.DocTestParser().get_examples(documented))
+    assert has_example != (public in PLAIN), f"{public}: give an example, or a reason in PLAIN"
+
+
+def test_reasons_are_about_public_names():
+    assert set(PLAIN) <= set(CALLABLE)
+
+
+@pytest.mark.parametrize("error", [e for e in vars(plugrad.errors).values() if inspect.isclass(e)])
+def test_error_has_its_manual_page(error):
+    documented = inspect.getdoc(error)
+    assert documented
+    if error is not plugrad.errors.PlugradError:
+        assert issubclass(error, plugrad.errors.PlugradError)
+        assert "Remedy:" in documented
