@@ -5,16 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from plugrad.extend import bool_, float32, int32, uint32, window2d
+from plugrad.extend import bool_, float32, int32, uint32
 from plugrad.kernels import (
     binary,
-    convolution,
     creation,
     indexing,
     linalg,
     movement,
     normalization,
-    pooling,
     reduction,
     unary,
 )
@@ -213,119 +211,6 @@ def test_matmul_of_integers(run, rng):
     np.testing.assert_array_equal(run(linalg.matmul, a, b), a @ b)
 
 
-def convolved(x, w, window):
-    """The definition, in float64, over NHWC images."""
-    (top, bottom), (left, right) = window.pad
-    x = np.pad(x.astype(np.float64), ((0, 0), (top, bottom + 99), (left, right + 99), (0, 0)))
-    out = np.zeros((x.shape[0], *window.out, w.shape[3]))
-    for i, j in itertools.product(range(w.shape[0]), range(w.shape[1])):
-        rows = np.arange(window.out[0]) * window.strides[0] + i * window.dilations[0]
-        columns = np.arange(window.out[1]) * window.strides[1] + j * window.dilations[1]
-        out += x[:, rows][:, :, columns] @ w[i, j].astype(np.float64)
-    return out
-
-
-CONVOLUTIONS = [
-    ((2, 5, 6, 3), (3, 3, 3, 4), {"strides": (1, 1), "pad": "same"}),
-    ((2, 5, 6, 4), (3, 2, 4, 5), {"strides": (2, 1), "pad": "valid"}),
-    ((1, 7, 7, 8), (3, 3, 8, 8), {"strides": (1, 1), "pad": "same", "dilations": (2, 2)}),
-    ((2, 6, 6, 2), (3, 3, 2, 3), {"strides": (2, 2), "pad": ((1, 2), (0, 1))}),
-    ((2, 4, 4, 8), (1, 1, 8, 4), {"strides": (1, 1), "pad": "valid"}),
-    ((2, 5, 5, 4), (1, 1, 4, 4), {"strides": (2, 2), "pad": "same"}),
-    ((1, 9, 9, 1), (2, 2, 1, 2), {"strides": (3, 3), "pad": "valid", "dim_rounding_mode": "ceil"}),
-    ((0, 5, 5, 2), (3, 3, 2, 2), {"strides": (1, 1), "pad": "same"}),
-]
-
-
-@pytest.mark.parametrize("budget", [1 << 26, 2000])
-@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
-@pytest.mark.parametrize(("image", "filters", "attrs"), CONVOLUTIONS, ids=str)
-def test_convolution(run, rng, monkeypatch, image, filters, attrs, data_format, budget):
-    from plugrad_webgpu.kernels import convolution as implementation
-
-    monkeypatch.setattr(implementation, "MOST_PATCH_BYTES", budget)
-    x, w = floats(rng, image), floats(rng, filters)
-    window = window2d(
-        image[1:3],
-        filters[:2],
-        attrs["strides"],
-        attrs["pad"],
-        attrs.get("dilations", (1, 1)),
-        attrs.get("dim_rounding_mode"),
-    )
-    attrs = attrs | {"data_format": data_format}
-
-    def laid(images):
-        return (
-            images if data_format == "NHWC" else np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-        )
-
-    expected = convolved(x, w, window)
-    close(run(convolution.conv2d, laid(x), w, **attrs), laid(expected), 1e-4, 1e-4)
-    # A convolution is linear in both: its gradients are its transposes.
-    dy = floats(rng, expected.shape)
-    dx = run(convolution.conv2d_input_gradient, laid(dy), w, input_shape=laid(x).shape, **attrs)
-    dw = run(convolution.conv2d_filter_gradient, laid(x), laid(dy), filter_shape=w.shape, **attrs)
-    value = (expected * dy).sum()
-    close((dx.astype(np.float64) * laid(x)).sum(), value, 1e-4, 1e-3)
-    close((dw.astype(np.float64) * w).sum(), value, 1e-4, 1e-3)
-    other_x, other_w = floats(rng, image), floats(rng, filters)
-    close((dx * laid(other_x)).sum(), (convolved(other_x, w, window) * dy).sum(), 1e-4, 1e-3)
-    close((dw * other_w).sum(), (convolved(x, other_w, window) * dy).sum(), 1e-4, 1e-3)
-
-
-def pooled(x, window, combine):
-    (top, _), (left, _) = window.pad
-    out = np.zeros((x.shape[0], *window.out, x.shape[3]), x.dtype)
-    for i, j in np.ndindex(*window.out):
-        row, column = i * window.strides[0] - top, j * window.strides[1] - left
-        cells = x[
-            :,
-            max(row, 0) : row + window.filter[0],
-            max(column, 0) : column + window.filter[1],
-        ]
-        out[:, i, j] = combine(cells, axis=(1, 2))
-    return out
-
-
-POOLS = [
-    ((2, 4, 4, 3), {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}),
-    ((2, 5, 6, 4), {"filter_size": (3, 3), "strides": (1, 1), "pad": "same"}),
-    ((1, 7, 5, 2), {"filter_size": (3, 2), "strides": (2, 3), "pad": "same"}),
-    ((1, 6, 6, 1), {"filter_size": (2, 2), "strides": (1, 1), "pad": ((1, 0), (0, 1))}),
-    ((0, 4, 4, 3), {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}),
-]
-
-
-@pytest.mark.parametrize(("image", "attrs"), POOLS, ids=str)
-def test_pooling(run, rng, image, attrs):
-    # Few values make ties, of which the first cell must win.
-    x = rng.integers(0, 4, image).astype(np.float32)
-    window = window2d(image[1:3], attrs["filter_size"], attrs["strides"], attrs["pad"])
-    largest = pooled(x, window, np.max)
-    np.testing.assert_array_equal(run(pooling.max_pool, x, **attrs), largest)
-    np.testing.assert_array_equal(
-        run(pooling.max_pool, x.astype(np.int32), **attrs), largest.astype(np.int32)
-    )
-    close(run(pooling.avg_pool, x, **attrs), pooled(x, window, np.mean))
-
-    dy = floats(rng, largest.shape)
-    expected_max, expected_avg = np.zeros_like(x), np.zeros_like(x)
-    (top, _), (left, _) = window.pad
-    for n, i, j, c in np.ndindex(*dy.shape):
-        row, column = i * window.strides[0] - top, j * window.strides[1] - left
-        cells = x[
-            n, max(row, 0) : row + window.filter[0], max(column, 0) : column + window.filter[1], c
-        ]
-        at = np.unravel_index(cells.argmax(), cells.shape)
-        expected_max[n, max(row, 0) + at[0], max(column, 0) + at[1], c] += dy[n, i, j, c]
-        expected_avg[
-            n, max(row, 0) : row + window.filter[0], max(column, 0) : column + window.filter[1], c
-        ] += dy[n, i, j, c] / cells.size
-    close(run(pooling.max_pool_gradient, dy, x, largest, **attrs), expected_max, atol=1e-5)
-    close(run(pooling.avg_pool_gradient, dy, x, **attrs), expected_avg, atol=1e-5)
-
-
 @pytest.mark.parametrize("is_software", [True, False])
 @pytest.mark.parametrize(
     ("shape", "axis"),
@@ -357,7 +242,7 @@ def test_movement(run, rng):
     same = np.testing.assert_array_equal
     for perm in itertools.permutations(range(4)):
         same(run(movement.transpose, x, perm=perm), x.transpose(perm))
-    same(run(movement.reshape, x, shape=(6, -1)), x.reshape(6, -1))
+    same(run(movement.reshape, x, shape=(6, 20)), x.reshape(6, 20))
     same(run(movement.expand_dims, x, dim=2), np.expand_dims(x, 2))
     same(run(movement.slice, x, begin=(0, 1, 0, 2), size=(2, 2, 4, 3)), x[:, 1:3, :, 2:5])
     sliced = {"begin": (1, 2, 3, 4), "end": (-1, 0, -1, 0), "strides": (-1, -1, -2, -3)}

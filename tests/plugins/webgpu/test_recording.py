@@ -9,8 +9,7 @@ import pytest
 
 from plugrad.extend import BackendUnavailable, UnsupportedDtype, float32, float64
 from plugrad.kernels import binary, creation, unary
-from plugrad_webgpu import device as device_module
-from plugrad_webgpu import elementwise, reduction
+from plugrad_webgpu import device as device_module, elementwise, reduction
 from plugrad_webgpu.program import MOST_GROUPS, grid_of
 
 
