@@ -77,7 +77,7 @@ def test_backend_implements_the_contract(contract, backend):
     assert contract.name in functions, f"{backend} has no {contract.name}"
 
 
-# --- the public page ---------------------------------------------------------------------------------------------
+# --- the public page ------------------------------------------------------------------------------
 
 
 def public_names():

@@ -34,7 +34,7 @@ def setting(name="memory_limit"):
     return config.explain(name)
 
 
-# --- layers -----------------------------------------------------------------------------------------------
+# --- layers ---------------------------------------------------------------------------------------
 
 
 def test_default(project):
@@ -100,7 +100,7 @@ def test_files_are_read_once_until_reset(project):
     assert config.get("backend") == "cpu"
 
 
-# --- values -------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_malformed_lists_are_refused(value):
         config.set("plugins.disable", value)
 
 
-# --- unknown keys and broken files ------------------------------------------------------------------------------
+# --- unknown keys and broken files ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

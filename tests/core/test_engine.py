@@ -23,7 +23,7 @@ def x():
     return plugrad.asarray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
-# --- by name ----------------------------------------------------------------------------------------
+# --- by name --------------------------------------------------------------------------------------
 
 
 def test_inputs_are_a_mapping_in_any_order(x):
@@ -93,7 +93,7 @@ def test_inputs_must_be_tensors(x):
         plugrad.run_kernel("Add", {"a": x, "b": None})
 
 
-# --- kernels that nobody declared ---------------------------------------------------------------------
+# --- kernels that nobody declared -----------------------------------------------------------------
 
 
 def test_third_party_kernel_has_its_functions_parameters(x):
@@ -120,7 +120,7 @@ def test_third_party_kernel_may_take_a_list_or_return_several(x):
     assert (first.tolist(), last.tolist()) == ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
 
 
-# --- missing kernels ------------------------------------------------------------------------------------
+# --- missing kernels ------------------------------------------------------------------------------
 
 
 def test_unknown_kernel_suggests_the_nearest_name(x):
@@ -154,7 +154,7 @@ def test_declared_kernel_that_nobody_implements_says_so(x):
         forgotten(x)
 
 
-# --- backends ---------------------------------------------------------------------------------------------
+# --- backends -------------------------------------------------------------------------------------
 
 
 def test_inputs_on_two_backends_are_refused_with_the_remedy(x, fake):
@@ -185,7 +185,7 @@ def test_ops_run_where_their_inputs_live(x, fake):
         assert (x * 2).device == "cpu:0"
 
 
-# --- wrong inputs -------------------------------------------------------------------------------------------
+# --- wrong inputs ---------------------------------------------------------------------------------
 
 
 def test_disposed_input_is_refused(x):
@@ -267,7 +267,7 @@ def test_lack_of_memory_is_plugrads_own_error(x):
         plugrad.exp(x)
 
 
-# --- optional inputs ------------------------------------------------------------------------------------------
+# --- optional inputs ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_gradient_flows_past_absent_inputs(x, scaled):
     assert second(x).tolist() == [[2.0] * 3] * 2
 
 
-# --- the contract itself --------------------------------------------------------------------------------------------
+# --- the contract itself --------------------------------------------------------------------------
 
 
 def test_contract_tells_shapes_without_values():

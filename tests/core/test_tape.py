@@ -40,7 +40,7 @@ def probe():
     return make
 
 
-# --- what is recorded -----------------------------------------------------------------------------------
+# --- what is recorded -----------------------------------------------------------------------------
 
 
 def test_nothing_is_recorded_when_nobody_differentiates():
@@ -87,7 +87,7 @@ def test_what_a_kernel_calls_is_not_recorded():
     assert plugrad.grad(f)(tensor([1.0, 2.0])).tolist() == [2.0, 2.0]
 
 
-# --- several outputs --------------------------------------------------------------------------------------
+# --- several outputs ------------------------------------------------------------------------------
 
 
 def test_parts_that_are_not_used_get_zeros():
@@ -142,7 +142,7 @@ def test_kernel_with_several_outputs_hands_over_all_gradients():
     assert only_high(a).tolist() == [0.0, 1.0]
 
 
-# --- broadcasting ---------------------------------------------------------------------------------------------
+# --- broadcasting ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (1, 1, 1), (4, 2, 3)])
@@ -168,7 +168,7 @@ def test_rule_whose_gradient_does_not_fit_is_named():
         plugrad.grad(misfit)(plugrad.ones(2))
 
 
-# --- memory -----------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def test_saved_arrays_are_freed_on_the_way_back(probe):
@@ -280,7 +280,7 @@ def test_long_chains_need_no_recursion():
     assert plugrad.grad(f)(2.0).item() == 1.0
 
 
-# --- missing gradients ---------------------------------------------------------------------------------------------
+# --- missing gradients ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_missing_gradient_does_not_matter_off_the_path(opaque):
     assert plugrad.grad(lambda x: x * opaque(plugrad.ones(())))(1.0).item() == 2.0
 
 
-# --- threads ----------------------------------------------------------------------------------------------------------
+# --- threads --------------------------------------------------------------------------------------
 
 
 def test_threads_do_not_share_a_tape():

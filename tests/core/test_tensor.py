@@ -38,7 +38,7 @@ def same(actual, expected):
     return y.shape == expected.shape and y.dtype == expected.dtype and np.allclose(y, expected)
 
 
-# --- operators ----------------------------------------------------------------------------------------
+# --- operators ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", ARITHMETIC + COMPARISONS, ids=lambda op: op.__name__)
@@ -116,7 +116,7 @@ def test_shapes_that_do_not_fit_name_both(x):
         x + np.ones(2, "float32")
 
 
-# --- immutability ----------------------------------------------------------------------
+# --- immutability ---------------------------------------------------------------------------------
 
 
 def test_tensors_cannot_be_written_to(x):
@@ -137,7 +137,7 @@ def test_source_may_change_afterwards():
     assert x.tolist() == [1.0, 1.0, 1.0]
 
 
-# --- values on the host -------------------------------------------------------------------------------------------
+# --- values on the host ---------------------------------------------------------------------------
 
 
 def test_values_reach_numpy(x):
@@ -224,7 +224,7 @@ def test_methods_call_their_ops(x):
     assert x.to("cpu") is x
 
 
-# --- printing --------------------------------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_single_values_are_formatted():
         f"{plugrad.zeros(3):.2f}"
 
 
-# --- making one --------------------------------------------------------------------------------------------------------
+# --- making one -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def cube(x):
     return x * x * x
 
 
-# --- grad and value_and_grad ------------------------------------------------------------------------------
+# --- grad and value_and_grad ----------------------------------------------------------------------
 
 
 def test_gradient_of_a_scalar_function():
@@ -92,7 +92,7 @@ def test_value_is_what_the_function_returns():
     assert (value.tolist(), gradient.tolist()) == ([1.0, 8.0], [3.0, 12.0])
 
 
-# --- unused inputs --------------------------------------------------------------------------------------------
+# --- unused inputs --------------------------------------------------------------------------------
 
 
 def test_input_that_does_not_matter_is_an_error_unless_allowed():
@@ -110,7 +110,7 @@ def test_constant_result_has_no_gradient():
         plugrad.grad(lambda x: plugrad.ones(3))(1.0)
 
 
-# --- wrong arguments --------------------------------------------------------------------------------------------
+# --- wrong arguments ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("transform", [plugrad.grad, plugrad.value_and_grad, plugrad.custom_grad])
@@ -167,7 +167,7 @@ def test_dy_of_another_dtype_is_refused():
         plugrad.grad(cube)(tensor([1.0]), dy=tensor([1.0], dtype="float64"))
 
 
-# --- higher orders --------------------------------------------------------------------------------------------------
+# --- higher orders --------------------------------------------------------------------------------
 
 
 def test_second_derivative_through_a_saved_output():
@@ -240,7 +240,7 @@ def test_second_derivative_of_a_linear_function_needs_permission():
     assert f(1.0).item() == 0.0
 
 
-# --- vjp and stop_gradient -------------------------------------------------------------------------------------------
+# --- vjp and stop_gradient ------------------------------------------------------------------------
 
 
 def test_vjp_pulls_back_to_every_argument():
@@ -262,7 +262,7 @@ def test_stop_gradient_makes_a_constant():
         plugrad.grad(plugrad.stop_gradient)(1.0)
 
 
-# --- custom_grad -----------------------------------------------------------------------------------------------------
+# --- custom_grad ----------------------------------------------------------------------------------
 
 
 @plugrad.custom_grad

@@ -8,7 +8,7 @@ from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeErr
 tensor = plugrad.asarray
 
 
-# --- assignment ---
+# --- assignment -----------------------------------------------------------------------------------
 
 
 def test_variable_is_a_tensor_whose_value_changes():
@@ -40,7 +40,7 @@ def test_variable_does_not_follow_its_initial_tensor():
     assert w.tolist() == [0.0, 0.0]
 
 
-# --- gradients ---
+# --- gradients ------------------------------------------------------------------------------------
 
 
 def test_variable_gradients_come_in_the_order_asked():

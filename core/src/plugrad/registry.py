@@ -196,9 +196,11 @@ def missing_kernel(kernel_name: str, backend_name: str) -> KernelNotFound:
 
     owners = [name for name in backends_with(kernel_name) if name != backend_name]
     if owners:
+        verb = "does" if len(owners) == 1 else "do"
         return KernelNotFound(
-            f"backend {backend_name!r} does not implement kernel {kernel_name!r}; {', '.join(map(repr, owners))} "
-            f"{'does' if len(owners) == 1 else 'do'}. Move the inputs, as in x.to({owners[0]!r}), or register an implementation with register_kernel"
+            f"backend {backend_name!r} does not implement kernel {kernel_name!r}; "
+            f"{', '.join(map(repr, owners))} {verb}. Move the inputs, as in x.to({owners[0]!r}), "
+            "or register an implementation with register_kernel"
         )
     if kernel_name in KERNELS:
         return KernelNotFound(

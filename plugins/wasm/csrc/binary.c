@@ -111,7 +111,7 @@ EACH_NUMBER(NUMBER_KERNELS)
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     PAIRS(divide, dtype, type, type, effort, a / b)                                                \
     PAIRS(atan2, dtype, type, type, SMALL, atan2(a, b))                                            \
-    PAIRS(prelu, dtype, type, type, effort, a < 0 ? b * a : a)                                     \
+    PAIRS(prelu, dtype, type, type, effort, a > 0 ? a : b * a)                                     \
     PAIRS(elu_gradient, dtype, type, type, effort, b >= 0 ? a : a * (b + 1))
 EACH_FLOAT(FLOAT_KERNELS)
 

@@ -21,7 +21,7 @@
     MAP(relu, dtype, type, type, effort, x < 0 ? 0 : x)                                            \
     MAP(relu6, dtype, type, type, effort, x < 0 ? 0 : x > 6 ? 6 : x)                               \
     MAP(step, dtype, type, type, effort, x != x ? x : x > 0 ? 1 : alpha, type alpha)               \
-    MAP(leaky_relu, dtype, type, type, effort, x < 0 ? alpha * x : x, type alpha)                  \
+    MAP(leaky_relu, dtype, type, type, effort, x > 0 ? x : alpha * x, type alpha)                  \
     MAP(clip, dtype, type, type, effort, x < low ? low : x > high ? high : x, type low, type high)
 EACH_NUMBER(NUMBER_KERNELS)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from plugrad.extend import INTEGER, DType, bool_, float32
 from plugrad.kernels import unary
 from plugrad_wasm.bits import as_float32, fill
@@ -75,9 +77,13 @@ def step(x: WasmArray, *, alpha: float) -> WasmArray:
 
 @table.implements(unary.clip_by_value)
 def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float) -> WasmArray:
-    """Return x within bounds; NaN stays."""
+    """Return x within bounds; NaN stays. Bounds that an integer cannot reach do not bind."""
     out = x.memory.like(x)
-    low, high = map(converter(x.dtype), (clip_value_min, clip_value_max))
+    bounds = [clip_value_min, clip_value_max]
+    if x.dtype in INTEGER:
+        limits = np.iinfo(x.dtype)
+        bounds = [min(max(bound, limits.min), limits.max) for bound in bounds]
+    low, high = map(converter(x.dtype), bounds)
     call(x, CLIP[x.dtype], x.size)(x.address, out.address, x.size, low, high)
     return out
 
