@@ -49,8 +49,13 @@ def expected(config: pytest.Config) -> list[str]:
     return [name for name in names_in(REQUIRED) if not only or name in only]
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Stop at once when an expected backend, or one that is asked for by name, cannot run."""
+    """Stop at once when an expected backend, or one that is asked for by name, cannot run.
+
+    Last, because pytest's faulthandler must have its signal handlers before wasmtime has: a trap is
+    a signal, and the handler that came last sees it first.
+    """
     for name in dict.fromkeys((*names_in(config.getoption("--backend")), *expected(config))):
         try:
             open_backend(name)
