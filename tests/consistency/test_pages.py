@@ -37,7 +37,13 @@ def _forget(kernels, backends):
             plugrad.unregister_gradient(name)
         if plugrad.get_kernel(name, "cpu"):
             plugrad.unregister_kernel(name, "cpu")
+    for backend in plugrad.discovery.opened_backends():
+        if backend.name == "acme":
+            plugrad.close_backend(backend)
     if len(plugrad.discovery._run_time) > len(backends):
+        for backend in plugrad.discovery.opened_backends():
+            if backend.name == "acme":
+                plugrad.discovery.close_backend(backend)
         del plugrad.discovery._run_time[len(backends) :]
         for config in plugrad.get_kernels_for_backend("acme"):
             plugrad.unregister_kernel(config.kernel_name, "acme")

@@ -41,6 +41,8 @@ def typed(value: float, dtype: DType) -> int | float:
     """Return a host number as a shader parameter of this dtype, the nearest that there is."""
     if dtype == float32:
         return float(value)
+    if dtype == bool_:
+        return int(bool(value))
     return int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
 
 
