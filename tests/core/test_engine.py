@@ -327,3 +327,12 @@ def test_implementations_never_see_the_shape_of_another_call(x):
     assert plugrad.sum(x, axis=1).shape == (2,)
     assert plugrad.sum(x.astype("int32"), axis=1).dtype is plugrad.int32
     assert plugrad.sum(x[:1], axis=0, keepdims=True).shape == (1, 3)
+
+
+def test_ufunc_is_a_kernel_without_contract():
+    config = plugrad.KernelConfig("Negate", "cpu", np.negative)
+    plugrad.register_kernel(config)
+    x = plugrad.asarray([1.0, -2.0], device="cpu")
+    np.testing.assert_array_equal(plugrad.run_kernel("Negate", {"x": x}), [-1, 2])
+    with pytest.raises(plugrad.errors.ArgumentError, match="by"):
+        plugrad.run_kernel("Negate", {"x": x}, {"by": 3})

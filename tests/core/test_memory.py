@@ -196,7 +196,8 @@ def test_bytes_and_buffers_come_and_go():
     during = plugrad.memory()
     assert (during.bytes - before.bytes, during.buffers - before.buffers) == (8 * LARGE, 2)
     assert during.peak >= during.bytes
-    assert during.backends["cpu:0"].bytes == during.bytes
+    assert during.bytes == sum(m.bytes for m in during.backends.values())
+    assert during.backends["cpu:0"].bytes >= 8 * LARGE
     x.dispose()
     del y
     after = plugrad.memory()

@@ -317,6 +317,21 @@ def test_two_distributions_with_one_name_are_a_conflict(site):
         plugrad.use("third::toy")
 
 
+def test_switching_one_of_two_off_ends_the_conflict(site):
+    site.install("toy", distribution="acme-toy")
+    site.install("toy", distribution="other-toy")
+    plugrad.config.set("plugins.disable", "acme-toy")
+    try:
+        both = {c.distribution: c.status for c in plugrad.backends() if c.name == "toy"}
+        assert both == {"acme-toy": "blocked", "other-toy": "available"}
+        with plugrad.use("toy"):
+            assert site.imported() == ["other_toy"]
+    finally:
+        plugrad.config.reset("plugins.disable")
+    status = {c.distribution: c.status for c in plugrad.backends() if c.name == "toy"}
+    assert status == {"acme-toy": "conflict", "other-toy": "active"}
+
+
 def test_taking_the_name_of_a_first_party_backend_is_a_conflict(site):
     site.install("cpu", plugin("cpu"), distribution="acme-cpu")
     with pytest.raises(PluginConflict, match=r"choose .*'plugrad-cpu::cpu'"):

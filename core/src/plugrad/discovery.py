@@ -70,7 +70,6 @@ def backends(*, refresh: bool = False) -> list[Candidate]:
     global _candidates
     if _candidates is None or refresh:
         found = [*_run_time, *_scanned()]
-        _mark_conflicts(found)
         loaded = {
             (c.qualified_name, c.version): c for c in _candidates or () if c.status == "active"
         }
@@ -79,6 +78,7 @@ def backends(*, refresh: bool = False) -> list[Candidate]:
             key=lambda c: (-c.manifest.priority, c.name),
         )
     _mark_blocked(_candidates)
+    _mark_conflicts(_candidates)
     return _candidates
 
 
@@ -154,11 +154,25 @@ def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _mark_conflicts(candidates: list[Candidate]) -> None:
+def _mark_blocked(candidates: list[Candidate]) -> None:
+    """Switch off what the configuration names; it may have changed since the last time."""
+    disabled = config.explain("plugins.disable")
     for candidate in candidates:
-        others = [
-            c.distribution for c in candidates if c.name == candidate.name and c is not candidate
-        ]
+        names = {candidate.name, candidate.distribution, candidate.qualified_name}
+        if candidate.status == "blocked":
+            candidate.status, candidate.reason = "available", ""
+        if candidate.status in ("available", "conflict") and names & set(disabled.value):
+            candidate.status = "blocked"
+            candidate.reason = f"plugins.disable in {disabled.layer} names it"
+
+
+def _mark_conflicts(candidates: list[Candidate]) -> None:
+    """Mark backends of one name; one that is blocked stands in nobody's way."""
+    rivals = [c for c in candidates if c.status != "blocked"]
+    for candidate in rivals:
+        if candidate.status == "conflict":
+            candidate.status, candidate.reason = "available", ""
+        others = [c.distribution for c in rivals if c.name == candidate.name and c is not candidate]
         if others and candidate.status == "available":
             candidate.status = "conflict"
             candidate.reason = (
@@ -166,21 +180,6 @@ def _mark_conflicts(candidates: list[Candidate]) -> None:
                 f"called {candidate.name!r}; "
                 f"say {candidate.qualified_name!r} to choose this one, or uninstall the other"
             )
-
-
-def _mark_blocked(candidates: list[Candidate]) -> None:
-    disabled = config.explain("plugins.disable")
-    for candidate in candidates:
-        is_disabled = bool(
-            {candidate.name, candidate.distribution, candidate.qualified_name} & set(disabled.value)
-        )
-        if is_disabled and candidate.status == "available":
-            candidate.status, candidate.reason = (
-                "blocked",
-                f"plugins.disable in {disabled.layer} names it",
-            )
-        elif not is_disabled and candidate.status == "blocked":
-            candidate.status, candidate.reason = "available", ""
 
 
 def find(name: str) -> Candidate:
@@ -194,6 +193,7 @@ def find(name: str) -> Candidate:
     matching = [c for c in backends() if name in (c.name, c.qualified_name)]
     if not matching:
         raise BackendNotFound(_not_installed(name))
+    matching = [c for c in matching if c.status != "blocked"] or matching
     candidate = matching[0]
     if len(matching) > 1:  # a qualified name matches one
         choices = " or ".join(repr(c.qualified_name) for c in matching)

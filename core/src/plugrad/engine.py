@@ -259,6 +259,6 @@ def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel
 
 @lru_cache(maxsize=256)
 def _undeclared(name: str, function: Any) -> Kernel[..., Any]:
-    from plugrad.kernel import Kernel
+    from plugrad.kernel import UndeclaredKernel
 
-    return Kernel(name, function, "undeclared", dynamic_shape=True)
+    return UndeclaredKernel(name, function, "undeclared", dynamic_shape=True)

@@ -168,6 +168,15 @@ class Kernel(Generic[Params, Result]):
             ) from None
 
 
+class UndeclaredKernel(Kernel[Params, Result]):
+    """A kernel without a contract: an implementation's own parameters stand for one."""
+
+    def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attributes as they are: the implementation knows its own defaults."""
+        super().complete(attrs)
+        return dict(attrs)
+
+
 @lru_cache(maxsize=8192)
 def _inferred(
     kernel: Kernel[..., Any], inputs: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]

@@ -20,8 +20,7 @@ from plugrad.extend import (
     UnsupportedDtype,
 )
 from plugrad.registry import check_parameters
-from plugrad_wasm import backend as wasm_backend
-from plugrad_wasm import elementwise
+from plugrad_wasm import backend as wasm_backend, elementwise
 
 CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
 
