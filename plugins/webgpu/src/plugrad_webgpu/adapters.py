@@ -18,7 +18,7 @@ from plugrad_webgpu.native import NativeDevice
 from plugrad_webgpu.program import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from wgpu import GPUAdapter
 
@@ -58,7 +58,7 @@ def adapters() -> tuple[GPUAdapter, ...]:
 
 
 @contextmanager
-def quiet_wayland() -> Iterator[None]:
+def quiet_wayland() -> Generator[None, None, None]:
     """Name a folder for sockets inside the block if there is none.
 
     Without one, drivers that look for a Wayland display write errors to the terminal, though
