@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from plugrad.errors import RegistrationError
 from plugrad.registry import KernelConfig
@@ -20,8 +20,7 @@ Implementation: TypeAlias = Callable[..., Any]  # arrays of a type that only the
 Function = TypeVar("Function", bound=Implementation)
 
 
-@dataclass(frozen=True)
-class DeviceInfo:
+class DeviceInfo(NamedTuple):
     """One device that a backend can open; `name` is what comes after the colon in ``"webgpu:0"``."""
 
     name: str
@@ -29,8 +28,7 @@ class DeviceInfo:
     is_software: bool = False
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """Whether a backend can start on this machine, and if not, why."""
 
     ok: bool
@@ -38,15 +36,14 @@ class Probe:
     devices: tuple[DeviceInfo, ...] = ()
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """Memory in use on one backend, in bytes, and the number of buffers that hold it."""
 
     buffers: int
     bytes: int
     peak: int
     limit: int | None = None
-    details: Mapping[str, int] = field(default_factory=dict[str, int])
+    details: Mapping[str, int] = MappingProxyType({})
 
 
 class KernelTable:

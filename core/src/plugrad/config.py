@@ -11,24 +11,20 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tomllib
-from dataclasses import dataclass
-from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import ConfigError, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
 ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
 TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
 """Variables that test suites read: not settings, and not misspelt ones."""
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One setting: its meaning, the form of its value, and the default."""
 
     name: str
@@ -43,8 +39,7 @@ class Key:
         return ENVIRONMENT_PREFIX + self.name.replace(".", "_").upper()
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A value and the layer that decided it."""
 
     key: str
@@ -191,6 +186,8 @@ def check_environment(environment: Mapping[str, str]) -> None:
     Raises:
         ConfigError: naming the variable and the one that was probably meant.
     """
+    from difflib import get_close_matches  # needed rarely, like what reads files below
+
     known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
     for name in environment.keys() - TEST_VARIABLES:
         prefix, rest = name[: len(ENVIRONMENT_PREFIX)], name[len(ENVIRONMENT_PREFIX) :]
@@ -221,6 +218,8 @@ def _parsed(name: str, value: object, layer: str) -> Any:
 
 
 def _read_files() -> Iterator[tuple[str, dict[str, Any]]]:
+    from pathlib import Path
+
     for path, section in (*_project_files(Path.cwd()), (user_file(), ())):
         if path.is_file() and (table := _table(path, section)) is not None:
             yield (
@@ -247,6 +246,8 @@ def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 def user_file() -> Path:
     """Return where the user's own configuration is looked for."""
+    from pathlib import Path
+
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA", Path.home() / "AppData" / "Roaming"))
     elif sys.platform == "darwin":
@@ -257,6 +258,8 @@ def user_file() -> Path:
 
 
 def _table(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
+    import tomllib
+
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

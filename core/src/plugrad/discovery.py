@@ -9,7 +9,6 @@ fails, the reason is kept and raised only for whoever asks for it by name.
 from __future__ import annotations
 
 import re
-import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -138,7 +137,7 @@ def _candidate(distribution: Any, entry: Any) -> Candidate:
         candidate.manifest = manifest = manifest_of(entry.value)
     except (ValueError, TypeError, KeyError, OSError, ImportError) as error:
         candidate.status, candidate.reason = "failed", f"{MANIFEST}: {error}"
-        candidate.details = traceback.format_exc()
+        candidate.details = _traceback()
         return candidate
     if manifest.api[0] != API[0] or manifest.api > API:
         outdated = "plugrad-core" if manifest.api > API else candidate.distribution
@@ -317,6 +316,12 @@ def _opened_by(candidate: Candidate, device: str) -> Backend:
     return backend
 
 
+def _traceback() -> str:
+    import traceback  # nobody needs it before something is wrong
+
+    return traceback.format_exc()
+
+
 @contextmanager
 def _reported(candidate: Candidate) -> Generator[None, None, None]:
     """Keep the reason of a failure, and raise it as one that says which plugin is at fault."""
@@ -326,7 +331,7 @@ def _reported(candidate: Candidate) -> Generator[None, None, None]:
         raise
     except (Exception, SystemExit) as error:
         candidate.status, candidate.reason = "failed", f"{type(error).__name__}: {error}"
-        candidate.details = traceback.format_exc()
+        candidate.details = _traceback()
         raise BackendUnavailable(
             f"backend {candidate.name!r} ({candidate.distribution} {candidate.version}) "
             f"cannot start: {candidate.reason}. Reinstall it, or switch it off with "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -167,5 +166,7 @@ class ConfigError(PlugradError, ValueError):
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ``" (did you mean 'x'?)"`` for a misspelt name, or nothing."""
+    from difflib import get_close_matches  # nobody needs it before something is wrong
+
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -18,14 +18,12 @@ not undo broadcasting.
 
 from __future__ import annotations
 
-import inspect
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad import registry
 from plugrad.errors import ArgumentError, RegistrationError
-from plugrad.kernel import KERNELS, Kernel
+from plugrad.kernel import KERNELS, Kernel, parameters_of
 from plugrad.plan import FunctionPlan, GradFunc, Gradient, ListPlan, Plan, Rule, RulePlan, applied
 
 if TYPE_CHECKING:
@@ -63,7 +61,8 @@ def _table_planner(
     known |= (
         set() if kernel.is_variadic else {"dy_input" if n == "dy" else n for n in kernel.inputs}
     )
-    needs = {name: tuple(inspect.signature(rule).parameters) for name, rule in rules.items()}
+    parameters = {name: parameters_of(rule) for name, rule in rules.items()}
+    needs = {name: (*p.positional, *p.keyword) for name, p in parameters.items()}
     unknown = (rules.keys() - set(kernel.inputs)) | (
         {n for ns in needs.values() for n in ns} - known
     )
@@ -112,8 +111,7 @@ def not_differentiable(*kernels: Kernel[..., Any]) -> None:
         registry.set_gradient(Gradient(kernel.name, lambda kernel, positions: None))
 
 
-@dataclass(frozen=True)
-class GradientConfig:
+class GradientConfig(NamedTuple):
     """The explicit form of a gradient, for a kernel known by name.
 
     ``grad_func(dy, saved, attrs)`` returns a mapping from input name to a tensor, or to a function

@@ -56,6 +56,51 @@ class Shaped(NamedTuple):
     dtype: DType
 
 
+class Parameters(NamedTuple):
+    """The parameters of a function, by how they are passed; one with a star counts as positional."""
+
+    positional: tuple[str, ...]
+    keyword: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    takes_list: bool = False
+
+
+def parameters_of(function: Callable[..., Any]) -> Parameters:
+    """Return the parameters of a function.
+
+    Plain functions are read directly, in a tenth of the time that `inspect` takes: there are some
+    two hundred rules when plugrad is imported.
+    """
+    if not inspect.isfunction(function):
+        return _inspected(function)
+    code = function.__code__
+    keyword_end = code.co_argcount + code.co_kwonlyargcount
+    positional, keyword = (
+        code.co_varnames[: code.co_argcount],
+        code.co_varnames[code.co_argcount : keyword_end],
+    )
+    values = function.__defaults__ or ()
+    defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
+    takes_list = bool(code.co_flags & inspect.CO_VARARGS)
+    starred = code.co_varnames[keyword_end : keyword_end + takes_list]
+    return Parameters(
+        (*positional, *starred),
+        keyword,
+        {**defaults, **(function.__kwdefaults__ or {})},
+        takes_list,
+    )
+
+
+def _inspected(function: Callable[..., Any]) -> Parameters:
+    parameters = inspect.signature(function).parameters.values()
+    return Parameters(
+        tuple(p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)),
+        tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+        {p.name: p.default for p in parameters if p.default is not p.empty},
+        any(p.kind is p.VAR_POSITIONAL for p in parameters),
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Kernel(Generic[Params, Result]):
     """A named computation that backends promise, and its shape rule.
@@ -94,13 +139,13 @@ class Kernel(Generic[Params, Result]):
         return f"<kernel {self.name} ({self.family})>"
 
     @cached_property
-    def _parameters(self) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(self.rule).parameters
+    def _parameters(self) -> Parameters:
+        return parameters_of(self.rule)
 
-    @cached_property
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs; a variadic kernel has one name for all of them."""
-        return tuple(n for n, p in self._parameters.items() if p.kind is not p.KEYWORD_ONLY)
+        return self._parameters.positional
 
     def input_name(self, index: int) -> str:
         """Return what to call the input at a position."""
@@ -109,27 +154,24 @@ class Kernel(Generic[Params, Result]):
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
         """The inputs that may be absent."""
-        return frozenset(n for n in self.inputs if self._parameters[n].default is None)
+        defaults = self._parameters.defaults
+        return frozenset(n for n in self.inputs if n in defaults and defaults[n] is None)
 
-    @cached_property
+    @property
     def attributes(self) -> tuple[str, ...]:
         """The names of the attributes."""
-        return tuple(n for n, p in self._parameters.items() if p.kind is p.KEYWORD_ONLY)
+        return self._parameters.keyword
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
         """The values of the attributes that may be left out."""
-        absent = inspect.Parameter.empty
-        return {
-            n: p.default
-            for n, p in self._parameters.items()
-            if n in self.attributes and p.default is not absent
-        }
+        defaults = self._parameters.defaults
+        return {n: defaults[n] for n in self.attributes if n in defaults}
 
-    @cached_property
+    @property
     def is_variadic(self) -> bool:
         """Whether the kernel takes a list of inputs, as Concat does."""
-        return any(p.kind is p.VAR_POSITIONAL for p in self._parameters.values())
+        return self._parameters.takes_list
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with the defaults filled in.

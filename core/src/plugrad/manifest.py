@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +13,7 @@ API: Final = (1, 0)
 MANIFEST: Final = "plugrad-backend.toml"
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(NamedTuple):
     """What a plugin says about its backend without running."""
 
     api: tuple[int, int]
@@ -29,7 +25,9 @@ class Manifest:
 
 def manifest_of(target: str) -> Manifest:
     """Read the manifest of the package that an entry point names; finding a top-level package runs none of its code."""
+    import tomllib  # listing plugins is rare, and these take long to import
     from importlib.util import find_spec
+    from pathlib import Path
 
     package = target.partition(":")[0].partition(".")[0]
     spec = find_spec(package)

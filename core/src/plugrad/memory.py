@@ -8,11 +8,9 @@ scope.
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from plugrad.backend import Memory
 from plugrad.discovery import opened_backends
 from plugrad.errors import ArgumentValueError
 from plugrad.scope import Scope, active_scope, surround, transfer_target
@@ -23,6 +21,8 @@ from plugrad.trees import tensors_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
+
+    from plugrad.backend import Memory
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -103,15 +103,14 @@ def dispose(container: Any) -> None:
         tensor.dispose()
 
 
-@dataclass(frozen=True)
-class MemoryReport:
+class MemoryReport(NamedTuple):
     """What plugrad holds: live tensors, and the buffers and bytes of the opened backends."""
 
     tensors: int
     buffers: int
     bytes: int
     peak: int
-    backends: Mapping[str, Memory] = field(default_factory=dict[str, Memory])
+    backends: Mapping[str, Memory]
 
 
 def memory() -> MemoryReport:

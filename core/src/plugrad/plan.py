@@ -6,9 +6,8 @@ A plan is made once for each kernel and set of differentiated inputs, from what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError
 from plugrad.tensor import Tensor
@@ -72,8 +71,7 @@ class Gradient:
         self.plans: dict[int, Plan | None] = {}
 
 
-@dataclass(frozen=True)
-class _NoPlan:
+class _NoPlan(NamedTuple):
     """For a kernel without gradient: keeps nothing, and raises if a gradient is asked for."""
 
     kernel: Kernel[..., Any]
@@ -101,8 +99,7 @@ Getter: TypeAlias = Callable[
 ]  # (call, dy, linked) -> what a rule named, or what it returned
 
 
-@dataclass(frozen=True)
-class RulePlan:
+class RulePlan(NamedTuple):
     """The rules of the differentiated inputs, ready to be applied to a call."""
 
     kernel: Kernel[..., Any]
@@ -176,8 +173,7 @@ def _saved(call: Call, place: int, position: int, linked: bool) -> Tensor | None
     return None if array is None else Tensor(array, call.backend, node)
 
 
-@dataclass(frozen=True)
-class FunctionPlan:
+class FunctionPlan(NamedTuple):
     """A gradient function, with the inputs and outputs that it asked to be saved."""
 
     kernel: Kernel[..., Any]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import contextmanager
-from dataclasses import dataclass, replace as replaced
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError, suggestion
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from plugrad.plan import Gradient
 
 
-@dataclass(frozen=True)
-class KernelConfig:
+class KernelConfig(NamedTuple):
     """One implementation: which kernel, for which backend, and the function.
 
     `setup_func` is called with the backend when it becomes ready, `dispose_func` when it is closed.
@@ -113,7 +111,7 @@ def backends_with(kernel_name: str) -> list[str]:
 def copy_registered_kernels(source: str, target: str, *, replace: bool = False) -> None:
     """Register every implementation of backend `source` for backend `target` too."""
     register_kernels(
-        [replaced(c, backend_name=target) for c in get_kernels_for_backend(source)], replace=replace
+        [c._replace(backend_name=target) for c in get_kernels_for_backend(source)], replace=replace
     )
 
 

@@ -6,8 +6,7 @@ One context variable holds both, so that the hot path asks one question.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ class Scope:
         self.made[id(tensor)] = ref(tensor)
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """The innermost `tidy` block, and the backend on which every op runs."""
 
     scope: Scope | None = None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugrad.config import config
 from plugrad.discovery import backends, first_party, open_backend, probe
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from plugrad.tensor import Tensor
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """The active backend and device, and the layer that decided it."""
 
     backend: Backend
