@@ -39,7 +39,7 @@ def test_a_full_batch_is_submitted(run):
     x = run.up(np.zeros(10, np.float32))
     run.backend.synchronize()
     flushes = run.device.flushes
-    for _ in range(3 * device_module.BATCH_DISPATCHES):
+    for _ in range(3 * run.device.batch_limit):
         x = run.call(binary.add, x, x)
     assert run.device.flushes == flushes + 3
 

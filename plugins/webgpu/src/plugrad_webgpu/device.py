@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.native import Handle, NativeDevice
     from plugrad_webgpu.program import Plan, Program
 
-BATCH_DISPATCHES = 64
+BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
+# A GPU should start early. A software device competes with the recording for the processor, and hands
+# each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
 BATCH_BYTES = 1 << 26  # of outputs: large work should start early
 MOST_BIND_GROUPS = 4096
 
@@ -35,6 +37,7 @@ class Device:
     def __init__(self, raw: NativeDevice, largest: int, *, is_software: bool) -> None:
         """Manage `raw`, whose largest bindable buffer has `largest` bytes."""
         self.is_software = is_software
+        self.batch_limit = BATCH_DISPATCHES["software" if is_software else "hardware"]
         self.batch = 1
         self.flushes = 0
         self._raw = raw
@@ -103,7 +106,7 @@ class Device:
             native.dispatch_workgroups(handle, *grid)
             self._dispatches += 1
             self._bytes += plan.size
-            if self._dispatches >= BATCH_DISPATCHES or self._bytes >= BATCH_BYTES:
+            if self._dispatches >= self.batch_limit or self._bytes >= BATCH_BYTES:
                 self.flush()
 
     def flush(self) -> None:
