@@ -317,3 +317,10 @@ def test_unsupported_dtype_names_the_backend_and_the_remedy(fake):
             match=r"'fake_device' has no float64; it has .*dtype='float32'\), or compute on the cpu",
         ):
             make()
+
+
+def test_negative_zero_is_not_the_zero_that_was_remembered(backend):
+    x = plugrad.ones((1,))
+    assert not np.signbit(plugrad.maximum(x * 0.0, 0.0).numpy())
+    assert np.signbit((x * -0.0).numpy())
+    assert not np.signbit((x * 0.0).numpy())

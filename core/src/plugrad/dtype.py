@@ -78,7 +78,6 @@ DTYPES: Final = (
     *(float16, float32, float64, complex64, complex128),
 )
 BOOL: Final = frozenset({bool_})
-SIGNED: Final = frozenset(d for d in DTYPES if d.kind == "signed")
 INTEGER: Final = frozenset(d for d in DTYPES if d.is_integer)
 FLOATING: Final = frozenset(d for d in DTYPES if d.kind == "floating")
 COMPLEX: Final = frozenset(d for d in DTYPES if d.kind == "complex")
