@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from plugrad.kernel import Kernel
     from plugrad.tape import Call, Pulled
 
-Rule: TypeAlias = Callable[
-    ..., Any
-]  # its parameters are whatever it needs; it returns a tensor, or None for "nothing"
+Rule: TypeAlias = Callable[..., Any]
+"""Its parameters are whatever it needs; it returns a tensor, or None for "nothing"."""
 GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -94,9 +93,8 @@ def missing_gradient(kernel: Kernel[..., Any]) -> Gradient:
     return Gradient(kernel.name, lambda kernel, positions: _NoPlan(kernel))
 
 
-Getter: TypeAlias = Callable[
-    ["Call", Any, bool], Any
-]  # (call, dy, linked) -> what a rule named, or what it returned
+Getter: TypeAlias = Callable[["Call", Any, bool], Any]
+"""(call, dy, linked) -> what a rule named, or what it returned."""
 
 
 class RulePlan(NamedTuple):

@@ -143,9 +143,8 @@ def check_parameters(config: KernelConfig) -> None:
     Raises:
         RegistrationError: naming the kernel, the backend and the parameters.
     """
-    from plugrad.kernel import (
-        KERNELS,
-    )  # contracts are declared with the engine, which reads this module
+    # Contracts are declared with the engine, which reads this module.
+    from plugrad.kernel import KERNELS
 
     contract = KERNELS.get(config.kernel_name)
     if not callable(config.kernel_func):
@@ -163,9 +162,8 @@ def check_parameters(config: KernelConfig) -> None:
     takes_list = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     keywords = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
     takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    count = (
-        1 if not contract.inputs else len(contract.inputs)
-    )  # without inputs, the backend itself comes first
+    # Without inputs, the backend itself comes first.
+    count = len(contract.inputs) or 1
     where = f"{config.kernel_name} on {config.backend_name!r}"
     if contract.is_variadic:
         if not takes_list:

@@ -70,9 +70,8 @@ class Variable(Tensor):
             )
         self.array = new.array
         if (leaves := watched.get()) is not None:
-            leaves.pop(
-                self, None
-            )  # from here on the variable no longer holds what is being differentiated
+            # From here on the variable no longer holds what is being differentiated.
+            leaves.pop(self, None)
 
     def __repr__(self) -> str:
         inner = super().__repr__().removeprefix("tensor")

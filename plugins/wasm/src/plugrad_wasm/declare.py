@@ -116,9 +116,8 @@ def declare_exports(contracts: ModuleType, factory: Callable[..., Unary | Binary
 
     So a kernel takes one line, in C. Contracts that the table has already keep what they have.
     """
-    from plugrad_wasm.module import (
-        exported_kernels,
-    )  # brings wasmtime, which this module does not need
+    # It brings wasmtime, which the rest of this module does not need.
+    from plugrad_wasm.module import exported_kernels
 
     taken = {config.kernel_name for config in table}
     for name, kernel in vars(contracts).items():
