@@ -194,7 +194,7 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
     """Run a binary kernel on two operands, promoted as `promoted` says.
 
     Two tensors of one dtype are most of what small programs combine. They take a short cut through
-    `engine.run`, in half its time (benchmarks/dispatch.py); whatever is unusual takes the long way,
+    `engine.run`, in two thirds of its time (D1 in benchmarks/); whatever is unusual takes the long way,
     which also says what is wrong.
     """
     if type(a) is Tensor and type(b) is Tensor:
