@@ -109,9 +109,11 @@ class RulePlan(NamedTuple):
 
     def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Apply the rules of the wanted inputs."""
-        if wanted is None:
-            return [(index, apply(call, dy, linked)) for index, apply in self.rules]
-        return [(index, apply(call, dy, linked)) for index, apply in self.rules if wanted[index]]
+        pulled: Pulled = []
+        for index, apply in self.rules:
+            if wanted is None or wanted[index]:
+                pulled.append((index, apply(call, dy, linked)))
+        return pulled
 
 
 class ListPlan(RulePlan):
