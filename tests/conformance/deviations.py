@@ -9,7 +9,7 @@ import numpy as np
 from conformance.forms import forms
 from conformance.reader import Record
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
-from plugrad.extend import KERNELS, as_dtype, window2d
+from plugrad.extend import KERNELS, as_dtype, sliding_window
 
 Errors = tuple[type[Exception], ...]
 
@@ -38,7 +38,7 @@ def windows(record: Record) -> tuple[list[tuple[Any, ...]], tuple[int, int]]:
     attrs = forms(record)
     image = record.arrays[-1].shape  # the gradient of a pooling has it last
     rounding = attrs.get("dim_rounding_mode")
-    window = window2d(
+    window = sliding_window(
         image[1:3], attrs["filter_size"], attrs["strides"], attrs["pad"], rounding=rounding
     )
     places = []

@@ -12,13 +12,13 @@ from plugrad.shapes import (
     broadcast,
     completed,
     padding_of,
-    pair,
     reduced,
     shape_of,
     size_of,
+    sizes_of,
     sliced,
+    sliding_window,
     stretched_axes,
-    window2d,
 )
 
 SHAPES = [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (0,), (2, 0), (4, 1, 3), (1, 1)]
@@ -108,37 +108,39 @@ def test_sliced_sizes_are_those_of_ranges():
 def test_windows_stop_where_they_should(size, length, stride, dilation):
     extent = (length - 1) * dilation + 1
     arguments = (size, size), (length, length), (stride, stride)
-    same = window2d(*arguments, "same", (dilation, dilation))
+    same = sliding_window(*arguments, "same", (dilation, dilation))
     assert same.out == (-(-size // stride),) * 2
     before, after = same.pad[0]
     assert after - before in (0, 1)
     if extent <= size:
         stops = len(range(0, size - extent + 1, stride))
-        assert window2d(*arguments, "valid", (dilation, dilation)).out == (stops, stops)
+        assert sliding_window(*arguments, "valid", (dilation, dilation)).out == (stops, stops)
     else:
         with pytest.raises(ShapeError, match="use a smaller window, more padding, or pad='same'"):
-            window2d(*arguments, "valid", (dilation, dilation))
-    padded = window2d(*arguments, ((3, 1), (3, 1)), (dilation, dilation))
+            sliding_window(*arguments, "valid", (dilation, dilation))
+    padded = sliding_window(*arguments, ((3, 1), (3, 1)), (dilation, dilation))
     assert padded.out[0] == len(range(0, size + 4 - extent + 1, stride))
 
 
 def test_last_partial_stride_is_rounded_as_asked():
     outs = [
-        window2d((6, 6), (3, 3), (2, 2), "valid", rounding=r).out for r in (None, "floor", "ceil")
+        sliding_window((6, 6), (3, 3), (2, 2), "valid", rounding=r).out
+        for r in (None, "floor", "ceil")
     ]
     assert outs == [(2, 2), (2, 2), (3, 3)]
     # 1.5 and 2.5 strides are rounded up
-    assert window2d((6, 8), (3, 3), (2, 2), "valid", rounding="round").out == (3, 4)
+    assert sliding_window((6, 8), (3, 3), (2, 2), "valid", rounding="round").out == (3, 4)
 
 
-def test_pairs_and_paddings():
-    assert pair(3, "strides") == pair([3, 3], "strides") == (3, 3)
-    assert padding_of(2, "op") == ((2, 2), (2, 2))
-    assert padding_of([[1, 2], [0, 3]], "op") == ((1, 2), (0, 3))
-    assert padding_of("same", "op") == "same"
+def test_sizes_and_paddings():
+    assert sizes_of(3, 2, "strides") == sizes_of([3, 3], 2, "strides") == (3, 3)
+    assert padding_of(2, 2, "op") == ((2, 2), (2, 2))
+    assert padding_of([[1, 2], [0, 3]], 2, "op") == ((1, 2), (0, 3))
+    assert padding_of(1, 3, "op") == ((1, 1), (1, 1), (1, 1))
+    assert padding_of("same", 2, "op") == "same"
     for wrong in (0, (1, 2, 3), 1.5, (1, 0), "ab"):
         with pytest.raises(ArgumentValueError, match="strides="):
-            pair(wrong, "strides")
+            sizes_of(wrong, 2, "strides")
     for wrong in (-1, "full", (1, 2, 3), [[1], [2]], True, [[1, -1], [0, 0]]):
         with pytest.raises(ArgumentValueError, match="op: pad="):
-            padding_of(wrong, "op")
+            padding_of(wrong, 2, "op")

@@ -14,7 +14,7 @@ from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
 Pairs = tuple[Pair, ...]
-Padding = Literal["same", "valid"] | tuple[Pair, Pair]
+Padding = Literal["same", "valid"] | Pairs
 Rounding = Literal["floor", "ceil", "round"] | None
 DataFormat = Literal["NHWC", "NCHW"]
 
@@ -166,14 +166,14 @@ def sliced(shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Shape:
     return tuple(map(len, ranges))
 
 
-class Window2d(NamedTuple):
-    """Where a two-dimensional window stops as it slides over an image: sizes are (height, width)."""
+class Window(NamedTuple):
+    """Where a window stops as it slides over an image: one size for each spatial axis."""
 
-    out: Pair
-    pad: tuple[Pair, Pair]
-    filter: Pair
-    strides: Pair
-    dilations: Pair
+    out: Shape
+    pad: Pairs
+    filter: Shape
+    strides: Shape
+    dilations: Shape
 
 
 ROUNDINGS: Final[dict[Rounding, Callable[[float], int]]] = {
@@ -185,19 +185,19 @@ ROUNDINGS: Final[dict[Rounding, Callable[[float], int]]] = {
 
 
 @lru_cache(maxsize=1024)
-def window2d(
-    image: Pair,
-    filter: Pair,
-    strides: Pair,
+def sliding_window(
+    image: Shape,
+    filter: Shape,
+    strides: Shape,
     pad: Padding,
-    dilations: Pair = (1, 1),
+    dilations: Shape = (),
     rounding: Rounding = None,
-) -> Window2d:
-    """Return the stops of a window that slides over an image.
+) -> Window:
+    """Return the stops of a window that slides over an image; sizes are one per spatial axis.
 
     "same" gives ``ceil(size / stride)`` stops and puts the odd padding cell at the end; "valid"
     pads nothing; explicit pairs are (before, after) per axis, and `rounding` says what to do with a
-    last, partial stride (default: drop it).
+    last, partial stride (default: drop it). No dilations means 1 on every axis.
 
     Raises:
         ShapeError: the window is larger than the padded image.
@@ -207,6 +207,7 @@ def window2d(
         raise ArgumentValueError(
             f"dim_rounding_mode={rounding!r} must be 'floor', 'ceil', 'round' or None"
         )
+    dilations = dilations or (1,) * len(image)
     outs: list[int] = []
     pads: list[Pair] = []
     for axis, (size, length, stride, dilation) in enumerate(
@@ -229,25 +230,37 @@ def window2d(
             )
         outs.append(max(out, 0))
         pads.append((before, after))
-    return Window2d((outs[0], outs[1]), (pads[0], pads[1]), filter, strides, dilations)
+    return Window(tuple(outs), tuple(pads), filter, strides, dilations)
 
 
-def pair(value: int | Sequence[int], name: str, *, least: int = 1) -> Pair:
-    """Return two ints of at least `least`; a lone int counts for both axes.
+def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
+    """Return `count` ints of at least `least`; a lone int counts for every axis.
 
     Raises:
-        ArgumentValueError: the value is not one or two such ints.
+        ArgumentValueError: the value is not one or `count` such ints.
     """
-    values = tuple(value) if isinstance(value, Iterable) else (value, value)
-    if len(values) != 2 or not all(isinstance(v, int) and v >= least for v in values):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass floats
+    values = tuple(value) if isinstance(value, Iterable) else (value,) * count
+    if len(values) != count or not all(isinstance(v, int) and v >= least for v in values):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass floats
         raise ArgumentValueError(
-            f"{name}={value!r} must be one or two integers of at least {least}"
+            f"{name}={value!r} must be one or {count} integers of at least {least}"
         )
     return values
 
 
-def padding_of(pad: object, op: str) -> Padding:
-    """Return a padding as "same", "valid" or ((top, bottom), (left, right)); a number counts for all four sides.
+def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
+    """Return (before, after) sizes of at least 0, one pair for each axis.
+
+    Raises:
+        ArgumentValueError: a pair is not two such sizes.
+    """
+    pairs = [sizes_of(part, 2, name, least=0) for part in value]
+    return tuple((before, after) for before, after in pairs)
+
+
+def padding_of(pad: object, count: int, op: str) -> Padding:
+    """Return a padding as "same", "valid" or one (before, after) for each of `count` spatial axes.
+
+    A number counts for both ends of every axis.
 
     Raises:
         ArgumentValueError: it is none of these.
@@ -257,11 +270,14 @@ def padding_of(pad: object, op: str) -> Padding:
     if pad == "valid":
         return "valid"
     if isinstance(pad, int) and not isinstance(pad, bool) and pad >= 0:
-        return (pad, pad), (pad, pad)
+        return ((pad, pad),) * count
     try:
-        vertical, horizontal = pad  # type: ignore[misc]
-        return pair(vertical, "pad", least=0), pair(horizontal, "pad", least=0)
+        pairs = pairs_of(pad, "pad")  # type: ignore[arg-type]
     except (TypeError, ValueError):
+        pairs = ()
+    if len(pairs) != count:
         raise ArgumentValueError(
-            f"{op}: pad={pad!r} must be 'same', 'valid', a number of cells, or ((top, bottom), (left, right))"
-        ) from None
+            f"{op}: pad={pad!r} must be 'same', 'valid', a number of cells, or one (before, after) "
+            f"for each of the {count} spatial axes"
+        )
+    return pairs

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from plugrad.extend import window2d
+from plugrad.extend import sliding_window
 
 
 def patches(image, window):
@@ -56,7 +56,7 @@ CONVOLUTIONS = [
 def test_convolution_and_its_gradients(run, rng, case, data_format):
     image, filter, strides, pad, dilations = case
     x, f = rng.standard_normal(image), rng.standard_normal(filter)
-    window = window2d(image[1:3], filter[:2], strides, pad, dilations)
+    window = sliding_window(image[1:3], filter[:2], strides, pad, dilations)
     y = convolve(x, f, window)
     dy = rng.standard_normal(y.shape)
     dx, df = convolve_back(dy, x, f, window)
@@ -123,7 +123,7 @@ def test_pooling_and_its_gradients(run, rng, case):
     image, size, strides, pad = case
     x = rng.integers(-3, 3, image).astype(np.float32)  # with ties
     x[0, 1, 1, 0] = np.nan
-    window = window2d(image[1:3], size, strides, pad)
+    window = sliding_window(image[1:3], size, strides, pad)
     dy = rng.standard_normal((image[0], *window.out, image[3])).astype(np.float32)
     best, mean, d_best, d_mean = pooled(x, dy, window)
     attrs = {"filter_size": size, "strides": strides, "pad": pad, "dim_rounding_mode": None}

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from plugrad.extend import window2d
+from plugrad.extend import sliding_window
 from plugrad.kernels import convolution, pooling
 
 
@@ -49,7 +49,7 @@ def test_convolution(run, rng, monkeypatch, image, filters, attrs, data_format, 
 
     monkeypatch.setattr(implementation, "MOST_PATCH_BYTES", budget)
     x, w = floats(rng, image), floats(rng, filters)
-    window = window2d(
+    window = sliding_window(
         image[1:3],
         filters[:2],
         attrs["strides"],
@@ -105,7 +105,7 @@ POOLS = [
 def test_pooling(run, rng, image, attrs):
     # Few values make ties, of which the first cell must win.
     x = rng.integers(0, 4, image).astype(np.float32)
-    window = window2d(image[1:3], attrs["filter_size"], attrs["strides"], attrs["pad"])
+    window = sliding_window(image[1:3], attrs["filter_size"], attrs["strides"], attrs["pad"])
     largest = pooled(x, window, np.max)
     np.testing.assert_array_equal(run(pooling.max_pool, x, **attrs), largest)
     np.testing.assert_array_equal(

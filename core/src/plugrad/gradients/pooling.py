@@ -5,7 +5,7 @@ from math import inf
 from plugrad.gradient import gradient
 from plugrad.kernels import movement, pooling
 from plugrad.ops.binary import equal, where
-from plugrad.shapes import Padding, Pair, Rounding, window2d
+from plugrad.shapes import Padding, Rounding, Shape, sliding_window
 from plugrad.tensor import Tensor
 
 
@@ -13,8 +13,8 @@ def _at_maximum(
     dy: Tensor,
     input: Tensor,
     output: Tensor,
-    filter_size: Pair,
-    strides: Pair,
+    filter_size: Shape,
+    strides: Shape,
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> Tensor:
@@ -22,8 +22,8 @@ def _at_maximum(
 
     The cells of all windows at one position of the filter are a strided slice of the image.
     """
-    window = window2d(
-        (input.shape[1], input.shape[2]), filter_size, strides, pad, (1, 1), dim_rounding_mode
+    window = sliding_window(
+        (input.shape[1], input.shape[2]), filter_size, strides, pad, (), dim_rounding_mode
     )
     reach = [
         (stops - 1) * stride + length

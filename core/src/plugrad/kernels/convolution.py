@@ -7,7 +7,7 @@ Images are (batch, height, width, channels), or (batch, channels, height, width)
 from plugrad.dtype import FLOATING
 from plugrad.errors import ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import DataFormat, Padding, Pair, Rounding, Shape, Window2d, window2d
+from plugrad.shapes import DataFormat, Padding, Rounding, Shape, Window, sliding_window
 
 
 @kernel("Conv2D", accepts=FLOATING)
@@ -15,10 +15,10 @@ def conv2d(
     x: Spec,
     filter: Spec,
     *,
-    strides: Pair,
+    strides: Shape,
     pad: Padding,
     data_format: DataFormat = "NHWC",
-    dilations: Pair = (1, 1),
+    dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Cross-correlate images with filters."""
@@ -42,10 +42,10 @@ def conv2d_input_gradient(
     filter: Spec,
     *,
     input_shape: Shape,
-    strides: Pair,
+    strides: Shape,
     pad: Padding,
     data_format: DataFormat = "NHWC",
-    dilations: Pair = (1, 1),
+    dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the gradient of `conv2d` for its images, which have `input_shape`; the transpose of a convolution."""
@@ -67,10 +67,10 @@ def conv2d_filter_gradient(
     dy: Spec,
     *,
     filter_shape: Shape,
-    strides: Pair,
+    strides: Shape,
     pad: Padding,
     data_format: DataFormat = "NHWC",
-    dilations: Pair = (1, 1),
+    dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the gradient of `conv2d` for its filters, which have `filter_shape`."""
@@ -89,12 +89,12 @@ def conv2d_filter_gradient(
 def geometry(
     image: Shape,
     filter: Shape,
-    strides: Pair,
+    strides: Shape,
     pad: Padding,
     data_format: DataFormat,
-    dilations: Pair,
+    dilations: Shape,
     rounding: Rounding,
-) -> tuple[int, int, Window2d]:
+) -> tuple[int, int, Window]:
     """Return (batch, channels, window) of filters that slide over images.
 
     Raises:
@@ -107,10 +107,12 @@ def geometry(
     batch, height, width, channels = (
         image if data_format == "NHWC" else (image[0], image[2], image[3], image[1])
     )
-    window = window2d((height, width), (filter[0], filter[1]), strides, pad, dilations, rounding)
+    window = sliding_window(
+        (height, width), (filter[0], filter[1]), strides, pad, dilations, rounding
+    )
     return batch, channels, window
 
 
-def image_shape(batch: int, size: Pair, channels: int, data_format: DataFormat) -> Shape:
+def image_shape(batch: int, size: Shape, channels: int, data_format: DataFormat) -> Shape:
     """Return the shape of a batch of images."""
     return (batch, *size, channels) if data_format == "NHWC" else (batch, channels, *size)

@@ -3,12 +3,12 @@
 from plugrad.dtype import FLOATING, REAL
 from plugrad.errors import ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Padding, Pair, Rounding, Shape, window2d
+from plugrad.shapes import Padding, Rounding, Shape, sliding_window
 
 
 @kernel("MaxPool", accepts=REAL)
 def max_pool(
-    x: Spec, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding = None
+    x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
 ) -> Spec:
     """Return the largest element of each window, NaN if there is one."""
     return Shaped(
@@ -22,8 +22,8 @@ def max_pool_gradient(
     input: Spec,
     output: Spec,
     *,
-    filter_size: Pair,
-    strides: Pair,
+    filter_size: Shape,
+    strides: Shape,
     pad: Padding,
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
@@ -37,7 +37,7 @@ def max_pool_gradient(
 
 @kernel("AvgPool", accepts=FLOATING)
 def avg_pool(
-    x: Spec, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding = None
+    x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
 ) -> Spec:
     """Return the average of each window, over the cells that are not padding."""
     return Shaped(
@@ -51,8 +51,8 @@ def avg_pool_gradient(
     dy: Spec,
     input: Spec,
     *,
-    filter_size: Pair,
-    strides: Pair,
+    filter_size: Shape,
+    strides: Shape,
     pad: Padding,
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
@@ -64,11 +64,11 @@ def avg_pool_gradient(
 
 
 def _pooled(
-    image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
+    image: Shape, filter_size: Shape, strides: Shape, pad: Padding, rounding: Rounding
 ) -> Shape:
     if len(image) != 4:
         raise ShapeError(f"a pooled image has shape (batch, height, width, channels), not {image}")
-    window = window2d((image[1], image[2]), filter_size, strides, pad, (1, 1), rounding)
+    window = sliding_window((image[1], image[2]), filter_size, strides, pad, (), rounding)
     return image[0], *window.out, image[3]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import promoted
-from plugrad.shapes import DataFormat, Rounding, padding_of, pair
+from plugrad.shapes import DataFormat, Rounding, padding_of, sizes_of
 from plugrad.tensor import Tensor, TensorLike
 
 
@@ -46,7 +46,10 @@ def conv2d(
     if data_format not in ("NHWC", "NCHW"):
         raise ArgumentValueError(f"conv2d: data_format={data_format!r} must be 'NHWC' or 'NCHW'")
     images, filters = promoted(x, filter, convolution.conv2d, "conv2d")
-    strides, dilations = pair(strides, "conv2d: strides"), pair(dilations, "conv2d: dilations")
+    strides, dilations = (
+        sizes_of(strides, 2, "conv2d: strides"),
+        sizes_of(dilations, 2, "conv2d: dilations"),
+    )
     if max(strides) > 1 and max(dilations) > 1:
         raise ArgumentValueError(
             f"conv2d: strides={strides} and dilations={dilations} cannot both exceed 1"
@@ -62,7 +65,7 @@ def conv2d(
         images,
         filters,
         strides=strides,
-        pad=padding_of(pad, "conv2d"),
+        pad=padding_of(pad, 2, "conv2d"),
         data_format=data_format,
         dilations=dilations,
         dim_rounding_mode=dim_rounding_mode,

@@ -6,7 +6,7 @@ from plugrad.dtype import Scalar
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, same_dtype
-from plugrad.shapes import axes_of, axis_of, completed, pair, shape_of
+from plugrad.shapes import axes_of, axis_of, completed, pairs_of, shape_of
 from plugrad.tensor import Axis, Tensor, TensorLike
 
 
@@ -170,7 +170,7 @@ def pad(x: TensorLike, paddings: Sequence[Sequence[int]], constant_value: Scalar
     x = as_tensor(x, "pad")
     return movement.pad(
         x,
-        paddings=tuple(pair(p, "pad: paddings", least=0) for p in paddings),
+        paddings=pairs_of(paddings, "pad: paddings"),
         constant_value=constant_value,
     )
 

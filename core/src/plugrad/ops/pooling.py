@@ -6,7 +6,7 @@ from typing import Any
 from plugrad.errors import ShapeError
 from plugrad.kernels import movement, pooling
 from plugrad.ops.arguments import coerced
-from plugrad.shapes import Rounding, padding_of, pair
+from plugrad.shapes import Rounding, padding_of, sizes_of
 from plugrad.tensor import Tensor, TensorLike
 
 
@@ -72,8 +72,8 @@ def _pooled(
     pad: Any,
     rounding: Rounding,
 ) -> Tensor:
-    size = pair(filter_size, f"{op}: filter_size")
-    steps = size if strides is None else pair(strides, f"{op}: strides")
+    size = sizes_of(filter_size, 2, f"{op}: filter_size")
+    steps = size if strides is None else sizes_of(strides, 2, f"{op}: strides")
     if images.ndim not in (3, 4):
         raise ShapeError(
             f"{op}: x must have 3 or 4 axes (batch, height, width, channels); the shape is {images.shape}"
@@ -82,6 +82,10 @@ def _pooled(
     if is_single:
         images = movement.expand_dims(images, dim=0)
     y = kernel(
-        images, filter_size=size, strides=steps, pad=padding_of(pad, op), dim_rounding_mode=rounding
+        images,
+        filter_size=size,
+        strides=steps,
+        pad=padding_of(pad, 2, op),
+        dim_rounding_mode=rounding,
     )
     return movement.reshape(y, shape=y.shape[1:]) if is_single else y

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from plugrad.extend import Pair, Window2d
+from plugrad.extend import Pair, Window
 from plugrad_cpu.declare import Array
 
 
-def margins(size: Pair, window: Window2d) -> tuple[Pair, Pair]:
+def margins(size: Pair, window: Window) -> tuple[Pair, Pair]:
     """Return the (before, after) cells that the windows reach beyond an image, for each axis."""
     pairs: list[Pair] = []
     for axis in (0, 1):
@@ -21,7 +21,7 @@ def margins(size: Pair, window: Window2d) -> tuple[Pair, Pair]:
     return pairs[0], pairs[1]
 
 
-def padded(x: Array, window: Window2d, value: float) -> Array:
+def padded(x: Array, window: Window, value: float) -> Array:
     """Return NHWC images with margins of `value`."""
     (top, bottom), (left, right) = margins((x.shape[1], x.shape[2]), window)
     if not (top or bottom or left or right):
@@ -34,7 +34,7 @@ def padded(x: Array, window: Window2d, value: float) -> Array:
     return y
 
 
-def patches(x: Array, window: Window2d) -> Array:
+def patches(x: Array, window: Window) -> Array:
     """Return a view (batch, rows, columns, filter height, filter width, channels) of padded NHWC images."""
     by_batch, by_row, by_column, by_channel = x.strides
     (stride_y, stride_x), (step_y, step_x) = window.strides, window.dilations
@@ -53,7 +53,7 @@ def patches(x: Array, window: Window2d) -> Array:
     )
 
 
-def cells(window: Window2d) -> list[tuple[Pair, tuple[slice, slice, slice]]]:
+def cells(window: Window) -> list[tuple[Pair, tuple[slice, slice, slice]]]:
     """Return each cell of the filter with the slice of the padded images that it meets in all windows."""
     found: list[tuple[Pair, tuple[slice, slice, slice]]] = []
     for i in range(window.filter[0]):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window2d, geometry
+from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window, geometry
 from plugrad.kernels import convolution
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.windows import cells, margins, padded, patches
@@ -20,7 +20,7 @@ def as_asked(x: Array, data_format: DataFormat) -> Array:
     return x if data_format == "NHWC" else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
 
 
-def rows_of(x: Array, window: Window2d) -> Array:
+def rows_of(x: Array, window: Window) -> Array:
     """Return one row for each window, with the cells of the window next to each other."""
     count = x.shape[0] * math.prod(window.out)
     length = math.prod(window.filter) * x.shape[3]
@@ -99,7 +99,7 @@ def conv2d_input_gradient(
     )
 
 
-def _correlated_back(dy: Array, filter: Array, window: Window2d, size: Pair, start: Pair) -> Array:
+def _correlated_back(dy: Array, filter: Array, window: Window, size: Pair, start: Pair) -> Array:
     """Return the input gradient for stride 1: dy correlated with the filters turned around."""
     extent = [(n - 1) * step for n, step in zip(window.filter, window.dilations, strict=True)]
     before = [e - s for e, s in zip(extent, start, strict=True)]
@@ -113,7 +113,7 @@ def _correlated_back(dy: Array, filter: Array, window: Window2d, size: Pair, sta
             max(0, -before[1]) : dy.shape[2] - max(0, -after[1]),
         ]
         before, after = [max(0, b) for b in before], [max(0, a) for a in after]
-    back = Window2d(
+    back = Window(
         size,
         ((before[0], after[0]), (before[1], after[1])),
         window.filter,

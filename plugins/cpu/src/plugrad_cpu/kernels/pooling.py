@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from plugrad.extend import Padding, Pair, Rounding, Shape, Window2d, window2d
+from plugrad.extend import Padding, Pair, Rounding, Shape, Window, sliding_window
 from plugrad.kernels import pooling
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.windows import cells, margins, padded
@@ -12,9 +12,9 @@ from plugrad_cpu.windows import cells, margins, padded
 
 def windows_of(
     image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
-) -> Window2d:
+) -> Window:
     """Return the windows of an NHWC image."""
-    return window2d((image[1], image[2]), filter_size, strides, pad, (1, 1), rounding)
+    return sliding_window((image[1], image[2]), filter_size, strides, pad, (), rounding)
 
 
 @table.implements(pooling.max_pool)
@@ -96,7 +96,7 @@ def avg_pool_gradient(
     return _inner(dx, input.shape, window)
 
 
-def _counts(x: Array, window: Window2d) -> Array:
+def _counts(x: Array, window: Window) -> Array:
     """Return how many cells of each window are in the image."""
     inside = padded(np.ones((1, *x.shape[1:3], 1), x.dtype), window, 0)
     counts = np.zeros((1, *window.out, 1), x.dtype)
@@ -105,7 +105,7 @@ def _counts(x: Array, window: Window2d) -> Array:
     return counts
 
 
-def _inner(image: Array, shape: Shape, window: Window2d) -> Array:
+def _inner(image: Array, shape: Shape, window: Window) -> Array:
     """Return an image without its margins."""
     (top, _), (left, _) = margins((shape[1], shape[2]), window)
     return image[:, top : top + shape[1], left : left + shape[2]]

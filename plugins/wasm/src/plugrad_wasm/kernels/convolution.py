@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window2d, geometry, size_of
+from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window, geometry, size_of
 from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, table
@@ -36,7 +36,7 @@ def run(
     a: WasmArray,
     b: WasmArray,
     out_shape: Sizes,
-    window: Window2d,
+    window: Window,
     *,
     image: Sizes,
     filter: Sizes,

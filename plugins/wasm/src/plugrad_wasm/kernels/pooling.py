@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import INTEGER, DType, Padding, Pair, Rounding, Window2d, size_of, window2d
+from plugrad.extend import INTEGER, DType, Padding, Pair, Rounding, Window, size_of, sliding_window
 from plugrad.kernels import pooling
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, table
@@ -25,16 +25,16 @@ AVERAGE_POOL_GRADIENT = ExportNames("avg_pool_gradient")
 
 def pool_window(
     image: Sizes, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
-) -> Window2d:
+) -> Window:
     """Return the window of a pooling over images of an NHWC shape."""
-    return window2d((image[1], image[2]), filter_size, strides, pad, (1, 1), rounding)
+    return sliding_window((image[1], image[2]), filter_size, strides, pad, (), rounding)
 
 
 def run(
     names: ExportNames,
     inputs: tuple[WasmArray, ...],
     shape: Sizes,
-    window: Window2d,
+    window: Window,
     image: Sizes,
     *attributes: float,
 ) -> WasmArray:

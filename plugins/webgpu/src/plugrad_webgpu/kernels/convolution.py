@@ -24,7 +24,7 @@ from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
-    from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window2d
+    from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window
     from plugrad_webgpu.buffers import GpuArray, Shape
 
 MOST_PATCH_BYTES = 1 << 26
@@ -155,13 +155,13 @@ def _program(lanes: int) -> Program:
     return Program("patches", source, entry_point="patches")
 
 
-def forward(window: Window2d) -> Walk:
+def forward(window: Window) -> Walk:
     """Return the walk of a filter over an image."""
     (top, _), (left, _) = window.pad
     return Walk(window.out, window.strides, (-top, -left), window.dilations, (1, 1))
 
 
-def backward(window: Window2d, size: Pair) -> Walk:
+def backward(window: Window, size: Pair) -> Walk:
     """Return the walk over the output's gradient that stops at each pixel of the image."""
     (top, _), (left, _) = window.pad
     spread = (-window.dilations[0], -window.dilations[1])
