@@ -1,4 +1,7 @@
-"""Optimizers against their formulas, computed in NumPy float64."""
+"""Optimizers against their formulas, computed in NumPy float64, and against torch.optim's steps."""
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +12,21 @@ from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 
 TARGET = np.array([0.5, -1.5, 3.0])
 START = np.array([2.0, 1.0, -1.0])
+# written by benchmarks/record_optimizers.py
+RECORDED = json.loads((Path(__file__).parent / "torch_optim.json").read_text("utf-8"))["paths"]
+SAME_AS_TORCHS = {
+    "SGD": lambda: optimizers.SGD(0.05),
+    "Momentum": lambda: optimizers.Momentum(0.02, 0.8),
+    "Nesterov": lambda: optimizers.Momentum(0.02, 0.8, nesterov=True),
+    "Adagrad": lambda: optimizers.Adagrad(0.3, 0.1),
+    "Adadelta": lambda: optimizers.Adadelta(1.0, 0.9, 1e-3),
+    "RMSProp": lambda: optimizers.RMSProp(0.05, 0.9, epsilon=1e-4),
+    "RMSProp momentum": lambda: optimizers.RMSProp(0.02, 0.8, 0.5, 1e-8),
+    "RMSProp centered": lambda: optimizers.RMSProp(0.01, 0.9, epsilon=1e-8, centered=True),
+    "Adam": lambda: optimizers.Adam(0.1, 0.8, 0.95, 1e-3),
+    "AdamW": lambda: optimizers.AdamW(0.1, 0.8, 0.95, weight_decay=0.1),
+    "Adamax": lambda: optimizers.Adamax(0.1, 0.8, 0.95, 1e-3),
+}
 
 
 def slope(v):
@@ -71,11 +89,121 @@ def test_optimizer_follows_its_formula(optimizer, reference, steps):
     assert values == sorted(values, reverse=True) or steps > 2
 
 
-def test_float32_variables_stay_float32():
+def curved(v, w):
+    return loss(v) + plugrad.sum(plugrad.sin(v * w)) + w * w
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_optimizer_steps_where_torch_steps(name):
+    optimizer = SAME_AS_TORCHS[name]()
+    v, w = plugrad.Variable(START), plugrad.Variable(np.float64(0.5))
+    for place in RECORDED[name]:
+        optimizer.minimize(lambda: curved(v, w), [v, w])
+        assert [*v.tolist(), w.item()] == pytest.approx(place, rel=1e-5, abs=1e-5)
+
+
+def test_every_optimizer_is_compared_with_torch():
+    assert SAME_AS_TORCHS.keys() == RECORDED.keys()
+    made = {type(make()) for make in SAME_AS_TORCHS.values()}
+    public = {c for c in vars(optimizers).values() if isinstance(c, type)}
+    assert made == public - {optimizers.Optimizer}
+
+
+@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+def test_float32_variables_stay_float32(make, backend):
     w = plugrad.Variable([1.0, 2.0])
-    for optimizer in (optimizers.SGD(0.1), optimizers.Momentum(0.1), optimizers.Adam(0.1)):
+    make().minimize(lambda: plugrad.sum(w * w), [w])
+    assert w.dtype is plugrad.float32
+    assert np.isfinite(w.numpy()).all()
+
+
+@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+def test_optimizer_goes_on_from_a_saved_state(make):
+    v, optimizer = plugrad.Variable(START), make()
+    for _ in range(3):
+        optimizer.minimize(lambda: loss(v), [v])
+    saved, other = optimizer.get_state([v]), make()
+    w = plugrad.Variable(v)
+    other.set_state([w], saved)
+    for _ in range(3):
+        optimizer.minimize(lambda: loss(v), [v])
+        other.minimize(lambda: loss(w), [w])
+    assert w.tolist() == v.tolist()
+    assert other.iterations == optimizer.iterations == 6
+
+
+def test_wrong_states_change_nothing():
+    v, optimizer = plugrad.Variable(START, name="v"), optimizers.Momentum(0.1)
+    optimizer.minimize(lambda: loss(v), [v])
+    saved = optimizer.get_state([v])
+    with pytest.raises(ArgumentError, match="of 1 variables, 2 are given"):
+        optimizer.set_state([v, v], saved)
+    wrong = {"iterations": 9, "variables": [{"steps": 1, "momentum": np.zeros(2)}]}
+    with pytest.raises(ShapeError, match=r"'momentum' of variable 'v' has shape \(2,\)"):
+        optimizer.set_state([v], wrong)
+    assert optimizer.get_state([v])["iterations"] == 1
+    np.testing.assert_array_equal(
+        optimizer.get_state([v])["variables"][0]["momentum"], saved["variables"][0]["momentum"]
+    )
+
+
+def test_learning_rate_may_be_a_schedule():
+    w, taken = plugrad.Variable([0.0]), []
+    optimizer = optimizers.SGD(lambda step: 1.0 / (1 + step))
+    for _ in range(3):
+        before = w.item()
+        optimizer.apply_gradients([(w, plugrad.ones(1))])
+        taken.append(before - w.item())
+    assert taken == pytest.approx([1, 1 / 2, 1 / 3])
+    assert optimizer.rate == 0.25
+
+
+def test_centered_rmsprop_stays_finite_with_a_large_epsilon():
+    """A constant gradient has no variance: the root is of 0, never of less."""
+    w = plugrad.Variable([1.0])
+    optimizer = optimizers.RMSProp(0.1, 0.5, epsilon=0.1, centered=True)
+    for _ in range(50):
+        optimizer.apply_gradients([(w, plugrad.asarray([3.0]))])
+    assert np.isfinite(w.item())
+
+
+def test_momentum_may_change():
+    w = plugrad.Variable([0.0])
+    optimizer = optimizers.Momentum(1.0, momentum=0.9)
+    optimizer.apply_gradients([(w, plugrad.ones(1))])
+    optimizer.momentum = 0.0
+    optimizer.apply_gradients([(w, plugrad.ones(1))])
+    assert w.item() == -2.0
+
+
+def test_optimizers_make_no_variables():
+    """What an optimizer remembers is no weight of the model."""
+    w = plugrad.Variable([1.0, 2.0])
+    for make in SAME_AS_TORCHS.values():
+        optimizer = make()
         optimizer.minimize(lambda: plugrad.sum(w * w), [w])
-        assert w.dtype is plugrad.float32
+        kept = [x for state in optimizer._states.values() for x in state.values()]
+        assert not any(isinstance(x, plugrad.Variable) for x in kept)
+
+
+def test_gradients_are_clipped_by_value():
+    clipped = optimizers.clip_by_value([plugrad.asarray([-3.0, 0.5]), plugrad.asarray(7.0)], 2.0)
+    assert [g.tolist() for g in clipped] == [[-2.0, 0.5], 2.0]
+
+
+@pytest.mark.parametrize("largest", [0.1, 5.0, 13.0, 20.0])
+def test_gradients_are_clipped_by_their_common_norm(largest):
+    gradients = [np.array([3.0, 4.0]), np.array([[12.0]])]
+    clipped = optimizers.clip_by_global_norm([plugrad.asarray(g) for g in gradients], largest)
+    for g, y in zip(gradients, clipped, strict=True):
+        np.testing.assert_allclose(y.numpy(), g * min(1, largest / 13), rtol=1e-12)
+    assert clipped[0].dtype is plugrad.float64
+
+
+def test_zero_gradients_stay_zero_when_clipped():
+    (clipped,) = optimizers.clip_by_global_norm([plugrad.zeros(2)], 1.0)
+    assert clipped.tolist() == [0.0, 0.0]
+    assert optimizers.clip_by_global_norm([], 1.0) == []
 
 
 def test_state_belongs_to_each_variable():
@@ -129,6 +257,14 @@ def test_wrong_gradients_move_nothing(pairs, error, message):
         (lambda: optimizers.SGD(float("nan")), "learning_rate=nan"),
         (lambda: optimizers.Adam(beta1=1.0), "beta1=1.0"),
         (lambda: optimizers.Adam(beta2=-0.5), "beta2=-0.5"),
+        (lambda: optimizers.Momentum(0.1, -1), r"Momentum: momentum=-1 must be 0 or more"),
+        (lambda: optimizers.Adagrad(0.1, -1), "initial_accumulator_value=-1"),
+        (lambda: optimizers.Adadelta(rho=1.5), r"Adadelta: rho=1.5 must be in \[0, 1\)"),
+        (lambda: optimizers.RMSProp(decay=-0.1), "decay=-0.1"),
+        (lambda: optimizers.AdamW(weight_decay=-1), "weight_decay=-1"),
+        (lambda: optimizers.SGD(lambda step: -1.0), "learning_rate=-1.0"),
+        (lambda: optimizers.clip_by_value([], 0), "clip_by_value: limit=0 must be positive"),
+        (lambda: optimizers.clip_by_global_norm([], -1), "max_norm=-1"),
     ],
 )
 def test_coefficients_must_make_sense(make, message):

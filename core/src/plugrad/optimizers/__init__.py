@@ -1,0 +1,25 @@
+"""Optimizers: how variables move against their gradients.
+
+In the formulas v is the variable, g its gradient and lr the learning rate. Where papers leave a
+choice they are those of torch.optim.
+"""
+
+from plugrad.optimizers.adaptive import (
+    Adadelta as Adadelta,
+    Adagrad as Adagrad,
+    Adam as Adam,
+    Adamax as Adamax,
+    AdamW as AdamW,
+    RMSProp as RMSProp,
+)
+from plugrad.optimizers.clipping import (
+    clip_by_global_norm as clip_by_global_norm,
+    clip_by_value as clip_by_value,
+)
+from plugrad.optimizers.descent import (
+    SGD as SGD,
+    Momentum as Momentum,
+)
+from plugrad.optimizers.optimizer import (
+    Optimizer as Optimizer,
+)
