@@ -23,6 +23,12 @@ from plugrad.backend import (
 from plugrad.config import (
     config as config,
 )
+from plugrad.derivatives import (
+    checkpoint as checkpoint,
+    hessian as hessian,
+    jacobian as jacobian,
+    jvp as jvp,
+)
 from plugrad.discovery import (
     backends as backends,
     close_backend as close_backend,
@@ -213,6 +219,7 @@ from plugrad.tensor import (
 from plugrad.transforms import (
     custom_grad as custom_grad,
     grad as grad,
+    grads as grads,
     stop_gradient as stop_gradient,
     value_and_grad as value_and_grad,
     variable_grads as variable_grads,

@@ -59,6 +59,16 @@ class Leaf(Node):
         return [(0, dy)]
 
 
+class Bundle(Node):
+    """Several results as one root: its gradient is the list of theirs."""
+
+    __slots__ = ()
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Hand each result its gradient."""
+        return list(enumerate(dy))
+
+
 class Part(Node):
     """One of several outputs of a call; `walk_back` collects the parts' gradients for the whole call."""
 
@@ -215,7 +225,7 @@ class Walk:
                     self.leading.add(node)
             self.nodes = [node for node in self.nodes if node in self.leading]
 
-    def back(self, start: Tensor) -> list[Tensor | None]:
+    def back(self, start: Any) -> list[Tensor | None]:
         """Return the gradient of each leaf, given that of the root; None where the root does not depend on it.
 
         A node is let go as soon as it has been passed, and what it saved with it; a walk is taken

@@ -10,9 +10,9 @@ from plugrad.engine import wrapped
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
 from plugrad.kernels import creation
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.tape import Leaf, Node, Pulled, Walk
+from plugrad.tape import Bundle, Leaf, Node, Pulled, Walk
 from plugrad.tensor import Tensor
-from plugrad.trees import map_tree
+from plugrad.trees import leaves_of, map_tree, tensors_in
 from plugrad.variable import Variable, watched
 
 if TYPE_CHECKING:
@@ -101,9 +101,26 @@ def value_and_grad(
     return value_and_gradient
 
 
-def vjp(
-    function: Callable[..., Tensor], *args: Any
-) -> tuple[Tensor, Callable[[Any], tuple[Any, ...]]]:
+def grads(
+    function: Callable[..., Tensor], *, allow_unused: bool = False
+) -> Callable[..., tuple[Any, ...]]:
+    """Return a function that computes the gradients of `function` for all its positional arguments; see `grad`.
+
+    >>> import plugrad
+    >>> plugrad.grads(lambda x, y: x * y)(3.0, 4.0)
+    (tensor(4., dtype=float32), tensor(3., dtype=float32))
+    """
+    _check_callable("grads", function)
+
+    @_described(function, "The gradients of")
+    def gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, ...]:
+        every = grad(function, tuple(range(len(args))), allow_unused=allow_unused)
+        return every(*args, dy=dy, **kwargs)
+
+    return gradients
+
+
+def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """Return the value of `function` and a function that pulls a gradient of the value back to every argument.
 
     >>> import plugrad
@@ -111,18 +128,27 @@ def vjp(
     >>> pull(plugrad.asarray([1.0, 10.0]))
     (tensor([ 2., 40.], dtype=float32),)
 
-    The function is run once; its tape is kept as long as the second result is.
+    The function is run once; its tape is kept as long as the second result is. The value may be a
+    nested list, tuple or dict of tensors; its gradient has the same form then.
     """
     _check_callable("vjp", function)
     leaves: list[Leaf] = []
     inputs: list[Tensor] = []
     renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), arg) for arg in args]
-    result = _checked_result(function(*renamed))
-    root = result.node
-    value = result if Walk(root, leaves).is_nested else wrapped(result.array, result.backend)
+    result = map_tree(_checked_result, function(*renamed))
+    root = Bundle(tuple(part.node for part in tensors_in(result)))
+    is_nested = Walk(root, leaves).is_nested
+    value = map_tree(lambda y: y if is_nested else wrapped(y.array, y.backend), result)
 
     def pull(dy: Any) -> tuple[Any, ...]:
-        gradients = Walk(root, leaves).back(_checked_dy(dy, value))
+        parts = list(tensors_in(value))
+        given = [dy] if isinstance(value, Tensor) else list(leaves_of(dy))
+        if len(given) != len(parts):
+            raise ArgumentError(
+                f"vjp: dy has {len(given)} parts; the value has {len(parts)}, and dy must have its form"
+            )
+        checked = [_checked_dy(d, y) for d, y in zip(given, parts, strict=True)]
+        gradients = Walk(root, leaves).back(checked)
         pairs = zip(inputs, gradients, strict=True)
         filled = iter([zeros_like(x) if g is None else g for x, g in pairs])
         return tuple(map_tree(lambda _: next(filled), arg) for arg in args)

@@ -1,0 +1,283 @@
+"""Jacobians, Hessians, forward derivatives and recomputation."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import ArgumentError, DTypeError, ShapeError
+from plugrad.trees import map_tree
+
+
+def differences(function, x, step=1e-5):
+    """Return the central differences of a NumPy function: shape (*value, *x)."""
+    columns = []
+    for place in np.ndindex(x.shape):
+        moved = [x.copy(), x.copy()]
+        moved[0][place] += step
+        moved[1][place] -= step
+        columns.append((function(moved[0]) - function(moved[1])) / (2 * step))
+    value = np.asarray(function(x))
+    return np.stack(columns, -1).reshape(*value.shape, *x.shape)
+
+
+def on_arrays(function):
+    """Return a function of tensors as one of arrays."""
+    return lambda *xs: function(*map(plugrad.asarray, xs)).numpy()
+
+
+# --- forward ---------------------------------------------------------------------------------------
+
+
+def test_jvp_is_the_directional_derivative(rng):
+    x, v = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
+
+    def f(x):
+        return plugrad.sin(x) @ plugrad.permute_dims(x, (1, 0))
+
+    value, tangent = plugrad.jvp(f, (x,), (v,))
+    np.testing.assert_allclose(value.numpy(), on_arrays(f)(x))
+    expected = (on_arrays(f)(x + 1e-6 * v) - on_arrays(f)(x - 1e-6 * v)) / 2e-6
+    np.testing.assert_allclose(tangent.numpy(), expected, rtol=1e-7, atol=1e-8)
+
+
+def test_jvp_takes_and_gives_trees():
+    def f(p, x):
+        return {"y": p["w"] * x, "z": [p["b"] + x]}
+
+    value, tangent = plugrad.jvp(f, ({"w": 2.0, "b": 1.0}, 3.0), ({"w": 1.0, "b": 10.0}, 0.5))
+    assert map_tree(lambda t: t.item(), value) == {"y": 6.0, "z": [4.0]}
+    assert map_tree(lambda t: t.item(), tangent) == {"y": 4.0, "z": [10.5]}
+
+
+def test_jvp_of_what_does_not_depend_on_its_argument_is_zero():
+    value, tangent = plugrad.jvp(lambda x: plugrad.ones(2), (3.0,), (1.0,))
+    assert (value.tolist(), tangent.tolist()) == ([1.0, 1.0], [0.0, 0.0])
+
+
+def test_jvp_can_be_differentiated():
+    """The derivative of x^3 along 1 is 3 x^2, whose gradient is 6 x."""
+
+    def along(x):
+        return plugrad.jvp(lambda y: y * y * y, (x,), (plugrad.ones_like(x),))[1]
+
+    assert plugrad.grad(along)(2.0).item() == pytest.approx(12.0)
+
+
+def test_wrong_tangents_are_refused():
+    with pytest.raises(ArgumentError, match="jvp: 1 tangents for 2 arguments"):
+        plugrad.jvp(lambda x, y: x * y, (1.0, 2.0), (1.0,))
+    with pytest.raises(ShapeError, match=r"tangent of argument 0 has shapes \[\(3,\)\]"):
+        plugrad.jvp(lambda x: x[0], ([plugrad.ones(2)],), ([plugrad.ones(3)],))
+
+
+# --- jacobians -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_jacobian_is_that_of_differences(shape, rng):
+    x = rng.normal(size=shape)
+
+    def f(x):
+        return plugrad.stack([plugrad.sin(x) * plugrad.sum(x), plugrad.exp(x)])
+
+    actual = plugrad.jacobian(f)(x)
+    assert actual.shape == (2, *shape, *shape)
+    np.testing.assert_allclose(actual.numpy(), differences(on_arrays(f), x), atol=1e-8)
+
+
+def test_jacobian_of_several_arguments(rng):
+    a, b = rng.normal(size=(2, 3)), rng.normal(size=(3,))
+    by_a, by_b = plugrad.jacobian(lambda a, b: a @ b, argnums=(0, 1))(a, b)
+    np.testing.assert_allclose(by_a.numpy(), np.einsum("ij,k->ijk", np.eye(2), b))
+    np.testing.assert_allclose(by_b.numpy(), a)
+    second = plugrad.jacobian(lambda a, b: a @ b, argnums=1)(a, b)
+    np.testing.assert_allclose(second.numpy(), a)
+
+
+def test_jacobian_of_trees():
+    def f(p):
+        return {"s": plugrad.sum(p["x"]) * p["y"]}
+
+    table = plugrad.jacobian(f)({"x": plugrad.asarray([1.0, 2.0]), "y": plugrad.asarray(5.0)})
+    assert map_tree(lambda t: t.tolist(), table) == {"s": {"x": [5.0, 5.0], "y": 3.0}}
+
+
+def test_jacobian_of_nothing_is_empty():
+    assert plugrad.jacobian(lambda x: x[:0])(plugrad.ones(3)).shape == (0, 3)
+    assert plugrad.jacobian(lambda x: plugrad.ones(2))(plugrad.ones(0)).shape == (2, 0)
+
+
+def test_jacobian_passes_other_arguments_on():
+    def f(x, n, *, scale):
+        return plugrad.pow(x, n) * scale
+
+    assert plugrad.jacobian(f)(2.0, 3, scale=10.0).item() == pytest.approx(120.0)
+
+
+def test_wrong_arguments_of_jacobian_are_refused():
+    with pytest.raises(ArgumentError, match="argnums=1 but the function is called with 1"):
+        plugrad.jacobian(lambda x: x, argnums=1)(2.0)
+    with pytest.raises(DTypeError, match="int32, which has no gradient"):
+        plugrad.jacobian(lambda x: x)(plugrad.asarray([1, 2]))
+    with pytest.raises(ArgumentError, match="must return one tensor, not float"):
+        plugrad.jacobian(lambda x: 2.0)(1.0)
+
+
+# --- hessians --------------------------------------------------------------------------------------
+
+
+def classifier_loss(w1, w2, x, labels):
+    """Return the loss of a classifier with two layers."""
+    hidden = plugrad.tanh(x @ w1)
+    return plugrad.losses.softmax_cross_entropy(labels, hidden @ w2)
+
+
+def test_hessian_of_a_two_layer_classifier_is_that_of_differences(rng):
+    w1, w2 = rng.normal(size=(3, 4)), rng.normal(size=(4, 3))
+    x, labels = rng.normal(size=(5, 3)), np.eye(3)[[0, 2, 1, 1, 0]]
+
+    def f(w1, w2):
+        return classifier_loss(w1, w2, plugrad.asarray(x), plugrad.asarray(labels))
+
+    actual = plugrad.hessian(f, argnums=(0, 1))(w1, w2)
+    for i, first in enumerate((w1, w2)):
+        for j, second in enumerate((w1, w2)):
+
+            def gradient(moved, i=i, j=j):
+                weights = [w1, w2]
+                weights[j] = moved
+                return plugrad.grad(f, argnums=i)(*map(plugrad.asarray, weights)).numpy()
+
+            assert actual[i][j].shape == first.shape + second.shape
+            np.testing.assert_allclose(
+                actual[i][j].numpy(), differences(gradient, second), atol=1e-8
+            )
+
+
+def test_hessian_of_a_linear_function_is_zero():
+    assert plugrad.hessian(lambda x: plugrad.sum(x))(plugrad.ones(2)).tolist() == [[0, 0], [0, 0]]
+
+
+def test_second_derivative_of_x_times_its_exponential(backend):
+    slope = plugrad.grad(plugrad.grad(lambda x: x * plugrad.exp(x)))(1.0)
+    assert slope.item() == pytest.approx(3 * np.e, abs=1e-3)  # 8.155
+
+
+# --- vjp -------------------------------------------------------------------------------------------
+
+
+def test_vjp_takes_and_gives_trees():
+    value, pull = plugrad.vjp(lambda x, y: {"p": x * y, "s": [x + y]}, 3.0, 4.0)
+    assert map_tree(lambda t: t.item(), value) == {"p": 12.0, "s": [7.0]}
+    assert [g.item() for g in pull({"p": 1.0, "s": [0.0]})] == [4.0, 3.0]
+    assert [g.item() for g in pull({"p": 0.0, "s": [2.0]})] == [2.0, 2.0]
+    with pytest.raises(ArgumentError, match="dy has 1 parts; the value has 2"):
+        pull({"p": 1.0})
+
+
+def test_gradients_of_all_arguments():
+    assert [g.item() for g in plugrad.grads(lambda x, y: x * y)(3.0, 4.0)] == [4.0, 3.0]
+    assert plugrad.grads(lambda: plugrad.ones(()))() == ()
+
+
+# --- training on gradients -------------------------------------------------------------------------
+
+
+def test_gradient_penalty_trains(rng, backend):
+    """The norm of a network's gradient is a loss like any other."""
+    x = plugrad.asarray(rng.normal(size=(8, 3)).astype("float32"))
+    w = plugrad.Variable(rng.normal(size=(3, 4)).astype("float32"))
+    v = plugrad.Variable(rng.normal(size=(4, 1)).astype("float32"))
+
+    def penalty():
+        slope = plugrad.grad(lambda x: plugrad.sum(plugrad.tanh(x @ w) @ v))(x)
+        norms = plugrad.sqrt(plugrad.sum(slope * slope, axis=1))
+        return plugrad.mean(plugrad.square(norms - 1))
+
+    optimizer = plugrad.optimizers.Adam(0.05)
+    values = [optimizer.minimize(penalty, [w, v]).item() for _ in range(60)]
+    assert values[-1] < 0.02 * values[0]
+
+
+def test_ten_thousand_steps_leave_nothing_behind(rng):
+    """Tensors and bytes stay the same, and no reference cycle waits for the collector."""
+    x, y = (plugrad.asarray(rng.normal(size=(4, n)).astype("float32")) for n in (3, 2))
+    w = plugrad.Variable(rng.normal(size=(3, 2)).astype("float32"))
+    optimizer = plugrad.optimizers.Adam(1e-3)
+
+    def loss():
+        return plugrad.sum(plugrad.square(plugrad.tanh(x @ w) - y))
+
+    optimizer.minimize(loss, [w])
+    gc.collect()
+    before = plugrad.memory()
+    gc.disable()
+    try:
+        for _ in range(10_000):
+            optimizer.minimize(loss, [w])
+        unreachable = gc.collect()
+    finally:
+        gc.enable()
+    after = plugrad.memory()
+    assert after.tensors == before.tensors
+    assert after.bytes <= before.bytes
+    assert unreachable < 100  # of the interpreter and pytest; a cycle per step would be 10,000
+
+
+# --- checkpoint ------------------------------------------------------------------------------------
+
+
+def deep(x):
+    for _ in range(5):
+        x = plugrad.sin(x) * x
+    return x
+
+
+def test_checkpoint_changes_no_derivative(rng):
+    x = rng.normal(size=(3,))
+
+    def total(f):
+        return lambda x: plugrad.sum(f(x) * x)
+
+    for transform in (plugrad.grad, plugrad.hessian):
+        plain, recomputed = (transform(total(f))(x) for f in (deep, plugrad.checkpoint(deep)))
+        np.testing.assert_allclose(recomputed.numpy(), plain.numpy(), rtol=1e-13)
+
+
+def test_checkpoint_keeps_only_the_arguments():
+    runs = []
+
+    def watched(x):
+        runs.append(x.node is not None)
+        return deep(x)
+
+    x = plugrad.asarray(np.ones(1 << 16, np.float32))
+    held = {}
+    for name, f in (("plain", deep), ("recomputed", plugrad.checkpoint(watched))):
+        before = plugrad.memory().bytes
+        _, pull = plugrad.vjp(lambda x, f=f: plugrad.sum(f(x)), x)
+        held[name] = plugrad.memory().bytes - before
+        pull(1.0)
+    assert held["plain"] >= 8 * x.size * 4
+    assert held["recomputed"] <= 1 * x.size * 4
+    assert runs == [False, True]
+
+
+def test_checkpoint_differentiates_variables_that_the_function_reads():
+    w = plugrad.Variable([2.0, 3.0])
+    f = plugrad.checkpoint(lambda x: x * w * w)
+    x = plugrad.asarray([5.0, 7.0])
+    value, (gradient,) = plugrad.variable_grads(lambda: plugrad.sum(f(x)), [w])
+    assert (value.item(), gradient.tolist()) == (83.0, [20.0, 42.0])
+    value, (gradient,) = plugrad.variable_grads(lambda: plugrad.sum(f(w)), [w])
+    assert gradient.tolist() == [12.0, 27.0]
+
+
+def test_checkpoint_passes_other_arguments_on():
+    f = plugrad.checkpoint(lambda x, n, *, scale: plugrad.pow(x, n) * scale)
+    assert plugrad.grad(lambda x: f(x, 3, scale=10.0))(2.0).item() == pytest.approx(120.0)
+    assert f(plugrad.asarray(2.0), 3, scale=10.0).item() == 80.0
+    with pytest.raises(ArgumentError, match="checkpoint: the function must return one tensor"):
+        plugrad.checkpoint(lambda x: [x])(plugrad.ones(2))
