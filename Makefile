@@ -26,7 +26,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheels clean
+.PHONY: help demo test check docs bench wheels clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -41,6 +41,9 @@ check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+
+docs: $(INSTALLED) ## Write the pages of docs/reference that are generated
+	cd tests && ../$(BIN)/python -m consistency.generated
 
 bench: $(INSTALLED) ## Compare with torch, on one thread
 	$(BIN)/python -m pip install --quiet --group bench

@@ -10,7 +10,9 @@ import pytest
 import plugrad
 from plugrad.extend import KERNELS
 
-MODULES = ["plugrad", *(m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad."))]
+SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
+FOUND = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
+MODULES = ["plugrad", *(name for name in FOUND if not name.startswith(SUITE))]
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 
 

@@ -89,6 +89,13 @@ def test_gradients_import_contracts_and_ops_and_no_backend(path):
         assert not within(found, package)
 
 
+@pytest.mark.parametrize("path", files("host"), ids=name)
+def test_bodies_on_the_host_import_contracts_and_run_nothing(path):
+    found = imports(path)
+    for package in ("plugrad.ops", "plugrad.gradients", "plugrad.engine", "plugrad.tensor"):
+        assert not within(found, package)
+
+
 @pytest.mark.parametrize("path", sorted(CORE.glob("*.py")), ids=name)
 def test_machinery_knows_no_family_beyond_its_need(path):
     """Of the core modules, only those that make or sum tensors call contracts, and none knows gradients."""
@@ -100,7 +107,15 @@ def test_machinery_knows_no_family_beyond_its_need(path):
         "kernel",
         "registry",
         "backend",
+        "scan",
+        "manifest",
+        "plugin",
         "discovery",
+        "loading",
+        "packs",
+        "hooks",
+        "fallback",
+        "settings",
         "config",
         "errors",
         "dtype",

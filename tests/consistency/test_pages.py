@@ -17,16 +17,18 @@ WITH_EXAMPLES = [page for page in PAGES if ">>>" in page.read_text("utf-8")]
 def test_examples_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     kernels, backends = dict(plugrad.kernel.KERNELS), list(plugrad.discovery._run_time)
-    with plugrad.use("cpu"):
-        failed, run = doctest.testfile(
-            str(page),
-            module_relative=False,
-            globs={"plugrad": plugrad, "np": np},
-            optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE,
-        )
+    try:
+        with plugrad.use("cpu"):
+            failed, run = doctest.testfile(
+                str(page),
+                module_relative=False,
+                globs={"plugrad": plugrad, "np": np},
+                optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE,
+            )
+    finally:
+        _forget(kernels, backends)
     assert run > 0
     assert failed == 0
-    _forget(kernels, backends)
 
 
 def _forget(kernels, backends):
@@ -37,13 +39,13 @@ def _forget(kernels, backends):
             plugrad.unregister_gradient(name)
         if plugrad.get_kernel(name, "cpu"):
             plugrad.unregister_kernel(name, "cpu")
-    for backend in plugrad.discovery.opened_backends():
+    for backend in plugrad.loading.opened_backends():
         if backend.name == "acme":
             plugrad.close_backend(backend)
     if len(plugrad.discovery._run_time) > len(backends):
-        for backend in plugrad.discovery.opened_backends():
+        for backend in plugrad.loading.opened_backends():
             if backend.name == "acme":
-                plugrad.discovery.close_backend(backend)
+                plugrad.loading.close_backend(backend)
         del plugrad.discovery._run_time[len(backends) :]
         for config in plugrad.get_kernels_for_backend("acme"):
             plugrad.unregister_kernel(config.kernel_name, "acme")

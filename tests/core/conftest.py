@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad import discovery
+from plugrad import discovery, loading
 from plugrad.extend import (
     KERNELS,
     Backend,
@@ -80,9 +80,9 @@ class FakeBackend(Backend):
 
 def forget(name):
     """Undo `register_backend`, for which there is no public function."""
-    for backend in discovery.opened_backends():
+    for backend in loading.opened_backends():
         if backend.name == name:
-            discovery.close_backend(backend)
+            loading.close_backend(backend)
     for config in plugrad.get_kernels_for_backend(name):
         plugrad.unregister_kernel(config.kernel_name, name)
     discovery._run_time[:] = [c for c in discovery._run_time if c.name != name]
@@ -134,7 +134,7 @@ def settings(monkeypatch, tmp_path):
 @pytest.fixture(autouse=True)
 def registries():
     """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
-    discovery.open_backend("cpu")
+    loading.open_backend("cpu")
     contracts = set(KERNELS)
     kernels = {c.kernel_name for c in plugrad.get_kernels_for_backend("cpu")}
     gradients = set(plugrad.registry.gradients)

@@ -42,6 +42,15 @@ def test_default(project):
     assert [s.key for s in config] == list(KEYS)
 
 
+def test_keys_tell_what_there_is_to_set():
+    keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - it is no mapping
+    assert keys == KEYS
+    assert all(key.meaning and key.accepts for key in keys.values())
+    assert keys["plugins.allow_auto"].variable == "PLUGRAD_PLUGINS_ALLOW_AUTO"
+    for key in keys.values():
+        assert key.default is None or key.parse(key.default) == key.default
+
+
 def test_each_layer_wins_over_the_ones_below(project, user, monkeypatch):
     user.write_text('memory_limit = "1MB"\nbackend = "cpu"')
     assert setting() == Setting("memory_limit", 10**6, str(user))
@@ -155,6 +164,28 @@ def test_lists_of_names(value, names):
 def test_malformed_lists_are_refused(value):
     with pytest.raises(ConfigError, match=r"plugins.disable=.* is malformed"):
         config.set("plugins.disable", value)
+
+
+@pytest.mark.parametrize("value", ["error", "warn", "silent"])
+def test_policies_of_fallback(value):
+    config.set("fallback", value)
+    assert config.get("fallback") == value
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [("1", True), ("true", True), ("Yes", True), ("on", True), (True, True), (1, True),
+     ("0", False), ("false", False), ("NO", False), ("off", False), (False, False), (0, False)],
+)  # fmt: skip
+def test_switches(value, read):
+    config.set("plugins.trace", value)
+    assert config.get("plugins.trace") is read
+
+
+@pytest.mark.parametrize("value", ["", "maybe", 2, None, "truee", []])
+def test_malformed_switch_lists_what_is_accepted(value):
+    with pytest.raises(ConfigError, match="expected is 1, true, yes or on; 0, false, no or off"):
+        config.set("plugins.trace", value)
 
 
 # --- unknown keys and broken files ----------------------------------------------------------------

@@ -1,95 +1,210 @@
-"""Indexing against NumPy, and what it refuses."""
+"""``x[key]`` against NumPy, and what it refuses."""
 
 import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import TensorIndexError
+from families.case import Case, Refusal
+from families.domains import uniform
+from plugrad.errors import ArgumentError, BackendMismatch, DTypeError, TensorIndexError
 
+SHAPE = (3, 4, 5)
+CUBE = np.arange(60, dtype="int32").reshape(SHAPE)
+EVEN = CUBE % 2 == 0
+ROWS = np.array([True, False, True])
+ALL, NO = slice(None), np.zeros(0, "int32")
 
-def same(actual, expected):
-    """Return whether a tensor has exactly these values, this shape and this dtype."""
-    y = actual.numpy()
-    return y.shape == expected.shape and y.dtype == expected.dtype and np.array_equal(y, expected)
-
-
-CUBE = np.arange(60).reshape(3, 4, 5)
-KEYS = [
+BASIC = [
     0, -1, (1, 2), (1, 2, 3), (-1, -2, -3), slice(None), slice(1, None), slice(None, -1), slice(None, None, 2),
     slice(None, None, -1), slice(2, 0, -1), slice(5, 9), slice(-9, 2), slice(1, 1), slice(0, 3, 7),
-    (slice(None), 1), (slice(None), slice(1, 3), -1), Ellipsis, (Ellipsis, 0), (0, Ellipsis), (0, Ellipsis, 1),
-    (Ellipsis, slice(None, None, -2)), None, (None, 0), (slice(None), None, 2), (Ellipsis, None), (0, None, None, 1),
+    (ALL, 1), (ALL, slice(1, 3), -1), Ellipsis, (Ellipsis, 0), (0, Ellipsis), (0, Ellipsis, 1),
+    (Ellipsis, slice(None, None, -2)), None, (None, 0), (ALL, None, 2), (Ellipsis, None), (0, None, None, 1),
     (1, 2, 3, None), (slice(2, None, -2), slice(None, None, -1), slice(4, None, -3)), (), (1, 2, 3, Ellipsis),
-    np.int64(1), (np.int32(-1), slice(None)),
+    np.int64(1), (np.int32(-1), ALL), np.array(2), (np.uint8(1), np.array(-1)), (slice(3, 0, -2), slice(-3, None)),
 ]  # fmt: skip
+POSITIONS = [
+    [2, 0, 2], [], [[0], [2]], np.array([[0, 1], [2, 2]]), np.array([-1, -3], "int8"), (ALL, [1, 3]),
+    (ALL, ALL, [4, 0, 4]), (slice(1, None), [0, -2]), (Ellipsis, [0, 1]), (slice(None, None, -1), NO),
+    (slice(1, 3), ALL, [[0, 4], [1, 1]]), ((0, 1), ALL), (None, [0, 1]), ([0, 1], None), (np.array([2], "uint8"),),
+    # several arrays broadcast together
+    ([0, 2], [1, 3]), ([0, 2], [1, -1], [4, 0]), ([[0], [2]], [1, 3]), ([0, 2], ALL, [1, 3]), (ALL, [0, 2], [1, 3]),
+    (ALL, [[0], [2]], [1, 3, 0]), ([0, 1], [0]), ([0, 2], slice(1, 3), [[1], [3]]), ([0, 2], Ellipsis, [1, 3]),
+    (NO, [1]), ([0, 2], NO[:, None]), ([0, 2], slice(2, 2), [1, 3]),
+    # an integer beside an array counts as one
+    (1, [0, 3]), (1, ALL, [0, 3]), ([0, 2], 1), ([0, 2], ALL, 1), (1, 2, [0, 4]), (1, [0, 3], -1), (0, None, [0, 3]),
+    (slice(None, None, -2), 1, [0, 3]), (1, Ellipsis, [0, 3]), ([0, 2], 1, ALL), (np.array(1), ALL, [0, 3]),
+    # a new axis or an ellipsis stands between
+    ([0, 2], None, [1, 3]), (None, [0, 2], [1, 3]), ([0, 2], [1, 3], None), (ALL, [0, 2], None, [1, 3]),
+    ([0, 2], [1, 3], Ellipsis, [0, 4]), (ALL, [0, 2], Ellipsis, [1, 3]),
+]  # fmt: skip
+MASKS = [
+    ROWS, ROWS.tolist(), [False] * 3, EVEN, EVEN & False, CUBE > -1, (ALL, EVEN[0]), (ALL, EVEN[0, :, 0]),
+    (Ellipsis, EVEN[0, 0]), EVEN[:, :, 0], (0, EVEN[0]), (EVEN[:, :, 0], 0), (EVEN[:, :, 0], slice(1, None, 2)),
+    (ROWS, [1, 2]), (ROWS, ALL, [1, 2]), ([[0], [1]], EVEN[0, :, 0]), (ALL, [0], EVEN[0, 0]), (ROWS, None),
+    (ROWS, EVEN[0, :, 0], 0), (1, ALL, EVEN[0, 0]), (CUBE[:, :, 0] % 25 == 0, EVEN[0, 0]),
+    True, False, np.True_, np.array(False), (True, 0), (ALL, True), (True, [0, 1]), ([0, 1], ALL, True), (False, NO),
+    (0, ALL, True), (True, True), (None, True), (ALL, True, [0, 1]),
+]  # fmt: skip
+SMALL = [  # shape, key
+    ((), ()), ((), Ellipsis), ((), None), ((), True), ((), np.array(False)), ((), (None, True)),
+    ((0,), ALL), ((0,), NO), ((0,), np.zeros(0, bool)), ((0, 3), (ALL, [0, 2])), ((0, 3), (NO, 1)), ((3, 0), [0, 2]),
+    ((3, 0), np.zeros((3, 0), bool)), ((3, 0), ROWS), ((0, 3), (ALL, -1)), ((2, 0, 3), (ALL, NO, [0])),
+    ((1,), [0, 0, 0]), ((1, 1), ([0, 0], [-1])), ((4,), np.array([[3, 1]])),
+]  # fmt: skip
+KEYS = [*((SHAPE, key) for key in (*BASIC, *POSITIONS, *MASKS)), *SMALL]
 
 
-@pytest.mark.parametrize("key", KEYS, ids=str)
-def test_index_is_numpys(key):
-    x = plugrad.asarray(CUBE)
-    assert same(x[key], np.asarray(CUBE[key]))
+def ids(value):
+    return str(value).replace("\n", "").replace(" ", "")[:70]
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        [2, 0],
-        np.array([[0, 1], [2, 2]]),
-        (slice(None), [1, 3]),
-        (slice(None), slice(None), np.array([4, 0, 4])),
-        (slice(1, None), [0, 2]),
-        (Ellipsis, [0, 1]),
-        range(2),
-        (slice(None, None, -1), np.array([], "int64")),
-    ],
-    ids=str,
-)
-def test_one_array_of_positions_is_numpys(key):
-    listed = (
-        tuple(list(k) if isinstance(k, range) else k for k in key)
-        if isinstance(key, tuple)
-        else key
-    )
-    host = CUBE[list(listed) if isinstance(listed, range) else listed]
-    x = plugrad.asarray(CUBE)
-    assert same(x[key], host)
+def picked(shape, key):
+    def pick(x):
+        return x[key]
+
+    return Case(pick, pick, [uniform(-3, 3)], [shape])
 
 
-def test_tensors_are_positions_too():
-    x = plugrad.asarray(CUBE)
-    assert same(x[plugrad.asarray([2, 0])], CUBE[[2, 0]])
-    assert same(x[plugrad.asarray(1)], CUBE[1])
+@pytest.mark.parametrize(("shape", "key"), KEYS, ids=ids)
+def test_index_is_numpys(shape, key, backend):
+    host = np.arange(np.prod(shape), dtype="int32").reshape(shape)
+    actual = plugrad.asarray(host)[key]
+    expected = host[key]
+    assert (actual.shape, actual.dtype) == (expected.shape, "int32")
+    np.testing.assert_array_equal(actual.numpy(), expected)
+
+
+@pytest.mark.parametrize(("shape", "key"), KEYS, ids=ids)
+def test_gradient(shape, key, backend, rng):
+    picked(shape, key).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("key", [POSITIONS[0], POSITIONS[20], EVEN, (ALL, EVEN[0])], ids=ids)
+@pytest.mark.parametrize("dtype", ["float32", "bool", "uint8", "float64", "complex64"])
+def test_other_dtypes(key, dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    host = (CUBE % 7).astype(dtype)
+    np.testing.assert_array_equal(plugrad.asarray(host)[key].numpy(), host[key])
+
+
+def as_tensor(part):
+    array = np.asarray(part)
+    return plugrad.asarray(array if array.dtype == bool else array.astype("int32"))
+
+
+@pytest.mark.parametrize("key", [*POSITIONS, *MASKS], ids=ids)
+def test_tensors_are_indices_too(key, backend):
+    parts = key if isinstance(key, tuple) else (key,)
+    arrays = (list, tuple, np.ndarray)
+    tensors = tuple(as_tensor(part) if isinstance(part, arrays) else part for part in parts)
+    np.testing.assert_array_equal(plugrad.asarray(CUBE)[tensors].numpy(), CUBE[key])
+
+
+def test_tensors_and_arrays_mix(backend):
+    x, labels = plugrad.asarray(CUBE), plugrad.asarray(np.array([3, -1, 0], "int32"))
+    np.testing.assert_array_equal(x[np.arange(3), labels].numpy(), CUBE[range(3), [3, -1, 0]])
+    np.testing.assert_array_equal(x[[[0], [1]], labels].numpy(), CUBE[[[0], [1]], [3, -1, 0]])
+    np.testing.assert_array_equal(x[labels[2], labels].numpy(), CUBE[0, [3, -1, 0]])
+    scores = plugrad.asarray(CUBE[0].astype("float32"))
+    gradient = plugrad.grad(lambda s: plugrad.sum(s[np.arange(3), labels]))(scores)
+    expected = np.zeros((4, 5), "float32")
+    expected[[0, 1, 2], [3, -1, 0]] = 1
+    np.testing.assert_array_equal(gradient.numpy(), expected)
+
+
+def test_tensors_are_integers_for_python():
     assert CUBE.tolist()[plugrad.asarray(1)] == CUBE[1].tolist()
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        (3, "index 3 is out of range for axis 0 of size 3"),
-        (-4, "index -4 is out of range for axis 0 of size 3"),
-        ((0, 4), "index 4 is out of range for axis 1 of size 4"),
-        ((0, 0, 0, 0), r"4 indices for a tensor with 3 axes \(shape \(3, 4, 5\)\)"),
-        ((Ellipsis, Ellipsis), "one ellipsis"),
-        (1.0, "1.0 is not an index; use integers, slices"),
-        ("a", "'a' is not an index"),
-        (True, "a bool is not an index"),
-        (np.array([True, False, True]), "bool array is not taken as an index; use where, or take"),
-        (([0], [0]), "only one array of positions"),
-        ([5], "index 5 is out of range for axis 0 of size 3"),
-        (plugrad.asarray(1.0), "is not an index"),
-    ],
-    ids=str,
-)
-def test_wrong_index_is_named(key, message):
-    with pytest.raises(TensorIndexError, match=message):
-        plugrad.asarray(CUBE)[key]
+def test_range_is_an_array_of_positions(backend):
+    x = plugrad.asarray(CUBE)
+    np.testing.assert_array_equal(x[range(2)].numpy(), CUBE[[0, 1]])
+    np.testing.assert_array_equal(x[:, range(2), range(2)].numpy(), CUBE[:, [0, 1], [0, 1]])
 
 
-def test_slice_of_stride_zero_is_refused():
-    with pytest.raises(ValueError, match="zero"):
-        plugrad.asarray(CUBE)[::0]
+def test_gradient_of_an_element_picked_often(backend):
+    x = plugrad.zeros((3, 3))
+    gradient = plugrad.grad(lambda x: plugrad.sum(x[[0, 0, -3, 2], [1, 1, 1, -1]]))(x)
+    assert gradient.tolist() == [[0, 3, 0], [0, 0, 0], [0, 0, 1]]
 
 
-def test_positions_must_be_whole_numbers():
-    with pytest.raises(TypeError, match="indices are float32; they must be integers"):
-        plugrad.asarray(CUBE)[[0.5]]
+def test_gradient_skips_positions_out_of_range_that_no_one_looked_at(backend):
+    """The cpu raises; a device that does not look gives zeros, to which nothing flows back."""
+    x, far = plugrad.ones((3, 4)), plugrad.asarray(np.array([0, 3, -4, 2**30], "int32"))
+    if backend == "cpu":
+        with pytest.raises(TensorIndexError, match="index 3 is out of range for axis 0 of size 3"):
+            x[far]
+        with pytest.raises(TensorIndexError, match="index -4 is out of range for axis 0 of size 3"):
+            x[far[2:], 0]
+        with pytest.raises(TensorIndexError, match=r"index 1073741824 .* axis 1 of size 4"):
+            x[0, far[::3]]
+        return
+    assert x[far, 1].tolist() == [1, 0, 0, 0]
+    assert x[far, [1, 1, 1, 1]].tolist() == [1, 0, 0, 0]
+    for index in (lambda x: x[far, 1], lambda x: x[far, [1, 1, 1, 1]]):
+        gradient = plugrad.grad(lambda x: plugrad.sum(index(x)))(x)  # noqa: B023
+        assert gradient.tolist() == [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_arrays_of_others_are_indices(backend):
+    class Array:
+        def __array__(self, dtype=None, copy=None):
+            return np.array([2, 0])
+
+    np.testing.assert_array_equal(plugrad.asarray(CUBE)[:, Array()].numpy(), CUBE[:, [2, 0]])
+
+
+def test_tensors_from_elsewhere_are_refused(backend):
+    if backend == "cpu":
+        pytest.skip("this is about tensors of the cpu")
+    x, there = plugrad.asarray(CUBE), plugrad.asarray([0, 1], device="cpu")
+    for key in (there, (there, [0, 1]), (plugrad.asarray([0, 1]), there)):
+        with pytest.raises(BackendMismatch, match=f"{backend}:0"):
+            x[key]
+
+
+def cube():
+    return plugrad.asarray(CUBE)
+
+
+def assign(key, value):
+    cube()[key] = value
+
+
+REFUSALS = [
+    Refusal(lambda: cube()[3], TensorIndexError, ["index 3", "axis 0", "size 3"]),
+    Refusal(lambda: cube()[-4], TensorIndexError, ["index -4", "axis 0", "size 3"]),
+    Refusal(lambda: cube()[0, 4], TensorIndexError, ["index 4", "axis 1", "size 4"]),
+    Refusal(lambda: cube()[[5]], TensorIndexError, ["index 5", "axis 0", "size 3"]),
+    Refusal(lambda: cube()[0, :, [1, -6]], TensorIndexError, ["index -6", "axis 2", "size 5"]),
+    Refusal(
+        lambda: cube()[[0], np.array([2**40])], TensorIndexError, ["index 1099511627776", "axis 1"]
+    ),
+    Refusal(lambda: cube()[..., [0], [7]], TensorIndexError, ["index 7", "axis 2", "size 5"]),
+    Refusal(lambda: cube()[0, 0, 0, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]),
+    Refusal(lambda: cube()[EVEN, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]),
+    Refusal(lambda: cube()[..., ...], TensorIndexError, ["one ellipsis"]),
+    Refusal(lambda: cube()[1.0], TensorIndexError, ["1.0 is not an index", "integers, slices"]),
+    Refusal(lambda: cube()["a"], TensorIndexError, ["'a' is not an index", "arrays of integers"]),
+    Refusal(lambda: cube()[0, {}], TensorIndexError, ["{} is not an index"]),
+    Refusal(lambda: cube()[[0.5]], DTypeError, ["float32", "integers", "bools"]),
+    Refusal(lambda: cube()[np.zeros(0, "float32")], DTypeError, ["float32", "integers"]),
+    Refusal(lambda: cube()[plugrad.asarray(1.0)], DTypeError, ["float32", "integers", "int32"]),
+    Refusal(lambda: cube()[[plugrad.asarray(1)]], ArgumentError, ["tensors in it", "stack"]),
+    Refusal(lambda: cube()[ROWS[:2]], TensorIndexError, ["(2,)", "axes from 0", "(3, 4, 5)"]),
+    Refusal(lambda: cube()[:, EVEN[:, :, 0]], TensorIndexError, ["(3, 4)", "axes from 1"]),
+    Refusal(
+        lambda: cube()[[0, 1], [0, 1, 2]], TensorIndexError, ["(2,)", "(3,)", "do not broadcast"]
+    ),
+    Refusal(lambda: cube()[False, [0, 1]], TensorIndexError, ["(0,)", "(2,)"]),
+    Refusal(lambda: cube()[::0], ValueError, ["zero"]),
+    Refusal(
+        lambda: assign(0, 1), ArgumentError, ["do not change", "tensor_scatter_update", "where"]
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_wrong_index_is_named(refusal, backend):
+    refusal.check()

@@ -10,7 +10,10 @@ from plugrad.shapes import (
     axes_of,
     axis_of,
     broadcast,
+    cell_slices,
     completed,
+    format_of,
+    margins,
     padding_of,
     reduced,
     shape_of,
@@ -130,6 +133,33 @@ def test_last_partial_stride_is_rounded_as_asked():
     assert outs == [(2, 2), (2, 2), (3, 3)]
     # 1.5 and 2.5 strides are rounded up
     assert sliding_window((6, 8), (3, 3), (2, 2), "valid", rounding="round").out == (3, 4)
+
+
+def test_cells_of_a_filter_meet_slices_of_the_padded_image():
+    window = sliding_window((5, 4, 1), (2, 1, 1), (2, 3, 1), ((1, 0), (0, 0), (0, 0)), (3, 1, 1))
+    assert margins((5, 4, 1), window) == ((1, 0), (0, 0), (0, 0))
+    cells = [((0, 0, 0), (0, 0, 0), (4, 6, 1)), ((1, 0, 0), (3, 0, 0), (7, 6, 1))]
+    assert list(cell_slices(window)) == cells
+    beyond = sliding_window((6,), (3,), (2,), "valid", rounding="ceil")
+    assert margins((6,), beyond) == ((0, 1),)
+
+
+def test_a_window_has_one_size_for_each_axis():
+    for wrong in (
+        ((3, 3), (2,), (1, 1), "valid"),
+        ((3, 3), (2, 2), (1,), "same"),
+        ((3, 3), (2, 2), (1, 1), ((1, 1),)),
+        ((3, 3), (2, 2), (1, 1), "valid", (1, 1, 1)),
+    ):
+        with pytest.raises(ArgumentValueError, match=r"the 2 axes of an image of \(3, 3\)"):
+            sliding_window(*wrong)
+
+
+def test_data_formats():
+    assert format_of("NCHW", 2, "op") == "NCHW"
+    assert format_of("NDHWC", 3, "op") == "NDHWC"
+    with pytest.raises(ArgumentValueError, match="op: data_format='NHWC' must be 'NDHWC' or"):
+        format_of("NHWC", 3, "op")
 
 
 def test_sizes_and_paddings():

@@ -347,3 +347,26 @@ def run_together(work, arguments):
         thread.start()
     for thread in threads:
         thread.join(timeout=20)
+
+
+def test_rules_may_look_at_several_outputs_and_be_differentiated_again():
+    """What reaches an output through the caller and through a rule that saved it adds up."""
+    pair = plugrad.extend.kernel("Pair", family="example")(lambda x: (x, x))
+    plugrad.extend.gradient(pair, x=lambda dy, outs: dy[0] * outs[0] * 2 + dy[1])
+    plugrad.register_kernel(plugrad.KernelConfig("Pair", "cpu", lambda x: [x * x, x * 1]))
+    try:
+        with plugrad.use("cpu"):
+
+            def f(x):
+                square, same = pair(x)
+                return square * same
+
+            # the rule is wrong on purpose: it says the square's slope is 2 x², so f' = 2 x³ + x²
+            first = plugrad.grad(f)
+            assert first(2.0).item() == 2 * 2**2 * 2 + 2**2
+            # f' is 2 * square * same + square; the square's slope is 2 * square again
+            assert plugrad.grad(first)(2.0).item() == (2 * 2 + 1) * 2 * 4 + 2 * 4
+    finally:
+        plugrad.unregister_kernel("Pair", "cpu")
+        plugrad.unregister_gradient("Pair")
+        del plugrad.extend.KERNELS["Pair"]

@@ -49,6 +49,7 @@ class Case:
         result: the dtype of the result, by default the one of the inputs.
         tolerance: by backend, where it is not the default.
         is_differentiable: whether the gradients for all floating inputs are checked.
+        first_only: whether only the first input is differentiated, because the others make jumps.
         is_sum: whether an element is a sum, whose error grows with the terms: the tolerance is then
             a part of the largest element.
         name: by default the op's and the attributes.
@@ -63,6 +64,7 @@ class Case:
     result: str = ""
     tolerance: Mapping[str, Near] = field(default_factory=dict)
     is_differentiable: bool = True
+    first_only: bool = False
     is_sum: bool = False
     name: str = ""
 
@@ -102,10 +104,10 @@ class Case:
         with np.errstate(all="ignore"):
             actual = self.op(*tensors, **self.attrs)
             expected = self.reference(*map(in_double, arrays), **self.attrs)
-        is_list = isinstance(actual, list)
-        assert is_list == isinstance(expected, list)
+        has_parts = isinstance(actual, list | tuple)
+        assert has_parts == isinstance(expected, list | tuple)
         for got, wanted in zip(
-            *((actual, expected) if is_list else ([actual], [expected])), strict=True
+            *((actual, expected) if has_parts else ([actual], [expected])), strict=True
         ):
             self.compare(got, np.asarray(wanted), self.result or dtype)
 
@@ -114,13 +116,14 @@ class Case:
         assert actual.shape == expected.shape
         backend = plugrad.which().backend.name
         values = actual.numpy()
+        stored = plugrad.as_dtype(dtype).numpy
         assert (values.dtype, values.shape, actual.device) == (
-            dtype,
+            stored,
             expected.shape,
             f"{backend}:0",
         )
         with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float is infinite
-            expected = expected.astype(dtype)
+            expected = expected.astype(stored)
         if dtype not in DEFAULT_TOLERANCE:
             np.testing.assert_array_equal(values, expected, err_msg=dtype)
             return
@@ -137,11 +140,19 @@ class Case:
         Elsewhere in float32, to first order, and with the cpu's gradients of both orders.
         """
         dtype, order = ("float64", 2) if backend == "cpu" else ("float32", 1)
-        arrays = self.drawn(rng, dtype)
+        is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
+        arrays = self.drawn(rng, "complex128" if is_complex else dtype)
         tensors = [plugrad.asarray(array) for array in arrays]
+        if self.first_only:
+            check_gradient(self.with_fixed(tensors[1:]), tensors[0], order=order, dtype=dtype)
+            return
         check_gradient(self.differentiable, *tensors, order=order, dtype=dtype)
         if backend != "cpu":
             self.check_derivatives_against_cpu(arrays)
+
+    def with_fixed(self, others: Sequence[plugrad.Tensor]) -> Callable[..., plugrad.Tensor]:
+        """Return the op as a function of its first input."""
+        return lambda x: self.differentiable(x, *others)
 
     def check_derivatives_against_cpu(self, arrays: Sequence[Array]) -> None:
         """Compare the first and second derivatives with the cpu's in double precision."""
@@ -185,7 +196,7 @@ class Case:
 def as_one(op: Callable[..., Any], attrs: Mapping[str, Any], *tensors: plugrad.Tensor) -> Any:
     """Return the result of an op; several tensors are flattened and joined."""
     result = op(*tensors, **attrs)
-    return plugrad.concat(result, axis=None) if isinstance(result, list) else result
+    return plugrad.concat(result, axis=None) if isinstance(result, list | tuple) else result
 
 
 def in_double(array: Array) -> Array:

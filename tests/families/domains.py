@@ -60,6 +60,13 @@ def whole(low: int, high: int, dtype: str = "int32") -> Domain:
     return Domain(lambda rng, shape, _: rng.integers(low, high, shape, dtype, endpoint=True), dtype)
 
 
+def few(low: int, high: int) -> Domain:
+    """Whole numbers from `low` to `high`, both included, of the row's dtype: many of them are equal."""
+    return Domain(
+        lambda rng, shape, dtype: rng.integers(low, high, shape, endpoint=True).astype(dtype)
+    )
+
+
 def flags() -> Domain:
     """Bools."""
     return Domain(lambda rng, shape, _: rng.integers(0, 2, shape).astype(bool), "bool")
@@ -74,6 +81,16 @@ def different(step: float = 0.25) -> Domain:
         return numbers.reshape(shape).astype(dtype)
 
     return Domain(draw)
+
+
+def words(*choices: str) -> Domain:
+    """Strings: the given ones in random order, or a few short ones."""
+    text = np.dtypes.StringDType()
+    strings = np.array(choices or ("a", "b", "ab", "", "é"), text)
+    return Domain(
+        lambda rng, shape, _: np.asarray(strings[rng.integers(0, len(strings), shape)], text),
+        "string",
+    )
 
 
 def these(values: Any) -> Domain:

@@ -41,7 +41,11 @@ def run(tmp_path):
 
     def pytest_on(*arguments: str, expected: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-rA", "--color=no", *arguments]
-        environment = {**os.environ, "PLUGRAD_EXPECT_BACKENDS": expected}
+        environment = {
+            **os.environ,
+            "PLUGRAD_EXPECT_BACKENDS": expected,
+            "PYTHONPATH": os.pathsep.join([str(CONFTEST.parent), os.environ.get("PYTHONPATH", "")]),
+        }
         return subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )

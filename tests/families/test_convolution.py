@@ -9,7 +9,14 @@ import plugrad
 from families import windows
 from families.case import VIEWS, Case, Near, Refusal
 from families.domains import uniform
-from plugrad.errors import ArgumentValueError, ShapeError, UnsupportedDtype
+from families.sliding import channels_first, complete, gradient_cases
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDtype,
+)
 from plugrad.kernels import convolution
 
 FLOAT32_ONLY = {"wasm"}  # its convolutions; it has float64 elsewhere
@@ -38,7 +45,7 @@ SLIDING = [
     {"strides": (2, 3), "dim_rounding_mode": "ceil"},
 ]
 CASES = [
-    Case(plugrad.conv2d, windows.conv2d, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
+    Case(plugrad.conv2d, windows.convolve, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
     for attrs in SLIDING
 ]
 OTHER_SHAPES = [
@@ -51,53 +58,80 @@ OTHER_SHAPES = [
 ]
 
 
-def channels_first(case):
-    """Return the case with images in the other order."""
-    batch, height, width, channels = IMAGES
-    shapes = (batch, channels, height, width), FILTERS
-    attrs = {**case.attrs, "data_format": "NCHW"}
-    return Case(plugrad.conv2d, windows.conv2d, numbers, shapes, attrs, is_sum=True)
-
-
 def gradient_kernels(case):
     """Return the cases of both gradients of a convolution."""
-    attrs = {
-        "strides": windows.both(case.attrs.get("strides", 1)),
-        "pad": windows.four(case.attrs.get("pad", "valid")),
-        "data_format": case.attrs.get("data_format", "NHWC"),
-        "dilations": windows.both(case.attrs.get("dilations", 1)),
-        "dim_rounding_mode": case.attrs.get("dim_rounding_mode"),
-    }
-    images, filters = case.shapes
-    result = windows.conv2d(np.zeros(images), np.zeros(filters), **attrs).shape
-    return [
-        Case(
-            convolution.conv2d_input_gradient,
-            windows.conv2d_input_gradient,
-            *(numbers, (result, filters), {"input_shape": images, **attrs}),
-            is_sum=True,
-        ),
-        Case(
-            convolution.conv2d_filter_gradient,
-            windows.conv2d_filter_gradient,
-            *(numbers, (images, result), {"filter_shape": filters, **attrs}),
-            is_sum=True,
-        ),
-    ]
+    kernels = convolution.conv2d_input_gradient, convolution.conv2d_filter_gradient
+    references = windows.convolve_input_gradient, windows.convolve_filter_gradient
+    return gradient_cases(case, kernels, references, "NHWC")
 
 
 FIRST = [channels_first(case) for case in CASES]
 KERNELS = [kernel for case in (*CASES, *FIRST[3:12:4]) for kernel in gradient_kernels(case)]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS], ids=str)
+def sequences(
+    x, filter, *, stride=1, pad="valid", data_format="NWC", dilation=1, dim_rounding_mode=None
+):
+    """Return the correlation of sequences by definition."""
+    return windows.convolve(
+        *(x, filter),
+        strides=(stride,),
+        pad=pad if isinstance(pad, str) else windows.pairs(pad, 1),
+        data_format=data_format,
+        dilations=(dilation,),
+        dim_rounding_mode=dim_rounding_mode,
+    )
+
+
+SEQUENCES = [
+    Case(plugrad.conv1d, sequences, numbers, ((2, 9, 3), (4, 3, 2)), attrs, is_sum=True)
+    for attrs in (
+        {},
+        {"pad": "same"},
+        {"stride": 2, "pad": "same"},
+        {"stride": 3, "pad": 2},
+        {"pad": ((1, 0),)},
+        {"dilation": 2},
+        {"dilation": 2, "pad": ((0, 3),)},
+        {"stride": 2, "pad": 1, "dim_rounding_mode": "ceil"},
+    )
+]
+SEQUENCES += [
+    Case(
+        *(plugrad.conv1d, sequences, numbers, ((2, 3, 9), (4, 3, 2))),
+        {**case.attrs, "data_format": "NCW"},
+        is_sum=True,
+    )
+    for case in SEQUENCES[2:6]
+]
+
+
+def transposes(case):
+    """Return the transpose of a convolution as a case; its filters have the output channels first."""
+    gradient, _ = gradient_kernels(case)
+    shape = gradient.attrs["input_shape"]
+
+    def reference(x, filter, *, output_shape, **attrs):
+        attrs = complete(attrs, 2, "NHWC")
+        return windows.convolve_input_gradient(x, filter, input_shape=output_shape, **attrs)
+
+    attrs = {"output_shape": shape, **case.attrs}
+    return Case(
+        *(plugrad.conv2d_transpose, reference, numbers, gradient.shapes, attrs), is_sum=True
+    )
+
+
+TRANSPOSES = [transposes(case) for case in (*CASES, *FIRST[3:12:4])]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS, *SEQUENCES, *TRANSPOSES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
 def test_values_of_other_shapes(shapes, backend, rng):
-    case = Case(plugrad.conv2d, windows.conv2d, numbers, shapes, {"pad": "same"})
+    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"pad": "same"})
     case.check_values(rng)
     for kernel in gradient_kernels(case):
         kernel.check_values(rng)
@@ -121,7 +155,7 @@ def test_values_of_views(case, layout, backend, rng):
 def test_large_images(backend, rng):
     loose = dict.fromkeys(["cpu", "wasm", "webgpu"], Near(1e-5, LONG_SUM))
     shapes = (3, 47, 53, 9), (3, 3, 9, 11)
-    case = Case(plugrad.conv2d, windows.conv2d, numbers, shapes, {"pad": "same"}, is_sum=True)
+    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"pad": "same"}, is_sum=True)
     for each in [case, *gradient_kernels(case)]:
         replace(each, tolerance=loose).check_values(rng)
 
@@ -136,10 +170,26 @@ def test_images_without_a_batch_axis(backend, rng):
     np.testing.assert_allclose(alone.numpy(), together[0].numpy(), rtol=1e-6, atol=1e-6)
 
 
+def test_sequences_and_transposes_without_a_batch_axis(backend, rng):
+    x = rng.uniform(-2, 2, (2, 9, 3)).astype("float32")
+    filters = rng.uniform(-2, 2, (4, 3, 2)).astype("float32")
+    for data_format, together in (("NWC", x), ("NCW", x.transpose(0, 2, 1))):
+        attrs = {"stride": 2, "pad": "same", "data_format": data_format}
+        y = plugrad.conv1d(together, filters, **attrs)
+        alone = plugrad.conv1d(together[1], filters, **attrs)
+        assert alone.shape == y.shape[1:]
+        np.testing.assert_allclose(alone.numpy(), y[1].numpy(), rtol=1e-6, atol=1e-6)
+    images, filters = x[:, :, None], filters.transpose(0, 2, 1)[:, None]
+    y = plugrad.conv2d_transpose(images, filters, (2, 18, 3, 2), (2, 3), "same")
+    alone = plugrad.conv2d_transpose(images[1], filters, (18, 3, 2), (2, 3), "same")
+    assert alone.shape == y.shape[1:]
+    np.testing.assert_allclose(alone.numpy(), y[1].numpy(), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("images", [(0, 6, 7, 3), (2, 6, 7, 0)], ids=str)
 def test_no_images(images, backend, rng):
     shapes = images, (3, 2, images[3], 4)
-    case = Case(plugrad.conv2d, windows.conv2d, numbers, shapes, {"pad": "same"})
+    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"pad": "same"})
     case.check_values(rng)
     for kernel in gradient_kernels(case):
         kernel.check_values(rng)
@@ -159,9 +209,14 @@ def test_gradient(case, backend, rng):
     images, filters = (1, 5, 4, 2), (3, 2, 2, 2)
     if case.attrs.get("data_format") == "NCHW":
         images = (1, 2, 5, 4)
-    if windows.both(case.attrs.get("dilations", 1))[0] == 2 and case.attrs.get("pad") is None:
+    if windows.each(case.attrs.get("dilations", 1))[0] == 2 and case.attrs.get("pad") is None:
         filters = (2, 2, 2, 2)
     case.with_shapes(images, filters).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("case", [*SEQUENCES[2::3], *TRANSPOSES[4::6]], ids=str)
+def test_gradient_of_sequences_and_transposes(case, backend, rng):
+    case.check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize("case", [*KERNELS[:8], *KERNELS[-4:]], ids=str)
@@ -225,6 +280,88 @@ REFUSALS = [
         ),
         ArgumentValueError,
         ["dim_rounding_mode='up'", "'floor'", "'ceil'", "'round'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(
+            images(1, 4, 4, 1), filters(2, 2, 1, 1), pad="same", dim_rounding_mode="ceil"
+        ),
+        ArgumentValueError,
+        ["conv2d: dim_rounding_mode='ceil'", "pad='same'", "leave it out"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), None), ArgumentError, ["conv2d", "NoneType"]
+    ),
+    Refusal(
+        lambda: convolution.conv2d(
+            images(1, 4, 4, 1) > 0, filters(2, 2, 1, 1), strides=(1, 1), pad="valid"
+        ),
+        DTypeError,
+        ["Conv2D", "bool", "float32"],
+    ),
+    Refusal(
+        lambda: plugrad.conv1d(images(4), filters(3, 1, 1)), ShapeError, ["conv1d", "(4,)", "2 or"]
+    ),
+    Refusal(
+        lambda: plugrad.conv1d(images(1, 4, 3), filters(3, 2, 1)),
+        ShapeError,
+        ["(1, 1, 4, 3)", "3 channels", "expect 2"],
+    ),
+    Refusal(
+        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), data_format="NHWC"),
+        ArgumentValueError,
+        ["conv1d", "data_format='NHWC'", "'NWC'", "'NCW'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), stride=0),
+        ArgumentValueError,
+        ["conv1d: stride=0", "at least 1"],
+    ),
+    Refusal(
+        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), stride=2, dilation=2),
+        ArgumentValueError,
+        ["conv1d", "cannot both exceed 1"],
+    ),
+    Refusal(
+        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), pad=((0, 0), (1, 1))),
+        ArgumentValueError,
+        ["conv1d", "pad=((0, 0), (1, 1))"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 1, 1), (3, 3, 1)),
+        ShapeError,
+        ["conv2d_transpose", "output_shape=(3, 3, 1)", "(1, 2, 2, 1)"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 3, 1), (1, 3, 3, 1)),
+        ShapeError,
+        ["(1, 3, 3, 1)", "1 channels", "expect 3"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 1, 1), (1, 4, 4, 1)),
+        ShapeError,
+        ["(1, 2, 2, 1)", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],
+    ),
+    Refusal(
+        lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 1, 1), (1, -3, 3, 1)),
+        ShapeError,
+        ["conv2d_transpose: output_shape=(1, -3, 3, 1)", "negative"],
+    ),
+    Refusal(
+        lambda: convolution.conv2d(
+            images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=(1,), pad="valid"
+        ),
+        ArgumentValueError,
+        ["image of (4, 4)", "(1,)"],
+    ),
+    Refusal(
+        lambda: convolution.conv2d(
+            *(images(1, 4, 4, 4, 1), filters(2, 2, 2, 1, 1)),
+            strides=(1, 1, 1),
+            pad="valid",
+            data_format="NDHWC",
+        ),
+        ArgumentValueError,
+        ["Conv2D", "data_format='NDHWC'", "'NHWC'"],
     ),
     Refusal(
         lambda: convolution.conv2d_input_gradient(

@@ -18,6 +18,8 @@ SHAPES = [(), (3,), (3, 5), (0,), (2, 0, 3), (263, 251)]
 LIKE = [
     Case(plugrad.zeros_like, np.zeros_like, [uniform(-3, 3)], dtypes=EVERYTHING),
     Case(plugrad.ones_like, np.ones_like, [uniform(-3, 3)], dtypes=EVERYTHING),
+    Case(plugrad.empty_like, np.zeros_like, [uniform(-3, 3)], dtypes=EVERYTHING),
+    Case(plugrad.full_like, np.full_like, [uniform(-3, 3)], (), {"fill_value": 1}, EVERYTHING),
 ]
 
 
@@ -67,6 +69,26 @@ MADE = [
     made(plugrad.eye, np.eye, 2, 4),
     made(plugrad.eye, np.eye, 4, 2, result="int32", dtype="int32"),
     made(plugrad.eye, np.eye, 0),
+    *(
+        made(plugrad.eye, lambda *sizes, k=k: np.eye(*sizes, k), rows, columns, k=k)
+        for rows, columns, k in [(3, 3, 1), (3, 4, 2), (4, 3, -1), (2, 2, 5), (2, 2, -5), (0, 3, 1)]
+    ),
+    made(plugrad.empty, np.zeros, (2, 3)),
+    made(plugrad.empty, np.zeros, (2, 3), result="int32", dtype="int32"),
+    *(
+        made(
+            plugrad.linspace,
+            lambda *bounds: np.linspace(*bounds, endpoint=False),
+            *bounds,
+            endpoint=False,
+        )
+        for bounds in [(0, 1, 4), (-3, 3, 7), (2, -1, 1), (0, 1, 0)]
+    ),
+]
+COMPLEX = [
+    made(plugrad.linspace, np.linspace, 0, 1 + 2j, 5, result="complex64"),
+    made(plugrad.linspace, np.linspace, 1j, 2, 3, result="complex128", dtype="complex128"),
+    made(plugrad.linspace, np.linspace, 0, 1, 3, result="complex64", dtype="complex64"),
 ]
 CASES = [*LIKE, *MADE]
 
@@ -74,6 +96,15 @@ CASES = [*LIKE, *MADE]
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
+
+
+@pytest.mark.parametrize("case", COMPLEX, ids=str)
+def test_complex_values(case, backend, rng):
+    if case.result in plugrad.which().backend.dtypes():
+        case.check_values(rng)
+    else:
+        with pytest.raises(UnsupportedDtype, match=f"{backend}.*no {case.result}"):
+            case.op()
 
 
 @pytest.mark.parametrize("case", LIKE, ids=str)
@@ -150,6 +181,62 @@ def test_a_tensor_does_not_see_what_happens_to_its_source(backend):
     assert x.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **where: plugrad.asarray([1.0], **where),
+        lambda **where: plugrad.arange(3, **where),
+        lambda **where: plugrad.empty(3, **where),
+        lambda **where: plugrad.eye(3, **where),
+        lambda **where: plugrad.full(3, 2.5, **where),
+        lambda **where: plugrad.linspace(0, 1, 3, **where),
+        lambda **where: plugrad.ones(3, **where),
+        lambda **where: plugrad.zeros(3, **where),
+        lambda **where: plugrad.empty_like(plugrad.zeros(3), **where),
+        lambda **where: plugrad.full_like(plugrad.zeros(3), 1, **where),
+        lambda **where: plugrad.ones_like(plugrad.zeros(3), **where),
+        lambda **where: plugrad.zeros_like(plugrad.zeros(3), **where),
+    ],
+)
+def test_dtype_and_device_are_chosen(make, backend):
+    """Whatever the active backend: the result has the dtype and lives on the device that are asked for."""
+    assert make().device == f"{backend}:0"
+    y = make(dtype="float64", device="cpu")
+    assert (y.dtype, y.device) == ("float64", "cpu:0")
+    assert make(device="cpu:0").device == "cpu:0"
+
+
+def test_no_dtype_that_the_backend_lacks(backend):
+    lacking = {"complex128", "float64"} - plugrad.which().backend.dtypes()
+    for dtype in lacking:
+        for make in (plugrad.eye, plugrad.zeros, plugrad.empty):
+            with pytest.raises(UnsupportedDtype, match=f"{backend}.*no {dtype}"):
+                make(3, dtype=dtype)
+
+
+def test_copies(backend):
+    x = plugrad.asarray([1.0, 2.0])
+    assert plugrad.asarray(x) is x
+    assert plugrad.asarray(x, copy=False) is x
+    copy = plugrad.asarray(x, copy=True)
+    x.dispose()
+    assert copy.tolist() == [1, 2]
+
+
+def test_gradient_goes_through_a_copy(backend):
+    y = plugrad.grad(lambda x: plugrad.asarray(x, copy=True) * 3)(plugrad.asarray([1.0]))
+    assert y.tolist() == [3]
+
+
+def test_arrays_of_other_libraries_are_read(backend):
+    source = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+    x = plugrad.from_dlpack(source.T)
+    source[:] = 0
+    assert (x.tolist(), x.device) == ([[1, 3], [2, 4]], f"{backend}:0")
+    assert plugrad.from_dlpack(x) is x
+    assert plugrad.from_dlpack(source, device="cpu").device == "cpu:0"
+
+
 def test_gradient_of_what_only_has_a_shape(backend):
     x = plugrad.asarray([1.0, 2.0])
     assert plugrad.grad(lambda x: x * plugrad.ones_like(x))(x).tolist() == [1, 1]
@@ -165,8 +252,26 @@ REFUSALS = [
     Refusal(lambda: plugrad.arange(np.inf), ArgumentValueError, ["arange", "inf", "finite"]),
     Refusal(lambda: plugrad.linspace(0, 1, -1), ArgumentValueError, ["num=-1", "0 or more"]),
     Refusal(lambda: plugrad.eye(-1), ShapeError, ["-1", "negative"]),
+    Refusal(lambda: plugrad.arange(300, dtype="uint8"), ArgumentValueError, ["299", "uint8"]),
+    Refusal(lambda: plugrad.linspace(0, 1, 3, dtype="int32"), DTypeError, ["linspace", "int32"]),
+    Refusal(lambda: plugrad.linspace(0, 1j, 3, dtype="float32"), DTypeError, ["complex64"]),
+    Refusal(lambda: plugrad.full_like([1], 2**40), ArgumentValueError, ["full_like", "int32"]),
+    Refusal(
+        lambda: plugrad.asarray([1], copy=False), ArgumentValueError, ["copy=False", "copy out"]
+    ),
+    Refusal(
+        lambda: plugrad.asarray(plugrad.zeros(2), dtype="int32", copy=False),
+        ArgumentValueError,
+        ["copy=False"],
+    ),
+    Refusal(
+        lambda: plugrad.from_dlpack([1]), ArgumentError, ["from_dlpack", "list", "host memory"]
+    ),
+    Refusal(
+        lambda: plugrad.from_dlpack(np.zeros(2), copy=False), ArgumentValueError, ["copy=False"]
+    ),
     Refusal(lambda: plugrad.asarray([[1], [1, 2]]), ShapeError, ["asarray", "ragged"]),
-    Refusal(lambda: plugrad.asarray(["a"]), ArgumentError, ["asarray", "numbers"]),
+    Refusal(lambda: plugrad.asarray([None]), ArgumentError, ["asarray", "numbers"]),
     Refusal(lambda: plugrad.asarray(None), ArgumentError, ["asarray", "NoneType"]),
     Refusal(lambda: plugrad.asarray([2**40]), ArgumentValueError, ["int32", "int64"]),
     Refusal(lambda: plugrad.asarray([plugrad.zeros(2)]), ArgumentError, ["tensors in it", "stack"]),

@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import REALS, VIEWS, Case, Refusal
-from families.domains import uniform
-from plugrad.errors import BackendMismatch, DTypeError, ShapeError
+from families.case import EVERYTHING, REALS, VIEWS, Case, Refusal
+from families.domains import these, uniform
+from plugrad.errors import (
+    BackendMismatch,
+    DTypeError,
+    ShapeError,
+)
 from plugrad.kernels import linalg
 
 
@@ -50,6 +54,120 @@ FLAGGED = [
 CASES = [*PRODUCTS, *FLAGGED]
 
 
+def np_einsum(*operands, equation):
+    return np.einsum(equation, *operands)
+
+
+def np_einsum_op(*operands, equation):
+    return np.asarray(np.einsum(equation, *operands))
+
+
+def einsum(*operands, equation):
+    return plugrad.einsum(equation, *operands)
+
+
+def np_band(x, lower, upper):
+    """Return the matrices with zeros outside the band, element by element."""
+    y = np.zeros_like(x)
+    for i in range(x.shape[-2]):
+        for j in range(x.shape[-1]):
+            if (lower < 0 or i - j <= lower) and (upper < 0 or j - i <= upper):
+                y[..., i, j] = x[..., i, j]
+    return y
+
+
+def np_diag(x):
+    y = np.zeros(x.shape * 2, x.dtype)
+    for place in np.ndindex(x.shape):
+        y[place * 2] = x[place]
+    return y
+
+
+def np_diag_part(x):
+    shape = x.shape[: x.ndim // 2]
+    y = np.zeros(shape, x.dtype)
+    for place in np.ndindex(shape):
+        y[place] = x[place * 2]
+    return y
+
+
+EQUATIONS = [
+    ("ij,jk->ik", (3, 4), (4, 5)),
+    ("ij,kj->ik", (3, 4), (5, 4)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("ij->ji", (3, 4)),
+    ("ij->", (3, 4)),
+    ("ij->j", (3, 4)),
+    ("i,j->ij", (3,), (4,)),
+    ("i,i->", (5,), (5,)),
+    ("ij,kl->il", (3, 4), (2, 5)),  # a summed letter of its own in both operands
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
+    ("ij,ij->ij", (3, 4), (3, 4)),
+    ("i,->i", (3,), ()),
+    ("ab,bc->ca", (0, 3), (3, 2)),
+]
+EINSUMS = [
+    Case(
+        linalg_kernel,
+        reference,
+        [uniform(-2, 2)] * len(shapes),
+        shapes,
+        {"equation": equation},
+        ("float32", "float64", "int32"),
+        is_sum=True,
+        name=f"{where} {equation} {shapes}",
+    )
+    for where, linalg_kernel, reference in [
+        ("kernel", linalg.einsum, np_einsum),
+        ("op", einsum, np_einsum_op),
+    ]
+    for equation, *shapes in EQUATIONS
+]
+BANDS = [
+    Case(
+        linalg.band_part,
+        np_band,
+        [uniform(-2, 2), these(lower), these(upper)],
+        [shape, (), ()],
+        dtypes=EVERYTHING,
+        is_differentiable=False,
+        name=f"band {lower} {upper} of {shape}",
+    )
+    for shape in [(4, 5), (5, 3), (2, 3, 3), (0, 3), (1, 1)]
+    for lower, upper in [(0, 0), (1, 2), (-1, 0), (0, -1), (-1, -1), (5, 1)]
+]
+BAND_GRADIENTS = [
+    Case(
+        lambda x, lower, upper: plugrad.linalg.band_part(x, lower, upper),
+        np_band,
+        [uniform(-2, 2)],
+        [shape],
+        {"lower": lower, "upper": upper},
+        name=f"band_part {lower} {upper} of {shape}",
+    )
+    for shape, lower, upper in [((4, 5), 1, 0), ((2, 3, 3), -1, 1), ((5, 2), 2, -1)]
+]
+for case in BANDS:  # the counts are whole numbers whatever the matrix holds
+    for domain in case.domains[1:]:
+        object.__setattr__(domain, "dtype", "int32")
+DIAGONALS = [
+    Case(
+        op,
+        reference,
+        [uniform(-2, 2)],
+        [shape],
+        dtypes=EVERYTHING,
+        name=f"{name} of {shape}",
+    )
+    for name, op, reference, shapes in [
+        ("diag", plugrad.diag, np_diag, [(3,), (2, 3), (), (0,)]),
+        ("diag_part", linalg.diag_part, np_diag_part, [(3, 3), (1, 1), (2, 3, 2, 3)]),
+    ]
+    for shape in shapes
+]
+OTHERS = [*EINSUMS, *BANDS, *BAND_GRADIENTS, *DIAGONALS]
+
+
 def label(case):
     return f"{case} {case.shapes[0]} {case.shapes[1]}"
 
@@ -57,6 +175,18 @@ def label(case):
 @pytest.mark.parametrize("case", CASES, ids=label)
 def test_values(case, backend, rng):
     case.check_values(rng)
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=str)
+def test_values_of_other_functions(case, backend, rng):
+    case.check_values(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("case", [c for c in OTHERS if c.is_differentiable], ids=str)
+def test_gradient_of_other_functions(case, backend, rng):
+    if 0 not in case.shapes[0]:
+        case.check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize("case", CASES[:8] + FLAGGED, ids=str)

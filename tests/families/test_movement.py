@@ -44,6 +44,18 @@ def np_slice(x, *, begin, size):
     return x[tuple(slice(b, b + n) for b, n in zip(begin, size, strict=True))]
 
 
+def np_moveaxis(x, *, source, destination):
+    return np.moveaxis(x, source, destination)
+
+
+def np_broadcast_arrays(*arrays):
+    return list(np.broadcast_arrays(*arrays))
+
+
+def moveaxis(x, *, source, destination):
+    return plugrad.moveaxis(x, source, destination)
+
+
 def np_strided_slice(x, *, begin, end, strides):
     picked = [range(*bounds) for bounds in zip(begin, end, strides, strict=True)]
     return x[np.ix_(*picked)]
@@ -65,6 +77,7 @@ STRIDED = [
     {"begin": (2, 3, 4), "end": (-1, -1, -1), "strides": (-1, -2, -3)},
     {"begin": (1, 0, 3), "end": (2, 4, 0), "strides": (1, 1, -1)},
     {"begin": (1, 2, 2), "end": (1, 0, 5), "strides": (1, 1, 1)},
+    {"begin": (-1, 0, 0), "end": (0, 4, 5), "strides": (-1, 1, 1)},
 ]
 SINGLE = [
     case(plugrad.reshape, np.reshape, shape=(5, 12)),
@@ -75,6 +88,18 @@ SINGLE = [
         for axes in [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1), (2, 0, 1), (-2, 2, 0)]
     ),
     case(plugrad.permute_dims, np.transpose, [(2, 3, 4, 5)], axes=(3, 0, 2, 1)),
+    case(plugrad.permute_dims, np.transpose, [(2, 3, 4, 5)]),
+    *(
+        case(
+            moveaxis,
+            np_moveaxis,
+            [(2, 3, 4, 5)],
+            source=source,
+            destination=to,
+            name=f"moveaxis {to}",
+        )
+        for source, to in [(0, -1), (3, 0), ((0, 1), (-1, -2)), ((3, 0, 2), (0, 2, 1)), (1, 1)]
+    ),
     *(case(plugrad.expand_dims, np.expand_dims, axis=axis) for axis in (0, 1, 3, -1, -4)),
     case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=None),
     case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=(0,)),
@@ -150,6 +175,10 @@ FROM_LISTS = [
             ([(2, 1, 3), (2, 4, 3), (2, 0, 3)], 1),
             ([(3, 4), (2,)], None),
         ]
+    ),
+    *(
+        case(plugrad.broadcast_arrays, np_broadcast_arrays, shapes, f"broadcast_arrays {shapes}")
+        for shapes in [[(3, 1), (4,)], [(), (2, 3), (1, 3)], [(2, 3)]]
     ),
     *(
         case(joined(plugrad.stack), np_stack, shapes, f"stack {shapes} {axis}", axis=axis)
@@ -242,6 +271,16 @@ def test_joined_dtypes_are_promoted(backend):
     assert (y.dtype, y.tolist()) == ("int32", [[1], [1]])
 
 
+def test_shapes_are_broadcast_without_tensors():
+    assert plugrad.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+    assert plugrad.broadcast_shapes() == ()
+
+
+def test_a_reshaped_copy_has_the_same_values(backend):
+    for copy in (None, False, True):
+        assert plugrad.reshape([1, 2], (2, 1), copy=copy).tolist() == [[1], [2]]
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
@@ -295,7 +334,15 @@ REFUSALS = [
     Refusal(lambda: plugrad.pad(zeros(2), [(-1, 1)]), ArgumentValueError, ["pad", "(-1, 1)"]),
     Refusal(lambda: plugrad.tile(zeros(2), [-1]), ShapeError, ["repetitions", "-1", "negative"]),
     Refusal(lambda: plugrad.flip(zeros(2), axis=1), AxisError, ["axis=1", "rank 1"]),
-    Refusal(lambda: plugrad.unstack(zeros(), 0), AxisError, ["axis=0", "0-d"]),
+    Refusal(lambda: plugrad.unstack(zeros(), axis=0), AxisError, ["axis=0", "0-d"]),
+    Refusal(lambda: plugrad.moveaxis(zeros(2, 3), 0, 2), AxisError, ["destination=2", "rank 2"]),
+    Refusal(lambda: plugrad.moveaxis(zeros(2, 3), (0, 0), (0, 1)), AxisError, ["(0, 0)", "twice"]),
+    Refusal(
+        lambda: plugrad.moveaxis(zeros(2, 3), (0, 1), 0), AxisError, ["(0, 1)", "equally many"]
+    ),
+    Refusal(lambda: plugrad.broadcast_arrays(zeros(2), zeros(3)), ShapeError, ["(2,)", "(3,)"]),
+    Refusal(lambda: plugrad.broadcast_shapes((2,), (3,)), ShapeError, ["(2,)", "(3,)"]),
+    Refusal(lambda: plugrad.broadcast_shapes((2,), (-1,)), ShapeError, ["(-1,)", "negative"]),
     Refusal(
         lambda: movement.slice(zeros(2, 3), begin=(0, 2), size=(2, 2)),
         ShapeError,

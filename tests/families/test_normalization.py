@@ -1,4 +1,4 @@
-"""Elements scaled to a common measure along an axis."""
+"""Elements scaled to a common measure."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy import special
 import plugrad
 from families.case import VIEWS, Case, Refusal
 from families.domains import uniform, whole
-from plugrad.errors import AxisError, DTypeError
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import normalization
 
 PAIRS = [
@@ -91,6 +91,115 @@ def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
+def np_batch_norm(x, mean, variance, offset=0, scale=1, variance_epsilon=0.001):
+    return offset + (x - mean) * scale / np.sqrt(variance + variance_epsilon)
+
+
+def np_scaled(x, mean, variance, scale):
+    return np_batch_norm(x, mean, variance, 0, scale)
+
+
+def scaled(x, mean, variance, scale):
+    return plugrad.batch_norm(x, mean, variance, None, scale)
+
+
+number, positive = uniform(-2, 2), uniform(0.2, 2)
+STATISTICS = [number, number, positive]
+BATCH_NORM = [
+    Case(plugrad.batch_norm, np_batch_norm, domains, shapes, attrs, name=f"batch_norm {label}")
+    for label, domains, shapes, attrs in [
+        ("channels", STATISTICS, [(3, 5), (5,), (5,)], {}),
+        ("images", [*STATISTICS, number, number], [(2, 3, 4, 5), *[(5,)] * 4], {}),
+        ("offset", [*STATISTICS, number], [(2, 3, 5), *[(5,)] * 3], {"variance_epsilon": 0.5}),
+        ("full", [*STATISTICS, number, number], [(3, 5)] * 5, {}),
+        ("mixed", [*STATISTICS, number, number], [(2, 3, 4), (3, 1), (4,), (), (2, 1, 1)], {}),
+        ("vector", [*STATISTICS, number, number], [(7,), *[(1,)] * 4], {}),
+        ("number", STATISTICS, [()] * 3, {}),
+        ("nothing", STATISTICS, [(0, 3), (3,), (3,)], {}),
+    ]
+] + [
+    Case(
+        *(scaled, np_scaled, [*STATISTICS, number], [(2, 3, 5), (5,), (3, 1), (5,)]),
+        name="batch_norm scale",
+    )
+]
+
+
+def np_response(x, *, depth_radius=5, bias=1, alpha=1, beta=0.5):
+    norm = np.empty_like(x)
+    for i in range(x.shape[-1]):
+        near = x[..., max(i - depth_radius, 0) : i + depth_radius + 1]
+        norm[..., i] = bias + alpha * np.sum(near**2, axis=-1)
+    return x / norm**beta
+
+
+def np_response_gradient(x, y, dy, *, depth_radius=5, bias=1, alpha=1, beta=0.5):
+    dx = np.zeros_like(x)
+    for i in range(x.shape[-1]):
+        near = slice(max(i - depth_radius, 0), i + depth_radius + 1)
+        norm = bias + alpha * np.sum(x[..., near] ** 2, axis=-1)
+        dx[..., i] += dy[..., i] * norm**-beta
+        share = -2 * alpha * beta * dy[..., i] * y[..., i] / norm
+        dx[..., near] += x[..., near] * share[..., None]
+    return dx
+
+
+RESPONSES = [
+    {},
+    {"depth_radius": 1},
+    {"depth_radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75},
+    {"depth_radius": 0, "beta": 1.0},
+]
+NEIGHBOURS = [
+    Case(plugrad.local_response_normalization, np_response, [number], [shape], attrs)
+    for attrs in RESPONSES
+    for shape in [(2, 3, 2, 7), (3, 4), (1,)]
+]
+NEIGHBOURS_BACK = [
+    Case(
+        *(normalization.local_response_normalization_gradient, np_response_gradient),
+        *([number] * 3, [shape] * 3, attrs),
+    )
+    for attrs in RESPONSES
+    for shape in [(2, 1, 2, 7), (3, 4), (1,)]
+]
+OTHERS = [*BATCH_NORM, *NEIGHBOURS, *NEIGHBOURS_BACK]
+
+
+def label(case):
+    return f"{case} {case.shapes[0]}"
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=label)
+def test_values_of_other_normalizations(case, backend, rng):
+    case.check_values(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", OTHERS[:6] + NEIGHBOURS[3:5] + NEIGHBOURS_BACK[3:5], ids=label)
+def test_other_normalizations_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=label)
+def test_gradient_of_other_normalizations(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+def test_batch_norm_of_mixed_dtypes(backend):
+    y = plugrad.batch_norm(plugrad.asarray([2, 4]), [1.0, 2.0], [3, 3], 1, variance_epsilon=1.0)
+    assert (y.tolist(), y.dtype) == ([1.5, 2.0], "float32")
+
+
+def test_special_values_in_other_normalizations(backend):
+    x = np.array([[1, np.inf, -1], [np.nan, 2, 0]], "float32")
+    attrs = {"depth_radius": 1}
+    Case(plugrad.local_response_normalization, np_response, [], attrs=attrs).check_values_of([x])
+    mean, variance = np.array([[0, 1, np.nan], [-1, 0, 3]], "float32")
+    Case(plugrad.batch_norm, np_batch_norm, []).check_values_of([x, mean, variance])
+
+
 REFUSALS = [
     Refusal(lambda: plugrad.softmax([1.0], axis=1), AxisError, ["axis=1", "rank 1", "-1 to 0"]),
     Refusal(lambda: plugrad.log_softmax(1.0), AxisError, ["axis=-1", "0-d"]),
@@ -98,6 +207,37 @@ REFUSALS = [
         lambda: normalization.softmax(plugrad.asarray([1]), dim=0),
         DTypeError,
         ["Softmax", "int32", "float32", "astype"],
+    ),
+    Refusal(
+        lambda: plugrad.batch_norm(np.ones((2, 3), "f"), [1.0, 2.0], [1.0]),
+        ShapeError,
+        ["FusedBatchNorm", "mean", "(2,)", "(2, 3)"],
+    ),
+    Refusal(
+        lambda: plugrad.batch_norm([1.0], [[1.0], [2.0]], [1.0]),
+        ShapeError,
+        ["FusedBatchNorm", "mean", "(2, 1)", "(1,)"],
+    ),
+    Refusal(
+        lambda: plugrad.batch_norm([1.0], ["a"], [1.0]), DTypeError, ["batch_norm (mean)", "string"]
+    ),
+    Refusal(
+        lambda: plugrad.local_response_normalization([1.0], 0.5),
+        ArgumentValueError,
+        ["local_response_normalization", "depth_radius=0.5", "whole number"],
+    ),
+    Refusal(
+        lambda: plugrad.local_response_normalization([1.0], -1),
+        ArgumentValueError,
+        ["depth_radius=-1"],
+    ),
+    Refusal(lambda: plugrad.local_response_normalization(1.0), ShapeError, ["0-d"]),
+    Refusal(
+        lambda: normalization.local_response_normalization_gradient(
+            *(plugrad.ones((2, 3)), plugrad.ones((2, 3)), plugrad.ones((3,)))
+        ),
+        ShapeError,
+        ["LRNGrad", "(3,)"],
     ),
 ]
 

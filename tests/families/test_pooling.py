@@ -6,7 +6,8 @@ import pytest
 import plugrad
 from families import windows
 from families.case import FLOATS, REALS, VIEWS, Case, Refusal
-from families.domains import Domain, different, uniform
+from families.domains import different, few, uniform
+from families.pools import check_second_order, gradient_cases
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import pooling
 
@@ -38,44 +39,63 @@ AVERAGE = [
 CASES = [*LARGEST, *AVERAGE]
 
 
-def complete(attrs):
-    """Return the attributes as the kernels get them."""
-    size = windows.both(attrs["filter_size"])
-    return {
-        "filter_size": size,
-        "strides": windows.both(attrs.get("strides", size)),
-        "pad": windows.four(attrs.get("pad", "valid")),
-        "dim_rounding_mode": attrs.get("dim_rounding_mode"),
-    }
+GRADIENTS = (pooling.max_pool_gradient, pooling.avg_pool_gradient)
+KERNELS = [kernel for attrs in SLIDING for kernel in gradient_cases(GRADIENTS, attrs, IMAGES)]
+WITH_TIES = [gradient_cases(GRADIENTS, attrs, IMAGES, ties=True)[0] for attrs in SLIDING]
 
 
-def gradient_kernels(attrs, images=IMAGES, ties=False):
-    """Return the cases of the gradients of both poolings."""
-    attrs = complete(attrs)
-    x = np.random.default_rng(1).permutation(int(np.prod(images))).reshape(images) / 4
-    x = x % 3 if ties else x
-    y = windows.max_pool(x, **attrs)
-    known = [Domain(lambda rng, shape, dtype, values=v: values.astype(dtype)) for v in (x, y)]
-    dy = uniform(-2, 2)
-    return [
-        Case(
-            pooling.max_pool_gradient,
-            windows.max_pool_gradient,
-            *([dy, *known], [y.shape, images, y.shape], attrs),
-        ),
-        Case(
-            pooling.avg_pool_gradient,
-            windows.avg_pool_gradient,
-            *([dy, known[0]], [y.shape, images], attrs),
-        ),
-    ]
+def found(values, positions):
+    """Return both as floats, so that they can be compared as one list."""
+    return [values, positions.astype(values.dtype)]
 
 
-KERNELS = [kernel for attrs in SLIDING for kernel in gradient_kernels(attrs)]
-WITH_TIES = [gradient_kernels(attrs, ties=True)[0] for attrs in SLIDING]
+def with_positions(x, **attrs):
+    return found(*plugrad.max_pool_with_argmax(x, **attrs))
 
 
-@pytest.mark.parametrize("case", [*CASES, *KERNELS], ids=str)
+POSITIONS = [
+    Case(
+        *(with_positions, windows.max_pool_with_argmax, [domain], [IMAGES]),
+        {**attrs, "include_batch_in_index": batch},
+        (*FLOATS, "int32", "uint8"),
+        is_differentiable=label == "different",  # a tie is a kink
+        name=f"max_pool_with_argmax {attrs} {batch} {label}".replace(", ", ","),
+    )
+    for attrs in SLIDING
+    if "dim_rounding_mode" not in attrs
+    for label, domain, batch in [("different", different(), False), ("ties", few(0, 2), True)]
+]
+WINDOWS = [
+    ((2, 6, 7, 3), {"window_shape": 2}),
+    ((2, 6, 7, 3), {"window_shape": (2, 3), "dilations": 2}),
+    ((2, 6, 7, 3), {"window_shape": 2, "dilations": (3, 2), "strides": (1, 2)}),
+    ((2, 6, 7, 3), {"window_shape": 2, "dilations": (2, 1), "pad": "same"}),
+    ((2, 6, 7, 3), {"window_shape": 3, "dilations": 2, "pad": ((1, 2), (0, 1)), "strides": 2}),
+    (
+        (2, 6, 7, 3),
+        {"window_shape": 2, "dilations": 2, "pad": 1, "strides": 2, "dim_rounding_mode": "ceil"},
+    ),
+    ((2, 9, 3), {"window_shape": (3,), "dilations": (2,), "pad": ((2, 1),)}),
+    ((2, 9, 3), {"window_shape": (2,), "strides": 2}),
+    ((2, 3, 4, 5, 2), {"window_shape": (2, 1, 2), "strides": 2}),
+    ((2, 3, 4, 5, 2), {"window_shape": (2, 2, 3), "dilations": (1, 2, 1)}),
+    ((1, 2, 3, 2, 3, 2), {"window_shape": (2, 2, 1, 2)}),
+]
+POOLS = [
+    Case(
+        *(plugrad.pool, windows.pool, [domain], [images], {**attrs, "pooling_type": kind}),
+        dtypes=(*FLOATS, "int32") if kind == "max" else FLOATS,
+    )
+    for images, attrs in WINDOWS
+    for kind, domain in [("max", different()), ("avg", uniform(-2, 2))]
+]
+
+
+def labelled(case):
+    return f"{case} {case.shapes[0]}"
+
+
+@pytest.mark.parametrize("case", [*CASES, *KERNELS, *POSITIONS, *POOLS], ids=labelled)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
@@ -85,13 +105,16 @@ def test_the_first_of_equal_elements_gets_the_gradient(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES, *KERNELS[:6]], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *KERNELS[:6], *POSITIONS, *POOLS], ids=labelled)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
+VIEWED = [*LARGEST[:9:2], *AVERAGE[1:9:2], *KERNELS[:14:3], *POSITIONS[:9:4], *POOLS[:9:4]]
+
+
 @pytest.mark.parametrize("layout", VIEWS)
-@pytest.mark.parametrize("case", [*LARGEST[:9:2], *AVERAGE[1:9:2], *KERNELS[:14:3]], ids=str)
+@pytest.mark.parametrize("case", VIEWED, ids=labelled)
 def test_values_of_views(case, layout, backend, rng):
     case.check_values(rng, layout=layout)
 
@@ -139,22 +162,48 @@ def test_gradient(case, backend, rng):
     case.with_shapes(images).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize(
-    "attrs", SLIDING, ids=lambda attrs: " ".join(f"{k}={v}" for k, v in attrs.items())
-)
+@pytest.mark.parametrize("case", POOLS, ids=labelled)
+def test_gradient_of_pools(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("case", POSITIONS[::2], ids=str)
+def test_gradient_of_the_values_with_positions(case, backend, rng):
+    def values(x, **attrs):
+        return plugrad.max_pool_with_argmax(x, **attrs)[0]
+
+    images = (1, 6, 7, 1) if case.attrs["filter_size"] == (6, 7) else (1, 5, 4, 2)
+    Case(values, values, case.domains, [images], case.attrs).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("attrs", SLIDING, ids=str)
 def test_gradient_of_gradients(attrs, backend, rng):
-    """Both are linear in dy; where the images change smoothly, the result does not change."""
     images = (1, 6, 7, 1) if attrs["filter_size"] == (6, 7) else (1, 5, 4, 2)
-    for case in gradient_kernels(attrs, images):
-        fixed = case.drawn(rng, "float64")[1:]
+    for case in gradient_cases(GRADIENTS, attrs, images):
+        check_second_order(case, rng, backend)
 
-        def of_dy(dy, case=case, fixed=fixed, **attrs):
-            rest = [plugrad.asarray(x.astype(dy.dtype), device=dy.device) for x in fixed]
-            return case.op(dy, *rest, **attrs)
 
-        Case(of_dy, of_dy, case.domains[:1], case.shapes[:1], case.attrs).check_gradient(
-            rng, backend
-        )
+@pytest.mark.parametrize("rounding", ["ceil", "round"])
+def test_window_beyond_the_image_is_dropped(rounding, backend):
+    """The third window would start in the padding behind the image, as in PyTorch's ceil_mode."""
+    x = plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1))
+    attrs = {"strides": 3, "pad": 1, "dim_rounding_mode": rounding}
+    assert plugrad.max_pool(x, 2, **attrs)[0, :, :, 0].tolist() == [[0, 3], [12, 15]]
+    assert plugrad.avg_pool(x, 2, **attrs)[0, :, :, 0].tolist() == [[0, 2.5], [10, 12.5]]
+
+
+def test_largest_below_all_numbers_has_a_position(backend):
+    x = plugrad.full((1, 2, 2, 1), -np.inf)
+    values, positions = plugrad.max_pool_with_argmax(x, 2, 1, 1)
+    assert np.isneginf(values.numpy()).all()
+    assert positions[0, :, :, 0].tolist() == [[0, 0, 1], [0, 0, 1], [2, 2, 3]]
+
+
+def test_nan_is_the_largest_and_the_first_has_the_position(backend):
+    x = plugrad.asarray(np.array([[1, np.nan], [np.inf, np.nan]], "float32").reshape(1, 2, 2, 1))
+    values, positions = plugrad.max_pool_with_argmax(x, 2)
+    assert np.isnan(values.item())
+    assert positions.item() == 1
 
 
 def image(*shape):
@@ -162,6 +211,49 @@ def image(*shape):
 
 
 REFUSALS = [
+    *(
+        Refusal(
+            lambda op=op: op(image(1, 4, 4, 1), 2, pad=2),
+            ShapeError,
+            ["(2, 2)", "(4, 4)", "in the padding", "less padding"],
+        )
+        for op in (plugrad.max_pool, plugrad.avg_pool, plugrad.max_pool_with_argmax)
+    ),
+    Refusal(
+        lambda: plugrad.pool(image(1, 2, 2, 1), 2, "max", ((3, 2), (2, 3)), 4),
+        ShapeError,
+        ["dilations (4, 4)", "in the padding"],
+    ),
+    Refusal(
+        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, pad="same", dim_rounding_mode="ceil"),
+        ArgumentValueError,
+        ["max_pool", "dim_rounding_mode='ceil'", "pad='same'"],
+    ),
+    Refusal(
+        lambda: plugrad.pool(image(1, 4, 4, 1), 2, "sum"),
+        ArgumentValueError,
+        ["pool", "pooling_type='sum'", "'avg'"],
+    ),
+    Refusal(
+        lambda: plugrad.pool(image(4, 4, 1), (2, 2, 2), "avg"),
+        ShapeError,
+        ["pool", "(4, 4, 1)", "4 or 5 axes"],
+    ),
+    Refusal(
+        lambda: plugrad.pool(image(1, 4), (2, 2), "avg"), ShapeError, ["pool", "(1, 4)", "4 axes"]
+    ),
+    Refusal(
+        lambda: plugrad.pool(image(1, 4, 4, 1), 2, "max", dilations=0),
+        ArgumentValueError,
+        ["pool: dilations=0", "at least 1"],
+    ),
+    Refusal(
+        lambda: pooling.max_pool(
+            image(1, 4, 4, 4, 1), filter_size=(2,) * 3, strides=(2,) * 3, pad="valid"
+        ),
+        ShapeError,
+        ["2 spatial axes", "(1, 4, 4, 4, 1)"],
+    ),
     Refusal(lambda: plugrad.max_pool(image(2, 2), 2), ShapeError, ["max_pool", "(2, 2)", "batch"]),
     Refusal(
         lambda: plugrad.avg_pool(image(1, 2, 2, 1), 3),

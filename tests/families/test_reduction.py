@@ -5,8 +5,8 @@ import pytest
 
 import plugrad
 from families.case import FLOATS, REALS, VIEWS, Case, Near, Refusal
-from families.domains import different, flags, these, uniform
-from plugrad.errors import AxisError, DTypeError, ShapeError
+from families.domains import different, flags, these, uniform, whole
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 
 AXES = [None, 0, 1, 2, -1, (0, 1), (1, 2), (0, -1), (2, 0), (0, 1, 2), ()]
 LONG_SUM = "a sum of thousands of floats, which are added in another order"
@@ -21,9 +21,10 @@ def np_sum(x, *, axis=None, keepdims=False):
 
 
 any_number = uniform(-3, 3)
+WIDE = (*FLOATS, "int32", "int64", "uint32")
 SUMS = [
-    (plugrad.sum, np_sum, any_number, REALS),
-    (plugrad.prod, np_prod, uniform(-1.5, 1.5), REALS),
+    (plugrad.sum, np_sum, any_number, WIDE),
+    (plugrad.prod, np_prod, uniform(-1.5, 1.5), WIDE),
     (plugrad.mean, np.mean, any_number, FLOATS),
 ]
 EXTREMES = [
@@ -134,6 +135,14 @@ def test_position_of_the_first_nan_and_of_the_first_of_equals(op, backend):
     assert op(x, axis=1).tolist() == [1, 0]
 
 
+def test_false_comes_before_true(backend):
+    x = plugrad.asarray([[False, True, True], [True, False, False]])
+    assert plugrad.argmax(x, axis=1).tolist() == [1, 0]
+    assert plugrad.argmin(x, axis=1).tolist() == [0, 1]
+    assert plugrad.max(x, axis=0).tolist() == [True, True, True]
+    assert plugrad.min(x, axis=1, keepdims=True).tolist() == [[False], [False]]
+
+
 def test_position_of_infinity(backend):
     x = plugrad.asarray([[-np.inf, -np.inf], [-np.inf, np.inf]])
     assert plugrad.argmax(x, axis=1).tolist() == [0, 1]
@@ -174,6 +183,20 @@ def test_bools_are_counted(op, result, backend):
     assert (y.dtype, y.item()) == ("int32", result)
 
 
+@pytest.mark.parametrize(("op", "reference"), [(plugrad.sum, np.sum), (plugrad.prod, np.prod)])
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [("int8", "int32"), ("int16", "int32"), ("uint8", "uint32"), ("uint16", "uint32")],
+)
+def test_small_integers_do_not_overflow(op, reference, dtype, result, backend):
+    if not {dtype, result} <= set(plugrad.which().backend.dtypes()):
+        pytest.skip(f"{backend} has no {dtype} or no {result}")
+    x = np.array([[120, 125, 2], [3, 100, 1]], dtype)
+    for axis in (None, 0, 1):
+        case = Case(op, lambda x, **a: reference(x, **a, dtype=int), [], attrs={"axis": axis})
+        Case(op, case.reference, [], attrs=case.attrs, result=result).check_values_of([x], dtype)
+
+
 @pytest.mark.parametrize(("op", "result"), [(plugrad.sum, 7.0), (plugrad.prod, 12.0)])
 def test_dtype_of_the_result(op, result, backend):
     y = op(plugrad.asarray([3, 4], dtype="int32"), dtype="float32")
@@ -211,6 +234,82 @@ def test_equal_extremes_share_the_gradient(op, backend):
     assert plugrad.grad(op)(x).tolist() == [[0.25, 0.25, 0.25, 0.25]]
 
 
+def np_bincount(x, weights=None, *, size):
+    total = np.zeros(size, int if weights is None else weights.dtype)
+    for number, weight in zip(
+        x.flat, np.ones(x.size) if weights is None else weights.flat, strict=True
+    ):
+        if 0 <= number < size:
+            total[number] += weight.astype(total.dtype)
+    return total
+
+
+def np_dense_bincount(x, weights=None, **attrs):
+    if x.ndim == 2:
+        shares = [None] * len(x) if weights is None else weights
+        rows = [np_dense_bincount(*pair, **attrs) for pair in zip(x, shares, strict=True)]
+        return np.array(rows).reshape(len(x), attrs["size"])
+    total = np_bincount(x, weights, size=attrs["size"])
+    occurs = np.isin(np.arange(len(total)), x)
+    return occurs.astype(total.dtype) if attrs.get("binary_output") else total
+
+
+numbers = whole(-1, 6)
+COUNTS = [
+    Case(plugrad.bincount, np_bincount, [numbers], [shape], {"size": size}, result="int32")
+    for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
+] + [
+    Case(
+        *(plugrad.dense_bincount, np_dense_bincount, [numbers], [shape]),
+        {"size": size, "binary_output": binary},
+        result="int32",
+    )
+    for shape, size in [((20,), 5), ((4, 7), 6), ((0, 3), 2), ((3, 0), 2), ((3, 2), 0)]
+    for binary in (False, True)
+]
+WEIGHTED = [
+    Case(plugrad.bincount, np_bincount, [numbers, uniform(-2, 2)], [shape] * 2, {"size": size})
+    for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
+] + [
+    Case(
+        *(plugrad.dense_bincount, np_dense_bincount, [numbers, uniform(0.5, 2)], [shape] * 2),
+        {"size": size, "binary_output": binary},
+    )
+    for shape, size in [((20,), 5), ((4, 7), 6), ((0, 3), 2), ((3, 2), 0)]
+    for binary in (False, True)
+]
+
+
+def with_shape(case):
+    return f"{case} {case.shapes[0]}"
+
+
+@pytest.mark.parametrize("case", [*COUNTS, *WEIGHTED], ids=with_shape)
+def test_counts(case, backend, rng):
+    case.check_values(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [*COUNTS[1::5], *WEIGHTED[1::5]], ids=with_shape)
+def test_counts_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint32", "uint64"])
+def test_counts_of_other_integers(dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    x = np.array([3, 1, 3, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+    case = Case(plugrad.bincount, np_bincount, [], attrs={"size": 4}, result="int32")
+    case.check_values_of([x], dtype)
+
+
+@pytest.mark.parametrize("case", WEIGHTED, ids=with_shape)
+def test_gradient_of_counts(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
 def test_gradient_of_nothing(backend):
     for op in (plugrad.sum, plugrad.prod, plugrad.mean):
         gradient = plugrad.grad(lambda x, op=op: op(x, axis=0))(plugrad.zeros((0, 3)))
@@ -231,7 +330,28 @@ REFUSALS = [
         lambda: plugrad.argmax(plugrad.zeros((2, 0)), axis=1), ShapeError, ["ArgMax", "(2, 0)"]
     ),
     Refusal(lambda: plugrad.argmin(plugrad.zeros((0,))), ShapeError, ["ArgMin", "(0,)"]),
-    Refusal(lambda: plugrad.max([True]), DTypeError, ["max", "bool", "astype"]),
+    Refusal(lambda: plugrad.max(["a"]), DTypeError, ["max", "string", "int32"]),
+    Refusal(lambda: plugrad.argmin(["a"]), DTypeError, ["argmin", "string"]),
+    Refusal(lambda: plugrad.max(plugrad.zeros((0, 0)), axis=0), ShapeError, ["Max", "(0, 0)"]),
+    Refusal(
+        lambda: plugrad.bincount([1.0], size=2), DTypeError, ["bincount", "float32", "integers"]
+    ),
+    Refusal(
+        lambda: plugrad.bincount([1, 2], [1.0], size=2), ShapeError, ["Bincount", "(1,)", "(2,)"]
+    ),
+    Refusal(
+        lambda: plugrad.dense_bincount([1, 2], size=-1),
+        ArgumentValueError,
+        ["DenseBincount", "size=-1"],
+    ),
+    Refusal(
+        lambda: plugrad.dense_bincount([[[1]]], size=1),
+        ShapeError,
+        ["DenseBincount", "(1, 1, 1)", "matrix"],
+    ),
+    Refusal(
+        lambda: plugrad.bincount([1], [True], size=1), DTypeError, ["Bincount (weights)", "bool"]
+    ),
 ]
 
 

@@ -17,6 +17,15 @@ from plugrad import (
     gradients as gradients,
     optimizers as optimizers,
 )
+from plugrad.array_api import (
+    __array_api_version__ as __array_api_version__,
+    __array_namespace_info__ as __array_namespace_info__,
+    can_cast as can_cast,
+    finfo as finfo,
+    iinfo as iinfo,
+    isdtype as isdtype,
+    result_type as result_type,
+)
 from plugrad.backend import (
     Memory as Memory,
 )
@@ -31,7 +40,7 @@ from plugrad.derivatives import (
 )
 from plugrad.discovery import (
     backends as backends,
-    close_backend as close_backend,
+    plugins as plugins,
     register_backend as register_backend,
 )
 from plugrad.dtype import (
@@ -47,7 +56,6 @@ from plugrad.dtype import (
     int16 as int16,
     int32 as int32,
     int64 as int64,
-    promote as promote,
     uint8 as uint8,
     uint16 as uint16,
     uint32 as uint32,
@@ -56,10 +64,21 @@ from plugrad.dtype import (
 from plugrad.engine import (
     run_kernel as run_kernel,
 )
+from plugrad.fallback import (
+    fallback_report as fallback_report,
+)
 from plugrad.gradient import (
     GradientConfig as GradientConfig,
     override_gradient as override_gradient,
     register_gradient as register_gradient,
+)
+from plugrad.hooks import (
+    hookimpl as hookimpl,
+    register_plugin as register_plugin,
+    unregister_plugin as unregister_plugin,
+)
+from plugrad.loading import (
+    close_backend as close_backend,
 )
 from plugrad.memory import (
     dispose as dispose,
@@ -69,91 +88,239 @@ from plugrad.memory import (
     tidy as tidy,
 )
 from plugrad.ops import (
+    fft as fft,
+    fused as fused,
+    image as image,
+    linalg as linalg,
     losses as losses,
+    random as random,
+    signal as signal,
+    sparse as sparse,
+    string as string,
+)
+from plugrad.ops.activation import (
+    elu as elu,
+    leaky_relu as leaky_relu,
+    log_sigmoid as log_sigmoid,
+    prelu as prelu,
+    relu as relu,
+    relu6 as relu6,
+    selu as selu,
+    sigmoid as sigmoid,
+    softplus as softplus,
 )
 from plugrad.ops.binary import (
     add as add,
     add_n as add_n,
     atan2 as atan2,
+    clip as clip,
+    copysign as copysign,
+    div_no_nan as div_no_nan,
     divide as divide,
     equal as equal,
     floor_divide as floor_divide,
     greater as greater,
     greater_equal as greater_equal,
+    hypot as hypot,
     less as less,
     less_equal as less_equal,
+    logaddexp as logaddexp,
     logical_and as logical_and,
     logical_or as logical_or,
     logical_xor as logical_xor,
     maximum as maximum,
     minimum as minimum,
     multiply as multiply,
+    nextafter as nextafter,
     not_equal as not_equal,
     pow as pow,
-    prelu as prelu,
     remainder as remainder,
     squared_difference as squared_difference,
     subtract as subtract,
     where as where,
 )
+from plugrad.ops.bitwise import (
+    bitwise_and as bitwise_and,
+    bitwise_invert as bitwise_invert,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift,
+    bitwise_xor as bitwise_xor,
+)
+from plugrad.ops.complex import (
+    complex as complex,
+    conj as conj,
+    imag as imag,
+    real as real,
+)
 from plugrad.ops.convolution import (
+    conv1d as conv1d,
     conv2d as conv2d,
+    conv2d_transpose as conv2d_transpose,
+)
+from plugrad.ops.convolution3d import (
+    conv3d as conv3d,
+    conv3d_transpose as conv3d_transpose,
 )
 from plugrad.ops.creation import (
     arange as arange,
     asarray as asarray,
+    empty as empty,
+    empty_like as empty_like,
     eye as eye,
+    from_dlpack as from_dlpack,
     full as full,
+    full_like as full_like,
     linspace as linspace,
     ones as ones,
     ones_like as ones_like,
-    to_device as to_device,
     zeros as zeros,
     zeros_like as zeros_like,
 )
+from plugrad.ops.depthwise import (
+    depthwise_conv2d as depthwise_conv2d,
+    separable_conv2d as separable_conv2d,
+)
+from plugrad.ops.einsum import (
+    einsum as einsum,
+)
+from plugrad.ops.evaluation import (
+    confusion_matrix as confusion_matrix,
+    in_top_k as in_top_k,
+)
 from plugrad.ops.indexing import (
+    gather_nd as gather_nd,
+    nonzero as nonzero,
     one_hot as one_hot,
     take as take,
+    take_along_axis as take_along_axis,
     unsorted_segment_sum as unsorted_segment_sum,
 )
 from plugrad.ops.linalg import (
+    diag as diag,
+    dot as dot,
     matmul as matmul,
+    matrix_transpose as matrix_transpose,
+    tensordot as tensordot,
+    tril as tril,
+    triu as triu,
+    vecdot as vecdot,
+)
+from plugrad.ops.morphology import (
+    dilation2d as dilation2d,
 )
 from plugrad.ops.movement import (
+    broadcast_arrays as broadcast_arrays,
+    broadcast_shapes as broadcast_shapes,
     broadcast_to as broadcast_to,
     concat as concat,
+    ensure_shape as ensure_shape,
     expand_dims as expand_dims,
     flip as flip,
+    moveaxis as moveaxis,
     pad as pad,
     permute_dims as permute_dims,
     reshape as reshape,
+    slice as slice,
     split as split,
     squeeze as squeeze,
     stack as stack,
+    strided_slice as strided_slice,
     tile as tile,
     unstack as unstack,
 )
 from plugrad.ops.normalization import (
+    batch_norm as batch_norm,
+    local_response_normalization as local_response_normalization,
     log_softmax as log_softmax,
     softmax as softmax,
 )
 from plugrad.ops.pooling import (
     avg_pool as avg_pool,
     max_pool as max_pool,
+    max_pool_with_argmax as max_pool_with_argmax,
+    pool as pool,
+)
+from plugrad.ops.pooling3d import (
+    avg_pool3d as avg_pool3d,
+    max_pool3d as max_pool3d,
+)
+from plugrad.ops.ragged import (
+    ragged_gather as ragged_gather,
+    ragged_range as ragged_range,
+    ragged_tensor_to_tensor as ragged_tensor_to_tensor,
+)
+from plugrad.ops.rearrangement import (
+    batch_to_space_nd as batch_to_space_nd,
+    broadcast_args as broadcast_args,
+    depth_to_space as depth_to_space,
+    meshgrid as meshgrid,
+    mirror_pad as mirror_pad,
+    repeat as repeat,
+    roll as roll,
+    space_to_batch_nd as space_to_batch_nd,
+)
+from plugrad.ops.recurrent import (
+    basic_lstm_cell as basic_lstm_cell,
+    multi_rnn_cell as multi_rnn_cell,
 )
 from plugrad.ops.reduction import (
     all as all,
     any as any,
     argmax as argmax,
     argmin as argmin,
+    bincount as bincount,
+    dense_bincount as dense_bincount,
     max as max,
     mean as mean,
     min as min,
     prod as prod,
     sum as sum,
 )
+from plugrad.ops.scan import (
+    cumulative_prod as cumulative_prod,
+    cumulative_sum as cumulative_sum,
+)
+from plugrad.ops.scatter import (
+    scatter_nd as scatter_nd,
+    sparse_to_dense as sparse_to_dense,
+    tensor_scatter_update as tensor_scatter_update,
+)
+from plugrad.ops.sets import (
+    isin as isin,
+    setdiff1d as setdiff1d,
+    unique as unique,
+    unique_all as unique_all,
+    unique_counts as unique_counts,
+    unique_inverse as unique_inverse,
+    unique_values as unique_values,
+)
+from plugrad.ops.sorting import (
+    argsort as argsort,
+    lower_bound as lower_bound,
+    searchsorted as searchsorted,
+    sort as sort,
+    top_k as top_k,
+    upper_bound as upper_bound,
+)
+from plugrad.ops.statistics import (
+    count_nonzero as count_nonzero,
+    diff as diff,
+    euclidean_norm as euclidean_norm,
+    log_sum_exp as log_sum_exp,
+    moments as moments,
+    std as std,
+    var as var,
+)
+from plugrad.ops.subscript import (
+    boolean_mask as boolean_mask,
+)
 from plugrad.ops.training import (
+    dropout as dropout,
     moving_average as moving_average,
+)
+from plugrad.ops.transfer import (
+    to_device as to_device,
 )
 from plugrad.ops.unary import (
     abs as abs,
@@ -165,10 +332,8 @@ from plugrad.ops.unary import (
     atan as atan,
     atanh as atanh,
     ceil as ceil,
-    clip as clip,
     cos as cos,
     cosh as cosh,
-    elu as elu,
     erf as erf,
     exp as exp,
     expm1 as expm1,
@@ -176,27 +341,29 @@ from plugrad.ops.unary import (
     isfinite as isfinite,
     isinf as isinf,
     isnan as isnan,
-    leaky_relu as leaky_relu,
     log as log,
     log1p as log1p,
+    log2 as log2,
+    log10 as log10,
     logical_not as logical_not,
     negative as negative,
+    positive as positive,
     reciprocal as reciprocal,
-    relu as relu,
-    relu6 as relu6,
     round as round,
     rsqrt as rsqrt,
-    selu as selu,
-    sigmoid as sigmoid,
     sign as sign,
+    signbit as signbit,
     sin as sin,
     sinh as sinh,
-    softplus as softplus,
     sqrt as sqrt,
     square as square,
     step as step,
     tan as tan,
     tanh as tanh,
+    trunc as trunc,
+)
+from plugrad.packs import (
+    op_pack as op_pack,
 )
 from plugrad.registry import (
     KernelConfig as KernelConfig,
@@ -208,6 +375,9 @@ from plugrad.registry import (
     register_kernel as register_kernel,
     unregister_gradient as unregister_gradient,
     unregister_kernel as unregister_kernel,
+)
+from plugrad.scope import (
+    carry_context as carry_context,
 )
 from plugrad.selection import (
     use as use,
@@ -230,3 +400,4 @@ from plugrad.variable import (
 )
 
 __version__ = "0.1.0"
+newaxis = None

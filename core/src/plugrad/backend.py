@@ -73,10 +73,14 @@ class KernelTable:
 
         return decorate
 
-    def update(self, functions: Mapping[Any, Implementation]) -> None:
-        """Declare several implementations at once: a mapping from kernel to function."""
+    def update(self, functions: Mapping[Any, Implementation], *, on_host: bool = False) -> None:
+        """Declare several implementations at once: a mapping from kernel to function.
+
+        With `on_host` the functions take and return NumPy arrays, whatever the backend's own are:
+        the engine reads the inputs with `to_numpy` and stores the results with `from_numpy`.
+        """
         for kernel, function in functions.items():
-            self._add(KernelConfig(kernel.name, self.backend, function))
+            self._add(KernelConfig(kernel.name, self.backend, function, on_host=on_host))
 
     def _add(self, config: KernelConfig) -> None:
         if config.kernel_name in self._configs:
@@ -104,10 +108,12 @@ class Backend(ABC):
     is_closed: bool = False
     limit: int | None = None
     """The most bytes that arrays may use, for a backend that wants to be asked for room before each kernel."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """The settings of the backend's own, by name; core sets them before it asks for anything else."""
     adopt: Callable[[Any], None] | None = None
     """Counts an array of 64 KiB or more, for a backend whose arrays are allocated elsewhere."""
     functions: Mapping[str, Implementation]
-    """The kernels by name: the engine's view of the registry, set when the backend is loaded."""
+    """The kernels by name, but those on the host: the engine's view of the registry, set when the backend is loaded."""
 
     @abstractmethod
     def probe(self) -> Probe:

@@ -1,42 +1,30 @@
 """Configuration in layers: what is set, where, and which layer wins.
 
 First match wins: `plugrad.config.set` > environment > ``plugrad.toml`` or ``[tool.plugrad]`` of the
-project > the user's ``config.toml`` > the default. (Arguments and `plugrad.use` are stronger than
-all of them; see `plugrad.selection`.) Reading is strict: an unknown key or a value of the wrong
-form is an error that names the layer.
+project > the user's ``config.toml`` > what a plugin's ``plugrad_configure`` suggests > the default.
+(Arguments and `plugrad.use` are stronger than all of them; see `plugrad.selection`.) Reading is
+strict: an unknown key or a value of the wrong form is an error that names the layer.
+
+`plugrad.settings` has the table of the settings. A backend may have settings of its own: the
+section of its name in a file, ``PLUGRAD_<BACKEND>_<NAME>`` in the environment.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import ConfigError, suggestion
+from plugrad.settings import ENVIRONMENT_PREFIX, KEYS, Key, option_key, undeclared_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
 TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
 """Variables that test suites read: not settings, and not misspelt ones."""
-
-
-class Key(NamedTuple):
-    """One setting: its meaning, the form of its value, and the default."""
-
-    name: str
-    meaning: str
-    accepts: str
-    parse: Callable[[object], Any]
-    default: Any
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return ENVIRONMENT_PREFIX + self.name.replace(".", "_").upper()
 
 
 class Setting(NamedTuple):
@@ -45,69 +33,6 @@ class Setting(NamedTuple):
     key: str
     value: Any
     layer: str
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError
-    return value.strip()
-
-
-def _names(value: object) -> tuple[str, ...]:
-    """Read a list of names, or one string with commas."""
-    parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(
-        isinstance(p, str) for p in cast("list[object]", parts)
-    ):
-        raise ValueError
-    return tuple(p.strip() for p in cast("list[str]", parts) if p.strip())
-
-
-def _bytes(value: object) -> int | None:
-    """Read a number of bytes: ``1048576``, ``"512MiB"``, ``"2GB"``, or ``"none"``."""
-    if value is None or value == "none":
-        return None
-    match = re.fullmatch(r"(\d+)\s*(|[KMGT]i?)B?", str(value))
-    if match is None or isinstance(value, bool):
-        raise ValueError
-    prefix = match[2]
-    step = 1024 if prefix.endswith("i") else 1000
-    return int(match[1]) * step ** " KMGT".index(prefix[:1] or " ")
-
-
-KEYS: Final = {
-    key.name: key
-    for key in (
-        Key(
-            "backend",
-            "the backend and device to run on, or several in order of preference",
-            "a name such as 'webgpu', 'webgpu:1' or 'webgpu,cpu'",
-            _text,
-            None,
-        ),
-        Key(
-            "memory_limit",
-            "the most bytes that tensors may use on each backend",
-            "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'",
-            _bytes,
-            None,
-        ),
-        Key(
-            "plugins.disable",
-            "plugins that are listed but never loaded",
-            "names of backends or distributions, such as 'acme' or 'plugrad-acme'",
-            _names,
-            (),
-        ),
-        Key(
-            "plugins.allow_auto",
-            "third parties' distributions whose backends may be chosen automatically",
-            "name patterns, such as 'acme-*'",
-            _names,
-            (),
-        ),
-    )
-}
 
 
 class Config:
@@ -120,14 +45,25 @@ class Config:
     >>> plugrad.config.explain("memory_limit").layer
     'plugrad.config.set'
     >>> plugrad.config.reset("memory_limit")
+
+    Iterating gives every setting with the layer that decided it.
     """
 
     def __init__(self) -> None:
         """Start without any value set; files are read when they are first needed."""
         self._set: dict[str, Any] = {}
         self._files: list[tuple[str, dict[str, Any]]] | None = None
+        self._lock = RLock()
         self.version = 0
         """Grows with every change, so that decisions made from the settings can be remembered."""
+
+    def keys(self) -> tuple[Key, ...]:
+        """Return the settings that there are: name, meaning, accepted values, default, environment variable.
+
+        >>> plugrad.config.keys()[0].variable
+        'PLUGRAD_BACKEND'
+        """
+        return tuple(KEYS.values())
 
     def get(self, name: str) -> Any:
         """Return the value of a setting.
@@ -143,18 +79,22 @@ class Config:
         Raises:
             ConfigError: the key is unknown, or the value is malformed.
         """
-        self._set[name] = _parsed(name, value, "plugrad.config.set")
-        self.version += 1
+        parsed = _parsed(name, value, "plugrad.config.set")
+        with self._lock:
+            self._set[name] = parsed
+            self.version += 1
 
     def reset(self, name: str | None = None) -> None:
         """Forget what was `set`, for one key or for all, and read the configuration files again when needed."""
-        if name is None:
-            self._set.clear()
-        else:
+        if name is not None:
             _key(name, "plugrad.config.reset")
-            self._set.pop(name, None)
-        self._files = None
-        self.version += 1
+        with self._lock:
+            if name is None:
+                self._set.clear()
+            else:
+                self._set.pop(name, None)
+            self._files = None
+            self.version += 1
 
     def explain(self, name: str) -> Setting:
         """Return the value of a setting and the layer that decided it."""
@@ -167,17 +107,116 @@ class Config:
         for layer, values in self.files():
             if name in values:
                 return Setting(name, values[name], layer)
+        for layer, values in _suggested(name):
+            if name in values:
+                return Setting(name, values[name], layer)
         return Setting(name, key.default, "default")
+
+    def options(self, backend: str) -> dict[str, Setting]:
+        """Return the settings of a backend's own: those that it declares, or, if it declares none, those that are set.
+
+        >>> plugrad.config.set("acme.threads", 4)  # acme is not installed: any name will do
+        >>> plugrad.config.options("acme")
+        {'threads': Setting(key='acme.threads', value=4, layer='plugrad.config.set')}
+        >>> plugrad.config.reset("acme.threads")
+
+        Raises:
+            ConfigError: some layer sets an option that the backend does not declare, or a malformed value.
+        """
+        declared = (_manifests()[backend].options if backend in _manifests() else None) or ()
+        named = {f"{backend}.{option}" for option in (*declared, *_in_environment(backend))}
+        for values in (self._set, *(values for _, values in self.files())):
+            named.update(name for name in values if name.partition(".")[0] == backend)
+        return {name.partition(".")[2]: self.explain(name) for name in sorted(named)}
 
     def files(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the configuration files that were found, strongest first, each with its values."""
-        if self._files is None:
+        if (files := self._files) is None:
             check_environment(os.environ)
-            self._files = list(_read_files())
-        return self._files
+            files = self._files = list(_read_files())
+        return files
 
     def __iter__(self) -> Iterator[Setting]:
-        return (self.explain(name) for name in KEYS)
+        yield from map(self.explain, KEYS)
+        for backend in sorted(_manifests()):
+            yield from (s for s in self.options(backend).values() if s.layer != "default")
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def _key(name: str, layer: str) -> Key:
+    if name in KEYS:
+        return KEYS[name]
+    backend, _, option = name.partition(".")
+    if not option or backend == "plugins":
+        raise ConfigError(
+            f"{layer}: {name!r} is not a setting{suggestion(name, KEYS)}; the settings are {', '.join(KEYS)}"
+        )
+    if backend not in _manifests():
+        # A project may have settings for a backend that is not installed on this machine.
+        close = suggestion(backend, ("plugins", *_manifests()))
+        if close:
+            raise ConfigError(f"{layer}: {name!r}: no backend is called {backend!r}{close}")
+        return undeclared_key(name)
+    declared = _manifests()[backend].options
+    if declared is None:
+        return undeclared_key(name)
+    if option not in declared:
+        options = ", ".join(declared) or "none"
+        raise ConfigError(
+            f"{layer}: {name!r} is not a setting{suggestion(option, declared)}; "
+            f"the options of backend {backend!r} are: {options}"
+        )
+    return option_key(backend, option, declared[option])
+
+
+def _manifests() -> Mapping[str, Any]:
+    """Return the manifests of the installed backends."""
+    from plugrad.discovery import manifests  # what may be loaded is itself a setting
+
+    return manifests()
+
+
+def _suggested(name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return what plugins suggest, but for the settings that say which plugins are loaded."""
+    if name.startswith("plugins."):
+        return []
+    from plugrad.hooks import suggested_settings
+
+    return suggested_settings()
+
+
+def _parsed(name: str, value: object, layer: str) -> Any:
+    key = _key(name, layer)
+    try:
+        return key.parse(value)
+    except ValueError:
+        raise ConfigError(
+            f"{layer}: {name}={value!r} is malformed; expected is {key.accepts}"
+        ) from None
+
+
+def parsed_settings(values: Mapping[str, object], layer: str) -> dict[str, Any]:
+    """Return the values of a table, which may have tables inside, by the names of their settings.
+
+    Raises:
+        ConfigError: a key is unknown, or a value is malformed.
+    """
+    return {name: _parsed(name, value, layer) for name, value in _flattened(values)}
+
+
+def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield dotted names: a subtable ``[plugins]`` gives ``plugins.disable``."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            for inner, item in _flattened(cast("dict[str, Any]", value)):
+                yield f"{name}.{inner}", item
+        else:
+            yield name, value
+
+
+# --- the environment -----------------------------------------------------------------------------
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
@@ -191,30 +230,34 @@ def check_environment(environment: Mapping[str, str]) -> None:
     known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
     for name in environment.keys() - TEST_VARIABLES:
         prefix, rest = name[: len(ENVIRONMENT_PREFIX)], name[len(ENVIRONMENT_PREFIX) :]
+        if prefix != ENVIRONMENT_PREFIX or rest in known:
+            continue
         close = get_close_matches(rest, known, n=1)
-        if prefix == ENVIRONMENT_PREFIX and rest not in known and close:
+        if close and _owner(name) is None:
             raise ConfigError(
                 f"environment variable {name} is not a setting "
                 f"(did you mean {ENVIRONMENT_PREFIX + close[0]!r}?); unset it, or correct its name"
             )
 
 
-def _key(name: str, layer: str) -> Key:
-    if name not in KEYS:
-        raise ConfigError(
-            f"{layer}: {name!r} is not a setting{suggestion(name, KEYS)}; the settings are {', '.join(KEYS)}"
-        )
-    return KEYS[name]
+def _owner(variable: str) -> str | None:
+    """Return the installed backend whose option an environment variable sets; of several, the longest name."""
+    rest = variable.removeprefix(ENVIRONMENT_PREFIX)
+    owners = [name for name in _manifests() if rest.startswith(f"{name.upper()}_")]
+    return max(owners, key=len, default=None)
 
 
-def _parsed(name: str, value: object, layer: str) -> Any:
-    key = _key(name, layer)
-    try:
-        return key.parse(value)
-    except ValueError:
-        raise ConfigError(
-            f"{layer}: {name}={value!r} is malformed; expected is {key.accepts}"
-        ) from None
+def _in_environment(backend: str) -> Iterator[str]:
+    """Yield the options of a backend that the environment sets."""
+    prefix = f"{ENVIRONMENT_PREFIX}{backend.upper()}_"
+    settings = {key.variable for key in KEYS.values()}
+    for variable in os.environ:
+        is_ours = variable.startswith(prefix) and variable not in settings
+        if is_ours and _owner(variable) in (backend, None):
+            yield variable.removeprefix(prefix).lower()
+
+
+# --- files ---------------------------------------------------------------------------------------
 
 
 def _read_files() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -222,13 +265,7 @@ def _read_files() -> Iterator[tuple[str, dict[str, Any]]]:
 
     for path, section in (*_project_files(Path.cwd()), (user_file(), ())):
         if path.is_file() and (table := _table(path, section)) is not None:
-            yield (
-                str(path),
-                {
-                    name: _parsed(name, value, str(path))
-                    for name, value in _flattened(table, str(path))
-                },
-            )
+            yield str(path), parsed_settings(table, str(path))
 
 
 def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
@@ -271,16 +308,6 @@ def _table(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
             return None
         table = table[part]
     return table
-
-
-def _flattened(table: Mapping[str, Any], layer: str) -> Iterator[tuple[str, Any]]:
-    """Yield dotted names: a subtable ``[plugins]`` gives ``plugins.disable``."""
-    for name, value in table.items():
-        if isinstance(value, dict):
-            for inner, item in _flattened(cast("dict[str, Any]", value), layer):
-                yield f"{name}.{inner}", item
-        else:
-            yield name, value
 
 
 config: Final = Config()

@@ -1,62 +1,62 @@
-"""Find the installed backends without importing them, and load the one that is asked for.
+"""List the installed plugins, and say whether each can be used, without running any of their code.
 
-A plugin is an installed distribution with an entry point in the group ``plugrad.backends``. What it
-offers stands in a static manifest, ``plugrad-backend.toml`` beside the plugin's ``__init__.py``, so
-listing plugins runs none of their code. A backend is loaded when it is first needed, alone; if that
-fails, the reason is kept and raised only for whoever asks for it by name.
+A plugin is an installed distribution with an entry point in one of plugrad's groups. A backend says
+what it offers in a static manifest; see `plugrad.manifest`. `plugrad.loading` and `plugrad.packs`
+run the code of the ones that are asked for.
 """
 
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from plugrad import registry
-from plugrad.backend import Backend, Probe
+from plugrad import registry, scan
 from plugrad.config import config
-from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, suggestion
-from plugrad.manifest import API, MANIFEST, Manifest, manifest_of
+from plugrad.errors import (
+    BackendNotFound,
+    BackendUnavailable,
+    PluginConflict,
+    PluginNotFound,
+    PluginUnavailable,
+    RegistrationError,
+    suggestion,
+)
+from plugrad.manifest import API, BACKEND_FILE, PLUGIN_FILE, Manifest, is_served, manifest_of
+from plugrad.plugin import GROUPS, LOCK, NOUNS, THIS_PROCESS, Kind, Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
+
+    from plugrad.backend import Backend
+
+MODULE: Final = "module://"
+
+_plugins: list[Plugin] | None = None
+_run_time: Final[list[Plugin]] = []
+generation: int = 0
+"""Grows when the list is made anew."""
 
 
-GROUP: Final = "plugrad.backends"
+def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
+    """Return everything that installed plugins bring, or all of one kind, with its status; no plugin is imported.
 
+    >>> import plugrad
+    >>> [p.name for p in plugrad.plugins("backend") if p.distribution == "plugrad-cpu"]
+    ['cpu']
 
-@dataclass
-class Candidate:
-    """An installed backend: who brings it, and whether it can be used.
-
-    `status` is one of ``"available"``, ``"active"`` (loaded), ``"incompatible"``, ``"blocked"``,
-    ``"conflict"``, ``"failed"``; `reason` says why, and `details` holds the traceback of a failure.
+    Args:
+        kind: ``"backend"``, ``"kernels"``, ``"ops"`` or ``"hooks"``.
+        refresh: scan the installed distributions again, after something was installed.
     """
-
-    name: str
-    distribution: str
-    version: str
-    target: str
-    manifest: Manifest = field(default_factory=lambda: Manifest(API))
-    status: str = "available"
-    reason: str = ""
-    details: str = ""
-    factory: Callable[[], Backend] | None = None
-
-    @property
-    def qualified_name(self) -> str:
-        """The name that is unique: ``"distribution::name"``."""
-        return f"{self.distribution}::{self.name}"
+    with LOCK:
+        every = _listed(refresh=refresh)
+        _mark_blocked(every)
+        _mark_conflicts(every)
+        return [p for p in every if kind is None or p.kind == kind]
 
 
-_candidates: list[Candidate] | None = None
-_run_time: Final[list[Candidate]] = []
-_opened: Final[dict[tuple[str, str], Backend]] = {}
-
-
-def backends(*, refresh: bool = False) -> list[Candidate]:
+def backends(*, refresh: bool = False) -> list[Plugin]:
     """Return every installed backend with its status, best first; no plugin is imported.
 
     >>> import plugrad
@@ -66,19 +66,32 @@ def backends(*, refresh: bool = False) -> list[Candidate]:
     Args:
         refresh: scan the installed distributions again, after something was installed.
     """
-    global _candidates
-    if _candidates is None or refresh:
-        found = [*_run_time, *_scanned()]
-        loaded = {
-            (c.qualified_name, c.version): c for c in _candidates or () if c.status == "active"
-        }
-        _candidates = sorted(
-            (loaded.get((c.qualified_name, c.version), c) for c in found),
-            key=lambda c: (-c.manifest.priority, c.name),
+    return plugins("backend", refresh=refresh)
+
+
+def manifests() -> dict[str, Manifest]:
+    """Return the manifests of the installed backends by name; no setting has a say in it."""
+    with LOCK:
+        every = [p for p in _listed() if p.kind == "backend"]
+        return {p.name: p.manifest for p in reversed(every)}
+
+
+def owners(kernel_name: str) -> list[Plugin]:
+    """Return the usable backends that have a kernel, best first; one that is not loaded says so in its manifest."""
+    promised = {p.backend_name for p in plugins("kernels") if _promises(p, kernel_name)}
+    return [
+        b
+        for b in backends()
+        if (
+            registry.get_kernel(kernel_name, b.name) is not None
+            if b.status == "active"
+            else _promises(b, kernel_name) or (b.name in promised and b.status == "available")
         )
-    _mark_blocked(_candidates)
-    _mark_conflicts(_candidates)
-    return _candidates
+    ]
+
+
+def _promises(plugin: Plugin, kernel_name: str) -> bool:
+    return plugin.status == "available" and kernel_name in plugin.manifest.kernels
 
 
 def register_backend(
@@ -88,132 +101,206 @@ def register_backend(
 
     Raises:
         PluginConflict: the name is taken.
+        RegistrationError: the name is not one.
     """
-    if any(c.name == name for c in backends()):
+    try:
+        _check_name("backend", name)
+    except ValueError as error:
+        raise RegistrationError(str(error)) from None
+    if any(b.name == name for b in backends()):
         raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
-    _run_time.append(
-        Candidate(
+    add(
+        Plugin(
+            "backend",
             name,
-            "<this process>",
-            "",
-            repr(factory),
-            Manifest(API, priority, summary),
-            factory=factory,
+            THIS_PROCESS,
+            target=repr(factory),
+            manifest=Manifest(priority=priority, summary=summary),
+            loaded=factory,
         )
     )
-    backends(refresh=True)
 
 
-def _scanned() -> list[Candidate]:
-    # Importing it takes longer than `import plugrad` may. It has types for some of its names only.
-    import importlib_metadata
-
-    found: list[Candidate] = []
-    seen: set[str] = set()
-    everything: Any = importlib_metadata.distributions()  # pyright: ignore[reportUnknownMemberType]
-    for distribution in everything:
-        declared = distribution.read_text("entry_points.txt")
-        if not declared or GROUP not in declared:
-            continue
-        name = distribution.metadata["Name"]
-        if name.lower() in seen:  # a shadowed copy further down sys.path
-            continue
-        seen.add(name.lower())
-        found += [
-            _candidate(distribution, entry)
-            for entry in distribution.entry_points
-            if entry.group == GROUP
-        ]
-    return found
+def add(plugin: Plugin) -> None:
+    """Put something that is not installed on the list, until `remove`."""
+    _run_time.append(plugin)
+    _remake()
 
 
-def _candidate(distribution: Any, entry: Any) -> Candidate:
-    candidate = Candidate(
-        entry.name, distribution.metadata["Name"], distribution.version, entry.value
-    )
+def remove(plugin: Plugin) -> None:
+    """Take something off the list that was put there with `add`."""
+    _run_time.remove(plugin)
+    _remake()
+
+
+def _remake() -> None:
+    global _plugins
+    with LOCK:
+        _plugins = None
+        _listed()
+
+
+# --- the list ------------------------------------------------------------------------------------
+
+
+_known: Final[dict[scan.EntryPoint, Plugin]] = {}
+"""The plugins of the latest scan."""
+
+
+def _listed(*, refresh: bool = False) -> list[Plugin]:
+    global _plugins, generation
+    if _plugins is None or refresh:
+        entries = [e for e in scan.scan(refresh=refresh).entry_points if e.group in GROUPS]
+        kept = {e: p for e, p in _known.items() if p.status == "active" or not refresh}
+        _known.clear()
+        _known.update({e: kept[e] if e in kept else _described(e) for e in entries})
+        order = list(NOUNS)
+        _plugins = sorted(
+            [*_run_time, *_known.values()],
+            key=lambda p: (order.index(p.kind), -p.manifest.priority, p.name, p.distribution),
+        )
+        generation += 1
+    return _plugins
+
+
+def _described(entry: scan.EntryPoint) -> Plugin:
+    """Return the record of an entry point, with its manifest or with what is wrong with it."""
+    kind = GROUPS[entry.group]
+    plugin = Plugin(kind, entry.name, entry.distribution, entry.version, entry.target)
     try:
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", entry.name):
-            raise ValueError(f"the backend name {entry.name!r} must match [a-z][a-z0-9_]*")
-        candidate.manifest = manifest = manifest_of(entry.value)
-    except (ValueError, TypeError, KeyError, OSError, ImportError) as error:
-        candidate.status, candidate.reason = "failed", f"{MANIFEST}: {error}"
-        candidate.details = _traceback()
-        return candidate
-    if manifest.api[0] != API[0] or manifest.api > API:
-        outdated = "plugrad-core" if manifest.api > API else candidate.distribution
-        candidate.status = "incompatible"
-        candidate.reason = (
-            f"it needs plugin API {_dotted(manifest.api)} and this plugrad-core offers {_dotted(API)}; "
+        _check_name(kind, entry.name)
+        _read_manifest(plugin, is_required=kind == "backend")
+    except Exception as error:  # whatever finders on sys.meta_path raise
+        plugin.fail(error)
+        plugin.reason = str(error)
+    return plugin
+
+
+def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
+    """Give a plugin its manifest, and find out whether this core offers what it needs."""
+    target = plugin.target
+    if not re.fullmatch(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?", target):
+        raise ValueError(f"the entry point {target!r} must be like 'package.module:object'")
+    file = BACKEND_FILE if plugin.kind == "backend" else PLUGIN_FILE
+    manifest = manifest_of(target, file)
+    if manifest is None:
+        if is_required:
+            package = target.partition(":")[0].partition(".")[0]
+            raise OSError(f"package {package!r} has no {file} beside its __init__.py")
+        return
+    plugin.manifest = manifest
+    api = manifest.api
+    if not is_served(api):
+        outdated = "plugrad-core" if api > API else plugin.distribution
+        plugin.status = "incompatible"
+        plugin.reason = (
+            f"it needs plugin API {_dotted(api)} and this plugrad-core offers {_dotted(API)}; "
             f"run: pip install --upgrade {outdated}"
         )
-    return candidate
+
+
+def _check_name(kind: Kind, name: str) -> None:
+    pattern = r"[a-z][a-z0-9_]*"
+    if kind == "kernels":
+        if not re.fullmatch(rf"{pattern}\.{pattern}", name):
+            raise ValueError(
+                f"the kernel pack name {name!r} must be a backend's name, a dot and a name, as in 'webgpu.acme'"
+            )
+    elif not re.fullmatch(pattern, name):
+        raise ValueError(f"the {kind} name {name!r} must match {pattern}")
+    if kind == "backend" and name == "plugins":
+        raise ValueError("no backend can be called 'plugins', which is a section of the settings")
 
 
 def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _mark_blocked(candidates: list[Candidate]) -> None:
+def _mark_blocked(every: list[Plugin]) -> None:
     """Switch off what the configuration names; it may have changed since the last time."""
     disabled = config.explain("plugins.disable")
-    for candidate in candidates:
-        names = {candidate.name, candidate.distribution, candidate.qualified_name}
-        if candidate.status == "blocked":
-            candidate.status, candidate.reason = "available", ""
-        if candidate.status in ("available", "conflict") and names & set(disabled.value):
-            candidate.status = "blocked"
-            candidate.reason = f"plugins.disable in {disabled.layer} names it"
+    for plugin in every:
+        if plugin.status == "blocked":
+            plugin.status, plugin.reason = "available", ""
+        names = {plugin.name, plugin.distribution, plugin.qualified_name}
+        if plugin.status in ("available", "conflict") and names & set(disabled.value):
+            plugin.status = "blocked"
+            plugin.reason = f"plugins.disable in {disabled.layer} names it"
 
 
-def _mark_conflicts(candidates: list[Candidate]) -> None:
-    """Mark backends of one name; one that is blocked stands in nobody's way."""
-    rivals = [c for c in candidates if c.status != "blocked"]
-    for candidate in rivals:
-        if candidate.status == "conflict":
-            candidate.status, candidate.reason = "available", ""
-        others = [c.distribution for c in rivals if c.name == candidate.name and c is not candidate]
-        if others and candidate.status == "available":
-            candidate.status = "conflict"
-            candidate.reason = (
-                f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} a backend "
-                f"called {candidate.name!r}; "
-                f"say {candidate.qualified_name!r} to choose this one, or uninstall the other"
-            )
+def _mark_conflicts(every: list[Plugin]) -> None:
+    """Mark plugins of one kind and name; one that is blocked stands in nobody's way."""
+    rivals: dict[tuple[Kind, str], list[Plugin]] = {}
+    for plugin in every:
+        if plugin.status == "conflict":
+            plugin.status, plugin.reason = "available", ""
+        if plugin.status != "blocked":
+            rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
+    for same in rivals.values():
+        for plugin in same if len(same) > 1 else ():
+            if plugin.status == "available":
+                others = [p.distribution for p in same if p is not plugin]
+                plugin.status = "conflict"
+                plugin.reason = (
+                    f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} "
+                    f"{NOUNS[plugin.kind]} called {plugin.name!r}; "
+                    f"say {plugin.qualified_name!r} to choose this one, or uninstall the other"
+                )
 
 
-def find(name: str) -> Candidate:
-    """Return the installed backend that ``"name"`` or ``"distribution::name"`` means.
+# --- choosing one --------------------------------------------------------------------------------
+
+
+def find(name: str, kind: Kind = "backend") -> Plugin:
+    """Return the plugin that ``"name"``, ``"distribution::name"`` or ``"module://package:object"`` means.
 
     Raises:
-        BackendNotFound: nothing of that name is installed.
+        BackendNotFound, PluginNotFound: nothing of that name is installed.
         PluginConflict: two distributions bring it and the name does not say which.
-        BackendUnavailable: it is installed but incompatible, blocked or failed.
+        BackendUnavailable, PluginUnavailable: it is installed but incompatible, blocked or failed.
     """
-    matching = [c for c in backends() if name in (c.name, c.qualified_name)]
+    if name.startswith(MODULE) and all(p.qualified_name != name for p in _run_time):
+        _add_module(name)
+    matching = [p for p in plugins(kind) if name in (p.name, p.qualified_name)]
     if not matching:
-        raise BackendNotFound(_not_installed(name))
-    matching = [c for c in matching if c.status != "blocked"] or matching
-    candidate = matching[0]
+        raise _not_found(name, kind)
+    matching = [p for p in matching if p.status != "blocked"] or matching
+    plugin = matching[0]
     if len(matching) > 1:  # a qualified name matches one
-        choices = " or ".join(repr(c.qualified_name) for c in matching)
+        choices = " or ".join(repr(p.qualified_name) for p in matching)
         raise PluginConflict(
-            f"{len(matching)} distributions bring a backend called {name!r}; choose {choices}, or uninstall one"
+            f"{len(matching)} distributions bring {NOUNS[kind]} called {name!r}; choose {choices}, or uninstall one"
         )
-    if candidate.status in ("incompatible", "blocked", "failed"):
-        raise BackendUnavailable(
-            f"backend {name!r} ({candidate.distribution} {candidate.version}) is {candidate.status}: {candidate.reason}"
-        )
-    return candidate
+    if plugin.status in ("incompatible", "blocked", "failed"):
+        unavailable = BackendUnavailable if kind == "backend" else PluginUnavailable
+        raise unavailable(f"{plugin} is {plugin.status}: {plugin.reason}")
+    return plugin
 
 
-def _not_installed(name: str) -> str:
+def _add_module(name: str) -> None:
+    """List a backend that is named by its module; it may have a manifest."""
+    plugin = Plugin("backend", name, name, target=name.removeprefix(MODULE))
+    plugin.qualified_name = name
+    try:
+        _read_manifest(plugin, is_required=False)
+    except (ValueError, ImportError) as error:
+        raise BackendNotFound(f"{name!r} names no backend: {error}") from error
+    add(plugin)
+
+
+def _not_found(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
+    known = [p.name for p in plugins(kind)]
+    installed = f"installed are {', '.join(known) or 'none'}"
+    if kind != "backend":
+        noun = NOUNS[kind]
+        return PluginNotFound(
+            f"no installed plugin brings {noun} called {name!r}{suggestion(name, known)}; {installed}"
+        )
     extras = _extras()
     remedy = f'; install it with: pip install "plugrad[{name}]"' if name in extras else ""
-    known = [c.name for c in backends()]
-    return (
-        "no installed plugin brings a backend called "
-        f"{name!r}{suggestion(name, [*known, *extras]) if not remedy else ''}{remedy}; "
-        f"installed are {', '.join(known) or 'none'}"
+    hint = "" if remedy else suggestion(name, [*known, *extras])
+    return BackendNotFound(
+        f"no installed plugin brings a backend called {name!r}{hint}{remedy}; {installed}"
     )
 
 
@@ -223,7 +310,7 @@ def _extras() -> frozenset[str]:
     from importlib_metadata import PackageNotFoundError, metadata
 
     try:
-        return frozenset(metadata("plugrad").get_all("Provides-Extra") or ()) - {"all"}
+        return frozenset(metadata("plugrad").get_all("Provides-Extra") or ()) - {"all", "image"}
     except PackageNotFoundError:
         return frozenset()
 
@@ -239,118 +326,3 @@ def first_party() -> frozenset[str]:
         )
     except PackageNotFoundError:
         return frozenset()
-
-
-def open_backend(name: str, device: str = "") -> Backend:
-    """Return the backend opened on a device, loading its plugin if that has not happened yet.
-
-    Raises:
-        BackendNotFound, PluginConflict: see `find`.
-        BackendUnavailable: the plugin cannot be imported or cannot start; the reason is its own and
-            is chained.
-    """
-    candidate = find(name)
-    key = candidate.qualified_name, device
-    if key not in _opened:
-        backend = _opened_by(candidate, device)
-        _opened[key] = _opened.setdefault((candidate.qualified_name, backend.device), backend)
-    return _opened[key]
-
-
-def opened_backends() -> list[Backend]:
-    """Return the backends that are open, each once."""
-    return list(dict.fromkeys(_opened.values()))
-
-
-def close_backend(backend: Backend) -> None:
-    """Run the kernels' dispose functions and release the device.
-
-    >>> backend = plugrad.which().backend
-    >>> backend.is_closed
-    False
-
-    Tensors that live there cannot be used any more. The next use of the backend opens it again.
-    """
-    for kernel_config in registry.get_kernels_for_backend(backend.name):
-        if kernel_config.dispose_func is not None:
-            kernel_config.dispose_func(backend)
-    backend.close()
-    backend.is_closed = True
-    for key in [k for k, b in _opened.items() if b is backend]:
-        del _opened[key]
-
-
-def probe(candidate: Candidate) -> Probe:
-    """Return whether a backend can start, importing its plugin but opening nothing.
-
-    Raises:
-        BackendUnavailable: the plugin cannot be imported.
-    """
-    with _reported(candidate):
-        return _created(candidate).probe()
-
-
-def _opened_by(candidate: Candidate, device: str) -> Backend:
-    with _reported(candidate):
-        backend = _created(candidate)
-        started = backend.probe()
-        if not started.ok:
-            raise BackendUnavailable(
-                f"backend {candidate.name!r} cannot start here: {started.reason}"
-            )
-        table = backend.open(device)
-        is_new = candidate.status != "active"
-        if is_new:
-            registry.register_kernels(table)
-        try:
-            backend.functions = registry.functions(backend.name)
-            backend.set_memory_limit(config.get("memory_limit"))
-            for kernel_config in registry.get_kernels_for_backend(backend.name):
-                if kernel_config.setup_func is not None:
-                    kernel_config.setup_func(backend)
-        except BaseException:
-            for kernel_config in table if is_new else ():
-                registry.unregister_kernel(kernel_config.kernel_name, backend.name)
-            raise
-    candidate.status, candidate.reason = "active", ""
-    return backend
-
-
-def _traceback() -> str:
-    import traceback  # nobody needs it before something is wrong
-
-    return traceback.format_exc()
-
-
-@contextmanager
-def _reported(candidate: Candidate) -> Generator[None, None, None]:
-    """Keep the reason of a failure, and raise it as one that says which plugin is at fault."""
-    try:
-        yield
-    except BackendUnavailable:
-        raise
-    except (Exception, SystemExit) as error:
-        candidate.status, candidate.reason = "failed", f"{type(error).__name__}: {error}"
-        candidate.details = _traceback()
-        raise BackendUnavailable(
-            f"backend {candidate.name!r} ({candidate.distribution} {candidate.version}) "
-            f"cannot start: {candidate.reason}. Reinstall it, or switch it off with "
-            f"PLUGRAD_PLUGINS_DISABLE={candidate.name}"
-        ) from error
-
-
-def _created(candidate: Candidate) -> Backend:
-    if candidate.factory is None:
-        from importlib_metadata import EntryPoint
-
-        candidate.factory = EntryPoint(candidate.name, candidate.target, GROUP).load()
-    backend = cast("Callable[[], object]", candidate.factory)()
-    if not isinstance(backend, Backend):
-        raise TypeError(
-            f"{candidate.target} returned {type(backend).__name__}, not a plugrad Backend"
-        )
-    if backend.name != candidate.name:
-        raise ValueError(
-            f"{candidate.target} returned a backend called {backend.name!r}, not {candidate.name!r}"
-        )
-    return backend

@@ -1,7 +1,8 @@
 """The element types of tensors, and which type two of them combine to.
 
-Names are those of the Python array API standard. A dtype is a string, so ``np.dtype(float32)``
-works and ``x.dtype == "float32"`` reads well.
+Names are those of the Python array API standard, and `string`. A dtype is a string, so
+``x.dtype == "float32"`` reads well and ``np.dtype(float32)`` works; NumPy has no such name for
+`string`, so code that may meet it asks for ``dtype.numpy``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from plugrad.errors import DTypeError, suggestion
 
-Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex"]
+Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
 
 
@@ -24,16 +25,19 @@ class DType(str):
     (4, 'floating', True)
     """
 
-    __slots__ = ("itemsize", "kind")
+    __slots__ = ("itemsize", "kind", "numpy")
 
     itemsize: int
     kind: Kind
+    numpy: np.dtype[Any]
+    """NumPy's dtype."""
 
     def __new__(cls, name: str, itemsize: int, kind: Kind) -> DType:
         """Create the dtype called `name`."""
         self = super().__new__(cls, name)
         self.itemsize = itemsize
         self.kind = kind
+        self.numpy = np.dtypes.StringDType() if kind == "string" else np.dtype(name)
         return self
 
     @property
@@ -72,10 +76,12 @@ float32: Final = DType("float32", 4, "floating")
 float64: Final = DType("float64", 8, "floating")
 complex64: Final = DType("complex64", 8, "complex")
 complex128: Final = DType("complex128", 16, "complex")
+string: Final = DType("string", 16, "string")
+"""Unicode text of any length, on the host. Its size is what NumPy stores in the array itself."""
 
 DTYPES: Final = (
     *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
-    *(float16, float32, float64, complex64, complex128),
+    *(float16, float32, float64, complex64, complex128, string),
 )
 BOOL: Final = frozenset({bool_})
 INTEGER: Final = frozenset(d for d in DTYPES if d.is_integer)
@@ -84,11 +90,14 @@ COMPLEX: Final = frozenset(d for d in DTYPES if d.kind == "complex")
 INEXACT: Final = FLOATING | COMPLEX
 REAL: Final = INTEGER | FLOATING
 NUMERIC: Final = REAL | COMPLEX
+STRING: Final = frozenset({string})
 ANY: Final = frozenset(DTYPES)
+"""What kernels take that only move or compare elements."""
 
 # A backend array may carry NumPy's dtype object or ours: both spell the same type.
 _BY_SPELLING: Final[dict[object, DType]] = {
-    **{spelling: d for d in DTYPES for spelling in (d, np.dtype(str(d)), np.dtype(str(d)).type)},
+    **{spelling: d for d in DTYPES for spelling in (d, d.numpy, d.numpy.type)},
+    np.str_: string,
     bool: bool_,
     int: int32,
     float: float32,
@@ -103,6 +112,8 @@ def as_dtype(spelling: object) -> DType:
 
     >>> as_dtype("float32") is float32, as_dtype(np.int64) is int64, as_dtype(float) is float32
     (True, True, True)
+    >>> as_dtype(str) is as_dtype(np.dtype("<U5")) is string
+    True
 
     Raises:
         DTypeError: plugrad has no such dtype.
@@ -110,6 +121,8 @@ def as_dtype(spelling: object) -> DType:
     try:
         return _BY_SPELLING[spelling]
     except (KeyError, TypeError):
+        if isinstance(spelling, np.dtype) and spelling.kind == "U":  # of any length
+            return string
         known = [str(d) for d in DTYPES]
         raise DTypeError(
             f"{spelling!r} is not a dtype{suggestion(str(spelling), known)}; choose one of {', '.join(known)}"
@@ -119,16 +132,18 @@ def as_dtype(spelling: object) -> DType:
 @cache
 def spellings(dtypes: frozenset[DType]) -> frozenset[object]:
     """Return the dtypes as ours and as NumPy's."""
-    return dtypes | {np.dtype(str(d)) for d in dtypes}
+    return dtypes | {d.numpy for d in dtypes}
 
 
-def scalar_dtype(value: Scalar) -> DType:
-    """Return the default dtype of a Python scalar: bool, int32, float32 or complex64."""
+def scalar_dtype(value: Scalar | str) -> DType:
+    """Return the default dtype of a Python scalar: bool, int32, float32, complex64 or string."""
     if isinstance(value, bool):
         return bool_
     if isinstance(value, int):
         return int32
-    return float32 if isinstance(value, float) else complex64
+    if isinstance(value, float):
+        return float32
+    return string if isinstance(value, str) else complex64
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -142,10 +157,12 @@ def promote(a: DType, b: DType) -> DType:
     (plugrad.int16, plugrad.float32, plugrad.complex128)
 
     Raises:
-        DTypeError: uint64 meets a signed integer; no integer type holds both.
+        DTypeError: uint64 meets a signed integer, or a string meets a number; no type holds both.
     """
     if a is b:
         return a
+    if string in (a, b):
+        raise DTypeError(f"{a} and {b} have no common dtype; strings do not combine with numbers")
     low, high = sorted((a, b), key=lambda d: _ORDER[d.kind])
     if low.kind == high.kind:
         return max(low, high, key=lambda d: d.itemsize)
@@ -179,6 +196,10 @@ def promote_scalar(d: DType, value: Scalar) -> DType:
     (plugrad.int8, plugrad.float32, plugrad.complex128)
     """
     needed = scalar_dtype(value)
+    if d is string:
+        raise DTypeError(
+            f"{value!r} and a string tensor have no common dtype; strings do not combine with numbers"
+        )
     if _ORDER[needed.kind] <= _ORDER[d.kind] or (needed.is_integer and d.is_integer):
         return d
     return complex128 if d is float64 else needed

@@ -11,14 +11,23 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from plugrad import registry, selection
-from plugrad.errors import ArgumentError, BackendMismatch, OutOfMemory, PlugradError
+from plugrad.dtype import as_dtype, string
+from plugrad.errors import (
+    ArgumentError,
+    BackendMismatch,
+    OutOfMemory,
+    PlugradError,
+    UnsupportedDtype,
+)
 from plugrad.scope import surroundings
 from plugrad.tape import record
 from plugrad.tensor import Tensor
 
 if TYPE_CHECKING:
-    from plugrad.backend import Backend
+    from plugrad.backend import Backend, Implementation
     from plugrad.kernel import Kernel
 
 
@@ -102,17 +111,17 @@ def _computed(
 ) -> Any:
     """Call the implementation and wrap its result."""
     function = backend.functions.get(kernel.name)
-    if function is None:
-        raise registry.missing_kernel(kernel.name, backend.name)
     if kernel.is_checked_first or backend.limit is not None:
         _check(kernel, backend, arrays, attrs)
     try:
+        if function is None:
+            function = _hosted(kernel, backend)
         result = function(*arrays, **attrs) if attrs else function(*arrays)
-    except PlugradError:
-        raise
     except Exception as failure:
-        _explain(failure, kernel, backend, arrays, attrs)
-        raise
+        if not _has_strings(arrays, attrs):
+            _explain(failure, kernel, backend, arrays, attrs)
+            raise
+        result = _with_strings(failure, kernel, backend, arrays, attrs)
     if type(result) is tuple or type(result) is list:
         return [wrapped(array, backend) for array in cast("list[Any]", result)]
     return wrapped(result, backend)
@@ -137,11 +146,78 @@ def _check(
     kernel: Kernel[..., Any], backend: Backend, arrays: list[Any], attrs: Mapping[str, Any]
 ) -> None:
     """Raise if the inputs break the contract, or if there is no room for the outputs."""
-    if kernel.dynamic_shape or not kernel.inputs:
+    if not kernel.inputs:
         return
     specs = kernel.infer(*arrays, **attrs)
-    if backend.limit is not None:
+    if backend.limit is not None and not kernel.dynamic_shape:
         backend.make_room(_bytes_of(specs))
+
+
+def _hosted(kernel: Kernel[..., Any], backend: Backend) -> Implementation:
+    """Return an implementation that works on the host, or that of another backend if the settings allow it.
+
+    Raises:
+        KernelNotFound: the backend has none at all.
+    """
+    config = registry.get_kernel(kernel.name, backend.name)
+    if config is None:
+        from plugrad.fallback import borrowed  # rare, and it opens backends
+
+        return borrowed(kernel, backend)
+    return _on_host(config.kernel_func, backend)
+
+
+def _on_host(function: Implementation, backend: Backend) -> Implementation:
+    """Return a function of NumPy arrays as one of the backend's arrays. Strings are on the host already."""
+
+    def stored(values: Any) -> Any:
+        values = np.asarray(values, order="C")
+        return values if as_dtype(values.dtype) is string else backend.from_numpy(values)
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        values = [x if x is None or x is backend else backend.to_numpy(x) for x in arrays]
+        result = function(*values, **attrs)
+        if isinstance(result, tuple | list):
+            return [stored(part) for part in cast("Sequence[Any]", result)]
+        return stored(result)
+
+    return implementation
+
+
+def _has_strings(arrays: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
+    """Whether an input is an array of strings, or the result is to be one."""
+    dtypes = [x.dtype for x in arrays if hasattr(x, "dtype")]
+    return attrs.get("dtype") is string or any(as_dtype(dtype) is string for dtype in dtypes)
+
+
+def _with_strings(
+    failure: Exception,
+    kernel: Kernel[..., Any],
+    backend: Backend,
+    arrays: Sequence[Any],
+    attrs: Mapping[str, Any],
+) -> Any:
+    """Run a kernel that failed on strings with the cpu's implementation: they are on the host on every backend.
+
+    Raises:
+        DTypeError: the kernel does not take strings.
+    """
+    from plugrad.loading import open_backend  # a backend's kernels run on the engine
+
+    if kernel.inputs:
+        kernel.infer(*arrays, **attrs)
+    reference = open_backend("cpu")
+    function = reference.functions.get(kernel.name)
+    if function is not None and reference is not backend:
+        try:
+            return _on_host(function, backend)(*arrays, **attrs)
+        except Exception as error:
+            failure = error
+    if isinstance(failure, PlugradError | MemoryError):
+        raise failure
+    raise UnsupportedDtype(
+        f"{kernel.name} on backend {backend.name!r} does not take string; it takes numbers"
+    ) from failure
 
 
 def _explain(
@@ -156,6 +232,8 @@ def _explain(
     Implementations trust their inputs. If these break the contract, the contract says so in
     plugrad's words.
     """
+    if isinstance(failure, PlugradError):
+        return
     if isinstance(failure, MemoryError):
         raise OutOfMemory(
             f"{kernel.name} on backend {backend.name!r}: {failure}; use smaller batches"
@@ -190,7 +268,7 @@ def _mismatch(kernel: Kernel[..., Any], inputs: Sequence[Tensor]) -> BackendMism
 
 def run_kernel(
     name: str,
-    inputs: Mapping[str, Tensor | None] | Sequence[Tensor],
+    inputs: Mapping[str, Tensor | Sequence[Tensor] | None] | Sequence[Tensor],
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """Run a kernel by name.
@@ -204,7 +282,8 @@ def run_kernel(
 
     Args:
         name: the registry name.
-        inputs: a mapping from input name to tensor; a sequence for the kernels that take a list.
+        inputs: a mapping from input name to tensor, or to a list of them if the kernel takes one
+            beside others; a sequence for the kernels that take a list only.
         attrs: a mapping from attribute name to value.
 
     Returns:
@@ -217,7 +296,7 @@ def run_kernel(
     from plugrad.kernel import KERNELS  # kernels run on the engine
 
     attrs = attrs or {}
-    given = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
+    given = _flat(inputs)
     _check_tensors(name, [x for x in given if x is not None])
     contract = KERNELS.get(name) or _contract_by_signature(name, given)
     if not isinstance(inputs, Mapping):
@@ -236,7 +315,17 @@ def run_kernel(
         raise ArgumentError(
             f"{name}: inputs {sorted(wrong)} are unknown or missing; it takes {list(contract.inputs)}"
         )
-    return _run_checked(contract, [inputs.get(n) for n in contract.inputs], attrs)
+    return _run_checked(contract, _flat({n: inputs.get(n) for n in contract.inputs}), attrs)
+
+
+def _flat(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:
+    """Return the inputs in order; the last of a mapping may be a list of them."""
+    if not isinstance(inputs, Mapping):
+        return list(inputs)
+    flat: list[Any] = []
+    for x in inputs.values():
+        flat += cast("Sequence[Any]", x) if isinstance(x, list | tuple) else [x]
+    return flat
 
 
 def _run_checked(
@@ -250,10 +339,18 @@ def _run_checked(
 
 def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
     """Return a contract made from the implementation's own parameters, for a kernel that nobody declared."""
+    from plugrad.fallback import any_implementation, missing_kernel
+    from plugrad.packs import find_contract
+
     backend = next((x.backend for x in inputs if x is not None), None) or selection.active_backend()
-    function = backend.functions.get(name)
+    function = any_implementation(name, backend)
     if function is None:
-        raise registry.missing_kernel(name, backend.name)
+        contract = find_contract(name)
+        if contract is not None:
+            return contract
+        function = any_implementation(name, backend)
+    if function is None:
+        raise missing_kernel(name, backend.name)
     return _undeclared(name, function)
 
 

@@ -63,7 +63,8 @@ class TensorIndexError(PlugradError, IndexError):
 
     Example: ``plugrad.zeros((3,))[5]``.
 
-    Remedy: use integers, slices, ``...`` and ``None`` within the tensor's shape.
+    Remedy: use integers, slices, ``...``, ``None`` and arrays of integers or bools within the
+    tensor's shape.
     """
 
 
@@ -104,6 +105,11 @@ class KernelNotFound(PlugradError, NotImplementedError):
     Remedy: run on a backend that has it (the message lists them), or register one with
     `register_kernel`.
     """
+
+    def __init__(self, message: str, kernel_name: str = "") -> None:
+        """Create the error about the kernel called `kernel_name`."""
+        super().__init__(message)
+        self.kernel_name = kernel_name
 
 
 class GradientNotFound(PlugradError, NotImplementedError):
@@ -148,11 +154,35 @@ class OutOfMemory(PlugradError, MemoryError):
     """
 
 
-class PluginConflict(PlugradError, RuntimeError):
-    """Two installed distributions bring a backend of the same name.
+class PluginNotFound(PlugradError, LookupError):
+    """No installed plugin of this kind has this name.
 
-    Remedy: choose one as ``"distribution::name"``, or uninstall the other.
+    Example: ``plugrad.op_pack("acme")`` where nothing declares ``acme`` in the group ``plugrad.ops``.
+
+    Remedy: install it, or choose one of those that the message lists.
     """
+
+
+class PluginUnavailable(PlugradError, RuntimeError):
+    """A plugin is installed but cannot be loaded; the reason is its own.
+
+    Example: ``plugrad.op_pack("acme")`` where ``acme`` needs a library that is not there.
+
+    Remedy: the message has the reason, and the original error is chained to it. Everything else
+    keeps working.
+    """
+
+
+class PluginConflict(PlugradError, RuntimeError):
+    """Two installed distributions bring a backend, or another plugin, of the same name.
+
+    Remedy: choose one as ``"distribution::name"``, switch one off with the setting
+    ``plugins.disable``, or uninstall it.
+    """
+
+
+CannotRun = (BackendNotFound, BackendUnavailable, PluginConflict)
+"""The errors that say that a backend cannot be used here, to be caught where another one will do."""
 
 
 class ConfigError(PlugradError, ValueError):
@@ -162,6 +192,17 @@ class ConfigError(PlugradError, ValueError):
 
     Remedy: the message names the layer, the key, the value and the values that are accepted.
     """
+
+
+def warn(message: str) -> None:
+    """Warn with the line outside plugrad that led here."""
+    import inspect  # nobody needs these before something is wrong
+    import warnings
+
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "plugrad":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from plugrad.dtype import (
     INTEGER as INTEGER,
     NUMERIC as NUMERIC,
     REAL as REAL,
+    STRING as STRING,
     DType as DType,
     Scalar as Scalar,
     as_dtype as as_dtype,
@@ -31,6 +32,7 @@ from plugrad.dtype import (
     int16 as int16,
     int32 as int32,
     int64 as int64,
+    string as string,
     uint8 as uint8,
     uint16 as uint16,
     uint32 as uint32,
@@ -53,6 +55,9 @@ from plugrad.gradient import (
     not_differentiable as not_differentiable,
     register_gradient as register_gradient,
 )
+from plugrad.host import (
+    host_bodies as host_bodies,
+)
 from plugrad.kernel import (
     KERNELS as KERNELS,
     Kernel as Kernel,
@@ -64,6 +69,9 @@ from plugrad.kernel import (
 )
 from plugrad.kernels.convolution import (
     geometry as geometry,
+)
+from plugrad.kernels.pooling import (
+    pool_window as pool_window,
 )
 from plugrad.registry import (
     KernelConfig as KernelConfig,
@@ -80,6 +88,8 @@ from plugrad.shapes import (
     axes_of as axes_of,
     axis_of as axis_of,
     broadcast as broadcast,
+    cell_slices as cell_slices,
+    margins as margins,
     reduced as reduced,
     size_of as size_of,
     sliced as sliced,

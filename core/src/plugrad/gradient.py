@@ -5,8 +5,8 @@ A rule *names what it needs* through its parameters:
 * ``dy``: the gradient of the output (a list of them for a kernel with several outputs);
 * ``out`` or ``outs``: the output, or the list of outputs;
 * an input's name, such as ``x``;
-* an input's name with ``_spec``: only its shape and dtype, which costs no memory; for a kernel that
-  takes a list, the list of them (it cannot name the inputs themselves);
+* an input's name with ``_spec``: only its shape and dtype, which costs no memory; an input that is a
+  list of tensors gives a list, either way;
 * an attribute's name, or ``attrs`` for all of them;
 * ``dy_input``: the input called ``dy``, for the kernels that have one because they are gradients themselves.
 
@@ -24,7 +24,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from plugrad import registry
 from plugrad.errors import ArgumentError, RegistrationError
 from plugrad.kernel import KERNELS, Kernel, parameters_of
-from plugrad.plan import FunctionPlan, GradFunc, Gradient, ListPlan, Plan, Rule, RulePlan, applied
+from plugrad.plan import (
+    EVERY_INPUT,
+    FunctionPlan,
+    GradFunc,
+    Gradient,
+    ListPlan,
+    Plan,
+    Rule,
+    RulePlan,
+    applied,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -44,7 +54,11 @@ def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) 
         RegistrationError: a rule names an unknown input, or needs something the kernel does not
             have, or the kernel has a gradient already and `replace` is False.
     """
-    registry.set_gradient(Gradient(kernel.name, _table_planner(kernel, rules)), replace=replace)
+    registry.set_gradient(_from_table(kernel, rules), replace=replace)
+
+
+def _from_table(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> Gradient:
+    return Gradient(kernel.name, _table_planner(kernel, rules), tuple(rules))
 
 
 def _table_planner(
@@ -58,9 +72,7 @@ def _table_planner(
         *kernel.attributes,
         *(f"{n}_spec" for n in kernel.inputs),
     }
-    known |= (
-        set() if kernel.is_variadic else {"dy_input" if n == "dy" else n for n in kernel.inputs}
-    )
+    known |= {"dy_input" if n == "dy" else n for n in kernel.inputs}
     parameters = {name: parameters_of(rule) for name, rule in rules.items()}
     needs = {name: (*p.positional, *p.keyword) for name, p in parameters.items()}
     unknown = (rules.keys() - set(kernel.inputs)) | (
@@ -72,9 +84,10 @@ def _table_planner(
         )
 
     def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
+        # Which inputs a plan is for tells too little where their number varies: it is for all.
         active = (
             list(rules)
-            if kernel.is_variadic
+            if kernel.takes_list
             else [kernel.inputs[i] for i in positions if kernel.inputs[i] in rules]
         )
         named = {
@@ -83,7 +96,9 @@ def _table_planner(
             for need in needs[name]
             if need != "dy"
         }
-        saved = tuple(i for i, name in enumerate(kernel.inputs) if name in named)
+        saved: Sequence[int] = tuple(i for i, name in enumerate(kernel.inputs) if name in named)
+        if kernel.takes_list and kernel.inputs[-1] in named:
+            saved = EVERY_INPUT
         table = tuple(
             (kernel.inputs.index(name), applied(rules[name], needs[name], kernel, saved))
             for name in active
@@ -105,10 +120,22 @@ def _table_planner(
     return planner
 
 
-def not_differentiable(*kernels: Kernel[..., Any]) -> None:
-    """Declare that kernels contribute nothing: their outputs are whole numbers, flags or steps."""
+def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
+    """Declare that kernels contribute nothing to a gradient, and why: they return positions, flags, steps.
+
+    >>> import plugrad
+    >>> from plugrad.extend import Spec, kernel, not_differentiable
+    >>> @kernel("Parity", family="example")
+    ... def parity(x: Spec) -> Spec:
+    ...     return x
+    >>> not_differentiable(parity, because="it is constant between jumps")
+    """
     for kernel in kernels:
-        registry.set_gradient(Gradient(kernel.name, lambda kernel, positions: None))
+        registry.set_gradient(Gradient(kernel.name, _nothing, (), because))
+
+
+def _nothing(kernel: Kernel[..., Any], positions: Sequence[int]) -> None:
+    """Return no plan: the tape ends here."""
 
 
 class GradientConfig(NamedTuple):
@@ -130,6 +157,15 @@ class GradientConfig(NamedTuple):
         if unknown := set(self.inputs_to_save) - set(kernel.inputs):
             raise RegistrationError(
                 f"gradient of {kernel.name}: inputs_to_save has {sorted(unknown)}; the inputs are {list(kernel.inputs)}"
+            )
+        if (
+            not kernel.is_variadic
+            and kernel.takes_list
+            and kernel.inputs[-1] in self.inputs_to_save
+        ):
+            raise RegistrationError(
+                f"gradient of {kernel.name}: only the table form of register_gradient can name the "
+                f"list {kernel.inputs[-1]!r}"
             )
         saved = (
             tuple(positions)
@@ -162,7 +198,7 @@ def register_gradient(
 
 def _compiled(config: GradientConfig | Kernel[..., Any], rules: Mapping[str, Rule]) -> Gradient:
     if isinstance(config, Kernel):
-        return Gradient(config.name, _table_planner(config, rules))
+        return _from_table(config, rules)
     if not isinstance(config, GradientConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(
             f"register_gradient takes a GradientConfig or a kernel, not {type(config).__name__}"

@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from plugrad.dtype import ANY, DType, as_dtype, spellings
+from plugrad.dtype import ANY, DType, as_dtype, spellings, string
 from plugrad.errors import ArgumentError, DTypeError, RegistrationError
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class Kernel(Generic[Params, Result]):
         # The engine reads these for every call: plain attributes are faster than properties.
         object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
         object.__setattr__(self, "attribute_count", len(self.attributes))
-        object.__setattr__(
-            self, "is_checked_first", not (self.is_elementwise or self.dynamic_shape)
-        )
+        object.__setattr__(self, "is_checked_first", not self.is_elementwise)
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
         """Run the kernel on the backend of its inputs."""
@@ -144,12 +142,15 @@ class Kernel(Generic[Params, Result]):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs; a variadic kernel has one name for all of them."""
+        """The names of the inputs; the last one may stand for a list of them."""
         return self._parameters.positional
 
     def input_name(self, index: int) -> str:
         """Return what to call the input at a position."""
-        return f"{self.inputs[0]}[{index}]" if self.is_variadic else self.inputs[index]
+        last = len(self.inputs) - 1
+        if index >= last and self.takes_list:
+            return f"{self.inputs[last]}[{index - last}]"
+        return self.inputs[index]
 
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
@@ -169,9 +170,14 @@ class Kernel(Generic[Params, Result]):
         return {n: defaults[n] for n in self.attributes if n in defaults}
 
     @property
-    def is_variadic(self) -> bool:
-        """Whether the kernel takes a list of inputs, as Concat does."""
+    def takes_list(self) -> bool:
+        """Whether the last name stands for a list of inputs."""
         return self._parameters.takes_list
+
+    @property
+    def is_variadic(self) -> bool:
+        """Whether a list of inputs is all that the kernel takes, as Concat does."""
+        return self.takes_list and len(self.inputs) == 1
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with the defaults filled in.
@@ -213,6 +219,10 @@ class Kernel(Generic[Params, Result]):
 class UndeclaredKernel(Kernel[Params, Result]):
     """A kernel without a contract: an implementation's own parameters stand for one."""
 
+    def infer(self, *inputs: Any, **attrs: Any) -> Any:
+        """Return nothing: there is no contract that could be broken."""
+        return ()
+
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes as they are: the implementation knows its own defaults."""
         super().complete(attrs)
@@ -224,6 +234,8 @@ def _inferred(
     kernel: Kernel[..., Any], inputs: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]
 ) -> Any:
     specs = [None if x is None else Shaped(x[0], as_dtype(x[1])) for x in inputs]
+    if specs and specs[0] is not None:
+        accepted(kernel.name, specs[0], kernel.accepts)
     return kernel.rule(*specs, **kernel.complete(dict(attrs)))
 
 
@@ -234,8 +246,9 @@ def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
         DTypeError: it is not.
     """
     if x.dtype not in accepts:
+        remedy = "" if string in (x.dtype, *accepts) else ". Cast the input with astype"
         raise DTypeError(
-            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}. Cast the input with astype"
+            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}{remedy}"
         )
     return x.dtype
 

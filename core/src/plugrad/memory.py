@@ -11,8 +11,8 @@ import gc
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from plugrad.discovery import opened_backends
 from plugrad.errors import ArgumentValueError
+from plugrad.loading import opened_backends
 from plugrad.scope import Scope, active_scope, surround, transfer_target
 from plugrad.selection import backend_for
 from plugrad.tensor import Tensor

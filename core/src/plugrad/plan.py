@@ -5,9 +5,10 @@ A plan is made once for each kernel and set of differentiated inputs, from what 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError
 from plugrad.tensor import Tensor
@@ -30,7 +31,7 @@ class Plan(Protocol):
         ...
 
     @property
-    def saved_inputs(self) -> tuple[int, ...]:
+    def saved_inputs(self) -> Sequence[int]:
         """The positions of the inputs to keep."""
         ...
 
@@ -54,19 +55,30 @@ class Plan(Protocol):
         ...
 
 
+EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
+"""The positions of the inputs to keep where all are kept, however many there are."""
+
+
 class Gradient:
     """The gradient of one kernel, in the form that the tape uses.
 
     `planner` makes the plan for the positions of the differentiated inputs, or None if these
-    contribute nothing; the tape remembers plans in `plans`, by one bit for each input.
+    contribute nothing; the tape remembers plans in `plans`, by one bit for each input. `inputs` names
+    the inputs that have a rule, None for whatever a function returns; `because` says why there is none.
     """
 
     def __init__(
-        self, kernel_name: str, planner: Callable[[Kernel[..., Any], Sequence[int]], Plan | None]
+        self,
+        kernel_name: str,
+        planner: Callable[[Kernel[..., Any], Sequence[int]], Plan | None],
+        inputs: tuple[str, ...] | None = None,
+        because: str = "",
     ) -> None:
         """Create a gradient without plans yet."""
         self.kernel_name = kernel_name
         self.planner = planner
+        self.inputs = inputs
+        self.because = because
         self.plans: dict[int, Plan | None] = {}
 
 
@@ -102,7 +114,7 @@ class RulePlan(NamedTuple):
 
     kernel: Kernel[..., Any]
     rules: tuple[tuple[int, Getter], ...]
-    saved_inputs: tuple[int, ...]
+    saved_inputs: Sequence[int]
     needs_output: bool
     needs_dtypes: bool
     keeps_something: bool
@@ -134,8 +146,7 @@ def applied(
     if (
         len(needs) == 2
         and needs[0] == "dy"
-        and needs[1] in kernel.inputs
-        and not kernel.is_variadic
+        and needs[1] in kernel.inputs[: -1 if kernel.takes_list else None]
     ):
         position = kernel.inputs.index(needs[1])
         place = saved.index(position)
@@ -157,11 +168,15 @@ def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter
         return lambda call, dy, linked: call.attrs
     if need in kernel.attributes:
         return lambda call, dy, linked: call.attrs[need]
-    if kernel.is_variadic:
+    if kernel.is_variadic and need.endswith("_spec"):
         return lambda call, dy, linked: [call.spec(i) for i in range(len(call.shapes))]
     position = kernel.inputs.index("dy" if need == "dy_input" else need.removesuffix("_spec"))
     if need.endswith("_spec"):
         return lambda call, dy, linked: call.spec(position)
+    if kernel.takes_list and position == len(kernel.inputs) - 1:
+        return lambda call, dy, linked: [
+            _saved(call, i, i, linked) for i in range(position, len(call.shapes))
+        ]
     place = saved.index(position)
     return lambda call, dy, linked: _saved(call, place, position, linked)
 
@@ -214,7 +229,7 @@ class FunctionPlan(NamedTuple):
 
     def _checked(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
         """Return the gradient of one input, or raise: what a stranger returns is checked."""
-        name = str(index) if self.kernel.is_variadic else self.kernel.inputs[index]
+        name = str(index) if self.kernel.is_variadic else self.kernel.input_name(index)
         where = f"the gradient function of {self.kernel.name}"
         if name not in thunks:
             raise RegistrationError(

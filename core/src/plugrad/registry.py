@@ -7,10 +7,11 @@ up to date.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError, suggestion
+from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -22,6 +23,7 @@ class KernelConfig(NamedTuple):
     """One implementation: which kernel, for which backend, and the function.
 
     `setup_func` is called with the backend when it becomes ready, `dispose_func` when it is closed.
+    A function `on_host` takes and returns NumPy arrays; see `KernelTable.update`.
     """
 
     kernel_name: str
@@ -29,6 +31,7 @@ class KernelConfig(NamedTuple):
     kernel_func: Callable[..., Any]
     setup_func: Callable[[Any], None] | None = None
     dispose_func: Callable[[Any], None] | None = None
+    on_host: bool = False
 
 
 _kernels: Final[dict[tuple[str, str], KernelConfig]] = {}
@@ -36,7 +39,7 @@ _functions: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
 
 
 def functions(backend_name: str) -> dict[str, Callable[..., Any]]:
-    """Return the live map from kernel name to function of one backend: read it, do not change it."""
+    """Return the live map from kernel name to function of arrays of one backend: read it, do not change it."""
     return _functions.setdefault(backend_name, {})
 
 
@@ -75,7 +78,10 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
 
 def _set(config: KernelConfig) -> None:
     _kernels[config.kernel_name, config.backend_name] = config
-    functions(config.backend_name)[config.kernel_name] = config.kernel_func
+    if config.on_host:
+        functions(config.backend_name).pop(config.kernel_name, None)
+    else:
+        functions(config.backend_name)[config.kernel_name] = config.kernel_func
 
 
 def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
@@ -89,7 +95,8 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
         raise KernelNotFound(
             f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister"
         )
-    del _kernels[kernel_name, backend_name], functions(backend_name)[kernel_name]
+    del _kernels[kernel_name, backend_name]
+    functions(backend_name).pop(kernel_name, None)
     return config
 
 
@@ -101,11 +108,6 @@ def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
 def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
     """Return all implementations of one backend."""
     return [c for c in _kernels.values() if c.backend_name == backend_name]
-
-
-def backends_with(kernel_name: str) -> list[str]:
-    """Return the backends that have an implementation of a kernel."""
-    return sorted(backend for name, backend in _kernels if name == kernel_name)
 
 
 def copy_registered_kernels(source: str, target: str, *, replace: bool = False) -> None:
@@ -123,16 +125,49 @@ def override_kernel(
 
     The override holds for the whole process, not only for the calling thread.
     """
-    config = KernelConfig(kernel_name, backend_name, kernel_func)
-    previous = get_kernel(kernel_name, backend_name)
-    register_kernel(config, replace=True)
+    before = replace_kernels([KernelConfig(kernel_name, backend_name, kernel_func)])
     try:
         yield
     finally:
-        if previous is None:
-            unregister_kernel(kernel_name, backend_name)
-        else:
-            _set(previous)
+        restore_kernels(before)
+
+
+Before: TypeAlias = Mapping[tuple[str, str], KernelConfig | None]
+"""What stood under some keys of the kernel registry: an implementation, or none."""
+
+
+def replace_kernels(configs: Iterable[KernelConfig]) -> Before:
+    """Register several implementations, in place of others if need be; return what was there before."""
+    configs = list(configs)
+    before = {(c.kernel_name, c.backend_name): get_kernel(*c[:2]) for c in configs}
+    register_kernels(configs, replace=True)
+    return before
+
+
+def restore_kernels(before: Before) -> None:
+    """Take `replace_kernels` back."""
+    for key, config in before.items():
+        if config is not None:
+            _set(config)
+        elif key in _kernels:
+            unregister_kernel(*key)
+
+
+@contextmanager
+def all_or_nothing() -> Generator[None, None, None]:
+    """Leave the contracts and both registries as they were if the block raises."""
+    from plugrad.kernel import KERNELS
+
+    kernels, contracts, known = dict(_kernels), dict(KERNELS), dict(gradients)
+    try:
+        yield
+    except BaseException:
+        restore_kernels({**dict.fromkeys(_kernels), **kernels})
+        for current, before in ((KERNELS, contracts), (gradients, known)):
+            for name in current.keys() - before.keys():
+                del current[name]
+            current.update(before)  # type: ignore[arg-type]
+        raise
 
 
 def check_parameters(config: KernelConfig) -> None:
@@ -165,10 +200,10 @@ def check_parameters(config: KernelConfig) -> None:
     # Without inputs, the backend itself comes first.
     count = len(contract.inputs) or 1
     where = f"{config.kernel_name} on {config.backend_name!r}"
-    if contract.is_variadic:
+    if contract.takes_list:
         if not takes_list:
             raise RegistrationError(
-                f"{where}: the implementation must take its inputs as *{contract.inputs[0]}"
+                f"{where}: the implementation must take its inputs as *{contract.inputs[-1]}"
             )
     elif not takes_list and not len(required) <= count <= len(positional):
         expected = ", ".join(contract.inputs) or "backend"
@@ -184,29 +219,6 @@ def check_parameters(config: KernelConfig) -> None:
             f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's "
             f"are {list(contract.attributes)}"
         )
-
-
-def missing_kernel(kernel_name: str, backend_name: str) -> KernelNotFound:
-    """Return the error for a kernel that a backend lacks, with who has it and what to do."""
-    from plugrad.kernel import KERNELS
-
-    owners = [name for name in backends_with(kernel_name) if name != backend_name]
-    if owners:
-        verb = "does" if len(owners) == 1 else "do"
-        return KernelNotFound(
-            f"backend {backend_name!r} does not implement kernel {kernel_name!r}; "
-            f"{', '.join(map(repr, owners))} {verb}. Move the inputs, as in x.to({owners[0]!r}), "
-            "or register an implementation with register_kernel"
-        )
-    if kernel_name in KERNELS:
-        return KernelNotFound(
-            f"backend {backend_name!r} does not implement kernel {kernel_name!r}, nor does any other loaded backend; "
-            "load another one with plugrad.use(...), or register an implementation with register_kernel"
-        )
-    return KernelNotFound(
-        f"no kernel is called {kernel_name!r}{suggestion(kernel_name, KERNELS)}; "
-        "register an implementation with register_kernel"
-    )
 
 
 # --- gradients -----------------------------------------------------------------------------------

@@ -5,13 +5,19 @@ One context variable holds both, so that the hot path asks one question.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from contextvars import ContextVar, copy_context
+from functools import wraps
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 from weakref import ref
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.backend import Backend
     from plugrad.tensor import Tensor
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 
 
 class Scope:
@@ -55,3 +61,25 @@ def transfer_target() -> Backend | None:
 def surround(scope: Scope | None, transfer: Backend | None) -> None:
     """Change what surrounds the ops from here on."""
     _surroundings.set(None if scope is None and transfer is None else Surroundings(scope, transfer))
+
+
+def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Return `function` as it runs here, for another thread: with the backend that `use` chose, and inside `tidy`.
+
+    A thread starts without what the one that starts it has chosen.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor() as pool, plugrad.use("cpu"):
+    ...     list(pool.map(plugrad.carry_context(lambda n: plugrad.zeros(n).device), [1, 2]))
+    ['cpu:0', 'cpu:0']
+
+    What the function itself chooses with `use` ends with its call.
+    """
+    context = copy_context()
+
+    @wraps(function)
+    def carried(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        # A copy for each call: one context cannot be entered by two threads at once.
+        return context.copy().run(function, *args, **kwargs)
+
+    return carried

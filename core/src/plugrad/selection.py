@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from contextvars import ContextVar, Token
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from plugrad import hooks
 from plugrad.config import config
-from plugrad.discovery import backends, first_party, open_backend, probe
-from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
+from plugrad.discovery import MODULE, backends, first_party
+from plugrad.errors import BackendNotFound, BackendUnavailable, CannotRun, ConfigError, warn
+from plugrad.loading import open_backend, probe
 from plugrad.scope import active_scope, surround, transfer_target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from plugrad.backend import Backend
+    from plugrad.plugin import Plugin
     from plugrad.tensor import Tensor
 
 
@@ -62,8 +65,9 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
     inherit it.
 
     Args:
-        spec: ``"webgpu"``, a device of it ``"webgpu:1"``, ``"distribution::name"``, or an order of
-            preference ``"webgpu,cpu"``.
+        spec: ``"webgpu"``, a device of it ``"webgpu:1"``, ``"distribution::name"``,
+            ``"module://package.module:object"`` for a backend that is not installed as a plugin, or
+            an order of preference ``"webgpu,cpu"``.
         transfer: copy inputs that live on other backends.
 
     Raises:
@@ -129,6 +133,10 @@ def backend_for(device: str | None) -> Backend:
 
 def split(spec: str, layer: str) -> tuple[str, str]:
     """Return (backend name, device) of ``"webgpu:1"`` or ``"distribution::name:1"``; the device may be empty."""
+    if spec.strip().startswith(MODULE):
+        module, _, rest = spec.strip().removeprefix(MODULE).partition(":")
+        name, _, device = rest.partition(":")
+        return f"{MODULE}{module}:{name}", device
     distribution, double, rest = spec.strip().rpartition("::")
     name, _, device = rest.partition(":")
     if not name:
@@ -150,40 +158,54 @@ def preferred(spec: str, layer: str) -> Backend:
     for choice in choices:
         try:
             backend = open_backend(*split(choice, layer))
-        except (BackendNotFound, BackendUnavailable, PluginConflict) as error:
+        except CannotRun as error:
             reasons.append(str(error))
             continue
         if reasons:
-            warnings.warn(
-                f"{layer}: {spec!r} gives {choice.strip()!r}, because {'; '.join(reasons)}",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            warn(f"{layer}: {spec!r} gives {choice.strip()!r}, because {'; '.join(reasons)}")
         return backend
     raise BackendUnavailable(f"{layer}: none of {spec!r} can be used: {'; '.join(reasons)}")
+
+
+def automatic_choices() -> Sequence[Plugin]:
+    """Return the usable backends that may be chosen without being named, best first; third parties' must be allowed."""
+    allowed = (*first_party(), *config.get("plugins.allow_auto"))
+    return hooks.candidate_order(
+        [
+            plugin
+            for plugin in backends()
+            if plugin.status in ("available", "active")
+            and any(fnmatchcase(plugin.distribution, pattern) for pattern in allowed)
+        ]
+    )
+
+
+def objection(plugin: Plugin) -> str:
+    """Return why a backend is not chosen automatically, or nothing: it cannot start, or has only software devices."""
+    try:
+        found = probe(plugin)
+    except BackendUnavailable as error:
+        return str(error)
+    if found.ok and not all(device.is_software for device in found.devices):
+        return ""
+    return found.reason or "it has only software devices"
 
 
 def _automatic() -> Backend:
     """Return the installed backend of highest priority that may be chosen without being named.
 
-    Third parties' backends must be allowed, and a software device never wins over a backend that
-    has none.
+    A software device never wins over a backend that has none.
     """
-    allowed = (*first_party(), *config.get("plugins.allow_auto"))
     reasons: list[str] = []
-    for candidate in backends():
-        if candidate.status not in ("available", "active") or not any(
-            fnmatchcase(candidate.distribution, p) for p in allowed
-        ):
-            continue
+    for plugin in automatic_choices():
+        reason = objection(plugin)
         try:
-            found = probe(candidate)
-            if found.ok and not all(device.is_software for device in found.devices):
-                return open_backend(candidate.qualified_name)
-            reasons.append(f"{candidate.name}: {found.reason or 'it has only software devices'}")
+            if not reason:
+                return open_backend(plugin.qualified_name)
         except BackendUnavailable as error:
-            reasons.append(str(error))
-    installed = ", ".join(c.name for c in backends()) or "none"
+            reason = str(error)
+        reasons.append(f"{plugin.name}: {reason}")
+    installed = ", ".join(b.name for b in backends()) or "none"
     raise BackendNotFound(
         f"no backend can be chosen automatically{': ' if reasons else ''}{'; '.join(reasons)}. "
         f"Installed are {installed}: "
@@ -193,7 +215,7 @@ def _automatic() -> Backend:
 
 def transferred(x: Tensor) -> Tensor:
     """Return `x` on the backend that the enclosing ``use(..., transfer=True)`` names."""
-    from plugrad.ops.creation import moved
+    from plugrad.ops.transfer import moved
 
     target = transfer_target()
     return x if target is None or x.backend is target else moved(x, target)

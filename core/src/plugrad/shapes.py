@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import product, zip_longest
 from operator import index
 from typing import Final, Literal, NamedTuple
 
@@ -16,7 +16,7 @@ Pair = tuple[int, int]
 Pairs = tuple[Pair, ...]
 Padding = Literal["same", "valid"] | Pairs
 Rounding = Literal["floor", "ceil", "round"] | None
-DataFormat = Literal["NHWC", "NCHW"]
+DataFormat = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
 
 
 def size_of(shape: Shape) -> int:
@@ -45,6 +45,16 @@ def broadcast(*shapes: Shape) -> Shape:
             )
         sizes.append(wide.pop() if wide else 1)
     return tuple(reversed(sizes))
+
+
+def stretches(small: Shape, large: Shape) -> bool:
+    """Return whether broadcasting `small` against `large` gives `large`.
+
+    >>> stretches((4, 1), (2, 4, 3)), stretches((2, 4, 3), (4, 1))
+    (True, False)
+    """
+    sizes = zip(reversed(small), reversed(large), strict=False)
+    return len(small) <= len(large) and all(n in (1, size) for n, size in sizes)
 
 
 @lru_cache(maxsize=4096)
@@ -201,13 +211,21 @@ def sliding_window(
 
     Raises:
         ShapeError: the window is larger than the padded image.
-        ArgumentValueError: the rounding is unknown.
+        ArgumentValueError: the rounding is unknown, or an argument has not one size for each axis.
     """
     if rounding not in ROUNDINGS:
         raise ArgumentValueError(
             f"dim_rounding_mode={rounding!r} must be 'floor', 'ceil', 'round' or None"
         )
     dilations = dilations or (1,) * len(image)
+    if any(
+        len(sizes) != len(image)
+        for sizes in (filter, strides, dilations, image if isinstance(pad, str) else pad)
+    ):
+        raise ArgumentValueError(
+            f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
+            f"and paddings; they are {filter}, {strides}, {dilations} and {pad!r}"
+        )
     outs: list[int] = []
     pads: list[Pair] = []
     for axis, (size, length, stride, dilation) in enumerate(
@@ -231,6 +249,30 @@ def sliding_window(
         outs.append(max(out, 0))
         pads.append((before, after))
     return Window(tuple(outs), tuple(pads), filter, strides, dilations)
+
+
+@lru_cache(maxsize=1024)
+def margins(size: Shape, window: Window) -> Pairs:
+    """Return the (before, after) cells that the windows reach beyond an image, for each axis."""
+    return tuple(
+        (before, max(after, (out - 1) * stride + (length - 1) * dilation + 1 - before - n))
+        for n, out, (before, after), length, stride, dilation in zip(size, *window, strict=True)
+    )
+
+
+@lru_cache(maxsize=1024)
+def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
+    """Return (cell, begin, end) for each cell of the filter, row by row.
+
+    From begin to end in steps of the strides lies what the cell meets in all windows, in an image
+    with its margins.
+    """
+    found: list[tuple[Shape, Shape, Shape]] = []
+    for cell in product(*map(range, window.filter)):
+        begin = tuple(i * dilation for i, dilation in zip(cell, window.dilations, strict=True))
+        end = tuple(b + n * s for b, n, s in zip(begin, window.out, window.strides, strict=True))
+        found.append((cell, begin, end))
+    return tuple(found)
 
 
 def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
@@ -281,3 +323,18 @@ def padding_of(pad: object, count: int, op: str) -> Padding:
             f"for each of the {count} spatial axes"
         )
     return pairs
+
+
+def format_of(data_format: str, count: int, op: str) -> DataFormat:
+    """Return a data format of images that have `count` spatial axes, 2 or 3.
+
+    Raises:
+        ArgumentValueError: it is none.
+    """
+    formats: tuple[DataFormat, ...] = ("NHWC", "NCHW") if count == 2 else ("NDHWC", "NCDHW")
+    for known in formats:
+        if data_format == known:
+            return known
+    raise ArgumentValueError(
+        f"{op}: data_format={data_format!r} must be {' or '.join(map(repr, formats))}"
+    )

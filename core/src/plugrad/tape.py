@@ -105,7 +105,7 @@ class Call(Node):
         """Keep what the plan asks for."""
         plan = self.plan
         if plan.saved_inputs:
-            whole = len(plan.saved_inputs) == len(arrays)
+            whole = len(plan.saved_inputs) >= len(arrays)
             self.saved: Sequence[Any] = arrays if whole else [arrays[i] for i in plan.saved_inputs]
         if plan.needs_dtypes:
             self.dtypes: Sequence[Any] = [None if a is None else a.dtype for a in arrays]
@@ -247,7 +247,10 @@ class Walk:
             if node in finished:
                 finished[node] = dy
             elif type(node) is Part:
-                gradients.setdefault(parents[0], {})[node.index] = dy
+                # a gradient rule that looks at an output reaches it by another part than the caller did
+                parts = gradients.setdefault(parents[0], {})
+                known = parts.get(node.index)
+                parts[node.index] = dy if known is None else known + dy
             else:
                 if type(dy) is dict:
                     dy = _filled(node, dy)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype
+from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.errors import ArgumentError, DisposedTensor, DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad.kernel import Shape
     from plugrad.tape import Node
 
-TensorLike: TypeAlias = "Tensor | Scalar | NDArray[Any] | np.generic | Sequence[Any]"
+TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
 Axis: TypeAlias = int | Sequence[int] | None
 
 
@@ -85,6 +85,14 @@ class Tensor:
             raise ShapeError(f"T is for two axes, but the shape is {self.shape}; use permute_dims")
         return movement.permute_dims(self, (1, 0))
 
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 - the array API's name
+        """The transposes of the matrices on the last two axes; see `plugrad.matrix_transpose`."""
+        return linalg.matrix_transpose(self)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return array_api.namespace(api_version)
+
     # --- lifetime --------------------------------------------------------------------------------
 
     @property
@@ -126,8 +134,16 @@ class Tensor:
             else values
         )
 
-    def item(self) -> Scalar:
-        """Return the value of a tensor with one element as a Python scalar.
+    def __dlpack__(self, **options: Any) -> Any:
+        # Not everybody respects that memory must not be written to, so only copy=False shares it.
+        values = self.numpy() if options.pop("copy", None) is False else self.numpy().copy()
+        return values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # memory of the host
+
+    def item(self) -> Any:
+        """Return the value of a tensor with one element as a Python scalar or string.
 
         Raises:
             ShapeError: the tensor has not exactly one element.
@@ -139,7 +155,7 @@ class Tensor:
         return self.numpy().item()
 
     def tolist(self) -> Any:
-        """Return the values as nested lists of Python scalars."""
+        """Return the values as nested lists of Python scalars or strings."""
         return self.numpy().tolist()
 
     def __float__(self) -> float:
@@ -250,24 +266,38 @@ class Tensor:
         return unary.abs(self)
 
     def __invert__(self) -> Tensor:
-        return unary.logical_not(self)
+        return bitwise.bitwise_invert(self)
 
     def __and__(self, other: TensorLike) -> Tensor:
-        return binary.logical_and(self, other)
+        return bitwise.bitwise_and(self, other)
 
     def __or__(self, other: TensorLike) -> Tensor:
-        return binary.logical_or(self, other)
+        return bitwise.bitwise_or(self, other)
 
     def __xor__(self, other: TensorLike) -> Tensor:
-        return binary.logical_xor(self, other)
+        return bitwise.bitwise_xor(self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
-    def __eq__(self, other: Any) -> Any:  # a tensor, or Python's answer for what is no number
-        return NotImplemented if other is None or type(other) is str else binary.equal(self, other)
+    def __lshift__(self, other: TensorLike) -> Tensor:
+        return bitwise.bitwise_left_shift(self, other)
+
+    def __rlshift__(self, other: TensorLike) -> Tensor:
+        return bitwise.bitwise_left_shift(other, self)
+
+    def __rshift__(self, other: TensorLike) -> Tensor:
+        return bitwise.bitwise_right_shift(self, other)
+
+    def __rrshift__(self, other: TensorLike) -> Tensor:
+        return bitwise.bitwise_right_shift(other, self)
+
+    def __eq__(self, other: Any) -> Any:  # a tensor, or Python's answer for what cannot be equal
+        if other is None or (type(other) is str and self.dtype is not string):
+            return NotImplemented
+        return binary.equal(self, other)
 
     def __ne__(self, other: Any) -> Any:
-        if other is None or type(other) is str:
+        if other is None or (type(other) is str and self.dtype is not string):
             return NotImplemented
         return binary.not_equal(self, other)
 
@@ -284,7 +314,13 @@ class Tensor:
         return binary.greater_equal(self, other)
 
     def __getitem__(self, key: Any) -> Tensor:
-        return indexing.index(self, key)
+        return subscript.index(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise ArgumentError(
+            "tensors do not change, so x[key] = value is not possible; make a new tensor, as in "
+            "plugrad.tensor_scatter_update(x, [[i]], [value]) or plugrad.where(mask, value, x)"
+        )
 
     # --- methods: the few that people expect; everything else is a function ----------------------
 
@@ -294,7 +330,11 @@ class Tensor:
 
     def to(self, device: str) -> Tensor:
         """Copy to another backend or device, such as ``"webgpu"`` or ``"cpu"``; see `plugrad.to_device`."""
-        return creation.to_device(self, device)
+        return transfer.to_device(self, device)
+
+    def to_device(self, device: str, *, stream: None = None) -> Tensor:
+        """Copy to another backend or device: the array API's name of `to`."""
+        return transfer.to_device(self, device)
 
     def reshape(self, *shape: Any) -> Tensor:
         """Return the same values in another shape; see `plugrad.reshape`."""
@@ -331,6 +371,16 @@ class Tensor:
 
 # Operators call ops, and ops make tensors: this is the one cycle of the package, and it is closed
 # here.
+from plugrad import array_api  # noqa: E402
 from plugrad.errors import suggestion  # noqa: E402
-from plugrad.ops import binary, creation, indexing, linalg, movement, reduction, unary  # noqa: E402
+from plugrad.ops import (  # noqa: E402
+    binary,
+    bitwise,
+    linalg,
+    movement,
+    reduction,
+    subscript,
+    transfer,
+    unary,
+)
 from plugrad.shapes import size_of  # noqa: E402

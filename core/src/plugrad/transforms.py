@@ -9,6 +9,7 @@ from plugrad.dtype import INEXACT, spellings
 from plugrad.engine import wrapped
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
 from plugrad.kernels import creation
+from plugrad.ops.complex import conj
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape import Bundle, Leaf, Node, Pulled, Walk
 from plugrad.tensor import Tensor
@@ -148,7 +149,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
                 f"vjp: dy has {len(given)} parts; the value has {len(parts)}, and dy must have its form"
             )
         checked = [_checked_dy(d, y) for d, y in zip(given, parts, strict=True)]
-        gradients = Walk(root, leaves).back(checked)
+        gradients = _walked_back(Walk(root, leaves), checked)
         pairs = zip(inputs, gradients, strict=True)
         filled = iter([zeros_like(x) if g is None else g for x, g in pairs])
         return tuple(map_tree(lambda _: next(filled), arg) for arg in args)
@@ -290,7 +291,7 @@ class _Custom(Node):
             Tensor(a, b, (self if is_value else n) if linked else None)
             for a, b, n, is_value in self.saved
         ]
-        gradients = self.grad_func(dy, saved)
+        gradients = self.grad_func(conj(dy), saved)
         if not isinstance(gradients, list | tuple):
             gradients = [gradients]
         if len(gradients) != len(self.shapes):
@@ -307,7 +308,7 @@ class _Custom(Node):
                 raise ShapeError(
                     f"custom_grad: gradient {position} has shape {gradient.shape}; the argument has shape {shape}"
                 )
-        return list(enumerate(gradients))
+        return [(i, g if g is None else conj(g)) for i, g in enumerate(gradients)]
 
 
 # --- how the transforms work ---------------------------------------------------------------------
@@ -329,7 +330,17 @@ def _pulled_back(
         # Nobody further out differentiates: the value becomes a constant, so that keeping it does
         # not keep the tape.
         value = constant
-    return value, walk.back(dy)
+    return value, _walked_back(walk, dy)
+
+
+def _walked_back(walk: Walk, dy: Any) -> list[Tensor | None]:
+    """Return the gradients of the leaves, given that of the result, or those of several.
+
+    Rules are transposes; the gradient for complex numbers, whose direction is the steepest ascent,
+    has the conjugate transpose. Conjugating what goes in and what comes out makes one of the other.
+    """
+    gradients = walk.back(map_tree(conj, dy))
+    return [None if g is None else conj(g) for g in gradients]
 
 
 def _checked_result(value: Any) -> Tensor:

@@ -1,16 +1,10 @@
-// Kernels that combine two tensors element by element, with broadcasting.
-//
-// Each has two entry points. The plain one takes runs: an operand steps by 1, or by 0 when it is
-// one repeated value. The `_broadcast` one calls it for each run of a strided walk.
+// Kernels that combine two tensors element by element: an expression of a and b each.
 #include <tgmath.h>
 
-#include "common.h"
+#include "elementwise.h"
 
-typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
-
-// descriptor: axes, sizes[axes], a_strides[axes], b_strides[axes]; strides in elements.
-static void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
-                      int item_size, int out_size) {
+void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
+               int item_size, int out_size) {
     const int outer = descriptor[0] - 1;
     const int *sizes = descriptor + 1, *a_strides = sizes + outer + 1;
     const int *b_strides = a_strides + outer + 1;
@@ -22,30 +16,6 @@ static void broadcast(run combine, const char *a, const char *b, char *out, cons
         out += (ptrdiff_t)count * out_size;
     } while (step_axes(outer, sizes, index, a_strides, b_strides, &a_offset, &b_offset));
 }
-
-#define RUN(type, left_index, right_index, expression)                                             \
-    for (int i = 0; i < count; i++) {                                                              \
-        const type a = left[left_index], b = right[right_index];                                   \
-        out[i] = expression;                                                                       \
-    }
-
-#define PAIRS(name, dtype, type, result, effort, expression)                                       \
-    effort KERNEL(name##_##dtype)(const type *restrict left, const type *restrict right,           \
-                                  result *restrict out, int count, int left_step,                  \
-                                  int right_step) {                                                \
-        if (left_step && right_step) {                                                             \
-            RUN(type, i, i, expression)                                                            \
-        } else if (left_step) {                                                                    \
-            RUN(type, i, 0, expression)                                                            \
-        } else {                                                                                   \
-            RUN(type, 0, i, expression)                                                            \
-        }                                                                                          \
-    }                                                                                              \
-    KERNEL(name##_##dtype##_broadcast)(const char *left, const char *right, char *out,             \
-                                       const int *descriptor) {                                    \
-        broadcast((run)name##_##dtype, left, right, out, descriptor, sizeof(type),                 \
-                  sizeof(result));                                                                 \
-    }
 
 // ---- division that rounds down, and powers ----
 
@@ -87,7 +57,11 @@ EACH_INTEGER(INTEGER_ARITHMETIC)
         const type below = floor(y);                                                               \
         return y == 0 ? copysign(0, a / b) : y - below > 0.5f ? below + 1 : below;                 \
     }                                                                                              \
-    static type power_of_##dtype(type a, type b) { return pow(a, b); }
+    static type power_of_##dtype(type a, type b) { return pow(a, b); }                             \
+    static type log_of_sum_##dtype(type a, type b) {                                               \
+        const type larger = a > b || a != a ? a : b;                                               \
+        return fabs(larger) < (type)INFINITY ? larger + log1p(exp(-fabs(a - b))) : larger;         \
+    }
 EACH_FLOAT(FLOAT_ARITHMETIC)
 
 // ---- the kernels ----
@@ -111,8 +85,9 @@ EACH_NUMBER(NUMBER_KERNELS)
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     PAIRS(divide, dtype, type, type, effort, a / b)                                                \
     PAIRS(atan2, dtype, type, type, SMALL, atan2(a, b))                                            \
-    PAIRS(prelu, dtype, type, type, effort, a > 0 ? a : b * a)                                     \
-    PAIRS(elu_gradient, dtype, type, type, effort, b >= 0 ? a : a * (b + 1))
+    PAIRS(hypot, dtype, type, type, SMALL, hypot(a, b))                                            \
+    PAIRS(log_add_exp, dtype, type, type, SMALL, log_of_sum_##dtype(a, b))                         \
+    PAIRS(next_after, dtype, type, type, SMALL, nextafter(a, b))
 EACH_FLOAT(FLOAT_KERNELS)
 
 // Bools compare as the small integers that their bytes are, and need no kernels for it.

@@ -4,7 +4,7 @@
 static inline int is_within(int index, int size) { return index >= 0 && index < size; }
 
 // x is (batch, outer, size, inner), indices (batch, count), out (batch, outer, count, inner);
-// an index out of range gives zeros.
+// a negative index counts from the end, and one out of range gives zeros.
 #define GATHER(item_size, type)                                                                    \
     SHORT_LOOPS KERNEL(gather_##item_size)(                                                        \
         const type *restrict x, const int32_t *restrict indices, type *restrict out, int batch,    \
@@ -12,7 +12,7 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
         for (; batch > 0; batch--, indices += count)                                               \
             for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner)                          \
                 for (int j = 0; j < count; j++, out += inner) {                                    \
-                    const int index = indices[j];                                                  \
+                    const int index = indices[j] + (indices[j] < 0 ? size : 0);                    \
                     const type *row = x + (ptrdiff_t)index * inner;                                \
                     if (is_within(index, size))                                                    \
                         for (int k = 0; k < inner; k++) out[k] = row[k];                           \

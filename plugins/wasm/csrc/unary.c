@@ -1,16 +1,8 @@
 // Kernels that map each element of one tensor: an expression of x each.
 #include <tgmath.h>
 
+#include "elementwise.h"
 #include "vector_math.h"
-
-#define MAP(name, dtype, type, result, effort, expression, ...)                                    \
-    effort KERNEL(name##_##dtype)(const type *restrict values, result *restrict out,               \
-                                  int count __VA_OPT__(, ) __VA_ARGS__) {                          \
-        for (int i = 0; i < count; i++) {                                                          \
-            const type x = values[i];                                                              \
-            out[i] = expression;                                                                   \
-        }                                                                                          \
-    }
 
 // ---- every number ----
 
@@ -18,10 +10,7 @@
     MAP(negative, dtype, type, type, effort, -x)                                                   \
     MAP(sign, dtype, type, type, effort, x != x ? x : (type)((x > 0) - (x < 0)))                   \
     MAP(square, dtype, type, type, effort, x *x)                                                   \
-    MAP(relu, dtype, type, type, effort, x < 0 ? 0 : x)                                            \
-    MAP(relu6, dtype, type, type, effort, x < 0 ? 0 : x > 6 ? 6 : x)                               \
     MAP(step, dtype, type, type, effort, x != x ? x : x > 0 ? 1 : alpha, type alpha)               \
-    MAP(leaky_relu, dtype, type, type, effort, x > 0 ? x : alpha * x, type alpha)                  \
     MAP(clip, dtype, type, type, effort, x < low ? low : x > high ? high : x, type low, type high)
 EACH_NUMBER(NUMBER_KERNELS)
 
@@ -41,24 +30,22 @@ EACH_INTEGER(INTEGER_KERNELS)
     MAP(ceil, dtype, type, type, effort, ceil(x))                                                  \
     MAP(cosh, dtype, type, type, effort, cosh(x))                                                  \
     MAP(floor, dtype, type, type, effort, floor(x))                                                \
+    MAP(log10, dtype, type, type, effort, log10(x))                                                \
+    MAP(log2, dtype, type, type, effort, log2(x))                                                  \
     MAP(reciprocal, dtype, type, type, effort, 1 / x)                                              \
     MAP(round, dtype, type, type, effort, nearbyint(x)) /* half to even */                         \
     MAP(rsqrt, dtype, type, type, effort, 1 / sqrt(x))                                             \
     MAP(sinh, dtype, type, type, effort, sinh(x))                                                  \
     MAP(sqrt, dtype, type, type, effort, sqrt(x))                                                  \
     MAP(tan, dtype, type, type, effort, tan(x))                                                    \
+    MAP(trunc, dtype, type, type, effort, trunc(x))                                                \
+    MAP(sign_bit, dtype, type, boolean, effort, signbit(x) != 0)                                   \
     MAP(is_nan, dtype, type, boolean, effort, x != x)                                              \
     MAP(is_inf, dtype, type, boolean, effort, fabs(x) == (type)INFINITY)                           \
     MAP(is_finite, dtype, type, boolean, effort, fabs(x) < (type)INFINITY)
 EACH_FLOAT(FLOAT_KERNELS)
 
 // ---- the functions that models spend their time in: vectors for float32 ----
-
-#define VECTOR_KERNEL(name, float64_expression)                                                    \
-    KERNEL(name##_float32)(const float *values, float *out, int count) {                           \
-        MAP_FLOATS(name##_floats, values, out, count);                                             \
-    }                                                                                              \
-    MAP(name, float64, double, double, SMALL, float64_expression)
 
 VECTOR_KERNEL(exp, exp(x))
 VECTOR_KERNEL(expm1, expm1(x))
@@ -68,10 +55,6 @@ VECTOR_KERNEL(sin, sin(x))
 VECTOR_KERNEL(cos, cos(x))
 VECTOR_KERNEL(tanh, tanh(x))
 VECTOR_KERNEL(erf, erf(x))
-VECTOR_KERNEL(sigmoid, (x < 0 ? exp(x) : 1) / (1 + exp(-fabs(x))))
-VECTOR_KERNEL(softplus, (x < 0 ? 0 : x) + log1p(exp(-fabs(x))))
-VECTOR_KERNEL(elu, x < 0 ? expm1(x) : x)
-VECTOR_KERNEL(selu, SELU_SCALE *(x < 0 ? SELU_ALPHA * expm1(x) : x))
 
 MAP(logical_not, bool, boolean, boolean, FAST, !x)
 

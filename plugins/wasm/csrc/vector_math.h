@@ -162,22 +162,3 @@ static inline floats erf_floats(floats x) {
     const floats y = choose(m < splat(1.f), multiply_add(p, m, m), 1.f - exp_floats(q));
     return with_sign_of(x, y);
 }
-
-static inline floats sigmoid_floats(floats x) {
-    const floats e = exp_floats(-absolute(x));
-    return choose(x < splat(0.f), e, splat(1.f)) / (e + 1.f);
-}
-
-static inline floats softplus_floats(floats x) {
-    return choose(x < splat(0.f), splat(0.f), x) + log1p_floats(exp_floats(-absolute(x)));
-}
-
-static inline floats elu_floats(floats x) { return choose(x < splat(0.f), expm1_floats(x), x); }
-
-#define SELU_SCALE 1.0507009873554804934193349852946
-#define SELU_ALPHA 1.6732632423543772848170429916717
-
-static inline floats selu_floats(floats x) {
-    const floats below = expm1_floats(x) * splat(SELU_ALPHA);
-    return choose(x < splat(0.f), below, x) * splat(SELU_SCALE);
-}

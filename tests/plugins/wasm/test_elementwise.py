@@ -42,10 +42,13 @@ FUNCTIONS = {
     "Ceil": (np.ceil, (-9, 9)),
     "Floor": (np.floor, (-9, 9)),
     "Round": (np.round, (-9, 9)),
+    "Trunc": (np.trunc, (-9, 9)),
     "Exp": (np.exp, (-87, 88)),
     "Expm1": (np.expm1, (-2, 20)),
     "Log": (np.log, (1e-3, 1e3)),
     "Log1p": (np.log1p, (-0.9, 9)),
+    "Log2": (np.log2, (1e-3, 1e3)),
+    "Log10": (np.log10, (1e-3, 1e3)),
     "Sin": (np.sin, (-1e5, 1e5)),
     "Cos": (np.cos, (-1e5, 1e5)),
     "Tan": (np.tan, (-1e5, 1e5)),
@@ -175,7 +178,14 @@ COMPARISONS = {
     "Less": np.less,
     "LessEqual": np.less_equal,
 }
-FLOATING = {"RealDiv": np.divide, "Atan2": np.arctan2, "Pow": np.power}
+FLOATING = {
+    "RealDiv": np.divide,
+    "Atan2": np.arctan2,
+    "Pow": np.power,
+    "Hypot": np.hypot,
+    "LogAddExp": np.logaddexp,
+    "NextAfter": np.nextafter,
+}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8", "uint8"])

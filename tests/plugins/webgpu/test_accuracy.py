@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from plugrad.kernels import binary, unary
+from plugrad.kernels import activation, binary, unary
 
 ERF = np.vectorize(math.erf)
 
@@ -15,6 +15,10 @@ CASES = [
     (unary.log, np.log, (1e-6, 100), 2),
     (unary.log, np.log, (0.5, 1.5), 2),
     (unary.log1p, np.log1p, (-0.9, 3), 4),
+    (unary.log2, np.log2, (1e-6, 100), 3),
+    (unary.log2, np.log2, (0.5, 1.5), 4),
+    (unary.log10, np.log10, (1e-6, 100), 3),
+    (unary.log10, np.log10, (0.5, 1.5), 4),
     (unary.sin, np.sin, (-30, 30), 4),
     (unary.cos, np.cos, (-30, 30), 4),
     (unary.tan, np.tan, (-1.5, 1.5), 5),
@@ -29,8 +33,8 @@ CASES = [
     (unary.acos, np.arccos, (-1, 1), 3),
     (unary.atan, np.arctan, (-10, 10), 4),
     (unary.erf, ERF, (-4, 4), 3),
-    (unary.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-20, 20), 5),
-    (unary.softplus, lambda x: np.logaddexp(x, 0), (-20, 20), 5),
+    (activation.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (-20, 20), 5),
+    (activation.softplus, lambda x: np.logaddexp(x, 0), (-20, 20), 5),
     (unary.rsqrt, lambda x: 1 / np.sqrt(x), (0.01, 100), 3),
 ]
 
@@ -56,6 +60,13 @@ def test_power(run, rng, bases, exponents, units):
     y = rng.uniform(*exponents, 50_000).astype(np.float32)
     expected = np.power(x.astype(np.float64), y.astype(np.float64))
     assert units_in_last_place(run(binary.power, x, y), expected) < units
+
+
+def test_hypot(run, rng):
+    x, y = rng.uniform(-1, 1, (2, 50_000)) * 10.0 ** rng.integers(-18, 18, 50_000)
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    expected = np.hypot(x.astype(np.float64), y.astype(np.float64))
+    assert units_in_last_place(run(binary.hypot, x, y), expected) < 3
 
 
 def test_whole_powers_of_negative_numbers(run):

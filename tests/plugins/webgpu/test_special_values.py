@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plugrad.kernels import binary, normalization, pooling, reduction, unary
+from plugrad.kernels import activation, binary, normalization, pooling, reduction, unary
 
 NAN, INF = np.nan, np.inf
 VALUES = np.array(
@@ -28,6 +28,10 @@ UNARY = [
     (unary.expm1, np.expm1),
     (unary.log, np.log),
     (unary.log1p, np.log1p),
+    (unary.log2, np.log2),
+    (unary.log10, np.log10),
+    (unary.trunc, np.trunc),
+    (unary.sign_bit, np.signbit),
     (unary.asin, np.arcsin),
     (unary.acos, np.arccos),
     (unary.atan, np.arctan),
@@ -37,11 +41,11 @@ UNARY = [
     (unary.asinh, np.arcsinh),
     (unary.acosh, np.arccosh),
     (unary.atanh, np.arctanh),
-    (unary.relu, lambda x: np.maximum(x, 0)),
-    (unary.relu6, lambda x: np.clip(x, 0, 6)),
-    (unary.elu, lambda x: np.where(x > 0, x, np.expm1(x))),
-    (unary.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
-    (unary.softplus, lambda x: np.logaddexp(x, 0)),
+    (activation.relu, lambda x: np.maximum(x, 0)),
+    (activation.relu6, lambda x: np.clip(x, 0, 6)),
+    (activation.elu, lambda x: np.where(x > 0, x, np.expm1(x))),
+    (activation.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    (activation.softplus, lambda x: np.logaddexp(x, 0)),
     (unary.is_nan, np.isnan),
     (unary.is_inf, np.isinf),
     (unary.is_finite, np.isfinite),
@@ -57,6 +61,8 @@ BINARY = [
     (binary.remainder, np.remainder),
     (binary.floor_divide, np.floor_divide),
     (binary.atan2, np.arctan2),
+    (binary.hypot, np.hypot),
+    (binary.log_add_exp, np.logaddexp),
     (binary.equal, np.equal),
     (binary.not_equal, np.not_equal),
     (binary.less, np.less),
@@ -125,7 +131,7 @@ def test_clipping_and_steps_keep_nan(run):
     clipped = run(unary.clip_by_value, x, clip_value_min=-1, clip_value_max=INF)
     np.testing.assert_array_equal(clipped, [NAN, 5, -1])
     np.testing.assert_array_equal(run(unary.step, x, alpha=0.0), [NAN, 1, 0])
-    np.testing.assert_array_equal(run(unary.leaky_relu, x, alpha=0.5), [NAN, 5, -2.5])
+    np.testing.assert_array_equal(run(activation.leaky_relu, x, alpha=0.5), [NAN, 5, -2.5])
 
 
 def test_pooling_finds_nan(run):

@@ -2,8 +2,17 @@
 
 from plugrad.gradient import gradient, not_differentiable
 from plugrad.kernels import binary
-from plugrad.ops.binary import equal, greater, greater_equal, less, where
-from plugrad.ops.unary import floor, log
+from plugrad.ops.activation import sigmoid
+from plugrad.ops.binary import (
+    div_no_nan,
+    equal,
+    greater,
+    greater_equal,
+    logical_and,
+    not_equal,
+    where,
+)
+from plugrad.ops.unary import floor, isinf, log
 from plugrad.tensor import Tensor
 
 # arithmetic
@@ -27,10 +36,17 @@ def _power_base(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def _power_exponent(dy: Tensor, a: Tensor, out: Tensor) -> Tensor:
     """Return the gradient for the exponent; 0 for a base that has no logarithm."""
-    return dy * out * log(where(greater(a, 0), a, 1))
+    has_logarithm = not_equal(a, 0) if a.dtype.kind == "complex" else greater(a, 0)
+    return dy * out * log(where(has_logarithm, a, 1))
 
 
 gradient(binary.power, a=_power_base, b=_power_exponent)
+
+
+def _difference(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a - b``, and 0 where both are the same infinity."""
+    return where(logical_and(equal(a, b), isinf(a)), 0, a - b)
+
 
 # where the operands are equal, the first one counts
 gradient(
@@ -48,6 +64,17 @@ gradient(
     a=lambda dy, a, b: dy * b / (a * a + b * b),
     b=lambda dy, a, b: -dy * a / (a * a + b * b),
 )
+gradient(  # 0 at the origin
+    binary.hypot,
+    a=lambda dy, a, out: div_no_nan(dy * a, out),
+    b=lambda dy, b, out: div_no_nan(dy * b, out),
+)
+gradient(
+    binary.log_add_exp,
+    a=lambda dy, a, b: dy * sigmoid(_difference(a, b)),
+    b=lambda dy, a, b: dy * sigmoid(_difference(b, a)),
+)
+gradient(binary.next_after, a=lambda dy: dy)  # the step has the size of a rounding error
 
 # selection
 gradient(
@@ -55,19 +82,8 @@ gradient(
     t=lambda dy, condition: where(condition, dy, 0),
     e=lambda dy, condition: where(condition, 0, dy),
 )
-gradient(
-    binary.prelu,
-    x=lambda dy, x, alpha: dy * where(greater(x, 0), 1, alpha),
-    alpha=lambda dy, x: where(greater(x, 0), 0, dy * x),
-)
-gradient(
-    binary.elu_gradient,
-    dy=lambda dy, y: binary.elu_gradient(dy, y),
-    y=lambda dy, dy_input, y: where(less(y, 0), dy * dy_input, 0),
-)
 
-# constant between jumps
-not_differentiable(binary.floor_divide)
+not_differentiable(binary.floor_divide, because="it is constant between jumps")
 not_differentiable(
     binary.equal,
     binary.not_equal,
@@ -75,5 +91,8 @@ not_differentiable(
     binary.greater_equal,
     binary.less,
     binary.less_equal,
+    binary.logical_and,
+    binary.logical_or,
+    binary.logical_xor,
+    because="bools do not change smoothly",
 )
-not_differentiable(binary.logical_and, binary.logical_or, binary.logical_xor)

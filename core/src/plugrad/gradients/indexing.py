@@ -4,9 +4,9 @@ from plugrad import engine
 from plugrad.dtype import int32
 from plugrad.gradient import gradient, not_differentiable
 from plugrad.kernel import Spec
-from plugrad.kernels import creation, indexing, movement
-from plugrad.ops.binary import greater_equal, less, where
-from plugrad.ops.unary import clip
+from plugrad.kernels import creation, indexing, movement, scatter
+from plugrad.ops.arguments import cast
+from plugrad.ops.binary import clip, greater_equal, less, logical_and, where
 from plugrad.shapes import size_of
 from plugrad.tensor import Tensor
 
@@ -24,19 +24,24 @@ def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims:
         movement.transpose(rows, perm=(0, 2, 1, 3)),
         shape=(batch * count, size_of(before), size_of(after)),
     )
-    ids = movement.reshape(indices, shape=(batch, count))
+    ids = movement.reshape(_from_the_front(indices, size), shape=(batch, count))
     if batch > 1:
-        starts = engine.create(
-            creation.range,
-            indices.backend,
-            {"start": 0, "stop": batch * size, "step": max(size, 1), "dtype": int32},
-        )
-        ids = ids + movement.reshape(starts, shape=(batch, 1))
+        step = max(size, 1)
+        attrs = {"start": 0, "stop": batch * step, "step": step, "dtype": int32}
+        starts = engine.create(creation.range, indices.backend, attrs)
+        is_inside = logical_and(greater_equal(ids, 0), less(ids, size))
+        ids = where(is_inside, ids + movement.reshape(starts, shape=(batch, 1)), -1)
     sums = indexing.unsorted_segment_sum(
         rows, movement.reshape(ids, shape=(batch * count,)), num_segments=batch * size
     )
     sums = movement.reshape(sums, shape=(batch, size, size_of(before), size_of(after)))
     return movement.reshape(movement.transpose(sums, perm=(0, 2, 1, 3)), shape=shape)
+
+
+def _from_the_front(indices: Tensor, size: int) -> Tensor:
+    """Return positions without those that count from the end."""
+    indices = cast(indices, int32)
+    return where(less(indices, 0), indices + size, indices)
 
 
 def _handed_out(dy: Tensor, segment_ids: Tensor, x_spec: Spec, num_segments: int) -> Tensor:
@@ -46,14 +51,26 @@ def _handed_out(dy: Tensor, segment_ids: Tensor, x_spec: Spec, num_segments: int
             creation.fill, dy.backend, {"shape": x_spec.shape, "value": 0, "dtype": x_spec.dtype}
         )
     parts = indexing.gather(dy, clip(segment_ids, 0, num_segments - 1), axis=0)
-    is_used = greater_equal(segment_ids, 0) & less(segment_ids, num_segments)
+    is_used = logical_and(greater_equal(segment_ids, 0), less(segment_ids, num_segments))
     mask = movement.reshape(
         is_used, shape=is_used.shape + (1,) * (len(x_spec.shape) - is_used.ndim)
     )
     return where(mask, parts, 0)
 
 
+def _added_up(dy: Tensor, indices: Tensor, params_spec: Spec) -> Tensor:
+    """Return zeros to which each part of dy is added where it was taken from."""
+    depth, count = indices.shape[-1], size_of(indices.shape[:-1])
+    return scatter.scatter_nd(
+        movement.reshape(indices, shape=(count, depth)),
+        movement.reshape(dy, shape=(count, *params_spec.shape[depth:])),
+        shape=params_spec.shape,
+    )
+
+
 gradient(indexing.gather, x=_collected)
 gradient(indexing.unsorted_segment_sum, x=_handed_out)
+gradient(indexing.gather_nd, params=_added_up)
 
-not_differentiable(indexing.one_hot)
+not_differentiable(indexing.one_hot, because="positions are whole numbers")
+not_differentiable(indexing.where_true, because="it returns positions")

@@ -1,6 +1,9 @@
 """Gradients of linear algebra."""
 
+from collections.abc import Sequence
+
 from plugrad.gradient import gradient
+from plugrad.kernels import linalg, movement
 from plugrad.kernels.linalg import matmul
 from plugrad.tensor import Tensor
 
@@ -18,3 +21,35 @@ def _right(dy: Tensor, a: Tensor, transpose_a: bool, transpose_b: bool) -> Tenso
 
 
 gradient(matmul, a=_left, b=_right)
+
+
+def _einsum_operands(dy: Tensor, inputs: Sequence[Tensor], equation: str) -> list[Tensor]:
+    """Return, for each operand, the einsum of dy with the other operands."""
+    operands, _, result = equation.partition("->")
+    letters = operands.split(",")
+    return [_einsum_operand(dy, inputs, letters, result, i) for i in range(len(letters))]
+
+
+def _einsum_operand(
+    dy: Tensor, inputs: Sequence[Tensor], letters: list[str], result: str, position: int
+) -> Tensor:
+    others = [i for i in range(len(letters)) if i != position]
+    given = [result, *(letters[i] for i in others)]
+    wanted = letters[position]
+    kept = "".join(letter for letter in wanted if any(letter in g for g in given))
+    y = linalg.einsum(dy, *[inputs[i] for i in others], equation=f"{','.join(given)}->{kept}")
+    if kept == wanted:
+        return y
+    # what an operand sums alone got the same gradient everywhere
+    sizes = inputs[position].shape
+    shape = tuple(n if letter in kept else 1 for letter, n in zip(wanted, sizes, strict=True))
+    return movement.broadcast_to(movement.reshape(y, shape=shape), shape=sizes)
+
+
+gradient(linalg.einsum, inputs=_einsum_operands)
+gradient(
+    linalg.band_part,
+    input=lambda dy, num_lower, num_upper: linalg.band_part(dy, num_lower, num_upper),
+)
+gradient(linalg.diag, x=lambda dy: linalg.diag_part(dy))
+gradient(linalg.diag_part, input=lambda dy: linalg.diag(dy))

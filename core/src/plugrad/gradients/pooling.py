@@ -1,15 +1,68 @@
-"""Gradients of the poolings."""
+"""Gradients of the poolings, on images with any number of spatial axes.
+
+The cells of all windows at one position of the filter are a strided slice of the images with their
+margins: what cannot be said with a kernel is said with these slices.
+"""
 
 from math import inf
+from typing import Any, NamedTuple
 
 from plugrad.gradient import gradient
-from plugrad.kernels import movement, pooling
-from plugrad.ops.binary import equal, where
-from plugrad.shapes import Padding, Rounding, Shape, sliding_window
+from plugrad.kernel import Spec
+from plugrad.kernels import creation, movement, pooling
+from plugrad.kernels.pooling import PoolingType, pool_window
+from plugrad.ops.binary import add_n, equal, where
+from plugrad.shapes import Padding, Pairs, Rounding, Shape, Window, cell_slices, margins
 from plugrad.tensor import Tensor
 
 
-def _at_maximum(
+class _Places(NamedTuple):
+    """The margins of images, and the attributes of the slice that each cell of the filter meets."""
+
+    paddings: Pairs
+    slices: tuple[dict[str, Any], ...]
+
+    def of(self, images: Tensor, value: float = 0) -> list[Tensor]:
+        """Return what each cell meets in all windows; margins hold `value`."""
+        padded = movement.pad(images, paddings=self.paddings, constant_value=value)
+        return [movement.strided_slice(padded, **place) for place in self.slices]
+
+    def scattered(self, parts: list[Tensor], images: Spec) -> Tensor:
+        """Return the sum of the parts in the images, each where its cell meets them: the transpose of `of`."""
+        shape = movement.pad.infer(images, paddings=self.paddings).shape
+        placed = [
+            movement.strided_slice_gradient(part, shape=shape, **place)
+            for part, place in zip(parts, self.slices, strict=True)
+        ]
+        begin = tuple(before for before, _ in self.paddings)
+        return movement.slice(add_n(placed), begin=begin, size=images.shape)
+
+
+def _places(image: Shape, window: Window) -> _Places:
+    batch, *size, channels = image
+    return _Places(
+        ((0, 0), *margins(tuple(size), window), (0, 0)),
+        tuple(
+            {
+                "begin": (0, *begin, 0),
+                "end": (batch, *end, channels),
+                "strides": (1, *window.strides, 1),
+            }
+            for _, begin, end in cell_slices(window)
+        ),
+    )
+
+
+def _firsts(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
+    """Return, for each cell of the filter, in which windows it is the first with the largest element."""
+    is_free, found = equal(largest, largest), list[Tensor]()
+    for cell in cells:
+        found.append(equal(cell, largest) & is_free)
+        is_free = is_free & ~found[-1]
+    return found
+
+
+def at_largest(
     dy: Tensor,
     input: Tensor,
     output: Tensor,
@@ -18,51 +71,48 @@ def _at_maximum(
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> Tensor:
-    """Return the elements of dy, an image, at the first largest element of each window of `input`.
+    """Return the elements of dy, images, at the first largest element of each window of `input`."""
+    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    places = _places(input.shape, window)
+    firsts = _firsts(places.of(input, -inf), output)
+    parts = zip(firsts, places.of(dy), strict=True)
+    return add_n([where(is_first, part, 0) for is_first, part in parts])
 
-    The cells of all windows at one position of the filter are a strided slice of the image.
-    """
-    window = sliding_window(
-        (input.shape[1], input.shape[2]), filter_size, strides, pad, (), dim_rounding_mode
-    )
-    reach = [
-        (stops - 1) * stride + length
-        for stops, stride, length in zip(window.out, strides, filter_size, strict=True)
-    ]
-    margins = [
-        (before, max(after, n - size - before))
-        for (before, after), n, size in zip(window.pad, reach, input.shape[1:3], strict=True)
-    ]
-    paddings = ((0, 0), *margins, (0, 0))
-    image = movement.pad(input, paddings=paddings, constant_value=-inf)
-    values = movement.pad(dy, paddings=paddings, constant_value=0)
-    batch, height, width, channels = output.shape
-    total, is_free = None, equal(output, output)
-    for i in range(filter_size[0]):
-        for j in range(filter_size[1]):
-            cut = {
-                "begin": (0, i, j, 0),
-                "end": (
-                    batch,
-                    i + (height - 1) * strides[0] + 1,
-                    j + (width - 1) * strides[1] + 1,
-                    channels,
-                ),
-                "strides": (1, *strides, 1),
-            }
-            is_first = equal(movement.strided_slice(image, **cut), output) & is_free
-            chosen = where(is_first, movement.strided_slice(values, **cut), 0)
-            total = chosen if total is None else total + chosen
-            is_free = is_free & ~is_first
-    assert total is not None
-    return total
+
+def _pool(
+    dy: Tensor,
+    input: Tensor,
+    out: Tensor,
+    window_shape: Shape,
+    pooling_type: PoolingType,
+    pad: Padding,
+    dilations: Shape,
+    strides: Shape,
+    dim_rounding_mode: Rounding,
+) -> Tensor:
+    """Return dy at the first largest element of each window, or shared evenly by its cells."""
+    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
+    places = _places(input.shape, window)
+    if pooling_type == "max":
+        parts = [where(is_first, dy, 0) for is_first in _firsts(places.of(input, -inf), out)]
+    else:
+        counts = add_n(places.of(creation.ones_like(input)))
+        parts = [dy / counts] * len(places.slices)
+    return places.scattered(parts, input)
 
 
 gradient(
     pooling.max_pool, x=lambda dy, x, out, attrs: pooling.max_pool_gradient(dy, x, out, **attrs)
 )
 gradient(pooling.avg_pool, x=lambda dy, x, attrs: pooling.avg_pool_gradient(dy, x, **attrs))
+gradient(pooling.pool, input=_pool)
+gradient(
+    pooling.max_pool_with_argmax,
+    x=lambda dy, x, outs, filter_size, strides, pad: pooling.max_pool_gradient(
+        dy[0], x, outs[0], filter_size=filter_size, strides=strides, pad=pad
+    ),
+)
 
 # Both are linear in dy; the images only tell where it goes, which does not change smoothly.
-gradient(pooling.max_pool_gradient, dy=_at_maximum)
+gradient(pooling.max_pool_gradient, dy=at_largest)
 gradient(pooling.avg_pool_gradient, dy=lambda dy, attrs: pooling.avg_pool(dy, **attrs))

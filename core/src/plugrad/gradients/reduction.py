@@ -5,8 +5,8 @@
 
 from plugrad.gradient import gradient, not_differentiable
 from plugrad.kernel import Shape, Spec
-from plugrad.kernels import creation, movement, reduction
-from plugrad.ops.binary import equal
+from plugrad.kernels import creation, indexing, movement, reduction
+from plugrad.ops.binary import clip, equal, greater_equal, less, where
 from plugrad.shapes import reduced, size_of
 from plugrad.tensor import Tensor
 
@@ -71,6 +71,15 @@ def _product_of_others(x: Tensor) -> Tensor:
     return movement.slice(products, begin=(0,) * x.ndim, size=x.shape)
 
 
+def _of_bins(dy: Tensor, x: Tensor, size: int) -> Tensor | None:
+    """Return, for each element of x, the part of dy that belongs to its bin; 0 for those that have none."""
+    if size == 0:
+        return None
+    rows = dy.ndim - 1
+    parts = indexing.gather(dy, clip(x, 0, size - 1), axis=rows, batch_dims=rows)
+    return where(greater_equal(x, 0) & less(x, size), parts, 0)
+
+
 gradient(reduction.sum, x=lambda dy, x_spec, axis: _spread(dy, x_spec.shape, axis))
 gradient(reduction.mean, x=_mean)
 gradient(reduction.prod, x=_product)
@@ -78,5 +87,11 @@ gradient(
     reduction.max, x=lambda dy, x, out, reduction_indices: _extreme(dy, x, out, reduction_indices)
 )
 gradient(reduction.min, x=lambda dy, x, out, axis: _extreme(dy, x, out, axis))
+gradient(reduction.bincount, weights=_of_bins)
+gradient(
+    reduction.dense_bincount,
+    weights=lambda dy, x, size, binary_output: None if binary_output else _of_bins(dy, x, size),
+)
 
-not_differentiable(reduction.all, reduction.any, reduction.argmax, reduction.argmin)
+not_differentiable(reduction.all, reduction.any, because="bools do not change smoothly")
+not_differentiable(reduction.argmax, reduction.argmin, because="they return positions")

@@ -1,13 +1,13 @@
 """Gradients of the unary kernels."""
 
-from math import pi, sqrt
+from math import log, pi, sqrt
 
 from plugrad.dtype import DType
 from plugrad.gradient import gradient, not_differentiable
 from plugrad.kernel import Spec
-from plugrad.kernels import binary, unary
-from plugrad.ops.binary import greater, greater_equal, less_equal, where
-from plugrad.ops.unary import cos, cosh, exp, rsqrt, sigmoid, sign, sin, sinh, step
+from plugrad.kernels import unary
+from plugrad.ops.binary import greater_equal, less_equal, logical_and, where
+from plugrad.ops.unary import cos, cosh, exp, rsqrt, sign, sin, sinh
 from plugrad.tensor import Tensor
 
 # arithmetic
@@ -24,6 +24,8 @@ gradient(unary.exp, x=lambda dy, out: dy * out)
 gradient(unary.expm1, x=lambda dy, out: dy * (out + 1))
 gradient(unary.log, x=lambda dy, x: dy / x)
 gradient(unary.log1p, x=lambda dy, x: dy / (x + 1))
+gradient(unary.log2, x=lambda dy, x: dy / (x * log(2)))
+gradient(unary.log10, x=lambda dy, x: dy / (x * log(10)))
 
 # trigonometric and hyperbolic
 gradient(unary.sin, x=lambda dy, x: dy * cos(x))
@@ -40,24 +42,11 @@ gradient(unary.acosh, x=lambda dy, x: dy * rsqrt(x - 1) * rsqrt(x + 1))
 gradient(unary.atanh, x=lambda dy, x: dy / (1 - x * x))
 gradient(unary.erf, x=lambda dy, x: dy * (2 / sqrt(pi)) * exp(-x * x))
 
-# activations; at a kink, the gradient from the left
-gradient(unary.relu, x=lambda dy, out: dy * step(out))
-gradient(unary.relu6, x=lambda dy, x: dy * step(x) * step(6 - x))
-gradient(unary.leaky_relu, x=lambda dy, x, alpha: dy * step(x, alpha))
-gradient(unary.elu, x=lambda dy, out: binary.elu_gradient(dy, out))
-gradient(unary.sigmoid, x=lambda dy, out: dy * out * (1 - out))
-gradient(unary.softplus, x=lambda dy, x: dy * sigmoid(x))
-
-SELU_SCALE = 1.0507009873554805
-SELU_ALPHA = 1.6732632423543772
-gradient(
-    unary.selu,
-    x=lambda dy, x, out: dy * where(greater(x, 0), SELU_SCALE, out + SELU_SCALE * SELU_ALPHA),
-)
-
 
 def _inside(dy: Tensor, x: Tensor, clip_value_min: float, clip_value_max: float) -> Tensor:
-    return where(greater_equal(x, clip_value_min) & less_equal(x, clip_value_max), dy, 0)
+    return where(
+        logical_and(greater_equal(x, clip_value_min), less_equal(x, clip_value_max)), dy, 0
+    )
 
 
 gradient(unary.clip_by_value, x=_inside)
@@ -72,6 +61,20 @@ def _cast_back(dy: Tensor, x_spec: Spec, dtype: DType) -> Tensor | None:
 
 gradient(unary.cast, x=_cast_back)
 
-# constant between jumps
-not_differentiable(unary.sign, unary.ceil, unary.floor, unary.round, unary.step)
-not_differentiable(unary.is_finite, unary.is_inf, unary.is_nan, unary.logical_not)
+not_differentiable(
+    unary.sign,
+    unary.ceil,
+    unary.floor,
+    unary.round,
+    unary.trunc,
+    unary.step,
+    because="they are constant between jumps",
+)
+not_differentiable(
+    unary.is_finite,
+    unary.is_inf,
+    unary.is_nan,
+    unary.sign_bit,
+    unary.logical_not,
+    because="bools do not change smoothly",
+)

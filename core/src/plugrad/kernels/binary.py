@@ -1,12 +1,12 @@
 """Kernels that combine tensors of one dtype element by element; their shapes are broadcast."""
 
-from plugrad.dtype import BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
+from plugrad.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernel import Kernel, Shaped, Spec, accepted, agreed, declare, kernel
 from plugrad.shapes import broadcast
 from plugrad.tensor import Tensor
 
-ANY_OPERAND = NUMERIC | BOOL
+ORDERED = ANY - COMPLEX
 
 
 def binary(
@@ -33,14 +33,17 @@ squared_difference = binary("SquaredDifference")  # (a - b)^2
 maximum = binary("Maximum", REAL)
 minimum = binary("Minimum", REAL)
 atan2 = binary("Atan2", FLOATING)  # the angle of the point (b, a)
+hypot = binary("Hypot", FLOATING)  # sqrt(a^2 + b^2)
+log_add_exp = binary("LogAddExp", FLOATING)  # log(exp(a) + exp(b))
+next_after = binary("NextAfter", FLOATING)  # the number next to a in the direction of b
 
 # comparison
-equal = binary("Equal", ANY_OPERAND, bool_)
-not_equal = binary("NotEqual", ANY_OPERAND, bool_)
-greater = binary("Greater", REAL | BOOL, bool_)
-greater_equal = binary("GreaterEqual", REAL | BOOL, bool_)
-less = binary("Less", REAL | BOOL, bool_)
-less_equal = binary("LessEqual", REAL | BOOL, bool_)
+equal = binary("Equal", ANY, bool_)
+not_equal = binary("NotEqual", ANY, bool_)
+greater = binary("Greater", ORDERED, bool_)
+greater_equal = binary("GreaterEqual", ORDERED, bool_)
+less = binary("Less", ORDERED, bool_)
+less_equal = binary("LessEqual", ORDERED, bool_)
 
 # logic
 logical_and = binary("LogicalAnd", BOOL)
@@ -54,19 +57,6 @@ def select(condition: Spec, t: Spec, e: Spec) -> Spec:
     if condition.dtype != bool_:
         raise DTypeError(f"Select: condition is {condition.dtype}; it must be bool")
     return Shaped(broadcast(condition.shape, t.shape, e.shape), agreed("Select", t, e))
-
-
-@kernel("Prelu", is_elementwise=True, accepts=FLOATING)
-def prelu(x: Spec, alpha: Spec) -> Spec:
-    """Return x where x > 0, else ``alpha * x``, with a tensor `alpha`."""
-    accepted("Prelu", x, FLOATING)
-    return Shaped(broadcast(x.shape, alpha.shape), agreed("Prelu", x, alpha))
-
-
-@kernel("EluGrad", is_elementwise=True, accepts=FLOATING)
-def elu_gradient(dy: Spec, y: Spec) -> Spec:
-    """Return dy where y >= 0, else ``dy * (y + 1)``: the gradient of elu from its result y."""
-    return Shaped(broadcast(dy.shape, y.shape), agreed("EluGrad", dy, y))
 
 
 @kernel("AddN", accepts=NUMERIC)

@@ -1,13 +1,22 @@
 """Kernels that slide a filter over an image.
 
 Images are (batch, height, width, channels), or (batch, channels, height, width) if `data_format` is
-"NCHW"; filters are (height, width, input channels, output channels).
+"NCHW"; filters are (height, width, input channels, output channels). The shape rules at the end
+hold for any number of spatial axes.
 """
 
 from plugrad.dtype import FLOATING
 from plugrad.errors import ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import DataFormat, Padding, Rounding, Shape, Window, sliding_window
+from plugrad.shapes import (
+    DataFormat,
+    Padding,
+    Rounding,
+    Shape,
+    Window,
+    format_of,
+    sliding_window,
+)
 
 
 @kernel("Conv2D", accepts=FLOATING)
@@ -22,18 +31,9 @@ def conv2d(
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Cross-correlate images with filters."""
+    sliding = strides, pad, format_of(data_format, 2, "Conv2D"), dilations, dim_rounding_mode
     accepted("Conv2D", x, FLOATING)
-    batch, channels, window = geometry(
-        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    if channels != filter.shape[2]:
-        raise ShapeError(
-            f"Conv2D: x has {channels} channels (x.shape={x.shape}) but the filters expect "
-            f"{filter.shape[2]} (filter.shape[2])"
-        )
-    return Shaped(
-        image_shape(batch, window.out, filter.shape[3], data_format), agreed("Conv2D", x, filter)
-    )
+    return Shaped(convolved("Conv2D", x.shape, filter.shape, *sliding), agreed("Conv2D", x, filter))
 
 
 @kernel("Conv2DBackpropInput", accepts=FLOATING)
@@ -49,16 +49,10 @@ def conv2d_input_gradient(
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the gradient of `conv2d` for its images, which have `input_shape`; the transpose of a convolution."""
-    batch, channels, window = geometry(
-        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    expected = image_shape(batch, window.out, filter.shape[3], data_format)
-    if dy.shape != expected or channels != filter.shape[2]:
-        raise ShapeError(
-            f"Conv2DBackpropInput: dy has shape {dy.shape}; filters of shape {filter.shape} "
-            f"over images of shape {input_shape} give {expected}"
-        )
-    return Shaped(input_shape, agreed("Conv2DBackpropInput", dy, filter))
+    name = "Conv2DBackpropInput"
+    sliding = strides, pad, format_of(data_format, 2, name), dilations, dim_rounding_mode
+    check_gradient(name, dy, input_shape, filter.shape, *sliding)
+    return Shaped(input_shape, agreed(name, dy, filter))
 
 
 @kernel("Conv2DBackpropFilter", accepts=FLOATING)
@@ -74,16 +68,66 @@ def conv2d_filter_gradient(
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the gradient of `conv2d` for its filters, which have `filter_shape`."""
+    name = "Conv2DBackpropFilter"
+    sliding = strides, pad, format_of(data_format, 2, name), dilations, dim_rounding_mode
+    check_gradient(name, dy, x.shape, filter_shape, *sliding)
+    return Shaped(filter_shape, agreed(name, x, dy))
+
+
+def convolved(
+    name: str,
+    image: Shape,
+    filter: Shape,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Shape,
+    rounding: Rounding,
+    *,
+    is_depthwise: bool = False,
+) -> Shape:
+    """Return the shape that images have after filters slid over them.
+
+    Raises:
+        ShapeError: images and filters have not as many axes as the format, or other channels, or
+            the window does not fit.
+    """
     batch, channels, window = geometry(
-        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
+        image, filter, strides, pad, data_format, dilations, rounding
     )
-    expected = image_shape(batch, window.out, filter_shape[3], data_format)
-    if dy.shape != expected or channels != filter_shape[2]:
+    if channels != filter[-2]:
         raise ShapeError(
-            f"Conv2DBackpropFilter: dy has shape {dy.shape}; filters of shape {filter_shape} "
-            f"over images of shape {x.shape} give {expected}"
+            f"{name}: images of shape {image} have {channels} channels ({data_format}) but filters "
+            f"of shape {filter} expect {filter[-2]}"
         )
-    return Shaped(filter_shape, agreed("Conv2DBackpropFilter", x, dy))
+    return image_shape(
+        batch, window.out, filter[-1] * (channels if is_depthwise else 1), data_format
+    )
+
+
+def check_gradient(
+    name: str,
+    dy: Spec,
+    image: Shape,
+    filter: Shape,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Shape,
+    rounding: Rounding,
+    *,
+    is_depthwise: bool = False,
+) -> None:
+    """Raise unless dy has the shape of images after filters slid over them."""
+    expected = convolved(
+        *(name, image, filter, strides, pad, data_format, dilations, rounding),
+        is_depthwise=is_depthwise,
+    )
+    if dy.shape != expected:
+        raise ShapeError(
+            f"{name}: dy has shape {dy.shape}; filters of shape {filter} over images of shape "
+            f"{image} give {expected}"
+        )
 
 
 def geometry(
@@ -98,21 +142,20 @@ def geometry(
     """Return (batch, channels, window) of filters that slide over images.
 
     Raises:
-        ShapeError: images or filters have not four axes, or the window does not fit.
+        ShapeError: images or filters have not as many axes as the format, or the window does not
+            fit.
     """
-    if len(image) != 4 or len(filter) != 4:
+    if not len(image) == len(filter) == len(data_format):
         raise ShapeError(
-            f"images and filters of a convolution have four axes; the shapes are {image} and {filter}"
+            f"images ({data_format}) and filters of a convolution have {len(data_format)} axes; "
+            f"the shapes are {image} and {filter}"
         )
-    batch, height, width, channels = (
-        image if data_format == "NHWC" else (image[0], image[2], image[3], image[1])
-    )
-    window = sliding_window(
-        (height, width), (filter[0], filter[1]), strides, pad, dilations, rounding
-    )
-    return batch, channels, window
+    is_last = data_format.endswith("C")
+    size, channels = (image[1:-1], image[-1]) if is_last else (image[2:], image[1])
+    window = sliding_window(size, filter[:-2], strides, pad, dilations, rounding)
+    return image[0], channels, window
 
 
 def image_shape(batch: int, size: Shape, channels: int, data_format: DataFormat) -> Shape:
     """Return the shape of a batch of images."""
-    return (batch, *size, channels) if data_format == "NHWC" else (batch, channels, *size)
+    return (batch, *size, channels) if data_format.endswith("C") else (batch, channels, *size)

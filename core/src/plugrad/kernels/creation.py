@@ -2,28 +2,30 @@
 
 import math
 
-from plugrad.dtype import DType, Scalar, float32
-from plugrad.errors import ArgumentValueError
-from plugrad.kernel import Shaped, Spec, kernel
+from plugrad.dtype import BOOL, NUMERIC, DType, Scalar, float32, string
+from plugrad.errors import ArgumentValueError, DTypeError
+from plugrad.kernel import Shaped, Spec, accepted, kernel
 from plugrad.shapes import Shape, shape_of
 
 
 @kernel("Fill")
-def fill(*, shape: Shape, value: Scalar, dtype: DType) -> Spec:
+def fill(*, shape: Shape, value: Scalar | str, dtype: DType) -> Spec:
     """Return `value` everywhere."""
+    if isinstance(value, str) != (dtype is string):
+        raise DTypeError(f"Fill: value={value!r} is no {dtype}; strings are filled with a str")
     return Shaped(shape_of(shape), dtype)
 
 
-@kernel("ZerosLike", is_elementwise=True)
+@kernel("ZerosLike", is_elementwise=True, accepts=NUMERIC | BOOL)
 def zeros_like(x: Spec) -> Spec:
     """Return 0 in the shape and dtype of x."""
-    return Shaped(x.shape, x.dtype)
+    return Shaped(x.shape, accepted("ZerosLike", x, NUMERIC | BOOL))
 
 
-@kernel("OnesLike", is_elementwise=True)
+@kernel("OnesLike", is_elementwise=True, accepts=NUMERIC | BOOL)
 def ones_like(x: Spec) -> Spec:
     """Return 1 in the shape and dtype of x."""
-    return Shaped(x.shape, x.dtype)
+    return Shaped(x.shape, accepted("OnesLike", x, NUMERIC | BOOL))
 
 
 @kernel("Range")
@@ -35,7 +37,7 @@ def range(*, start: float, stop: float, step: float, dtype: DType) -> Spec:
 
 
 @kernel("LinSpace")
-def linspace(*, start: float, stop: float, num: int, dtype: DType = float32) -> Spec:
+def linspace(*, start: complex, stop: complex, num: int, dtype: DType = float32) -> Spec:
     """Return `num` values from start to stop, both included, at equal distances."""
     if num < 0:
         raise ArgumentValueError(f"LinSpace: num={num} must be 0 or more")

@@ -1,9 +1,13 @@
-"""Kernels that pick elements by position. Positions are int32 or int64."""
+"""Kernels that pick elements by position.
 
-from plugrad.dtype import INTEGER, NUMERIC, DType, Scalar
+Positions are integers, and a negative one counts from the end. One that is out of range is an
+error; a device that does not look at positions reads zeros there instead.
+"""
+
+from plugrad.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, int32
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import axis_of
+from plugrad.shapes import axis_of, size_of
 
 
 @kernel("GatherV2")
@@ -20,6 +24,30 @@ def gather(x: Spec, indices: Spec, *, axis: int, batch_dims: int = 0) -> Spec:
             f"{indices.shape} must be equal and come before axis {axis}"
         )
     return Shaped((*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :]), x.dtype)
+
+
+@kernel("GatherNd")
+def gather_nd(params: Spec, indices: Spec) -> Spec:
+    """Take the parts of params whose coordinates lie along the last axis of `indices`.
+
+    K coordinates name a place on the first K axes; the part there has the other axes.
+    """
+    accepted("GatherNd (indices)", indices, INTEGER)
+    if not indices.shape or indices.shape[-1] > len(params.shape):
+        raise ShapeError(
+            f"GatherNd: indices of shape {indices.shape} must have a last axis of at most "
+            f"{len(params.shape)} coordinates, one for each axis of shape {params.shape}"
+        )
+    return Shaped((*indices.shape[:-1], *params.shape[indices.shape[-1] :]), params.dtype)
+
+
+@kernel("Where", accepts=BOOL, dynamic_shape=True)
+def where_true(condition: Spec) -> Spec:
+    """Return the coordinates of the true elements as int32 rows, in row-major order.
+
+    There are as many rows as true elements; the shape that is told is the one when all are true.
+    """
+    return Shaped((size_of(condition.shape), len(condition.shape)), int32)
 
 
 @kernel("OneHot", accepts=INTEGER)

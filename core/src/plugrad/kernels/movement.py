@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from plugrad.dtype import Scalar
-from plugrad.errors import AxisError, ShapeError
+from plugrad.dtype import Scalar, string
+from plugrad.errors import AxisError, DTypeError, ShapeError
 from plugrad.kernel import Shaped, Spec, agreed, kernel
 from plugrad.shapes import Pairs, Shape, axis_of, broadcast, completed, shape_of, size_of, sliced
 
@@ -117,11 +117,15 @@ def split(x: Spec, *, num_or_size_splits: Sequence[int], axis: int) -> tuple[Spe
 
 
 @kernel("PadV2")
-def pad(x: Spec, *, paddings: Pairs, constant_value: Scalar = 0) -> Spec:
+def pad(x: Spec, *, paddings: Pairs, constant_value: Scalar | str = 0) -> Spec:
     """Add (before, after) elements of `constant_value` to each axis."""
     if len(paddings) != len(x.shape) or any(before < 0 or after < 0 for before, after in paddings):
         raise ShapeError(
             f"PadV2: paddings={paddings} must be one pair of sizes for each axis of shape {x.shape}"
+        )
+    if isinstance(constant_value, str) != (x.dtype is string):
+        raise DTypeError(
+            f"PadV2: constant_value={constant_value!r} is no {x.dtype}; strings are padded with a str"
         )
     return Shaped(tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)), x.dtype)
 

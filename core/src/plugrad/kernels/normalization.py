@@ -1,8 +1,9 @@
-"""Kernels that scale the elements along an axis to a common measure."""
+"""Kernels that scale elements to a common measure."""
 
 from plugrad.dtype import FLOATING
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import axis_of
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.shapes import axis_of, stretches
 
 
 @kernel("Softmax", accepts=FLOATING)
@@ -17,3 +18,68 @@ def log_softmax(logits: Spec, *, axis: int) -> Spec:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
     axis_of(axis, len(logits.shape))
     return Shaped(logits.shape, accepted("LogSoftmax", logits, FLOATING))
+
+
+@kernel("FusedBatchNorm", accepts=FLOATING)
+def batch_norm(
+    x: Spec,
+    mean: Spec,
+    variance: Spec,
+    offset: Spec | None = None,
+    scale: Spec | None = None,
+    *,
+    variance_epsilon: float = 0.001,
+) -> Spec:
+    """Return ``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``.
+
+    All are broadcast to the shape of x. No scale means 1, no offset 0.
+    """
+    accepted("FusedBatchNorm", x, FLOATING)
+    parts = {"mean": mean, "variance": variance, "offset": offset, "scale": scale}
+    given = {name: part for name, part in parts.items() if part is not None}
+    for name, part in given.items():
+        if not stretches(part.shape, x.shape):
+            raise ShapeError(
+                f"FusedBatchNorm: {name} of shape {part.shape} does not broadcast to x of shape {x.shape}"
+            )
+    return Shaped(x.shape, agreed("FusedBatchNorm", x, *given.values()))
+
+
+@kernel("LRN", accepts=FLOATING)
+def local_response_normalization(
+    x: Spec, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
+) -> Spec:
+    """Return ``x * (bias + alpha * s)**-beta``, s the sum of the squares of the neighbours on the last axis.
+
+    Neighbours are at most `depth_radius` apart; an element is its own neighbour.
+    """
+    _check_response("LRN", x, depth_radius)
+    return Shaped(x.shape, x.dtype)
+
+
+@kernel("LRNGrad", accepts=FLOATING)
+def local_response_normalization_gradient(
+    x: Spec,
+    y: Spec,
+    dy: Spec,
+    *,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+) -> Spec:
+    """Return the gradient of `local_response_normalization` for x, given its result y."""
+    _check_response("LRNGrad", x, depth_radius)
+    if not x.shape == y.shape == dy.shape:
+        raise ShapeError(
+            f"LRNGrad: x, y and dy have shapes {x.shape}, {y.shape} and {dy.shape}; they must be equal"
+        )
+    return Shaped(x.shape, agreed("LRNGrad", x, y, dy))
+
+
+def _check_response(name: str, x: Spec, depth_radius: int) -> None:
+    accepted(name, x, FLOATING)
+    if not x.shape:
+        raise ShapeError(f"{name}: x is 0-d; its last axis holds the channels")
+    if depth_radius < 0:
+        raise ArgumentValueError(f"{name}: depth_radius={depth_radius} must be 0 or more")

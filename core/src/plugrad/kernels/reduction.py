@@ -1,11 +1,12 @@
-"""Kernels that combine the elements along axes; these arrive sorted and counted from the front."""
+"""Kernels that combine the elements along axes, which arrive sorted and counted from the front, or in bins."""
 
-from plugrad.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32
-from plugrad.errors import ShapeError
+from plugrad.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64
+from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
 from plugrad.shapes import axes_of, axis_of, reduced
 
 Axes = tuple[int, ...]
+POSITIONS = frozenset({int32, int64})
 
 
 def _reduced(name: str, x: Spec, axis: Axes, keep_dims: bool, accepts: frozenset[DType]) -> Spec:
@@ -77,7 +78,39 @@ def _position(name: str, x: Spec, axis: int) -> Spec:
 
 
 def _check_not_empty(name: str, x: Spec, axes: Axes) -> None:
-    if 0 in x.shape and 0 not in reduced(x.shape, axes_of(axes, len(x.shape)), keep_dims=False):
+    if 0 in [x.shape[i] for i in axes_of(axes, len(x.shape))]:
         raise ShapeError(
             f"{name}: shape {x.shape} has no elements along axes {axes}, and nothing has no {name.lower()}"
         )
+
+
+@kernel("Bincount", accepts=POSITIONS)
+def bincount(x: Spec, weights: Spec | None = None, *, size: int) -> Spec:
+    """Count how often each number from 0 to ``size - 1`` occurs, or add up the weights of its occurrences.
+
+    Other numbers do not count. Counts are int32.
+    """
+    return Shaped((size,), _binned("Bincount", x, weights, size))
+
+
+@kernel("DenseBincount", accepts=POSITIONS)
+def dense_bincount(
+    x: Spec, weights: Spec | None = None, *, size: int, binary_output: bool = False
+) -> Spec:
+    """Do as `bincount` for a vector, or for each row of a matrix; with `binary_output`, 1 for what occurs."""
+    if len(x.shape) not in (1, 2):
+        raise ShapeError(f"DenseBincount: x must be a vector or a matrix; its shape is {x.shape}")
+    return Shaped((*x.shape[:-1], size), _binned("DenseBincount", x, weights, size))
+
+
+def _binned(name: str, x: Spec, weights: Spec | None, size: int) -> DType:
+    accepted(name, x, POSITIONS)
+    if size < 0:
+        raise ArgumentValueError(f"{name}: size={size} must be 0 or more")
+    if weights is None:
+        return int32
+    if weights.shape != x.shape:
+        raise ShapeError(
+            f"{name}: weights of shape {weights.shape} do not fit x of shape {x.shape}; they must be equal"
+        )
+    return accepted(f"{name} (weights)", weights, NUMERIC)

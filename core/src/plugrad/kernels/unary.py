@@ -30,12 +30,15 @@ rsqrt = unary("Rsqrt")  # 1 / sqrt(x)
 ceil = unary("Ceil", REAL)
 floor = unary("Floor", REAL)
 round = unary("Round", REAL)  # halves to the even neighbour
+trunc = unary("Trunc", REAL)  # towards 0
 
 # exponential and logarithmic
 exp = unary("Exp")
 expm1 = unary("Expm1")  # exp(x) - 1
 log = unary("Log")
 log1p = unary("Log1p")  # log(1 + x)
+log2 = unary("Log2")
+log10 = unary("Log10")
 
 # trigonometric and hyperbolic, angles in radians
 sin, cos, tan = unary("Sin"), unary("Cos"), unary("Tan")
@@ -44,27 +47,14 @@ sinh, cosh, tanh = unary("Sinh"), unary("Cosh"), unary("Tanh")
 asinh, acosh, atanh = unary("Asinh"), unary("Acosh"), unary("Atanh")
 erf = unary("Erf", FLOATING)
 
-# activations
-relu = unary("Relu", REAL)  # max(x, 0)
-relu6 = unary("Relu6", REAL)  # min(max(x, 0), 6)
-elu = unary("Elu", FLOATING)  # x where x > 0, else exp(x) - 1
-selu = unary("Selu", FLOATING)  # scale * (x where x > 0, else alpha * (exp(x) - 1))
-sigmoid = unary("Sigmoid")  # 1 / (1 + exp(-x))
-softplus = unary("Softplus", FLOATING)  # log(1 + exp(x))
-
 # questions
 is_finite = unary("IsFinite", NUMERIC, bool_)
 is_inf = unary("IsInf", NUMERIC, bool_)
 is_nan = unary("IsNan", NUMERIC, bool_)
+sign_bit = unary("SignBit", FLOATING, bool_)  # also of -0.0 and NaN
 logical_not = unary("LogicalNot", BOOL)
 
 identity = unary("Identity", ANY)
-
-
-@kernel("LeakyRelu", is_elementwise=True, accepts=FLOATING)
-def leaky_relu(x: Spec, *, alpha: float) -> Spec:
-    """Return x where x > 0, else ``alpha * x``."""
-    return Shaped(x.shape, accepted("LeakyRelu", x, FLOATING))
 
 
 @kernel("Step", is_elementwise=True, accepts=REAL)
@@ -79,7 +69,9 @@ def clip_by_value(x: Spec, *, clip_value_min: Scalar, clip_value_max: Scalar) ->
     return Shaped(x.shape, accepted("ClipByValue", x, REAL))
 
 
-@kernel("Cast", is_elementwise=True)
+@kernel("Cast", is_elementwise=True, accepts=NUMERIC | BOOL)
 def cast(x: Spec, *, dtype: DType) -> Spec:
     """Convert; fractions and imaginary parts are lost where they have no place; all but 0 is True."""
+    for end in (x, Shaped(x.shape, dtype)):
+        accepted("Cast", end, NUMERIC | BOOL)
     return Shaped(x.shape, dtype)

@@ -18,6 +18,7 @@ from plugrad.dtype import (
     promote,
     promote_scalar,
     scalar_dtype,
+    string,
 )
 from plugrad.engine import ADOPTED_FROM, wrapped
 from plugrad.errors import (
@@ -87,17 +88,45 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     if isinstance(x, np.ndarray | np.generic):
         values = np.asarray(cast_type("NDArray[Any]", x))
     elif isinstance(x, bool | int | float | complex):
-        values = _python_values(x, scalar_dtype(x) if dtype is None else dtype, op, name)
+        wanted = scalar_dtype(x) if dtype is None else dtype
+        values = np.asarray(x) if wanted is string else _python_values(x, wanted, op, name)
     elif isinstance(x, list | tuple | range):
         values = _nested_values(x, op, name, dtype)
+    elif isinstance(x, str | bytes):
+        values = np.array(x, object)
     elif hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
         values = np.asarray(x)
     else:
         raise ArgumentError(
             f"{op}: {name} must be a tensor, a number, an array or a nested list of numbers, not {type(x).__name__}"
         )
+    if dtype is string or _has_text(values):
+        return _strings(values, op, name, dtype)
     wanted = as_dtype(values.dtype if dtype is None else dtype)
-    return np.ascontiguousarray(values.astype(str(wanted), copy=False)).reshape(values.shape)
+    return np.ascontiguousarray(values.astype(wanted.numpy, copy=False)).reshape(values.shape)
+
+
+def _has_text(values: NDArray[Any]) -> bool:
+    kind = values.dtype.kind
+    return kind in "STU" or (kind == "O" and any(isinstance(x, str | bytes) for x in values.flat))
+
+
+def _strings(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> NDArray[Any]:
+    """Return text, or bytes that are text in UTF-8, as an array of strings."""
+    parts = values.ravel().tolist()
+    # A dtype is a str, but not meant as one.
+    wrong = [x for x in parts if not isinstance(x, str | bytes) or isinstance(x, DType)]
+    if wrong:
+        raise ArgumentError(f"{op}: {name} must hold strings only; it holds {wrong[0]!r}")
+    if dtype not in (None, string):
+        raise ArgumentError(
+            f"{op}: {name} holds strings, which have no {dtype}; convert them first, as in float(text)"
+        )
+    try:
+        texts = [part.decode() if isinstance(part, bytes) else part for part in parts]
+        return np.array(texts, string.numpy).reshape(values.shape)
+    except UnicodeError as error:
+        raise ArgumentValueError(f"{op}: {name} holds what is no text in UTF-8: {error}") from None
 
 
 def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
@@ -112,12 +141,14 @@ def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[A
         raise ShapeError(
             f"{op}: {name} is a ragged list; the lists on one level must have equal lengths"
         ) from None
+    if values.size == 0:
+        return values.astype((dtype or float32).numpy)
+    if _has_text(values):
+        return np.array(parts, object)  # NumPy has turned numbers beside strings into strings
     if dtype is not None:
-        return values if values.size else values.astype(str(dtype))
+        return values
     if values.dtype.kind not in "biufc":
         raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
-    if values.size == 0:
-        return values.astype("float32")
     if any(isinstance(leaf, np.generic | np.ndarray) for leaf in parts):
         return values
     default = {"b": bool_, "i": int32, "u": int32, "f": float32}.get(
@@ -129,7 +160,7 @@ def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[A
 def _python_values(x: Any, dtype: DType, op: str, name: str) -> NDArray[Any]:
     """Return Python numbers in a dtype, or raise if whole numbers do not fit."""
     if dtype.is_integer:
-        limits, values = np.iinfo(str(dtype)), np.asarray(x)
+        limits, values = np.iinfo(dtype.numpy), np.asarray(x)
         if (
             values.dtype.kind in "iuO"
             and values.size
@@ -138,7 +169,7 @@ def _python_values(x: Any, dtype: DType, op: str, name: str) -> NDArray[Any]:
             raise ArgumentValueError(
                 f"{op}: {name}={x!r} does not fit {dtype}; ask for another dtype, such as 'int64' or 'float32'"
             )
-    return np.asarray(x).astype(str(dtype))
+    return np.asarray(x).astype(dtype.numpy)
 
 
 @lru_cache(maxsize=512)
@@ -169,12 +200,15 @@ def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     """Return the dtype in which an op computes with values of `dtype`."""
     if dtype in kernel.accepts:
         return dtype
-    if float32 in kernel.accepts and int32 not in kernel.accepts and not dtype.is_inexact:
+    known = sorted(kernel.accepts)
+    if float32 in known and int32 not in known and dtype.kind in ("bool", "signed", "unsigned"):
         return float32
-    raise DTypeError(
-        f"{op} does not take {dtype}; it takes {', '.join(sorted(kernel.accepts))}. Cast "
-        f"first, as in x.astype({sorted(kernel.accepts)[0]!r})"
+    remedy = (
+        "Strings do not convert to numbers"
+        if string in (dtype, *known)
+        else f"Cast first, as in x.astype({known[0]!r})"
     )
+    raise DTypeError(f"{op} does not take {dtype}; it takes {', '.join(known)}. {remedy}")
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
@@ -182,11 +216,16 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 
     Raises:
         UnsupportedDtype: the backend has no such dtype.
+        DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
     if x.dtype is dtype:
         return x
     if dtype not in x.backend.dtypes():
         raise unsupported(dtype, x.backend)
+    if string in (x.dtype, dtype):
+        raise DTypeError(
+            f"cast: {x.dtype} does not convert to {dtype}; make the values in Python, as in float(text)"
+        )
     return unary.cast(x, dtype=dtype)
 
 

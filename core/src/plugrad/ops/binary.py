@@ -3,10 +3,12 @@
 Shapes are broadcast, dtypes promoted; a Python scalar takes the other operand's dtype.
 """
 
-from plugrad.dtype import bool_
-from plugrad.errors import DTypeError
-from plugrad.kernels import binary
-from plugrad.ops.arguments import as_tensor, paired, promoted, same_dtype
+from __future__ import annotations
+
+from plugrad.dtype import bool_, promote, promote_scalar
+from plugrad.errors import ArgumentValueError, DTypeError
+from plugrad.kernels import binary, unary
+from plugrad.ops.arguments import as_tensor, coerced, paired, promoted, same_dtype
 from plugrad.tensor import Tensor, TensorLike
 
 
@@ -100,6 +102,48 @@ def minimum(a: TensorLike, b: TensorLike) -> Tensor:
     return paired(binary.minimum, a, b, "minimum")
 
 
+def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """x, but at least `min` and at most `max`, where they are given; NaN stays NaN.
+
+    >>> plugrad.clip([-1.0, 0.5, 2.0], 0, 1)
+    tensor([0. , 0.5, 1. ], dtype=float32)
+    >>> plugrad.clip([-1.0, 0.5, 2.0], max=[0.0, 1.0, 1.0])
+    tensor([-1. ,  0.5,  1. ], dtype=float32)
+
+    Where bounds that are tensors cross, `max` holds.
+
+    Raises:
+        ArgumentValueError: `min` is a number greater than the number `max`.
+        DTypeError: a bound does not fit the dtype of x.
+    """
+    x = coerced(x, unary.clip_by_value, "clip")
+    low, high = _bound(min, "min", x), _bound(max, "max", x)
+    if isinstance(low, bool | int | float) and isinstance(high, bool | int | float):
+        if low > high:
+            raise ArgumentValueError(f"clip: min={low} is greater than max={high}; exchange them")
+        return unary.clip_by_value(x, clip_value_min=low, clip_value_max=high)
+    if low is not None:
+        x = maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | int | float | None:
+    """Return a bound as a Python number or a tensor; it must leave the dtype of x as it is."""
+    if bound is None:
+        return None
+    if isinstance(bound, bool | int | float):
+        met = promote_scalar(x.dtype, bound)
+    else:
+        bound = as_tensor(bound, "clip", name, backend=x.backend)
+        met = promote(x.dtype, bound.dtype)
+    if met is not x.dtype:
+        raise DTypeError(
+            f"clip: x is {x.dtype}, and {name} would make it {met}; cast one of them, as in "
+            f"x.astype({str(met)!r})"
+        )
+    return bound
+
+
 def atan2(a: TensorLike, b: TensorLike) -> Tensor:
     """The angle in (-pi, pi] between the positive x axis and the point (b, a).
 
@@ -107,6 +151,58 @@ def atan2(a: TensorLike, b: TensorLike) -> Tensor:
     tensor([ 0.7853981, -1.5707964], dtype=float32)
     """
     return paired(binary.atan2, a, b, "atan2")
+
+
+def hypot(a: TensorLike, b: TensorLike) -> Tensor:
+    """``sqrt(a**2 + b**2)``, the length of the vector (a, b), however large or small they are.
+
+    >>> plugrad.hypot([3.0, 3e30], [4.0, 4e30])
+    tensor([5.e+00, 5.e+30], dtype=float32)
+
+    The gradient at the origin is 0.
+    """
+    return paired(binary.hypot, a, b, "hypot")
+
+
+def logaddexp(a: TensorLike, b: TensorLike) -> Tensor:
+    """``log(exp(a) + exp(b))``, however large or small they are.
+
+    >>> plugrad.logaddexp([0.0, -1000.0], [0.0, 1000.0])
+    tensor([6.931472e-01, 1.000000e+03], dtype=float32)
+    """
+    return paired(binary.log_add_exp, a, b, "logaddexp")
+
+
+def nextafter(a: TensorLike, b: TensorLike) -> Tensor:
+    """The number of the dtype that comes next to a in the direction of b.
+
+    >>> plugrad.nextafter([1.0, 1.0], [2.0, 0.0]) - 1
+    tensor([ 1.1920929e-07, -5.9604645e-08], dtype=float32)
+    """
+    return paired(binary.next_after, a, b, "nextafter")
+
+
+def copysign(a: TensorLike, b: TensorLike) -> Tensor:
+    """The magnitude of a with the sign of b, which may be that of -0.0.
+
+    >>> plugrad.copysign([1.0, -2.0], [-0.0, 3.0])
+    tensor([-1.,  2.], dtype=float32)
+    """
+    x, y = promoted(a, b, unary.sign_bit, "copysign")
+    return where(logical_xor(unary.sign_bit(x), unary.sign_bit(y)), -x, x)
+
+
+def div_no_nan(a: TensorLike, b: TensorLike) -> Tensor:
+    """The quotient ``a / b``, and 0 where b is 0; whole numbers are divided as float32.
+
+    >>> plugrad.div_no_nan([1.0, 2.0], [0.0, 4.0])
+    tensor([0. , 0.5], dtype=float32)
+
+    The gradients are 0 there too.
+    """
+    x, y = promoted(a, b, binary.divide, "div_no_nan")
+    is_zero = equal(y, 0)
+    return where(is_zero, 0, x / where(is_zero, 1, y))
 
 
 def equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -190,29 +286,26 @@ def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
     return paired(binary.logical_xor, a, b, "logical_xor")
 
 
-def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
+def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
     """Elements of `a` where `condition` holds, elements of `b` elsewhere.
 
     >>> plugrad.where([True, False], [1.0, 2.0], 0)
     tensor([1., 0.], dtype=float32)
 
+    The three broadcast together; Python scalars take the other one's dtype if their kind allows.
+
     Raises:
         DTypeError: `condition` is not bool.
+        ShapeError: the shapes do not broadcast.
     """
-    chosen = as_tensor(condition, "where", "condition")
+    home = next((x.backend for x in (condition, a, b) if isinstance(x, Tensor)), None)
+    chosen = as_tensor(condition, "where", "condition", backend=home)
     if chosen.dtype is not bool_:
         raise DTypeError(f"where: condition is {chosen.dtype}; it must be bool, such as x > 0")
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = as_tensor(a, "where", "a", backend=chosen.backend)
     a, b = promoted(a, b, binary.select, "where")
     return binary.select(chosen, a, b)
-
-
-def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
-    """X where x > 0, else ``alpha * x``, with a tensor `alpha` that can be trained.
-
-    >>> plugrad.prelu([-1.0, 2.0], [0.5, 0.5])
-    tensor([-0.5,  2. ], dtype=float32)
-    """
-    return paired(binary.prelu, x, alpha, "prelu")
 
 
 def add_n(tensors: list[Tensor]) -> Tensor:

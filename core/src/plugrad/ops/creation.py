@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from plugrad import engine
-from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype, float32, int32, scalar_dtype
-from plugrad.errors import ArgumentValueError
-from plugrad.kernels import creation
-from plugrad.ops.arguments import as_tensor, cast, host_array, tensor_from, unsupported
-from plugrad.selection import backend_for, preferred
+from plugrad.dtype import (
+    DType,
+    DTypeLike,
+    Scalar,
+    as_dtype,
+    complex64,
+    float32,
+    int32,
+    scalar_dtype,
+)
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
+from plugrad.kernels import creation, unary
+from plugrad.ops.arguments import (
+    as_tensor,
+    cast,
+    coerced,
+    host_array,
+    tensor_from,
+    unsupported,
+)
+from plugrad.ops.transfer import to_device
+from plugrad.selection import backend_for
 from plugrad.shapes import shape_of
-from plugrad.tape import Node, Pulled
 from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad.backend import Backend
+    from plugrad.kernel import Kernel
 
 
-def asarray(x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def asarray(
+    obj: TensorLike,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Tensor:
     """A tensor with the values of numbers, nested lists or arrays, which are copied; a tensor is returned as it is.
 
     >>> plugrad.asarray([[1, 2], [3, 4]])
@@ -29,29 +55,103 @@ def asarray(x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None
             [3, 4]], dtype=int32)
     >>> plugrad.asarray(0.5, dtype="float64")
     tensor(0.5, dtype=float64)
+    >>> plugrad.asarray(["one", "two"])
+    tensor(['one', 'two'], dtype=string)
 
     Python's ints become int32, its floats float32, its complex numbers complex64; NumPy's arrays
-    keep their dtype.
+    keep their dtype. Strings are Unicode text, and bytes are read as UTF-8; they stay on the host,
+    whatever the device.
 
     Args:
-        x: a tensor, a number, an array, or a nested list of numbers.
+        obj: a tensor, a number, a string, an array, or a nested list of numbers or of strings.
         dtype: the dtype of the result.
         device: where it lives, such as "webgpu" or "cpu".
+        copy: True returns another tensor than obj, which is disposed of on its own; False raises
+            where only a copy would do; None copies what must be copied.
 
     Raises:
-        ArgumentError: `x` is of another kind.
-        ArgumentValueError: a whole number does not fit the dtype.
+        ArgumentError: `obj` is of another kind.
+        ArgumentValueError: a whole number does not fit the dtype, bytes are not UTF-8, or `copy`
+            forbids what is needed.
         UnsupportedDtype: the backend has no such dtype.
     """
     wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(obj, Tensor):
+        home = obj if device is None else to_device(obj, device)
+        y = home if wanted is None else cast(home, wanted)
+        if y is obj:
+            return unary.identity(obj) if copy else obj
+        if copy is not False:
+            return y
+    if copy is False:
+        raise ArgumentValueError(
+            "asarray: copy=False, but another dtype, another device and values that are not a tensor "
+            "need a copy; leave copy out"
+        )
+    return tensor_from(host_array(obj, "asarray", "obj", wanted), backend_for(device))
+
+
+def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor with the values of another library's array, read through DLPack and copied.
+
+    >>> plugrad.from_dlpack(np.asarray([1.0, 2.0]))
+    tensor([1., 2.], dtype=float64)
+
+    Args:
+        x: an object with ``__dlpack__``, whose values are in host memory; a tensor is returned as it
+            is.
+        device: where the tensor lives; by default on the active backend.
+        copy: as in `asarray`.
+
+    Raises:
+        ArgumentError: `x` has no ``__dlpack__``, or its values are on a device or of a dtype that
+            NumPy cannot read.
+        ArgumentValueError: `copy` is False.
+        UnsupportedDtype: the backend has no such dtype.
+    """
     if isinstance(x, Tensor):
-        home = x if device is None else to_device(x, device)
-        return home if wanted is None else cast(home, wanted)
-    return tensor_from(host_array(x, "asarray", dtype=wanted), backend_for(device))
+        return asarray(x, device=device, copy=copy)
+    try:
+        values = np.from_dlpack(x)
+    except (AttributeError, TypeError, BufferError, RuntimeError) as error:
+        raise ArgumentError(
+            f"from_dlpack: {type(x).__name__} cannot be read through DLPack: {error}; it must be an "
+            "array in host memory"
+        ) from error
+    return asarray(values, device=device, copy=copy)
+
+
+def empty(
+    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """A tensor whose values do not matter: zeros, since nobody can write to it later.
+
+    >>> plugrad.empty((2, 3)).shape
+    (2, 3)
+
+    Raises:
+        ShapeError: a size is negative.
+        UnsupportedDtype: the backend has no such dtype.
+    """
+    return _filled("empty", shape, 0, _dtype(dtype), backend_for(device))
+
+
+def empty_like(
+    x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """A tensor in the shape of x whose values do not matter; see `empty`.
+
+    >>> plugrad.empty_like([1, 2]).dtype
+    plugrad.int32
+
+    Raises:
+        UnsupportedDtype: the backend has no such dtype.
+    """
+    return _like("empty_like", creation.zeros_like, x, 0, dtype, device)
 
 
 def zeros(
-    shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str | None = None
+    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """A tensor of zeros.
 
@@ -63,11 +163,11 @@ def zeros(
         ShapeError: a size is negative.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return _filled("zeros", shape, 0, as_dtype(dtype), device)
+    return _filled("zeros", shape, 0, _dtype(dtype), backend_for(device))
 
 
 def ones(
-    shape: int | Sequence[int], *, dtype: DTypeLike = float32, device: str | None = None
+    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """A tensor of ones.
 
@@ -78,12 +178,12 @@ def ones(
         ShapeError: a size is negative.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return _filled("ones", shape, 1, as_dtype(dtype), device)
+    return _filled("ones", shape, 1, _dtype(dtype), backend_for(device))
 
 
 def full(
     shape: int | Sequence[int],
-    fill_value: Scalar,
+    fill_value: Scalar | str,
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
@@ -95,33 +195,59 @@ def full(
 
     Raises:
         ShapeError: a size is negative.
+        ArgumentError: the value does not fit the dtype: one of them is a string and the other not.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return _filled(
-        "full",
-        shape,
-        fill_value,
-        scalar_dtype(fill_value) if dtype is None else as_dtype(dtype),
-        device,
-    )
+    wanted = scalar_dtype(fill_value) if dtype is None else as_dtype(dtype)
+    return _filled("full", shape, fill_value, wanted, backend_for(device))
 
 
-def zeros_like(x: TensorLike) -> Tensor:
-    """A tensor of zeros in the shape and dtype of x, where x lives.
+def zeros_like(
+    x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """A tensor of zeros in the shape of x; in its dtype and where it lives, unless told otherwise.
 
     >>> plugrad.zeros_like([1.0, 2.0])
     tensor([0., 0.], dtype=float32)
+
+    Raises:
+        UnsupportedDtype: the backend has no such dtype.
     """
-    return creation.zeros_like(as_tensor(x, "zeros_like"))
+    return _like("zeros_like", creation.zeros_like, x, 0, dtype, device)
 
 
-def ones_like(x: TensorLike) -> Tensor:
-    """A tensor of ones in the shape and dtype of x, where x lives.
+def ones_like(
+    x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """A tensor of ones in the shape of x; in its dtype and where it lives, unless told otherwise.
 
     >>> plugrad.ones_like([1.0, 2.0])
     tensor([1., 1.], dtype=float32)
+
+    Raises:
+        UnsupportedDtype: the backend has no such dtype.
     """
-    return creation.ones_like(as_tensor(x, "ones_like"))
+    return _like("ones_like", creation.ones_like, x, 1, dtype, device)
+
+
+def full_like(
+    x: TensorLike,
+    fill_value: Scalar | str,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """A tensor of one value in the shape of x; in its dtype and where it lives, unless told otherwise.
+
+    >>> plugrad.full_like([1.0, 2.0], 7)
+    tensor([7., 7.], dtype=float32)
+
+    Raises:
+        ArgumentError: the value does not fit the dtype: one of them is a string and the other not.
+        ArgumentValueError: a whole number does not fit the dtype.
+        UnsupportedDtype: the backend has no such dtype.
+    """
+    return _like("full_like", None, x, fill_value, dtype, device)
 
 
 def arange(
@@ -142,7 +268,8 @@ def arange(
     Whole arguments give int32, others float32.
 
     Raises:
-        ArgumentValueError: `step` is 0, or an argument is not finite.
+        ArgumentValueError: `step` is 0, an argument is not finite, or whole numbers do not fit the
+            dtype.
         UnsupportedDtype: the backend has no such dtype.
     """
     start, stop = (0, start) if stop is None else (start, stop)
@@ -151,95 +278,110 @@ def arange(
             f"arange: start={start}, stop={stop}, step={step} must be finite, and step not 0"
         )
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    return _created(
-        creation.range, device, as_dtype(dtype or default), start=start, stop=stop, step=step
-    )
+    wanted = _dtype(dtype, default)
+    if default is int32 and (numbers := range(start, stop, step)):  # type: ignore[arg-type]
+        for end in (numbers[0], numbers[-1]):
+            host_array(end, "arange", "a number", wanted)  # raises if it does not fit
+    return _created(creation.range, backend_for(device), wanted, start=start, stop=stop, step=step)
 
 
 def linspace(
-    start: float, stop: float, num: int, *, dtype: DTypeLike = float32, device: str | None = None
+    start: complex,
+    stop: complex,
+    num: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    endpoint: bool = True,
 ) -> Tensor:
-    """`num` numbers from start to stop, both included, at equal distances.
+    """`num` numbers from start to stop at equal distances; without `endpoint`, stop is the one that would come next.
 
     >>> plugrad.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    >>> plugrad.linspace(0, 1, 4, endpoint=False)
+    tensor([0.  , 0.25, 0.5 , 0.75], dtype=float32)
+
+    The default dtype is float32, for complex numbers complex64.
 
     Raises:
         ArgumentValueError: `num` is negative.
+        DTypeError: the dtype holds whole numbers, or real ones where complex ones are given.
         UnsupportedDtype: the backend has no such dtype.
     """
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    wanted = _dtype(dtype, complex64 if is_complex else float32)
+    if not wanted.is_inexact or (is_complex and wanted.kind != "complex"):
+        raise DTypeError(
+            f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
+            f"{'complex64' if is_complex else 'float32'}"
+        )
+    number: Any = complex if is_complex else float
+    first, last, count = number(start), number(stop), index(num)
+    if not endpoint and count > 0:
+        last = first + (last - first) * ((count - 1) / count)
     return _created(
-        creation.linspace, device, as_dtype(dtype), start=float(start), stop=float(stop), num=num
+        creation.linspace, backend_for(device), wanted, start=first, stop=last, num=count
     )
 
 
 def eye(
-    rows: int, columns: int | None = None, *, dtype: DTypeLike = float32, device: str | None = None
+    n_rows: int,
+    n_cols: int | None = None,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
 ) -> Tensor:
-    """A matrix with ones on the diagonal and zeros elsewhere.
+    """A matrix with ones on the k-th diagonal and zeros elsewhere.
 
-    >>> plugrad.eye(2, 3)
-    tensor([[1., 0., 0.],
-            [0., 1., 0.]], dtype=float32)
+    >>> plugrad.eye(2, 3, k=1)
+    tensor([[0., 1., 0.],
+            [0., 0., 1.]], dtype=float32)
+
+    Diagonal 0 is the main one, positive ones lie above it, negative ones below.
 
     Raises:
         ShapeError: a size is negative.
-    """
-    (height, width) = shape_of((rows, rows if columns is None else columns))
-    from plugrad.ops.indexing import one_hot
-
-    return one_hot(arange(height, device=device), width, dtype=dtype)
-
-
-def to_device(x: TensorLike, device: str) -> Tensor:
-    """A copy on another backend or device; x itself if it lives there. Gradients come back the other way.
-
-    >>> plugrad.to_device([1.0], "cpu").device
-    'cpu:0'
-
-    Raises:
-        BackendNotFound, BackendUnavailable: naming the reason and the remedy.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return moved(as_tensor(x, "to_device"), preferred(device, "to_device"))
+    from plugrad.ops.indexing import one_hot
+
+    (height, width) = shape_of((n_rows, n_rows if n_cols is None else n_cols))
+    wanted, backend = _dtype(dtype), backend_for(device)
+    if wanted not in backend.dtypes():
+        raise unsupported(wanted, backend)
+    return one_hot(arange(k, k + height, device=device), width, dtype=wanted)
 
 
-def moved(x: Tensor, backend: Backend) -> Tensor:
-    """Return a copy of x on `backend`, or x itself if it lives there."""
-    if x.backend is backend:
-        return x
-    if x.dtype not in backend.dtypes():
-        raise unsupported(x.dtype, backend)
-    y = tensor_from(x.backend.to_numpy(x.array), backend)
-    if x.node is not None:
-        y.node = _Moved((x.node,), x.backend)
-    return y
+def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
+    return default if given is None else as_dtype(given)
 
 
-class _Moved(Node):
-    """A copy to another backend: its gradient is copied back."""
-
-    __slots__ = ("origin",)
-
-    def __init__(self, parents: tuple[Node | None, ...], origin: Backend) -> None:
-        """Remember where the tensor came from."""
-        super().__init__(parents)
-        self.origin = origin
-
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
-        """Copy the gradient back."""
-        return [(0, moved(dy, self.origin))]
+def _like(
+    op: str,
+    kernel: Kernel[..., Tensor] | None,
+    x: TensorLike,
+    value: Scalar | str,
+    dtype: DTypeLike | None,
+    device: str | None,
+) -> Tensor:
+    """Return `value` in the shape of x: by a kernel of x if nothing else changes, else as a new tensor."""
+    x = as_tensor(x, op)
+    wanted = _dtype(dtype, x.dtype)
+    backend = x.backend if device is None else backend_for(device)
+    if kernel and wanted is x.dtype and backend is x.backend:
+        return kernel(coerced(x, kernel, op))
+    return _filled(op, x.shape, value, wanted, backend)
 
 
 def _filled(
-    op: str, shape: int | Sequence[int], value: Scalar, dtype: DType, device: str | None
+    op: str, shape: int | Sequence[int], value: Scalar | str, dtype: DType, backend: Backend
 ) -> Tensor:
-    host_array(value, op, "fill_value", dtype)  # raises if a whole number does not fit
-    return _created(creation.fill, device, dtype, shape=shape_of(shape), value=value)
+    host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
+    return _created(creation.fill, backend, dtype, shape=shape_of(shape), value=value)
 
 
-def _created(kernel: Any, device: str | None, dtype: DType, **attrs: Any) -> Tensor:
-    backend = backend_for(device)
+def _created(kernel: Any, backend: Backend, dtype: DType, **attrs: Any) -> Tensor:
     if dtype not in backend.dtypes():
         raise unsupported(dtype, backend)
     return engine.create(kernel, backend, {**attrs, "dtype": dtype})

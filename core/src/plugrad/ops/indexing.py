@@ -1,37 +1,146 @@
-"""Functions that pick elements by position."""
+"""Functions that pick elements by position.
+
+Positions are integers; a negative one counts from the end. One that is out of range raises when it
+comes from the host or when the backend is cpu. Other backends do not look at positions that are on
+their device already, since that would mean waiting for it: they read zeros there.
+"""
 
 from __future__ import annotations
 
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from plugrad.dtype import DTypeLike, Scalar, as_dtype, bool_, float32, int32
-from plugrad.errors import ArgumentValueError, AxisError, DTypeError, TensorIndexError
+import numpy as np
+
+from plugrad.dtype import DTypeLike, Scalar, as_dtype, bool_, float32, int32, int64
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    DTypeError,
+    ShapeError,
+    TensorIndexError,
+)
 from plugrad.kernels import indexing, movement
-from plugrad.ops.arguments import as_tensor, cast as cast_to, coerced
-from plugrad.shapes import axis_of
+from plugrad.ops.arguments import as_tensor, cast, coerced, host_array, tensor_from
+from plugrad.ops.binary import not_equal
+from plugrad.selection import active_backend
+from plugrad.shapes import Shape, axis_of, broadcast
+from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
-    from plugrad.tensor import Tensor, TensorLike
+    from numpy.typing import NDArray
+
+    from plugrad.backend import Backend
 
 
-def take(x: TensorLike, indices: TensorLike, *, axis: int | None = None) -> Tensor:
+def take(
+    x: TensorLike, indices: TensorLike, /, *, axis: int | None = None, batch_dims: int = 0
+) -> Tensor:
     """The elements of x at `indices` along an axis, which may be left out for a 1-d tensor.
 
-    >>> plugrad.take([10.0, 20.0, 30.0], [2, 0])
-    tensor([30., 10.], dtype=float32)
+    >>> plugrad.take([10.0, 20.0, 30.0], [2, 0, -1])
+    tensor([30., 10., 30.], dtype=float32)
 
-    The indices may have any shape, which takes the axis' place. They must lie in ``[0, size)``.
+    The indices may have any shape, which takes the axis' place. The first `batch_dims` axes of x
+    and of the indices belong together: each batch takes from its own part of x.
+
+    >>> plugrad.take([[1, 2], [3, 4]], [[1, 0], [0, 0]], axis=1, batch_dims=1)
+    tensor([[2, 1],
+            [3, 3]], dtype=int32)
 
     Raises:
         DTypeError: the indices are not integers.
         AxisError: the axis is out of range, or is missing.
+        ShapeError: the batches differ, or the axis is one of them.
+        TensorIndexError: an index is out of range.
     """
-    x = as_tensor(x, "take")
-    positions = _positions(indices, "take", x)
+    x = as_tensor(x, "take", backend=backend_of(indices))
     if axis is None and x.ndim != 1:
         raise AxisError(f"take: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
-    return indexing.gather(x, positions, axis=axis_of(axis or 0, x.ndim), batch_dims=0)
+    axis = axis_of(axis or 0, x.ndim)
+    positions = positions_along(indices, x, axis, "take")
+    batch_dims = whole(batch_dims, "batch_dims", "take")
+    if batch_dims < 0:
+        batch_dims += positions.ndim
+    return indexing.gather(x, positions, axis=axis, batch_dims=batch_dims)
+
+
+def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """The elements of each line of x along an axis, at the indices of the same line.
+
+    >>> x = plugrad.asarray([[30, 10, 20], [4, 6, 5]])
+    >>> plugrad.take_along_axis(x, [[1, 2, 0], [0, 2, 1]])
+    tensor([[10, 20, 30],
+            [ 4,  5,  6]], dtype=int32)
+
+    The indices have as many axes as x; apart from the one in question, the two shapes broadcast.
+
+    Raises:
+        DTypeError: the indices are not integers.
+        AxisError: the axis is out of range.
+        ShapeError: the numbers of axes differ, or the shapes do not broadcast.
+        TensorIndexError: an index is out of range.
+    """
+    x = as_tensor(x, "take_along_axis", backend=backend_of(indices))
+    axis = axis_of(axis, x.ndim)
+    positions = positions_along(indices, x, axis, "take_along_axis")
+    if positions.ndim != x.ndim:
+        raise ShapeError(
+            f"take_along_axis: indices of shape {positions.shape} must have as many axes as x, "
+            f"which has shape {x.shape}; expand_dims adds axes"
+        )
+    lines = broadcast(*((*y.shape[:axis], *y.shape[axis + 1 :]) for y in (x, positions)))
+    last = x.ndim - 1
+    taken = indexing.gather(
+        _as_lines(x, lines, axis), _as_lines(positions, lines, axis), axis=last, batch_dims=last
+    )
+    return movement.transpose(taken, perm=(*range(axis), last, *range(axis, last)))
+
+
+def _as_lines(x: Tensor, lines: Shape, axis: int) -> Tensor:
+    """Return `x` broadcast to `lines` apart from an axis, which comes last."""
+    shape = (*lines[:axis], x.shape[axis], *lines[axis:])
+    if x.shape != shape:
+        x = movement.broadcast_to(x, shape=shape)
+    others = [i for i in range(x.ndim) if i != axis]
+    return movement.transpose(x, perm=(*others, axis))
+
+
+def gather_nd(x: TensorLike, indices: TensorLike) -> Tensor:
+    """The parts of x whose coordinates lie along the last axis of `indices`.
+
+    >>> x = plugrad.asarray([[1, 2], [3, 4]])
+    >>> plugrad.gather_nd(x, [[0, 1], [1, 0]]), plugrad.gather_nd(x, [[1]])
+    (tensor([2, 3], dtype=int32), tensor([[3, 4]], dtype=int32))
+
+    K coordinates name a place on the first K axes; the part there has the other axes.
+
+    Raises:
+        DTypeError: the indices are not integers.
+        ShapeError: there are more coordinates than axes.
+        TensorIndexError: an index is out of range.
+    """
+    x = as_tensor(x, "gather_nd", backend=backend_of(indices))
+    return indexing.gather_nd(x, coordinates(indices, x.shape, "gather_nd", x.backend))
+
+
+def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
+    """The positions of the elements that are not zero, in row-major order: one tensor for each axis.
+
+    >>> plugrad.nonzero([[0, 7], [8, 9]])
+    (tensor([0, 1, 1], dtype=int32), tensor([1, 0, 1], dtype=int32))
+
+    NaN is not zero. How many there are depends on values, so the backend has to finish first.
+
+    Raises:
+        ShapeError: x has no axes.
+    """
+    x = as_tensor(x, "nonzero")
+    if not x.ndim:
+        raise ShapeError("nonzero: x is 0-d; it must have at least one axis, as after reshape(-1)")
+    condition = x if x.dtype is bool_ else not_equal(x, 0)
+    return tuple(movement.unpack(indexing.where_true(condition), axis=1))
 
 
 def one_hot(
@@ -47,16 +156,17 @@ def one_hot(
     tensor([[1., 0., 0.],
             [0., 0., 1.]], dtype=float32)
 
-    An index outside ``[0, depth)`` gives a row of `off_value`.
+    An index outside ``[0, depth)`` gives a row of `off_value`, and so does a negative one.
 
     Raises:
         DTypeError: the indices are not integers.
+        ArgumentError: the depth is not an integer.
         ArgumentValueError: the depth is negative.
     """
     positions = coerced(indices, indexing.one_hot, "one_hot", "indices")
     return indexing.one_hot(
         positions,
-        depth=as_index(depth),
+        depth=_count(depth, "depth", "one_hot"),
         on_value=on_value,
         off_value=off_value,
         dtype=as_dtype(dtype),
@@ -72,124 +182,128 @@ def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: i
     `segment_ids` has the first axes of x's shape. Elements with other ids are dropped.
 
     Raises:
+        DTypeError: the ids are not integers.
         ShapeError: the shapes do not match.
+        ArgumentError: `num_segments` is not an integer.
         ArgumentValueError: `num_segments` is negative.
     """
-    if num_segments < 0:
-        raise ArgumentValueError(
-            f"unsorted_segment_sum: num_segments={num_segments} must be 0 or more"
-        )
-    x = coerced(x, indexing.unsorted_segment_sum, "unsorted_segment_sum")
+    op = "unsorted_segment_sum"
+    count = _count(num_segments, "num_segments", op)
+    x = as_tensor(x, op, backend=backend_of(segment_ids))
+    ids = as_positions(segment_ids, op, x.backend, "segment_ids")
     return indexing.unsorted_segment_sum(
-        x, _positions(segment_ids, "unsorted_segment_sum", x), num_segments=num_segments
+        coerced(x, indexing.unsorted_segment_sum, op), ids, num_segments=count
     )
 
 
-def _positions(indices: TensorLike, op: str, x: Tensor) -> Tensor:
-    positions = as_tensor(indices, op, "indices", backend=x.backend)
-    if not positions.dtype.is_integer:
-        raise DTypeError(
-            f"{op}: indices are {positions.dtype}; they must be integers, as after astype('int32')"
-        )
-    return positions if positions.dtype is int32 else cast_to(positions, int32)
+# --- arguments ------------------------------------------------------------------------------------
 
 
-def index(x: Tensor, key: Any) -> Tensor:
-    """``x[key]`` for integers, slices, ``...``, None (a new axis), and one array of integer positions.
+def backend_of(*xs: TensorLike) -> Backend | None:
+    """Return the backend of the first tensor, where what comes from the host goes as well."""
+    return next((x.backend for x in xs if isinstance(x, Tensor)), None)
 
-    >>> plugrad.arange(12).reshape(3, 4)[1:, -1]
-    tensor([ 7, 11], dtype=int32)
+
+def as_positions(
+    indices: TensorLike, op: str, backend: Backend | None = None, name: str = "indices"
+) -> Tensor:
+    """Return positions as a tensor of integers.
 
     Raises:
-        TensorIndexError: an index is out of range, of another kind, or there are more indices than
-            axes.
+        DTypeError: they are not integers.
     """
-    parts = _without_ellipsis(x, cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,))
-    begin: list[int] = []
-    end: list[int] = []
-    strides: list[int] = []
-    shape: list[int] = []
-    arrays: list[tuple[int, Tensor]] = []
-    for part in parts:
-        axis = len(begin)
-        if part is None:
-            shape.append(1)
-            continue
-        size = x.shape[axis]
-        if isinstance(part, slice):
-            bounds = part.indices(size)
-            shape.append(len(range(*bounds)))
-        elif _is_array(part):
-            arrays.append((len(shape), _checked_positions(part, x, axis)))
-            bounds = (0, size, 1)
-            shape.append(size)
-        else:
-            position = _checked_position(part, x, axis)
-            bounds = (position, position + 1, 1)
-        for numbers, bound in zip((begin, end, strides), bounds, strict=True):
-            numbers.append(bound)
-    y = _cut(x, tuple(begin), tuple(end), tuple(strides))
-    if y.shape != tuple(shape):
-        y = movement.reshape(y, shape=tuple(shape))
-    if len(arrays) > 1:
-        raise TensorIndexError(
-            "only one array of positions is taken; index with the next one afterwards, or use take"
-        )
-    for axis, positions in arrays:
-        y = indexing.gather(y, positions, axis=axis, batch_dims=0)
-    return y
+    if not isinstance(indices, Tensor):
+        values = host_positions(indices, op, name)
+        positions = values.astype(np.int32, copy=False)
+        if positions is not values and not np.array_equal(positions, values):
+            raise TensorIndexError(f"{op}: {name} as large as {values.max()} do not fit int32")
+        return tensor_from(positions, backend or active_backend())
+    if not indices.dtype.is_integer:
+        raise _not_integers(indices.dtype, op, name)
+    return indices if indices.dtype in (int32, int64) else cast(indices, int32)
 
 
-def _without_ellipsis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return one part for each axis of x, besides the new axes."""
-    used = sum(part is not None and part is not Ellipsis for part in parts)
-    if used > x.ndim:
-        raise TensorIndexError(f"{used} indices for a tensor with {x.ndim} axes (shape {x.shape})")
-    gaps = [i for i, part in enumerate(parts) if part is Ellipsis]
-    if len(gaps) > 1:
-        raise TensorIndexError("an index may have one ellipsis (...) only")
-    where = gaps[0] if gaps else len(parts)
-    return (*parts[:where], *[slice(None)] * (x.ndim - used), *parts[where + 1 :])
+def positions_along(indices: TensorLike, x: Tensor, axis: int, op: str) -> Tensor:
+    """Return positions along an axis of x; those that come from the host are checked.
+
+    Raises:
+        DTypeError: they are not integers.
+        TensorIndexError: one is out of range.
+    """
+    if isinstance(indices, Tensor):
+        return as_positions(indices, op, x.backend)
+    values = host_positions(indices, op)
+    check_range(values, x.shape[axis], axis, op)
+    return tensor_from(values.astype(np.int32, copy=False), x.backend)
 
 
-def _is_array(part: Any) -> bool:
-    return isinstance(part, list | range) or (hasattr(part, "shape") and part.shape != ())
-
-
-def _checked_position(part: Any, x: Tensor, axis: int) -> int:
-    if isinstance(part, bool):
-        raise TensorIndexError(
-            "a bool is not an index; use integers, slices, '...', None or an array of integers"
-        )
-    try:
-        position = as_index(part)
-    except (TypeError, DTypeError):
-        raise TensorIndexError(
-            f"{part!r} is not an index; use integers, slices, '...', None or an array of integers"
-        ) from None
-    size = x.shape[axis]
-    if not -size <= position < size:
-        raise TensorIndexError(f"index {position} is out of range for axis {axis} of size {size}")
-    return position % size
-
-
-def _checked_positions(part: Any, x: Tensor, axis: int) -> Tensor:
-    positions = as_tensor(part, "index", backend=x.backend)
-    if positions.dtype is bool_:
-        raise TensorIndexError(
-            "a bool array is not taken as an index; use where, or take with the positions"
-        )
-    return _positions(positions, "index", x)
-
-
-def _cut(
-    x: Tensor, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...]
+def coordinates(
+    indices: TensorLike,
+    shape: Shape,
+    op: str,
+    backend: Backend | None,
+    name: str = "indices",
+    *,
+    least_axes: int = 1,
 ) -> Tensor:
-    sizes = tuple(len(range(*bounds)) for bounds in zip(begin, end, strides, strict=True))
-    if sizes == x.shape and all(s > 0 for s in strides):
-        return x
-    if all(s == 1 for s in strides):
-        return movement.slice(
-            x, begin=tuple(b if n else 0 for b, n in zip(begin, sizes, strict=True)), size=sizes
+    """Return coordinates, which lie along the last axis; those that come from the host are checked.
+
+    Indices with fewer than `least_axes` axes are positions on the first axis of `shape`.
+
+    Raises:
+        DTypeError: they are not integers.
+        TensorIndexError: one is out of range.
+    """
+    if isinstance(indices, Tensor):
+        return as_positions(indices, op, backend, name)
+    values = host_positions(indices, op, name)
+    rows = values if values.ndim >= least_axes else values[..., None]
+    for axis, size in enumerate(shape[: rows.shape[-1]] if rows.ndim else ()):
+        check_range(rows[..., axis], size, axis, op)
+    return as_positions(values, op, backend, name)
+
+
+def host_positions(indices: TensorLike, op: str, name: str = "indices") -> NDArray[Any]:
+    """Return positions that are not a tensor as an array of integers; an empty list is one."""
+    values = host_array(indices, op, name)
+    if values.dtype.kind not in "iu":
+        if values.size or isinstance(indices, np.ndarray):
+            raise _not_integers(as_dtype(values.dtype), op, name)
+        values = values.astype(np.int32)
+    return values
+
+
+def check_range(values: NDArray[Any], size: int, axis: int, op: str) -> None:
+    """Raise unless all positions are in ``[-size, size)``.
+
+    Raises:
+        TensorIndexError: one is not.
+    """
+    if values.size and not (-size <= values.min() and values.max() < size):
+        wrong = values[(values < -size) | (values >= size)].flat[0]
+        raise TensorIndexError(
+            f"{op}: index {wrong} is out of range for axis {axis} of size {size}"
         )
-    return movement.strided_slice(x, begin=begin, end=end, strides=strides)
+
+
+def _not_integers(dtype: object, op: str, name: str) -> DTypeError:
+    return DTypeError(f"{op}: {name} are {dtype}; they must be integers, as after astype('int32')")
+
+
+def whole(value: int, name: str, op: str) -> int:
+    """Return an integer, or raise.
+
+    Raises:
+        ArgumentError: it is not an integer.
+    """
+    try:
+        return as_index(value)
+    except TypeError:
+        raise ArgumentError(f"{op}: {name}={value!r} must be an integer") from None
+
+
+def _count(value: int, name: str, op: str) -> int:
+    count = whole(value, name, op)
+    if count < 0:
+        raise ArgumentValueError(f"{op}: {name}={count} must be 0 or more")
+    return count

@@ -1,18 +1,25 @@
-"""Loss functions: how far predictions are from what they should be. Their namespace is `plugrad.losses`."""
+"""Loss functions: how far predictions are from what they should be. Their namespace is `plugrad.losses`.
+
+Each compares `labels` with `predictions` of the same shape. Each takes `weights`, a number for each
+example or of any other shape that broadcasts to that of the losses (None means 1), and a
+`reduction`: "none" gives one loss for each example; else their weighted sum is divided by nothing
+("sum"), by the sum of the weights ("mean"), or by the number of weights that are not 0
+("sum_by_nonzero_weights", the default). Nothing, or weights that are all 0, give 0.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from plugrad.dtype import float32
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernels import normalization
-from plugrad.ops.arguments import coerced, promoted
-from plugrad.ops.binary import equal, not_equal, where
-from plugrad.ops.movement import broadcast_to
+from plugrad.kernels import movement, normalization, unary
+from plugrad.ops.activation import relu, sigmoid
+from plugrad.ops.arguments import as_tensor, coerced, promoted
+from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
-from plugrad.ops.unary import exp
-from plugrad.shapes import axis_of
+from plugrad.ops.statistics import count_nonzero
+from plugrad.ops.unary import abs, exp, log, log1p
+from plugrad.shapes import axis_of, stretches
 from plugrad.transforms import custom_grad
 
 if TYPE_CHECKING:
@@ -21,6 +28,235 @@ if TYPE_CHECKING:
     from plugrad.tensor import Tensor, TensorLike
 
 Reduction = Literal["none", "sum", "mean", "sum_by_nonzero_weights"]
+
+
+def compute_weighted_loss(
+    losses: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """The losses of examples, weighted and reduced.
+
+    >>> plugrad.losses.compute_weighted_loss([1.0, 3.0], [1.0, 0.0])
+    tensor(1., dtype=float32)
+
+    Raises:
+        ArgumentValueError: the reduction is unknown.
+        ShapeError: the weights do not broadcast to the losses.
+    """
+    if reduction not in ("none", "sum", "mean", "sum_by_nonzero_weights"):
+        raise ArgumentValueError(
+            f"reduction={reduction!r} must be 'none', 'sum', 'mean' or 'sum_by_nonzero_weights'"
+        )
+    losses = coerced(losses, normalization.softmax, "compute_weighted_loss", "losses")
+    if weights is None:
+        if reduction == "none":
+            return losses
+        return sum(losses) if reduction == "sum" or losses.size == 0 else mean(losses)
+    weights = as_tensor(weights, "compute_weighted_loss", "weights", backend=losses.backend)
+    if not stretches(weights.shape, losses.shape):
+        raise ShapeError(
+            f"weights of shape {weights.shape} do not broadcast to the losses, whose shape is {losses.shape}"
+        )
+    weights = movement.broadcast_to(weights, shape=losses.shape)
+    weighted = losses * weights
+    if reduction == "none":
+        return weighted
+    total = sum(weighted)
+    if reduction == "sum":
+        return total
+    return div_no_nan(total, sum(weights) if reduction == "mean" else count_nonzero(weights))
+
+
+def absolute_difference(
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """The distance ``abs(labels - predictions)``.
+
+    >>> plugrad.losses.absolute_difference([1.0, 2.0], [1.5, 1.0])
+    tensor(0.75, dtype=float32)
+
+    Raises:
+        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ArgumentValueError: the reduction is unknown.
+    """
+    y, x = _compared(labels, predictions, "absolute_difference")
+    return compute_weighted_loss(abs(y - x), weights, reduction=reduction)
+
+
+def mean_squared_error(
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """The squared distance ``(labels - predictions)**2``.
+
+    >>> plugrad.losses.mean_squared_error([1.0, 2.0], [1.5, 1.0])
+    tensor(0.625, dtype=float32)
+
+    Raises:
+        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ArgumentValueError: the reduction is unknown.
+    """
+    y, x = _compared(labels, predictions, "mean_squared_error")
+    return compute_weighted_loss(squared_difference(y, x), weights, reduction=reduction)
+
+
+def huber_loss(
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    delta: float = 1.0,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """Half the squared distance, but beyond `delta` a straight line (Huber, 1964).
+
+    >>> plugrad.losses.huber_loss([0.0, 0.0], [0.5, 3.0], reduction="none")
+    tensor([0.125, 2.5  ], dtype=float32)
+
+    Raises:
+        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ArgumentValueError: `delta` is not positive, or the reduction is unknown.
+    """
+    if not delta > 0:
+        raise ArgumentValueError(f"huber_loss: delta={delta} must be positive")
+    y, x = _compared(labels, predictions, "huber_loss")
+    error = x - y
+    # With the error, cut off at delta, in both factors: also the second derivative is right at 0.
+    near = unary.clip_by_value(error, clip_value_min=-delta, clip_value_max=delta)
+    return compute_weighted_loss(near * (error - 0.5 * near), weights, reduction=reduction)
+
+
+def hinge_loss(
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """What a prediction lacks to be on the right side of 0 by 1: ``relu(1 - (2 * labels - 1) * predictions)``.
+
+    >>> plugrad.losses.hinge_loss([1, 0], [2.0, -0.25], reduction="none")
+    tensor([0.  , 0.75], dtype=float32)
+
+    Labels are 0 (the prediction should be below) or 1 (above).
+
+    Raises:
+        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ArgumentValueError: the reduction is unknown.
+    """
+    y, x = _compared(labels, predictions, "hinge_loss")
+    return compute_weighted_loss(relu(1 - (2 * y - 1) * x), weights, reduction=reduction)
+
+
+def log_loss(
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    epsilon: float = 1e-7,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """The cross-entropy ``-labels * log(predictions) - (1 - labels) * log(1 - predictions)``.
+
+    >>> plugrad.losses.log_loss([1.0, 0.0], [0.5, 0.5])
+    tensor(0.69314694, dtype=float32)
+
+    Predictions are probabilities; for logits, `sigmoid_cross_entropy` is more accurate.
+
+    Args:
+        labels: between 0 and 1.
+        predictions: between 0 and 1.
+        weights: see the module.
+        epsilon: is added to what a logarithm is taken of, so that it is not 0.
+        reduction: see the module.
+
+    Raises:
+        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ArgumentValueError: the reduction is unknown.
+    """
+    y, x = _compared(labels, predictions, "log_loss")
+    entropy = -y * log(x + epsilon) - (1 - y) * log(1 - x + epsilon)
+    return compute_weighted_loss(entropy, weights, reduction=reduction)
+
+
+def cosine_distance(
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    axis: int = -1,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """1 less the cosine of the angle between vectors of length 1: ``1 - sum(labels * predictions, axis)``.
+
+    >>> plugrad.losses.cosine_distance(
+    ...     [[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.6, 0.8]], reduction="none"
+    ... )
+    tensor([[1.],
+            [0.]], dtype=float32)
+
+    The vectors lie along `axis`, which stays with size 1. Their lengths are not changed.
+
+    Raises:
+        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        AxisError: the axis is out of range.
+        ArgumentValueError: the reduction is unknown.
+    """
+    y, x = _compared(labels, predictions, "cosine_distance")
+    distance = 1 - sum(y * x, axis=axis_of(axis, x.ndim), keepdims=True)
+    return compute_weighted_loss(distance, weights, reduction=reduction)
+
+
+def sigmoid_cross_entropy(
+    multi_class_labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    label_smoothing: float = 0.0,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """The cross-entropy between labels and the sigmoid of logits; each element is a question of its own.
+
+    >>> plugrad.losses.sigmoid_cross_entropy([[1.0, 0.0]], [[2.0, 0.0]], reduction="none")
+    tensor([[0.126928 , 0.6931472]], dtype=float32)
+
+    Args:
+        multi_class_labels: probabilities, in the shape of the logits.
+        logits: logarithms of odds.
+        weights: see the module.
+        label_smoothing: between 0 and 1: moves labels by this part of the way towards 1/2.
+        reduction: see the module.
+
+    Raises:
+        ShapeError: labels and logits differ in shape, or the weights do not fit.
+        ArgumentValueError: the smoothing or the reduction is none of the above.
+    """
+    labels, x = _compared(multi_class_labels, logits, "sigmoid_cross_entropy", "logits")
+    labels = _smoothed(labels, label_smoothing, 2, "sigmoid_cross_entropy")
+    return compute_weighted_loss(_binary_cross_entropy(labels, x), weights, reduction=reduction)
+
+
+@custom_grad
+def _binary_cross_entropy(
+    labels: Tensor, logits: Tensor, save: Callable[..., None]
+) -> tuple[Tensor, Callable[..., Any]]:
+    """Return the loss of each element; the gradient of these steps would be wrong at 0, where abs has a kink."""
+    save(labels, logits)
+
+    def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
+        labels, logits = saved
+        return -dy * logits, dy * (sigmoid(logits) - labels)
+
+    return relu(logits) - logits * labels + log1p(exp(-abs(logits))), gradient
 
 
 def softmax_cross_entropy(
@@ -42,32 +278,18 @@ def softmax_cross_entropy(
         logits: unscaled logarithms of probabilities; the classes lie along `axis`.
         weights: one weight for each example, or one for all; None means 1.
         label_smoothing: between 0 and 1: moves this part of each label to all classes evenly.
-        reduction: "none" gives one loss for each example; else their weighted sum is divided by
-            nothing ("sum"), by the sum of the weights ("mean"), or by the number of weights that
-            are not 0 (the default).
-        axis: the axis of the classes.
+        reduction: see the module.
+        axis: the axis of the classes, which disappears.
 
     Raises:
-        ShapeError: labels and logits differ in shape.
+        ShapeError: labels and logits differ in shape, or the weights do not fit.
+        AxisError: the axis is out of range.
         ArgumentValueError: the smoothing or the reduction is none of the above.
     """
-    logits = coerced(logits, normalization.log_softmax, "softmax_cross_entropy", "logits")
-    labels, logits = promoted(
-        onehot_labels, logits, normalization.log_softmax, "softmax_cross_entropy"
-    )
-    if labels.shape != logits.shape:
-        raise ShapeError(
-            f"softmax_cross_entropy: onehot_labels have shape {labels.shape} and logits "
-            f"{logits.shape}; they must be equal"
-        )
-    if not 0 <= label_smoothing <= 1:
-        raise ArgumentValueError(
-            f"softmax_cross_entropy: label_smoothing={label_smoothing} must be between 0 and 1"
-        )
+    labels, logits = _compared(onehot_labels, logits, "softmax_cross_entropy", "logits")
     axis = axis_of(axis, logits.ndim)
-    if label_smoothing:
-        labels = labels * (1 - label_smoothing) + label_smoothing / logits.shape[axis]
-    return weighted_loss(_cross_entropy(axis)(labels, logits), weights, reduction)
+    labels = _smoothed(labels, label_smoothing, logits.shape[axis], "softmax_cross_entropy")
+    return compute_weighted_loss(_cross_entropy(axis)(labels, logits), weights, reduction=reduction)
 
 
 def _cross_entropy(axis: int) -> Callable[..., Tensor]:
@@ -91,30 +313,20 @@ def _cross_entropy(axis: int) -> Callable[..., Tensor]:
     return cross_entropy
 
 
-def weighted_loss(losses: Tensor, weights: TensorLike | None, reduction: Reduction) -> Tensor:
-    """The losses of examples, weighted and reduced; all-zero weights give 0.
-
-    >>> plugrad.losses.weighted_loss(plugrad.asarray([1.0, 3.0]), [1.0, 0.0], "mean")
-    tensor(1., dtype=float32)
-
-    Raises:
-        ArgumentValueError: the reduction is unknown.
-        ShapeError: the weights do not broadcast to the losses.
-    """
-    if reduction not in ("none", "sum", "mean", "sum_by_nonzero_weights"):
-        raise ArgumentValueError(
-            f"reduction={reduction!r} must be 'none', 'sum', 'mean' or 'sum_by_nonzero_weights'"
+def _compared(
+    labels: TensorLike, predictions: TensorLike, op: str, name: str = "predictions"
+) -> tuple[Tensor, Tensor]:
+    """Return both as floats of one dtype and one shape."""
+    y, x = promoted(labels, predictions, normalization.softmax, op)
+    if y.shape != x.shape:
+        raise ShapeError(
+            f"{op}: labels have shape {y.shape} and {name} {x.shape}; they must be equal"
         )
-    if weights is None:
-        if reduction == "none":
-            return losses
-        return sum(losses) if reduction == "sum" else mean(losses)
-    weights = broadcast_to(weights, losses.shape)
-    weighted = losses * weights
-    if reduction == "none":
-        return weighted
-    total = sum(weighted)
-    if reduction == "sum":
-        return total
-    divisor = sum(weights) if reduction == "mean" else sum(not_equal(weights, 0), dtype=float32)
-    return total / where(equal(divisor, 0), 1.0, divisor)
+    return y, x
+
+
+def _smoothed(labels: Tensor, smoothing: float, classes: int, op: str) -> Tensor:
+    """Return labels of which a part is shared out evenly among the classes."""
+    if not 0 <= smoothing <= 1:
+        raise ArgumentValueError(f"{op}: label_smoothing={smoothing} must be between 0 and 1")
+    return labels * (1 - smoothing) + smoothing / classes if smoothing else labels

@@ -1,21 +1,27 @@
 """Functions that move elements without computing."""
 
+import builtins
 from collections.abc import Sequence
+from operator import index
+from typing import Any
 
 from plugrad.dtype import Scalar
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, same_dtype
-from plugrad.shapes import axes_of, axis_of, completed, pairs_of, shape_of
+from plugrad.shapes import axes_of, axis_of, broadcast, completed, pairs_of, shape_of
 from plugrad.tensor import Axis, Tensor, TensorLike
 
 
-def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
+def reshape(x: TensorLike, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1 and is inferred.
 
     >>> plugrad.reshape(plugrad.arange(6), (2, -1))
     tensor([[0, 1, 2],
             [3, 4, 5]], dtype=int32)
+
+    Tensors do not change, so nobody can tell a copy from a view: whatever `copy` says, the backend
+    decides.
 
     Raises:
         ShapeError: the shape holds another number of elements.
@@ -24,8 +30,10 @@ def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
     return movement.reshape(x, shape=completed(shape, x.size))
 
 
-def permute_dims(x: TensorLike, axes: Sequence[int]) -> Tensor:
+def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """The tensor with its axes in another order: axis i of the result is axis ``axes[i]`` of x.
+
+    Without `axes` their order is reversed.
 
     >>> plugrad.permute_dims([[1, 2, 3], [4, 5, 6]], (1, 0))
     tensor([[1, 4],
@@ -36,7 +44,35 @@ def permute_dims(x: TensorLike, axes: Sequence[int]) -> Tensor:
         AxisError: `axes` does not name each axis once.
     """
     x = as_tensor(x, "permute_dims")
+    axes = tuple(reversed(range(x.ndim))) if axes is None else axes
     return movement.transpose(x, perm=tuple(axis_of(a, x.ndim, name="axes") for a in axes))
+
+
+def moveaxis(
+    x: TensorLike, source: int | Sequence[int], destination: int | Sequence[int]
+) -> Tensor:
+    """The tensor with some axes at other positions; the other axes keep their order.
+
+    >>> plugrad.moveaxis(plugrad.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+
+    Raises:
+        AxisError: an axis is out of range or named twice, or the two lists differ in length.
+    """
+    x = as_tensor(x, "moveaxis")
+    froms, tos = (
+        [axis_of(a, x.ndim, name=name) for a in (given if isinstance(given, Sequence) else [given])]
+        for name, given in (("source", source), ("destination", destination))
+    )
+    if len(froms) != len(tos) or len(set(froms)) != len(froms) or len(set(tos)) != len(tos):
+        raise AxisError(
+            f"moveaxis: source={source} and destination={destination} must name equally many axes, "
+            "and none twice"
+        )
+    order = [axis for axis in range(x.ndim) if axis not in froms]
+    for to, axis in sorted(zip(tos, froms, strict=True)):
+        order.insert(to, axis)
+    return movement.transpose(x, perm=tuple(order))
 
 
 def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
@@ -86,7 +122,56 @@ def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
     return movement.broadcast_to(as_tensor(x, "broadcast_to"), shape=shape_of(shape))
 
 
-def concat(tensors: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
+def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
+    """Tensors repeated to the one shape to which they broadcast.
+
+    >>> plugrad.broadcast_arrays([1, 2], [[3], [4]])
+    (tensor([[1, 2],
+            [1, 2]], dtype=int32), tensor([[3, 3],
+            [4, 4]], dtype=int32))
+
+    Raises:
+        ShapeError: the shapes do not fit together.
+    """
+    home = next((x.backend for x in arrays if isinstance(x, Tensor)), None)
+    given = [
+        as_tensor(x, "broadcast_arrays", f"array {i}", backend=home) for i, x in enumerate(arrays)
+    ]
+    shape = broadcast(*(x.shape for x in given))
+    return tuple(movement.broadcast_to(x, shape=shape) for x in given)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which shapes are broadcast.
+
+    >>> plugrad.broadcast_shapes((2, 1, 3), (4, 1))
+    (2, 4, 3)
+
+    Raises:
+        ShapeError: the shapes do not fit together, or one of them is none.
+    """
+    return broadcast(*(shape_of(shape) for shape in shapes))
+
+
+def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
+    """The tensor itself, if it has the shape; None stands for any size.
+
+    >>> plugrad.ensure_shape([[1, 2, 3]], (None, 3))
+    tensor([[1, 2, 3]], dtype=int32)
+
+    Raises:
+        ShapeError: it has another shape.
+    """
+    x = as_tensor(x, "ensure_shape")
+    wanted = tuple(shape)
+    if len(wanted) != x.ndim or any(
+        n is not None and n != have for n, have in zip(wanted, x.shape, strict=True)
+    ):
+        raise ShapeError(f"ensure_shape: x has shape {x.shape}; it must match {wanted}")
+    return x
+
+
+def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     """Tensors joined along an axis; with ``axis=None`` they are flattened first.
 
     >>> plugrad.concat([[1, 2], [3]])
@@ -96,13 +181,13 @@ def concat(tensors: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
         ArgumentValueError: there is nothing to join.
         ShapeError: the shapes differ elsewhere.
     """
-    parts = same_dtype(list(tensors), "concat")
+    parts = same_dtype(list(arrays), "concat")
     if axis is None:
         parts, axis = [movement.reshape(x, shape=(x.size,)) for x in parts], 0
     return movement.concat(*parts, axis=axis_of(axis, parts[0].ndim))
 
 
-def stack(tensors: Sequence[TensorLike], axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis.
 
     >>> plugrad.stack([[1, 2], [3, 4]], axis=1)
@@ -113,28 +198,28 @@ def stack(tensors: Sequence[TensorLike], axis: int = 0) -> Tensor:
         ArgumentValueError: there is nothing to join.
         ShapeError: the shapes differ.
     """
-    parts = same_dtype(list(tensors), "stack")
+    parts = same_dtype(list(arrays), "stack")
     return movement.pack(*parts, axis=axis_of(axis, parts[0].ndim + 1))
 
 
-def unstack(x: TensorLike, axis: int = 0) -> list[Tensor]:
+def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts of a tensor along an axis, which disappears.
 
     >>> plugrad.unstack([[1, 2], [3, 4]])
-    [tensor([1, 2], dtype=int32), tensor([3, 4], dtype=int32)]
+    (tensor([1, 2], dtype=int32), tensor([3, 4], dtype=int32))
 
     Raises:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "unstack")
-    return movement.unpack(x, axis=axis_of(axis, x.ndim))
+    return tuple(movement.unpack(x, axis=axis_of(axis, x.ndim)))
 
 
-def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """A tensor cut along an axis, into a number of equal parts or into parts of given sizes.
 
     >>> plugrad.split([1, 2, 3, 4], [1, 3])
-    [tensor([1], dtype=int32), tensor([2, 3, 4], dtype=int32)]
+    (tensor([1], dtype=int32), tensor([2, 3, 4], dtype=int32))
 
     One size may be -1 and is inferred.
 
@@ -154,10 +239,115 @@ def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> list[Tens
     known = sum(n for n in sizes if n >= 0)
     if list(sizes).count(-1) == 1:
         sizes = [length - known if n == -1 else n for n in sizes]
-    return movement.split(x, num_or_size_splits=tuple(sizes), axis=axis)
+    return tuple(movement.split(x, num_or_size_splits=tuple(sizes), axis=axis))
 
 
-def pad(x: TensorLike, paddings: Sequence[Sequence[int]], constant_value: Scalar = 0) -> Tensor:
+def slice(
+    x: TensorLike, begin: int | Sequence[int], size: int | Sequence[int] | None = None
+) -> Tensor:
+    """The block that starts at `begin`: ``x[begin : begin + size]`` on each axis.
+
+    >>> plugrad.slice([[1, 2, 3], [4, 5, 6]], (0, 1), (-1, 2))
+    tensor([[2, 3],
+            [5, 6]], dtype=int32)
+
+    Python's ``x[:, 1:3]`` says the same.
+
+    Args:
+        x: the tensor.
+        begin: the first position on each axis; missing ones, at the end, are 0.
+        size: the number of elements on each axis; -1 and missing ones, at the end, reach the end.
+
+    Raises:
+        ShapeError: the block leaves the tensor, a begin is negative, or there are more numbers than
+            axes.
+    """
+    x = as_tensor(x, "slice")
+    begins = _filled("begin", begin, 0, x)
+    sizes = [
+        n - first if length == -1 else length
+        for length, first, n in zip(
+            _filled("size", [] if size is None else size, -1, x), begins, x.shape, strict=True
+        )
+    ]
+    return movement.slice(x, begin=tuple(begins), size=tuple(sizes))
+
+
+def _filled(name: str, numbers: int | Sequence[int], missing: int, x: Tensor) -> list[int]:
+    """Return one number for each axis of x."""
+    given = [index(n) for n in (numbers if isinstance(numbers, Sequence) else [numbers])]
+    if len(given) > x.ndim:
+        raise ShapeError(f"slice: {name}={numbers} has more numbers than shape {x.shape} has axes")
+    return given + [missing] * (x.ndim - len(given))
+
+
+def strided_slice(
+    x: TensorLike,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Tensor:
+    """The elements ``x[begin:end:stride, …]``, the way TensorFlow spells indices.
+
+    >>> plugrad.strided_slice([10, 11, 12, 13, 14], [1], [5], [2])
+    tensor([11, 13], dtype=int32)
+
+    Bit i of a mask is about the i-th numbers of `begin`, `end` and `strides`. Of several masks with
+    the same bit the ellipsis is stronger than the new axis, and this than the shrunk one.
+
+    Args:
+        x: the tensor.
+        begin: the first position on each axis.
+        end: the position before which to stop on each axis.
+        strides: the steps, 1 by default; they may be negative.
+        begin_mask: start at the first position instead, as in ``x[:end]``.
+        end_mask: stop after the last position instead, as in ``x[begin:]``.
+        ellipsis_mask: insert as many full axes as are needed, as in ``x[...]``.
+        new_axis_mask: insert an axis of size 1, as in ``x[None]``.
+        shrink_axis_mask: take the one position `begin`, as in ``x[begin]``.
+
+    Raises:
+        TensorIndexError: a single position is out of range, there are two ellipses, or more
+            indices than axes.
+        ArgumentValueError: the lists differ in length, or a stride is 0, or negative where one
+            position is taken.
+    """
+    x = as_tensor(x, "strided_slice")
+    steps = [1] * len(begin) if strides is None else strides
+    if not len(begin) == len(end) == len(steps) or 0 in steps:
+        raise ArgumentValueError(
+            f"strided_slice: begin={begin}, end={end} and strides={strides} must have one length, and "
+            "no stride may be 0"
+        )
+    key: list[Any] = []
+    for i, (first, last, step) in enumerate(zip(begin, end, steps, strict=True)):
+        if ellipsis_mask >> i & 1:
+            key.append(Ellipsis)
+        elif new_axis_mask >> i & 1:
+            key.append(None)
+        elif shrink_axis_mask >> i & 1:
+            if step < 0:
+                raise ArgumentValueError(
+                    f"strided_slice: strides[{i}]={step} must be positive, because one position is taken"
+                )
+            key.append(first)
+        else:
+            start, stop = (
+                None if mask >> i & 1 else bound
+                for mask, bound in ((begin_mask, first), (end_mask, last))
+            )
+            key.append(builtins.slice(start, stop, step))
+    return x[tuple(key)]
+
+
+def pad(
+    x: TensorLike, paddings: Sequence[Sequence[int]], constant_value: Scalar | str = 0
+) -> Tensor:
     """The tensor with (before, after) more elements on each axis.
 
     >>> plugrad.pad([1, 2], [(1, 2)], constant_value=9)
@@ -166,6 +356,7 @@ def pad(x: TensorLike, paddings: Sequence[Sequence[int]], constant_value: Scalar
     Raises:
         ShapeError: there is not one pair for each axis.
         ArgumentValueError: a pair is not two sizes.
+        DTypeError: strings are padded with a number, or numbers with a string.
     """
     x = as_tensor(x, "pad")
     return movement.pad(

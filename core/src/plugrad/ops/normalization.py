@@ -1,12 +1,23 @@
-"""Functions that scale the elements along an axis to a common measure."""
+"""Functions that scale elements to a common measure."""
 
+from __future__ import annotations
+
+from functools import reduce
+from operator import index
+from typing import TYPE_CHECKING
+
+from plugrad.dtype import promote
+from plugrad.errors import ArgumentValueError
 from plugrad.kernels import normalization
-from plugrad.ops.arguments import coerced
+from plugrad.ops.arguments import accepted_dtype, as_tensor, cast, coerced
 from plugrad.shapes import axis_of
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from plugrad.tensor import TensorLike
 
 
-def softmax(logits: TensorLike, axis: int = -1) -> Tensor:
+def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))``: positive numbers that add up to 1 along an axis.
 
     >>> plugrad.softmax([1.0, 2.0, 3.0])
@@ -17,11 +28,11 @@ def softmax(logits: TensorLike, axis: int = -1) -> Tensor:
     Raises:
         AxisError: the axis is out of range.
     """
-    x = coerced(logits, normalization.softmax, "softmax", "logits")
+    x = coerced(x, normalization.softmax, "softmax")
     return normalization.softmax(x, dim=axis_of(axis, x.ndim))
 
 
-def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
+def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`, accurate also where softmax is close to 0.
 
     >>> plugrad.log_softmax([1.0, 2.0, 3.0])
@@ -30,5 +41,89 @@ def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
     Raises:
         AxisError: the axis is out of range.
     """
-    x = coerced(logits, normalization.log_softmax, "log_softmax", "logits")
+    x = coerced(x, normalization.log_softmax, "log_softmax")
     return normalization.log_softmax(x, axis=axis_of(axis, x.ndim))
+
+
+def batch_norm(
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    offset: TensorLike | None = None,
+    scale: TensorLike | None = None,
+    *,
+    variance_epsilon: float = 0.001,
+) -> Tensor:
+    """The elements of x brought to mean 0 and variance 1, then scaled and shifted (Ioffe and Szegedy, 2015).
+
+    ``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``
+
+    >>> x = plugrad.asarray([[1.0, 10.0], [3.0, 30.0]])
+    >>> mean, variance = plugrad.moments(x, axis=0)
+    >>> plugrad.batch_norm(x, mean, variance, variance_epsilon=0.0)
+    tensor([[-1., -1.],
+            [ 1.,  1.]], dtype=float32)
+
+    Args:
+        x: numbers of any shape; the channels are usually along the last axis.
+        mean: what to subtract; like the next three, of one number for each channel or of any other
+            shape that broadcasts to the shape of x.
+        variance: its square root is what to divide by.
+        offset: what to add; None means 0.
+        scale: what to multiply with; None means 1.
+        variance_epsilon: is added to the variance, so that it is not 0.
+
+    Raises:
+        ShapeError: one of the others does not broadcast to the shape of x.
+        DTypeError: one of them does not hold real numbers.
+    """
+    given = {"x": x, "mean": mean, "variance": variance, "offset": offset, "scale": scale}
+    home = next((part.backend for part in given.values() if isinstance(part, Tensor)), None)
+    tensors = {
+        name: as_tensor(part, "batch_norm", name, backend=home)
+        for name, part in given.items()
+        if part is not None
+    }
+    dtypes = [
+        accepted_dtype(tensor.dtype, normalization.batch_norm, f"batch_norm ({name})")
+        for name, tensor in tensors.items()
+    ]
+    dtype = reduce(promote, dtypes)
+    parts = {name: cast(tensor, dtype) for name, tensor in tensors.items()}
+    return normalization.batch_norm(
+        *(parts["x"], parts["mean"], parts["variance"], parts.get("offset"), parts.get("scale")),
+        variance_epsilon=variance_epsilon,
+    )
+
+
+def local_response_normalization(
+    x: TensorLike,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+) -> Tensor:
+    """Each element divided by a power of what its neighbours amount to (Krizhevsky et al., 2012).
+
+    ``x / (bias + alpha * s)**beta``, where s is the sum of the squares of the elements that are at
+    most `depth_radius` away along the last axis, the element itself included.
+
+    >>> plugrad.local_response_normalization([1.0, 2.0, 4.0], depth_radius=1, beta=1.0)
+    tensor([0.16666667, 0.09090909, 0.1904762 ], dtype=float32)
+
+    Raises:
+        ShapeError: x has no axes.
+        ArgumentValueError: the radius is not a whole number of at least 0.
+    """
+    try:
+        radius = index(depth_radius)
+    except TypeError:
+        radius = -1
+    if radius < 0:
+        raise ArgumentValueError(
+            f"local_response_normalization: depth_radius={depth_radius!r} must be a whole number of at least 0"
+        )
+    x = coerced(x, normalization.local_response_normalization, "local_response_normalization")
+    return normalization.local_response_normalization(
+        x, depth_radius=radius, bias=bias, alpha=alpha, beta=beta
+    )

@@ -3,19 +3,24 @@
 Whole numbers become float32 where a function has only floating results.
 """
 
-from plugrad.dtype import DTypeLike, Scalar, as_dtype
-from plugrad.errors import ArgumentValueError
-from plugrad.kernels import unary
-from plugrad.ops.arguments import as_tensor, cast, coerced
+from plugrad.dtype import DTypeLike, as_dtype
+from plugrad.errors import DTypeError
+from plugrad.kernels import binary, unary
+from plugrad.kernels.complex import complex_abs
+from plugrad.ops.arguments import as_tensor, cast, coerced, constant
+from plugrad.ops.transfer import to_device
 from plugrad.tensor import Tensor, TensorLike
 
 
 def abs(x: TensorLike) -> Tensor:
-    """Absolute value. NaN stays NaN.
+    """Absolute value; of a complex number its distance from 0, which is real. NaN stays NaN.
 
     >>> plugrad.abs([-1.5, 2.0])
     tensor([1.5, 2. ], dtype=float32)
     """
+    x = as_tensor(x, "abs")
+    if x.dtype.kind == "complex":
+        return complex_abs(x)
     return unary.abs(coerced(x, unary.abs, "abs"))
 
 
@@ -28,6 +33,15 @@ def negative(x: TensorLike) -> Tensor:
     return unary.negative(coerced(x, unary.negative, "negative"))
 
 
+def positive(x: TensorLike) -> Tensor:
+    """Each element as it is.
+
+    >>> plugrad.positive([1.0, -2.0])
+    tensor([ 1., -2.], dtype=float32)
+    """
+    return coerced(x, unary.negative, "positive")
+
+
 def square(x: TensorLike) -> Tensor:
     """Each element multiplied by itself.
 
@@ -38,11 +52,16 @@ def square(x: TensorLike) -> Tensor:
 
 
 def sign(x: TensorLike) -> Tensor:
-    """-1, 0 or 1, the sign of each element. NaN stays NaN.
+    """-1, 0 or 1, the sign of each element; of a complex number ``x / abs(x)``. NaN stays NaN.
 
     >>> plugrad.sign([-2.0, 0.0, 3.0])
     tensor([-1.,  0.,  1.], dtype=float32)
     """
+    x = as_tensor(x, "sign")
+    if x.dtype.kind == "complex":
+        radius = complex_abs(x)
+        is_zero = binary.equal(radius, constant(0, radius.dtype, x.backend))
+        return binary.divide(x, cast(binary.add(radius, cast(is_zero, radius.dtype)), x.dtype))
     return unary.sign(coerced(x, unary.sign, "sign"))
 
 
@@ -100,6 +119,15 @@ def round(x: TensorLike) -> Tensor:
     return unary.round(coerced(x, unary.round, "round"))
 
 
+def trunc(x: TensorLike) -> Tensor:
+    """The nearest whole number that is not farther from 0.
+
+    >>> plugrad.trunc([1.7, -1.7])
+    tensor([ 1., -1.], dtype=float32)
+    """
+    return unary.trunc(coerced(x, unary.trunc, "trunc"))
+
+
 def exp(x: TensorLike) -> Tensor:
     """E to the power of each element. Above 88.7 float32 gives infinity.
 
@@ -134,6 +162,24 @@ def log1p(x: TensorLike) -> Tensor:
     tensor([0.       , 0.6931472], dtype=float32)
     """
     return unary.log1p(coerced(x, unary.log1p, "log1p"))
+
+
+def log2(x: TensorLike) -> Tensor:
+    """The logarithm to base 2. 0 gives -inf, negative elements NaN.
+
+    >>> plugrad.log2([1.0, 8.0])
+    tensor([0., 3.], dtype=float32)
+    """
+    return unary.log2(coerced(x, unary.log2, "log2"))
+
+
+def log10(x: TensorLike) -> Tensor:
+    """The logarithm to base 10. 0 gives -inf, negative elements NaN.
+
+    >>> plugrad.log10([1.0, 10.0])
+    tensor([0., 1.], dtype=float32)
+    """
+    return unary.log10(coerced(x, unary.log10, "log10"))
 
 
 def sin(x: TensorLike) -> Tensor:
@@ -253,60 +299,6 @@ def erf(x: TensorLike) -> Tensor:
     return unary.erf(coerced(x, unary.erf, "erf"))
 
 
-def relu(x: TensorLike) -> Tensor:
-    """``max(x, 0)``, the rectified linear unit.
-
-    >>> plugrad.relu([-1.0, 2.0])
-    tensor([0., 2.], dtype=float32)
-    """
-    return unary.relu(coerced(x, unary.relu, "relu"))
-
-
-def relu6(x: TensorLike) -> Tensor:
-    """Clamp to the range 0 to 6.
-
-    >>> plugrad.relu6([-1.0, 2.0, 8.0])
-    tensor([0., 2., 6.], dtype=float32)
-    """
-    return unary.relu6(coerced(x, unary.relu6, "relu6"))
-
-
-def elu(x: TensorLike) -> Tensor:
-    """The exponential linear unit: x where x > 0, else ``exp(x) - 1`` (Clevert et al., 2015).
-
-    >>> plugrad.elu([-1.0, 2.0])
-    tensor([-0.63212055,  2.        ], dtype=float32)
-    """
-    return unary.elu(coerced(x, unary.elu, "elu"))
-
-
-def selu(x: TensorLike) -> Tensor:
-    """The scaled `elu`, which keeps mean 0 and variance 1 (Klambauer et al., 2017).
-
-    >>> plugrad.selu([-1.0, 2.0])
-    tensor([-1.1113307,  2.101402 ], dtype=float32)
-    """
-    return unary.selu(coerced(x, unary.selu, "selu"))
-
-
-def sigmoid(x: TensorLike) -> Tensor:
-    """``1 / (1 + exp(-x))``, the logistic function.
-
-    >>> plugrad.sigmoid([0.0, 2.0])
-    tensor([0.5      , 0.8807971], dtype=float32)
-    """
-    return unary.sigmoid(coerced(x, unary.sigmoid, "sigmoid"))
-
-
-def softplus(x: TensorLike) -> Tensor:
-    """``log(1 + exp(x))``, a smooth relu.
-
-    >>> plugrad.softplus([0.0, 2.0])
-    tensor([0.6931472, 2.126928 ], dtype=float32)
-    """
-    return unary.softplus(coerced(x, unary.softplus, "softplus"))
-
-
 def isfinite(x: TensorLike) -> Tensor:
     """Whether each element is neither infinite nor NaN.
 
@@ -334,6 +326,15 @@ def isnan(x: TensorLike) -> Tensor:
     return unary.is_nan(coerced(x, unary.is_nan, "isnan"))
 
 
+def signbit(x: TensorLike) -> Tensor:
+    """Whether each element has a minus sign, which -0.0 and NaN may have too.
+
+    >>> plugrad.signbit([1.0, -1.0, -0.0])
+    tensor([False,  True,  True], dtype=bool)
+    """
+    return unary.sign_bit(coerced(x, unary.sign_bit, "signbit"))
+
+
 def logical_not(x: TensorLike) -> Tensor:
     """Whether each element is False.
 
@@ -341,15 +342,6 @@ def logical_not(x: TensorLike) -> Tensor:
     tensor([False,  True], dtype=bool)
     """
     return unary.logical_not(coerced(x, unary.logical_not, "logical_not"))
-
-
-def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:
-    """X where x > 0, else ``alpha * x``.
-
-    >>> plugrad.leaky_relu([-1.0, 2.0], alpha=0.5)
-    tensor([-0.5,  2. ], dtype=float32)
-    """
-    return unary.leaky_relu(coerced(x, unary.leaky_relu, "leaky_relu"), alpha=alpha)
 
 
 def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
@@ -361,23 +353,9 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
     return unary.step(coerced(x, unary.step, "step"), alpha=alpha)
 
 
-def clip(x: TensorLike, min: Scalar, max: Scalar) -> Tensor:
-    """x, but at least `min` and at most `max`; NaN stays NaN.
-
-    >>> plugrad.clip([-1.0, 0.5, 2.0], 0, 1)
-    tensor([0. , 0.5, 1. ], dtype=float32)
-
-    Raises:
-        ArgumentValueError: `min` is greater than `max`.
-    """
-    if min > max:  # type: ignore[operator]
-        raise ArgumentValueError(f"clip: min={min} is greater than max={max}; exchange them")
-    return unary.clip_by_value(
-        coerced(x, unary.clip_by_value, "clip"), clip_value_min=min, clip_value_max=max
-    )
-
-
-def astype(x: TensorLike, dtype: DTypeLike) -> Tensor:
+def astype(
+    x: TensorLike, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
+) -> Tensor:
     """The same values in another dtype.
 
     >>> plugrad.astype([1.7, -1.7, 0.0], "int32")
@@ -385,8 +363,27 @@ def astype(x: TensorLike, dtype: DTypeLike) -> Tensor:
 
     Floats lose their fraction on the way to integers, and anything but 0 is True.
 
+    Args:
+        x: the tensor.
+        dtype: the dtype of the result.
+        copy: whether the result is another tensor than x, which is disposed of on its own, also if
+            x has the dtype.
+        device: where the result lives; by default where x does.
+
     Raises:
-        DTypeError: plugrad has no such dtype.
-        UnsupportedDtype: the tensor's backend has no such dtype.
+        DTypeError: plugrad has no such dtype, or a complex number would lose its imaginary part.
+        UnsupportedDtype: the backend has no such dtype.
     """
-    return cast(as_tensor(x, "astype"), as_dtype(dtype))
+    wanted, x = as_dtype(dtype), as_tensor(x, "astype")
+    if x.dtype.kind == "complex" and wanted.kind not in ("complex", "bool"):
+        raise DTypeError(
+            f"astype: {x.dtype} does not become {wanted} without its imaginary part; take "
+            "plugrad.real or plugrad.abs of it first"
+        )
+    if device is None:
+        y = cast(x, wanted)
+    elif wanted in x.backend.dtypes():
+        y = to_device(cast(x, wanted), device)
+    else:
+        y = cast(to_device(x, device), wanted)
+    return unary.identity(x) if copy and y is x else y

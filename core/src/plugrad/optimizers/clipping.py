@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from plugrad.errors import ArgumentValueError
-from plugrad.ops.binary import maximum
+from plugrad.ops.binary import clip, maximum
 from plugrad.ops.reduction import sum
-from plugrad.ops.unary import clip, sqrt, square
+from plugrad.ops.unary import sqrt, square
 from plugrad.tensor import Tensor
 
 

@@ -13,7 +13,9 @@ from plugrad.dtype import DTypeLike, as_dtype, float32, float64
 from plugrad.errors import ArgumentError, ArgumentValueError
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.binary import add_n
+from plugrad.ops.complex import complex, imag, real
 from plugrad.ops.creation import asarray
+from plugrad.ops.movement import stack
 from plugrad.ops.reduction import sum
 from plugrad.ops.unary import astype
 from plugrad.tensor import Tensor, TensorLike
@@ -58,8 +60,8 @@ def check_gradient(
     least ``3 * eps`` away from it.
 
     Args:
-        function: takes tensors and returns one floating tensor.
-        *args: tensors, or what `asarray` takes; the floating ones are differentiated.
+        function: takes tensors and returns one floating or complex tensor.
+        *args: tensors, or what `asarray` takes; the floating and complex ones are differentiated.
         order: how often to differentiate, 1 or more.
         rtol: the largest difference, as a part of the derivative; by default 1e-6 for float64
             and 2e-3 for float32.
@@ -88,14 +90,31 @@ def check_gradient(
         raise ArgumentValueError(f"check_gradient: dtype={wanted} must be float64 or float32")
     default = _PRECISIONS[wanted]
     precision = _Precision(eps or default.eps, rtol or default.rtol, default.unit)
-    inputs = [astype(x, wanted) if x.dtype.is_inexact else x for x in tensors]
     name = getattr(function, "__name__", None) or repr(function)
+    function, tensors = _in_real_parts(function, tensors)
+    inputs = [astype(x, wanted) if x.dtype.is_inexact else x for x in tensors]
     generator = np.random.default_rng(0)
     objective = _weighted(function, inputs, generator)
     for level in range(1, order + 1):
         directions = {i: _random(generator, inputs[i].shape) for i in positions}
         _Comparison(objective, inputs, directions, precision, f"{name} of order {level}").check()
         objective = _slope_along(objective, inputs, directions)
+
+
+def _in_real_parts(
+    function: Callable[..., Tensor], inputs: Inputs
+) -> tuple[Callable[..., Tensor], Inputs]:
+    """Return the same function of real numbers: a complex tensor becomes its two parts on a new first axis."""
+    complex_ones = {i for i, x in enumerate(inputs) if x.dtype.kind == "complex"}
+
+    def parts(x: Tensor) -> Tensor:
+        return stack([real(x), imag(x)]) if x.dtype.kind == "complex" else x
+
+    def of_parts(*xs: Tensor) -> Tensor:
+        y = function(*[complex(x[0], x[1]) if i in complex_ones else x for i, x in enumerate(xs)])
+        return parts(y) if isinstance(y, Tensor) else y  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
+
+    return of_parts, [parts(x) for x in inputs]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
@@ -22,6 +23,9 @@ from plugrad.extend import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+NOISE = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
 class Cpu(Backend):
@@ -49,6 +53,9 @@ class Cpu(Backend):
             raise BackendUnavailable(f"the cpu backend has one device, '0', not {device!r}")
         from plugrad_cpu.kernels import table
 
+        # What 1 / 0 and log(0) give is defined, so NumPy's warnings are noise. Here they cost nothing;
+        # np.errstate would add 0.6 us to a call that takes 1 us.
+        warnings.filterwarnings("ignore", NOISE, RuntimeWarning, r"plugrad(_cpu)?\.")
         self.device = "0"
         return table
 

@@ -1,67 +1,63 @@
-"""Windows that slide over images: what convolution and pooling share."""
+"""Windows that slide over channels-last images of any number of axes: what convolution and pooling share."""
+
+from functools import lru_cache
+from operator import mul
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from plugrad.extend import Pair, Window
+from plugrad.extend import Shape, Window, cell_slices, margins
 from plugrad_cpu.declare import Array
 
+Place = tuple[slice, ...]
 
-def margins(size: Pair, window: Window) -> tuple[Pair, Pair]:
-    """Return the (before, after) cells that the windows reach beyond an image, for each axis."""
-    pairs: list[Pair] = []
-    for axis in (0, 1):
-        before, after = window.pad[axis]
-        reach = (
-            (window.out[axis] - 1) * window.strides[axis]
-            + (window.filter[axis] - 1) * window.dilations[axis]
-            + 1
-        )
-        pairs.append((before, max(after, reach - before - size[axis])))
-    return pairs[0], pairs[1]
+
+@lru_cache(maxsize=1024)
+def framed(size: Shape, window: Window) -> tuple[Shape, Place]:
+    """Return the size of images with the margins that the windows reach, and where the images lie in them."""
+    sides = list(zip(size, margins(size, window), strict=True))
+    place = (slice(before, before + n) for n, (before, _) in sides)
+    return tuple(before + n + after for n, (before, after) in sides), (slice(None), *place)
 
 
 def padded(x: Array, window: Window, value: float) -> Array:
-    """Return NHWC images with margins of `value`."""
-    (top, bottom), (left, right) = margins((x.shape[1], x.shape[2]), window)
-    if not (top or bottom or left or right):
+    """Return images with margins of `value`."""
+    sizes, place = framed(x.shape[1:-1], window)
+    if sizes == x.shape[1:-1]:
         return x
-    batch, height, width, channels = x.shape
-    y = np.empty((batch, top + height + bottom, left + width + right, channels), x.dtype)
-    y[:, :top] = y[:, top + height :] = value
-    y[:, :, :left] = y[:, :, left + width :] = value
-    y[:, top : top + height, left : left + width] = x
+    y = np.empty((x.shape[0], *sizes, x.shape[-1]), x.dtype)
+    for axis in range(1, x.ndim - 1):
+        lead = (slice(None),) * axis
+        y[(*lead, slice(place[axis].start))] = value
+        y[(*lead, slice(place[axis].stop, None))] = value
+    y[place] = x
     return y
 
 
+def unpadded(x: Array, size: Shape, window: Window) -> Array:
+    """Return a view of images of a size without the margins that `padded` adds."""
+    return x[framed(size, window)[1]]
+
+
 def patches(x: Array, window: Window) -> Array:
-    """Return a view (batch, rows, columns, filter height, filter width, channels) of padded NHWC images."""
-    by_batch, by_row, by_column, by_channel = x.strides
-    (stride_y, stride_x), (step_y, step_x) = window.strides, window.dilations
+    """Return a view (batch, *stops, *filter cells, channels) of padded images."""
+    by_batch, *by_axis, by_channel = x.strides
     return as_strided(
         x,
-        (x.shape[0], *window.out, *window.filter, x.shape[3]),
+        (x.shape[0], *window.out, *window.filter, x.shape[-1]),
         (
             by_batch,
-            by_row * stride_y,
-            by_column * stride_x,
-            by_row * step_y,
-            by_column * step_x,
+            *map(mul, by_axis, window.strides),
+            *map(mul, by_axis, window.dilations),
             by_channel,
         ),
         writeable=False,
     )
 
 
-def cells(window: Window) -> list[tuple[Pair, tuple[slice, slice, slice]]]:
+def cells(window: Window) -> list[tuple[Shape, Place]]:
     """Return each cell of the filter with the slice of the padded images that it meets in all windows."""
-    found: list[tuple[Pair, tuple[slice, slice, slice]]] = []
-    for i in range(window.filter[0]):
-        for j in range(window.filter[1]):
-            starts = i * window.dilations[0], j * window.dilations[1]
-            rows, columns = (
-                slice(start, start + (out - 1) * stride + 1, stride)
-                for start, out, stride in zip(starts, window.out, window.strides, strict=True)
-            )
-            found.append(((i, j), (slice(None), rows, columns)))
-    return found
+    return [
+        (cell, (slice(None), *map(slice, begin, end, window.strides)))
+        for cell, begin, end in cell_slices(window)
+    ]

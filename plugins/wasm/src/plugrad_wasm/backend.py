@@ -14,13 +14,15 @@ from plugrad.extend import (
     KernelTable,
     Memory,
     Probe,
+    string,
 )
 from plugrad_wasm.dtypes import DTYPES, supported
+from plugrad_wasm.memory import WasmArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from plugrad_wasm.memory import LinearMemory, WasmArray
+    from plugrad_wasm.memory import LinearMemory
 
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process, one thread")
 
@@ -55,16 +57,18 @@ class WasmBackend(Backend):
         return table
 
     def dtypes(self) -> frozenset[DType]:
-        """Return the dtypes that arrays may have; kernels say which of them they compute with."""
-        return DTYPES
+        """Return the dtypes that arrays may have, and strings; kernels say which of them they compute with."""
+        return DTYPES | {string}
 
-    def from_numpy(self, array: NDArray[Any]) -> WasmArray:
-        """Return a copy of `array` in linear memory."""
+    def from_numpy(self, array: NDArray[Any]) -> WasmArray | NDArray[Any]:
+        """Return a copy of `array` in linear memory; of strings, on the host."""
+        if array.dtype.kind == "T":
+            return array.copy()
         return self.linear.from_numpy(array, supported(array.dtype))
 
-    def to_numpy(self, array: WasmArray) -> NDArray[Any]:
-        """Return a copy of the elements on the host."""
-        return self.linear.to_numpy(array)
+    def to_numpy(self, array: WasmArray | NDArray[Any]) -> NDArray[Any]:
+        """Return a copy of the elements on the host, where strings are anyway."""
+        return self.linear.to_numpy(array) if isinstance(array, WasmArray) else array.view()
 
     def synchronize(self) -> None:
         """Return at once: calls return when they are done."""

@@ -111,7 +111,7 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
     return implementation
 
 
-def declare_exports(contracts: ModuleType, factory: Callable[..., Unary | Binary]) -> None:
+def declare_exports(contracts: ModuleType) -> None:
     """Implement the elementwise contracts of a family whose names the C sources export.
 
     So a kernel takes one line, in C. Contracts that the table has already keep what they have.
@@ -122,8 +122,10 @@ def declare_exports(contracts: ModuleType, factory: Callable[..., Unary | Binary
     taken = {config.kernel_name for config in table}
     for name, kernel in vars(contracts).items():
         if isinstance(kernel, Kernel) and name in exported_kernels() and kernel.name not in taken:
-            operand = Shaped((), next(iter(kernel.accepts & DTYPES)))
+            # The last by name: bools do not show whether the result is always bool.
+            operand = Shaped((), max(kernel.accepts & DTYPES))
             result = kernel.infer(*[operand] * len(kernel.inputs)).dtype
+            factory = unary if len(kernel.inputs) == 1 else binary
             table.update({kernel: factory(name, dtype=None if result is operand.dtype else result)})
 
 

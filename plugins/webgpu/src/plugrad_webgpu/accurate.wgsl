@@ -48,15 +48,37 @@ fn log_reduced(f: f32, k: f32) -> f32 {
   return k * 0.69313812256 - ((half - (s * (half + r) + k * 9.0580006145e-6)) - f);
 }
 
-fn log_accurate(x: f32) -> f32 {
-  if (is_nan(x) || x < 0.0) { return nan(); }
-  if (x == 0.0) { return -infinity(); }
-  if (is_infinite(x)) { return x; }
+// f and k, such that x = (1 + f) 2^k
+fn log_parts(x: f32) -> vec2f {
   let is_tiny = x < 1.17549435e-38;
   let bits = bitcast<i32>(select(x, x * 8388608.0, is_tiny));
   let k = (bits - 0x3f3504f3) >> 23u;
-  let f = bitcast<f32>(bits - (k << 23u)) - 1.0;
-  return log_reduced(f, f32(k) - select(0.0, 23.0, is_tiny));
+  return vec2f(bitcast<f32>(bits - (k << 23u)) - 1.0, f32(k) - select(0.0, 23.0, is_tiny));
+}
+
+// A logarithm of x outside of (0, infinity)
+fn log_special(x: f32) -> f32 {
+  return select(select(nan(), x, is_infinite(x) && x > 0.0), -infinity(), x == 0.0);
+}
+
+fn log_accurate(x: f32) -> f32 {
+  if (!(x > 0.0) || is_nan(x) || is_infinite(x)) { return log_special(x); }
+  let parts = log_parts(x);
+  return log_reduced(parts.x, parts.y);
+}
+
+fn log2_accurate(x: f32) -> f32 {
+  if (!(x > 0.0) || is_nan(x) || is_infinite(x)) { return log_special(x); }
+  let parts = log_parts(x);
+  return parts.y + log_reduced(parts.x, 0.0) * 1.44269504088896341;
+}
+
+fn log10_accurate(x: f32) -> f32 {
+  if (!(x > 0.0) || is_nan(x) || is_infinite(x)) { return log_special(x); }
+  let parts = log_parts(x);
+  // log10(2) in two parts, the first of which is exact in few bits
+  let low = parts.y * 7.9034151668e-7 + log_reduced(parts.x, 0.0) * 0.43429448190325182;
+  return parts.y * 3.0102920532e-1 + low;
 }
 
 fn log1p_accurate(x: f32) -> f32 {
@@ -71,6 +93,21 @@ fn softplus(x: f32) -> f32 {
 fn sigmoid(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   return 1.0 / (1.0 + exp_accurate(-x));
+}
+
+fn log_add_exp(a: f32, b: f32) -> f32 {
+  let larger = maximum(a, b);
+  if (is_nan(larger)) { return larger; }
+  if (is_infinite(larger)) { return larger; }
+  return larger + log1p_accurate(exp_accurate(-abs(a - b)));
+}
+
+fn hypotenuse(a: f32, b: f32) -> f32 {
+  if (is_infinite(a) || is_infinite(b)) { return infinity(); }
+  let larger = maximum(abs(a), abs(b));
+  if (is_nan(larger) || larger == 0.0) { return larger; }
+  let ratio = minimum(abs(a), abs(b)) / larger;
+  return larger * sqrt(1.0 + ratio * ratio);
 }
 
 // --- hyperbolic functions

@@ -86,8 +86,12 @@ def describe(adapter: GPUAdapter, index: int) -> DeviceInfo:
     return DeviceInfo(str(index), description, is_software(adapter))
 
 
+PREFERENCES = {"high-performance": "DiscreteGPU", "low-power": "IntegratedGPU"}
+"""Devices that are asked for by what they are like; where there is none, the best one will do."""
+
+
 def choose(selector: str) -> tuple[GPUAdapter, int]:
-    """Return the adapter for ``""`` (the best one), an index, or ``name=part of its name``.
+    """Return the adapter for ``""`` (the best one), an index, a preference, or ``name=part of its name``.
 
     Raises:
         BackendUnavailable: there is none; the message lists the adapters.
@@ -97,6 +101,10 @@ def choose(selector: str) -> tuple[GPUAdapter, int]:
         raise BackendUnavailable(
             f"webgpu: no adapter with compute shaders was found; {INSTALL_HINT}"
         )
+    if selector in PREFERENCES:
+        kinds = [adapter.info["adapter_type"] for adapter in found]
+        index = kinds.index(PREFERENCES[selector]) if PREFERENCES[selector] in kinds else 0
+        return found[index], index
     for index, adapter in enumerate(found):
         name = adapter.info["device"].lower()
         is_named = selector.startswith("name=") and selector.removeprefix("name=").lower() in name
@@ -104,7 +112,8 @@ def choose(selector: str) -> tuple[GPUAdapter, int]:
             return adapter, index
     listed = ", ".join(f"{i} ({a.info['device']})" for i, a in enumerate(found))
     raise BackendUnavailable(
-        f"webgpu: no device {selector!r}; choose one of {listed}, or name=<part of a name>"
+        f"webgpu: no device {selector!r}; choose one of {listed}, "
+        f"{', '.join(PREFERENCES)}, or name=<part of a name>"
     )
 
 

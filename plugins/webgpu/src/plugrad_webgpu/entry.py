@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from plugrad.extend import Backend, BackendUnavailable, Memory, Probe, as_dtype, bool_
+from plugrad.extend import Backend, BackendUnavailable, Memory, Probe, as_dtype, bool_, string
 from plugrad_webgpu.elements import DTYPES, require
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class WebGpuBackend(Backend):
         return Probe(True, "", found)
 
     def open(self, device: str) -> KernelTable:
-        """Open an adapter: ``""`` for the best one, ``"0"``, or ``"name=part of its name"``."""
+        """Open an adapter: ``""`` for the best one, ``"0"``, ``"low-power"``, or ``"name=part of its name"``."""
         try:
             from plugrad_webgpu.adapters import choose, open_device
         except Exception as failure:  # the library is missing or does not load
@@ -69,16 +69,18 @@ class WebGpuBackend(Backend):
         return table
 
     def dtypes(self) -> frozenset[DType]:
-        """Return float32, int32, uint32 and bool."""
-        return DTYPES
+        """Return float32, int32, uint32 and bool, and strings, which are on the host."""
+        return DTYPES | {string}
 
-    def from_numpy(self, array: NDArray[Any]) -> GpuArray:
-        """Return a copy of a host array on the device.
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        """Return a copy of a host array on the device; of strings, on the host.
 
         Raises:
             UnsupportedDtype: the device has no such dtype.
         """
         dtype = as_dtype(array.dtype)
+        if dtype is string:
+            return array.copy()
         require(dtype, DTYPES)
         if array.size == 1:
             # A fill is part of the batch, in order; an upload might have to submit the batch first.
@@ -88,8 +90,10 @@ class WebGpuBackend(Backend):
         words = array.astype(np.uint32) if dtype == bool_ else array
         return self.opened.upload(words, words.nbytes, array.shape, dtype)
 
-    def to_numpy(self, array: GpuArray) -> NDArray[Any]:
-        """Return the values in a new host array, waiting for them."""
+    def to_numpy(self, array: GpuArray | NDArray[Any]) -> NDArray[Any]:
+        """Return the values in a new host array, waiting for them; strings are on the host anyway."""
+        if isinstance(array, np.ndarray):
+            return array.view()
         stored = np.uint32 if array.dtype == bool_ else array.dtype
         values = np.empty(array.shape, stored)
         if math.prod(array.shape):

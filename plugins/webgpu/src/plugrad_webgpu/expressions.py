@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from plugrad.extend import broadcast, float32
+from plugrad.extend import broadcast, float32, int32, uint32
 from plugrad_webgpu.elements import NUMBERS, STORED, VALUE, require, typed, vector
 from plugrad_webgpu.layout import broadcast_strides, merged
 from plugrad_webgpu.program import Plan, Program, plan
@@ -28,6 +28,11 @@ MOST_PLANS = 4096
 def numbers(expression: str) -> dict[DType, str]:
     """Return a table that uses one expression for all number dtypes."""
     return dict.fromkeys(NUMBERS, expression)
+
+
+def real(floating: str, signed: str, unsigned: str) -> dict[DType, str]:
+    """Return a table of expressions for the three number dtypes."""
+    return {float32: floating, int32: signed, uint32: unsigned}
 
 
 def elementwise(

@@ -64,6 +64,19 @@ fn sign_of(x: f32) -> f32 {
   return select(select(f32(x > 0.0) - f32(x < 0.0), x, is_nan(x)), x, x == 0.0);
 }
 
+// Floats in their order, as whole numbers without gaps; 0 and -0 are one
+fn place(x: f32) -> i32 {
+  let bits = bitcast<i32>(x);
+  return select(bits, -(bits & 0x7fffffff), bits < 0);
+}
+
+fn next_after(a: f32, b: f32) -> f32 {
+  if (is_nan(a) || is_nan(b)) { return nan(); }
+  if (place(a) == place(b)) { return b; }
+  let next = place(a) + select(-1, 1, place(b) > place(a));
+  return with_sign(bitcast<f32>(abs(next)), select(a, f32(next), next != 0));
+}
+
 // --- division that rounds down; dividing integers by zero gives zero
 
 fn floor_divide_i32(a: i32, b: i32) -> i32 {

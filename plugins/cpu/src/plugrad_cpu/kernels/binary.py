@@ -37,6 +37,9 @@ table.update(
         binary.maximum: np.maximum,
         binary.minimum: np.minimum,
         binary.atan2: np.arctan2,
+        binary.hypot: np.hypot,
+        binary.log_add_exp: np.logaddexp,
+        binary.next_after: np.nextafter,
         binary.equal: np.equal,
         binary.not_equal: np.not_equal,
         binary.greater: np.greater,
@@ -47,8 +50,6 @@ table.update(
         binary.logical_or: np.logical_or,
         binary.logical_xor: np.logical_xor,
         binary.select: lambda condition, t, e: np.where(condition, t, e),
-        binary.prelu: lambda x, alpha: np.where(x > 0, x, x * alpha),
-        binary.elu_gradient: lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),
     }
 )
 

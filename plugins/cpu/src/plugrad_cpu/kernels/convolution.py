@@ -1,61 +1,67 @@
-"""Convolutions as matrix products: every window of an image becomes a row (im2col)."""
+"""Convolutions as matrix products: every window of an image becomes a row (im2col).
+
+The functions take any number of spatial axes.
+"""
 
 import math
 
 import numpy as np
 
-from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window, geometry
+from plugrad.extend import DataFormat, Padding, Rounding, Shape, Window, geometry
 from plugrad.kernels import convolution
 from plugrad_cpu.declare import Array, table
-from plugrad_cpu.windows import cells, margins, padded, patches
+from plugrad_cpu.windows import cells, framed, padded, patches, unpadded
 
 
 def channels_last(x: Array, data_format: DataFormat) -> Array:
-    """Return a view in NHWC order."""
-    return x if data_format == "NHWC" else x.transpose(0, 2, 3, 1)
+    """Return a view with the channels at the end."""
+    return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
 
 
 def as_asked(x: Array, data_format: DataFormat) -> Array:
-    """Return an NHWC array in the asked order."""
-    return x if data_format == "NHWC" else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    """Return images with the channels at the end in the asked order."""
+    return x if data_format.endswith("C") else np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
 def rows_of(x: Array, window: Window) -> Array:
     """Return one row for each window, with the cells of the window next to each other."""
     count = x.shape[0] * math.prod(window.out)
-    length = math.prod(window.filter) * x.shape[3]
+    length = math.prod(window.filter) * x.shape[-1]
     return patches(padded(x, window, 0), window).reshape(count, length)
 
 
-@table.implements(convolution.conv2d)
-def conv2d(
+def columns_of(filter: Array) -> Array:
+    """Return one column for each filter."""
+    return filter.reshape(math.prod(filter.shape[:-1]), filter.shape[-1])
+
+
+def correlate(
     x: Array,
     filter: Array,
     *,
-    strides: Pair,
+    strides: Shape,
     pad: Padding,
     data_format: DataFormat,
-    dilations: Pair,
+    dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
     """Return rows of windows times a column for each filter."""
     batch, _, window = geometry(
         x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
-    y = rows_of(channels_last(x, data_format), window) @ filter.reshape(-1, filter.shape[3])
-    return as_asked(y.reshape(batch, *window.out, filter.shape[3]), data_format)
+    y = rows_of(channels_last(x, data_format), window) @ columns_of(filter)
+    return as_asked(y.reshape(batch, *window.out, filter.shape[-1]), data_format)
 
 
-@table.implements(convolution.conv2d_filter_gradient)
-def conv2d_filter_gradient(
+def filter_gradient(
     x: Array,
     dy: Array,
     *,
     filter_shape: Shape,
-    strides: Pair,
+    strides: Shape,
     pad: Padding,
     data_format: DataFormat,
-    dilations: Pair,
+    dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
     """Return the windows' columns times dy."""
@@ -63,21 +69,19 @@ def conv2d_filter_gradient(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     rows = rows_of(channels_last(x, data_format), window)
-    return (rows.T @ channels_last(dy, data_format).reshape(-1, filter_shape[3])).reshape(
-        filter_shape
-    )
+    dy = channels_last(dy, data_format).reshape(rows.shape[0], filter_shape[-1])
+    return (rows.T @ dy).reshape(filter_shape)
 
 
-@table.implements(convolution.conv2d_input_gradient)
-def conv2d_input_gradient(
+def input_gradient(
     dy: Array,
     filter: Array,
     *,
     input_shape: Shape,
-    strides: Pair,
+    strides: Shape,
     pad: Padding,
     data_format: DataFormat,
-    dilations: Pair,
+    dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
     """Return dy times the filters, each cell of a window added where it came from."""
@@ -85,41 +89,38 @@ def conv2d_input_gradient(
         input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     dy = channels_last(dy, data_format)
-    height, width = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
-    (top, bottom), (left, right) = margins((height, width), window)
-    if strides == (1, 1):
-        return as_asked(
-            _correlated_back(dy, filter, window, (height, width), (top, left)), data_format
-        )
-    dx = np.zeros((batch, top + height + bottom, left + width + right, channels), dy.dtype)
-    for (i, j), place in cells(window):
-        dx[place] += dy @ filter[i, j].T
-    return as_asked(
-        np.ascontiguousarray(dx[:, top : top + height, left : left + width]), data_format
-    )
+    size = input_shape[1:-1] if data_format.endswith("C") else input_shape[2:]
+    if max(strides) == 1:
+        return as_asked(_correlated_back(dy, filter, window, size), data_format)
+    dx = np.zeros((batch, *framed(size, window)[0], channels), dy.dtype)
+    for cell, place in cells(window):
+        dx[place] += dy @ filter[cell].T
+    return as_asked(np.ascontiguousarray(unpadded(dx, size, window)), data_format)
 
 
-def _correlated_back(dy: Array, filter: Array, window: Window, size: Pair, start: Pair) -> Array:
+def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> Array:
     """Return the input gradient for stride 1: dy correlated with the filters turned around."""
-    extent = [(n - 1) * step for n, step in zip(window.filter, window.dilations, strict=True)]
-    before = [e - s for e, s in zip(extent, start, strict=True)]
-    after = [n + e - out - b for n, e, out, b in zip(size, extent, window.out, before, strict=True)]
-    if (
-        min(*before, *after) < 0
-    ):  # more padding than the filter can reach: the outer stops see no pixel
-        dy = dy[
-            :,
-            max(0, -before[0]) : dy.shape[1] - max(0, -after[0]),
-            max(0, -before[1]) : dy.shape[2] - max(0, -after[1]),
-        ]
-        before, after = [max(0, b) for b in before], [max(0, a) for a in after]
-    back = Window(
-        size,
-        ((before[0], after[0]), (before[1], after[1])),
-        window.filter,
-        (1, 1),
-        window.dilations,
-    )
-    rows = rows_of(dy, back)
-    turned = filter[::-1, ::-1].swapaxes(2, 3).reshape(rows.shape[1], filter.shape[2])
-    return (rows @ turned).reshape(dy.shape[0], *size, filter.shape[2])
+    margins: list[tuple[int, int]] = []
+    kept = [slice(None)]
+    for n, out, (start, _), length, step in zip(
+        size, window.out, window.pad, window.filter, window.dilations, strict=True
+    ):
+        before = (length - 1) * step - start
+        after = n - out + start
+        margins.append((max(before, 0), max(after, 0)))
+        # With more padding than the filter can reach, the outer stops see no pixel.
+        kept.append(slice(max(-before, 0), out - max(-after, 0)))
+    back = Window(size, tuple(margins), window.filter, (1,) * len(size), window.dilations)
+    rows = rows_of(dy[tuple(kept)], back)
+    turned = filter[(slice(None, None, -1),) * len(size)].swapaxes(-1, -2)
+    y = rows @ turned.reshape(rows.shape[1], filter.shape[-2])
+    return y.reshape(dy.shape[0], *size, filter.shape[-2])
+
+
+table.update(
+    {
+        convolution.conv2d: correlate,
+        convolution.conv2d_input_gradient: input_gradient,
+        convolution.conv2d_filter_gradient: filter_gradient,
+    }
+)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from plugrad.extend import DType, Scalar, TensorIndexError
+from plugrad.extend import DType, Scalar, Shape, TensorIndexError
 from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table
 
@@ -16,22 +16,63 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     Raises:
         TensorIndexError: a position is outside the axis.
     """
-    size = x.shape[axis]
-    if indices.size and not (indices.min() >= 0 and indices.max() < size):
-        worst = indices.min() if indices.min() < 0 else indices.max()
-        raise TensorIndexError(
-            f"GatherV2: index {worst} is out of range for axis {axis} of size {size}"
-        )
-    if batch_dims == 0:
-        return np.take(x, indices, axis)
-    batch = x.shape[:batch_dims]
-    rows = x.reshape(-1, *x.shape[batch_dims:])
-    taken = [
-        np.take(row, ids, axis - batch_dims)
-        for row, ids in zip(rows, indices.reshape(-1, *indices.shape[batch_dims:]), strict=True)
+    positions = indices.astype(np.intp, copy=False)
+    try:
+        if batch_dims == 0:
+            return np.asarray(np.take(x, positions, axis), x.dtype)  # also one string
+        return _taken_in_batches(x, positions, axis, batch_dims)
+    except IndexError:
+        raise out_of_range("GatherV2", positions, axis, x.shape[axis]) from None
+
+
+def _taken_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) -> Array:
+    """Return what each batch of positions takes: `x` is (batch, before, size, after)."""
+    shape, picked = x.shape, positions.shape[batch_dims:]
+    batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
+    parts = x.reshape(batch, before, shape[axis], math.prod(shape[axis + 1 :]))
+    taken = parts[
+        np.arange(batch)[:, None, None],
+        np.arange(before)[:, None],
+        positions.reshape(batch, 1, math.prod(picked)),
     ]
-    shape = (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :])
-    return np.stack(taken).reshape(shape) if 0 not in batch else np.empty(shape, x.dtype)
+    return taken.reshape(*shape[:axis], *picked, *shape[axis + 1 :])
+
+
+def out_of_range(kernel: str, indices: Array, axis: int, size: int) -> TensorIndexError:
+    """Return the error for the first position that an axis of that size does not have."""
+    worst = indices[(indices < -size) | (indices >= size)].flat[0]
+    return TensorIndexError(
+        f"{kernel}: index {worst} is out of range for axis {axis} of size {size}"
+    )
+
+
+def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
+    """Return, for each row of coordinates, where it is among the first axes of `shape` laid out flat.
+
+    Raises:
+        TensorIndexError: a coordinate is outside its axis.
+    """
+    flat = np.zeros(indices.shape[:-1], np.intp)
+    for axis in range(indices.shape[-1]):
+        size, positions = shape[axis], indices[..., axis]
+        if positions.size and not (-size <= positions.min() and positions.max() < size):
+            raise out_of_range(kernel, positions, axis, size)
+        flat = flat * size + np.where(positions < 0, positions + size, positions)
+    return flat
+
+
+@table.implements(indexing.gather_nd)
+def gather_nd(params: Array, indices: Array) -> Array:
+    """Return the parts at the given coordinates."""
+    depth = indices.shape[-1]
+    parts = params.reshape(math.prod(params.shape[:depth]), *params.shape[depth:])
+    return parts[(flat_positions("GatherNd", indices.astype(np.intp), params.shape), ...)]
+
+
+@table.implements(indexing.where_true)
+def where_true(condition: Array) -> Array:
+    """Return the coordinates of the true elements."""
+    return np.argwhere(condition).astype(np.int32)
 
 
 @table.implements(indexing.one_hot)
@@ -45,14 +86,18 @@ def one_hot(
 
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> Array:
-    """Return the sums; sorting by segment and adding runs is faster than adding one row at a time."""
+    """Return the sums of the segments; ids outside ``[0, num_segments)`` are dropped."""
     shape = (num_segments, *x.shape[segment_ids.ndim :])
     rows = x.reshape(segment_ids.size, math.prod(shape[1:]))
-    sums = np.zeros((num_segments, rows.shape[1]), x.dtype)
-    ids = segment_ids.reshape(-1)
+    return segment_sums(rows, segment_ids.reshape(-1), num_segments).reshape(shape)
+
+
+def segment_sums(rows: Array, ids: Array, count: int) -> Array:
+    """Return the sum of the rows with each id; sorting them and adding runs is faster than one at a time."""
+    sums = np.zeros((count, rows.shape[1]), rows.dtype)
     order = np.argsort(ids, kind="stable")
-    order = order[(ids[order] >= 0) & (ids[order] < num_segments)]
+    order = order[(ids[order] >= 0) & (ids[order] < count)]
     if order.size and rows.shape[1]:
         used, starts = np.unique(ids[order], return_index=True)
-        sums[used] = np.add.reduceat(rows[order], starts, axis=0, dtype=x.dtype)
-    return sums.reshape(shape)
+        sums[used] = np.add.reduceat(rows[order], starts, axis=0, dtype=rows.dtype)
+    return sums

@@ -1,5 +1,7 @@
 """Linear algebra: BLAS through NumPy, which takes transposed views as they are."""
 
+import math
+
 import numpy as np
 
 from plugrad.kernels import linalg
@@ -12,3 +14,33 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     return np.matmul(
         a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
     )
+
+
+@table.implements(linalg.einsum)
+def einsum(*inputs: Array, equation: str) -> Array:
+    """Return the sums of products, by matrix products where there are some."""
+    return np.asarray(np.einsum(equation, *inputs, optimize=len(inputs) > 1))
+
+
+@table.implements(linalg.band_part)
+def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
+    """Return the matrices with zeros outside a band around the diagonal."""
+    lower, upper = int(num_lower), int(num_upper)
+    rows, columns = input.shape[-2:]
+    is_kept = np.tri(rows, columns, upper if upper >= 0 else columns, dtype=bool)
+    is_kept &= np.tri(columns, rows, lower if lower >= 0 else rows, dtype=bool).T
+    return np.where(is_kept, input, np.zeros((), input.dtype))
+
+
+@table.implements(linalg.diag)
+def diag(x: Array) -> Array:
+    """Return x on the diagonal of zeros."""
+    return np.diag(x.reshape(-1)).reshape((*x.shape, *x.shape))
+
+
+@table.implements(linalg.diag_part)
+def diag_part(input: Array) -> Array:
+    """Return the diagonal."""
+    shape = input.shape[: input.ndim // 2]
+    size = math.prod(shape)
+    return np.diagonal(input.reshape(size, size)).reshape(shape)

@@ -1,4 +1,7 @@
-"""Movements: mostly views, since tensors do not change."""
+"""Movements: mostly views, since tensors do not change.
+
+NumPy returns one string as Python's own; what picks elements keeps it in an array.
+"""
 
 import numpy as np
 
@@ -30,20 +33,21 @@ def broadcast_to(x: Array, *, shape: Shape) -> Array:
 def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
     """Return Python slices; an end of -1 before a negative stride means the start, which Python spells None."""
     return tuple(
-        slice(b, None if e < 0 else e, s) for b, e, s in zip(begin, end, strides, strict=True)
+        slice(b, None if e < 0 else e, s) if range(b, e, s) else slice(0)
+        for b, e, s in zip(begin, end, strides, strict=True)
     )
 
 
 @table.implements(movement.slice)
 def slice_(x: Array, *, begin: Shape, size: Shape) -> Array:
     """Return a view of a block."""
-    return x[tuple(slice(b, b + n) for b, n in zip(begin, size, strict=True))]
+    return x[(*[slice(b, b + n) for b, n in zip(begin, size, strict=True)], ...)]
 
 
 @table.implements(movement.strided_slice)
 def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
     """Return a view of every n-th element."""
-    return x[_ranges(begin, end, strides)]
+    return x[(*_ranges(begin, end, strides), ...)]
 
 
 @table.implements(movement.strided_slice_gradient)
@@ -71,7 +75,8 @@ def pack(*inputs: Array, axis: int) -> Array:
 @table.implements(movement.unpack)
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts."""
-    return tuple(np.moveaxis(value, axis, 0))
+    parts = np.moveaxis(value, axis, 0)
+    return tuple([parts[i, ...] for i in range(len(parts))])
 
 
 @table.implements(movement.split)
@@ -81,7 +86,7 @@ def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...
 
 
 @table.implements(movement.pad)
-def pad(x: Array, *, paddings: Pairs, constant_value: Scalar) -> Array:
+def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return a larger array with x inside."""
     y = np.full(
         [b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)], constant_value, x.dtype
@@ -99,4 +104,4 @@ def tile(x: Array, *, reps: Shape) -> Array:
 @table.implements(movement.reverse)
 def reverse(x: Array, *, dims: Shape) -> Array:
     """Return a view in reverse order."""
-    return np.flip(x, dims)
+    return np.asarray(np.flip(x, dims), x.dtype)

@@ -1,4 +1,4 @@
-"""Normalizations. Subtracting the largest element first keeps exp from overflowing."""
+"""Normalizations. In both softmaxes, subtracting the largest element first keeps exp from overflowing."""
 
 import numpy as np
 
@@ -23,3 +23,55 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
         return logits
     shifted = logits - logits.max(axis=axis, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+@table.implements(normalization.batch_norm)
+def batch_norm(
+    x: Array,
+    mean: Array,
+    variance: Array,
+    offset: Array | None,
+    scale: Array | None,
+    *,
+    variance_epsilon: float,
+) -> Array:
+    """Return (x - mean) * factor + offset; the factor has the shape of the small arrays."""
+    factor = 1 / np.sqrt(variance + variance_epsilon)
+    if scale is not None:
+        factor = factor * scale
+    y = (x - mean) * factor
+    return y if offset is None else y + offset
+
+
+@table.implements(normalization.local_response_normalization)
+def local_response_normalization(
+    x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
+) -> Array:
+    """Return x, divided by a power of its neighbourhood's squares."""
+    return x * (bias + alpha * _sum_of_neighbours(x * x, depth_radius)) ** -beta
+
+
+@table.implements(normalization.local_response_normalization_gradient)
+def local_response_normalization_gradient(
+    x: Array,
+    y: Array,
+    dy: Array,
+    *,
+    depth_radius: int,
+    bias: float,
+    alpha: float,
+    beta: float,
+) -> Array:
+    """Return what dy means for x: once for itself, and once as a neighbour of others."""
+    norm = bias + alpha * _sum_of_neighbours(x * x, depth_radius)
+    through_norms = _sum_of_neighbours(dy * y / norm, depth_radius)
+    return dy * norm**-beta - 2 * alpha * beta * x * through_norms
+
+
+def _sum_of_neighbours(x: Array, radius: int) -> Array:
+    """Return, for each element, the sum of those at most `radius` away along the last axis."""
+    total = x.copy()
+    for distance in range(1, min(radius + 1, x.shape[-1])):
+        total[..., distance:] += x[..., :-distance]
+        total[..., :-distance] += x[..., distance:]
+    return total

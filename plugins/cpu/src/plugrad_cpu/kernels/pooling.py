@@ -1,35 +1,21 @@
-"""Poolings: one pass over the image for each cell of the filter, on strided slices."""
+"""Poolings: one pass over the images for each cell of the filter, on strided slices, for any number of axes."""
 
 import math
 
 import numpy as np
 
-from plugrad.extend import Padding, Pair, Rounding, Shape, Window, sliding_window
+from plugrad.extend import Padding, Rounding, Shape, Window, pool_window
 from plugrad.kernels import pooling
 from plugrad_cpu.declare import Array, table
-from plugrad_cpu.windows import cells, margins, padded
-
-
-def windows_of(
-    image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
-) -> Window:
-    """Return the windows of an NHWC image."""
-    return sliding_window((image[1], image[2]), filter_size, strides, pad, (), rounding)
+from plugrad_cpu.windows import cells, padded, unpadded
 
 
 @table.implements(pooling.max_pool)
 def max_pool(
-    x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
 ) -> Array:
     """Return the largest element of each window."""
-    window = windows_of(x.shape, filter_size, strides, pad, dim_rounding_mode)
-    lowest = -math.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    image = padded(x, window, lowest)
-    (_, first), *rest = cells(window)
-    y = image[first].copy()
-    for _, place in rest:
-        np.maximum(y, image[place], out=y)
-    return y
+    return largest(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
 
 
 @table.implements(pooling.max_pool_gradient)
@@ -38,18 +24,19 @@ def max_pool_gradient(
     input: Array,
     output: Array,
     *,
-    filter_size: Pair,
-    strides: Pair,
+    filter_size: Shape,
+    strides: Shape,
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> Array:
     """Return dy at the first cell of each window that is equal to the window's maximum."""
-    window = windows_of(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     image = padded(input, window, -math.inf)
+    size = input.shape[1:-1]
     do_windows_tile = (
         strides == filter_size
         and image is input
-        and all(o * s == n for o, s, n in zip(window.out, strides, input.shape[1:3], strict=True))
+        and all(o * s == n for o, s, n in zip(window.out, strides, size, strict=True))
     )
     dx = np.empty_like(image) if do_windows_tile else np.zeros_like(image)
     is_free = np.ones(output.shape, bool)
@@ -61,20 +48,15 @@ def max_pool_gradient(
             np.multiply(dy, is_first, out=dx[place])
         else:
             dx[place] += dy * is_first
-    return _inner(dx, input.shape, window)
+    return unpadded(dx, size, window)
 
 
 @table.implements(pooling.avg_pool)
 def avg_pool(
-    x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
 ) -> Array:
     """Return the average over the cells of each window that are in the image."""
-    window = windows_of(x.shape, filter_size, strides, pad, dim_rounding_mode)
-    image = padded(x, window, 0)
-    y = np.zeros((x.shape[0], *window.out, x.shape[3]), x.dtype)
-    for _, place in cells(window):
-        y += image[place]
-    return y / _counts(x, window)
+    return average(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
 
 
 @table.implements(pooling.avg_pool_gradient)
@@ -82,30 +64,81 @@ def avg_pool_gradient(
     dy: Array,
     input: Array,
     *,
-    filter_size: Pair,
-    strides: Pair,
+    filter_size: Shape,
+    strides: Shape,
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> Array:
     """Return dy, divided by the cells of its window, added to each of them."""
-    window = windows_of(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     dx = np.zeros_like(padded(input, window, 0))
-    share = dy / _counts(input, window)
+    share = dy / counts(input, window)
     for _, place in cells(window):
         dx[place] += share
-    return _inner(dx, input.shape, window)
+    return unpadded(dx, input.shape[1:-1], window)
 
 
-def _counts(x: Array, window: Window) -> Array:
-    """Return how many cells of each window are in the image."""
-    inside = padded(np.ones((1, *x.shape[1:3], 1), x.dtype), window, 0)
-    counts = np.zeros((1, *window.out, 1), x.dtype)
+@table.implements(pooling.max_pool_with_argmax)
+def max_pool_with_argmax(
+    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, include_batch_in_index: bool
+) -> tuple[Array, Array]:
+    """Return the largest elements, and the position of the first cell that holds one, NaN before others."""
+    window = pool_window(x.shape, filter_size, strides, pad)
+    shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
+    positions = padded(np.arange(math.prod(shape), dtype=np.int32).reshape(shape), window, -1)
+    image = padded(x, window, lowest(x))
+    y = largest(x, window)
+    found = np.full(y.shape, -1, np.int32)
     for _, place in cells(window):
-        counts += inside[place]
-    return counts
+        is_largest = (image[place] == y) | (image[place] != image[place])
+        np.copyto(found, positions[place], where=is_largest & (found < 0))
+    return y, found
 
 
-def _inner(image: Array, shape: Shape, window: Window) -> Array:
-    """Return an image without its margins."""
-    (top, _), (left, _) = margins((shape[1], shape[2]), window)
-    return image[:, top : top + shape[1], left : left + shape[2]]
+@table.implements(pooling.pool)
+def pool(
+    input: Array,
+    *,
+    window_shape: Shape,
+    pooling_type: pooling.PoolingType,
+    pad: Padding,
+    dilations: Shape,
+    strides: Shape,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return the largest elements or the averages of windows of dilated cells."""
+    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
+    return largest(input, window) if pooling_type == "max" else average(input, window)
+
+
+def largest(x: Array, window: Window) -> Array:
+    """Return the largest element of each window."""
+    image = padded(x, window, lowest(x))
+    (_, first), *rest = cells(window)
+    y = image[first].copy()
+    for _, place in rest:
+        np.maximum(y, image[place], out=y)
+    return y
+
+
+def average(x: Array, window: Window) -> Array:
+    """Return the average over the cells of each window that are in the image."""
+    image = padded(x, window, 0)
+    y = np.zeros((x.shape[0], *window.out, x.shape[-1]), x.dtype)
+    for _, place in cells(window):
+        y += image[place]
+    return y / counts(x, window)
+
+
+def counts(x: Array, window: Window) -> Array:
+    """Return how many cells of each window are in the image."""
+    inside = padded(np.ones((1, *x.shape[1:-1], 1), x.dtype), window, 0)
+    found = np.zeros((1, *window.out, 1), x.dtype)
+    for _, place in cells(window):
+        found += inside[place]
+    return found
+
+
+def lowest(x: Array) -> float:
+    """Return a number that is not larger than any other of a dtype."""
+    return -math.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)

@@ -1,5 +1,7 @@
 """Reductions: NumPy's, in the dtype of the input."""
 
+import math
+
 import numpy as np
 
 from plugrad.kernels import reduction
@@ -10,13 +12,8 @@ from plugrad_cpu.declare import Array, table
 def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the sum; down the columns of floats as a product with ones, which BLAS does faster."""
     leading = tuple(range(x.ndim - 1))
-    if (
-        axis == leading
-        and leading
-        and x.size
-        and x.dtype in (np.float32, np.float64)
-        and x.flags.c_contiguous
-    ):
+    is_for_blas = x.dtype.char in "fd" and x.flags.c_contiguous
+    if axis == leading and leading and x.size and is_for_blas:
         columns = x.shape[-1]
         total = np.ones(x.size // columns, x.dtype) @ x.reshape(-1, columns)
         return total.reshape((1,) * len(leading) + (columns,)) if keep_dims else total
@@ -72,3 +69,27 @@ def argmax(x: Array, *, axis: int) -> Array:
 def argmin(x: Array, *, axis: int) -> Array:
     """Return the first position of the smallest element."""
     return np.argmin(x, axis=axis).astype(np.int32)
+
+
+@table.implements(reduction.bincount)
+def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
+    """Return the counts of all elements."""
+    return _counted(x.reshape(-1), None if weights is None else weights.reshape(-1), size)
+
+
+@table.implements(reduction.dense_bincount)
+def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output: bool) -> Array:
+    """Return the counts of each row, or whether they are not 0."""
+    if not binary_output:
+        return _counted(x, weights, size)
+    return (_counted(x, None, size) > 0).astype(np.int32 if weights is None else weights.dtype)
+
+
+def _counted(x: Array, weights: Array | None, size: int) -> Array:
+    """Return the sums of the weights along the last axis; each row has bins of its own."""
+    is_inside = (x >= 0) & (x < size)
+    rows = np.arange(math.prod(x.shape[:-1])).reshape(*x.shape[:-1], 1)
+    bins = (rows * size + x)[is_inside]
+    total = np.zeros((*x.shape[:-1], size), np.int32 if weights is None else weights.dtype)
+    np.add.at(total.reshape(-1), bins, 1 if weights is None else weights[is_inside])
+    return total

@@ -9,19 +9,6 @@ from plugrad.extend import DType, Scalar
 from plugrad.kernels import unary
 from plugrad_cpu.declare import Array, table
 
-SELU_SCALE = 1.0507009873554805
-SELU_ALPHA = 1.6732632423543772
-
-
-def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) through tanh, which cannot overflow."""
-    return np.tanh(x * 0.5) * 0.5 + 0.5
-
-
-def sigmoid_real_or_complex(x: Array) -> Array:
-    """Return the logistic function; complex numbers by its definition."""
-    return 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else sigmoid(x)
-
 
 def erf(x: Array) -> Array:
     """Return the error function, element by element in double precision."""
@@ -29,11 +16,6 @@ def erf(x: Array) -> Array:
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def elu(x: Array) -> Array:
-    """Return x where x > 0, else exp(x) - 1."""
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
 def rounding(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -59,10 +41,13 @@ table.update(
         unary.ceil: rounding(np.ceil),
         unary.floor: rounding(np.floor),
         unary.round: rounding(np.rint),
+        unary.trunc: rounding(np.trunc),
         unary.exp: np.exp,
         unary.expm1: np.expm1,
         unary.log: np.log,
         unary.log1p: np.log1p,
+        unary.log2: np.log2,
+        unary.log10: np.log10,
         unary.sin: np.sin,
         unary.cos: np.cos,
         unary.tan: np.tan,
@@ -76,26 +61,13 @@ table.update(
         unary.acosh: np.arccosh,
         unary.atanh: np.arctanh,
         unary.erf: erf,
-        unary.relu: lambda x: np.maximum(x, 0),
-        unary.relu6: lambda x: np.minimum(np.maximum(x, 0), 6),
-        unary.elu: elu,
-        unary.selu: lambda x: (
-            SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0)))
-        ),
-        unary.sigmoid: sigmoid_real_or_complex,
-        unary.softplus: lambda x: np.logaddexp(x, 0),
         unary.is_finite: np.isfinite,
         unary.is_inf: np.isinf,
         unary.is_nan: np.isnan,
+        unary.sign_bit: np.signbit,
         unary.logical_not: np.logical_not,
     }
 )
-
-
-@table.implements(unary.leaky_relu)
-def leaky_relu(x: Array, *, alpha: float) -> Array:
-    """Return x where x > 0, else alpha * x."""
-    return np.where(x > 0, x, x * alpha)
 
 
 @table.implements(unary.step)
@@ -116,6 +88,6 @@ def clip_by_value(x: Array, *, clip_value_min: Scalar, clip_value_max: Scalar) -
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return x in another dtype; what an integer cannot hold is cut off as C does."""
     if x.dtype.kind == "c" and dtype.kind in ("floating", "signed", "unsigned"):
-        x = x.real
+        x = np.real(x)
     with np.errstate(invalid="ignore"):
         return x.astype(str(dtype))

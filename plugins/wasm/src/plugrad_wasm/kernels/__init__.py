@@ -2,28 +2,40 @@
 
 from plugrad_wasm.declare import table
 from plugrad_wasm.kernels import (
+    activation,
     binary,
+    bitwise,
     convolution,
     creation,
     indexing,
     linalg,
     movement,
     normalization,
+    pixels,
     pooling,
+    ragged,
     reduction,
+    sparse,
+    string,
     unary,
 )
 
 __all__ = [
+    "activation",
     "binary",
+    "bitwise",
     "convolution",
     "creation",
     "indexing",
     "linalg",
     "movement",
     "normalization",
+    "pixels",
     "pooling",
+    "ragged",
     "reduction",
+    "sparse",
+    "string",
     "table",
     "unary",
 ]

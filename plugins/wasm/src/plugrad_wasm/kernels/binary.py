@@ -44,4 +44,4 @@ def select(condition: WasmArray, t: WasmArray, e: WasmArray) -> WasmArray:
     return out
 
 
-declare_exports(binary, paired)
+declare_exports(binary)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import INTEGER, DType, Padding, Pair, Rounding, Window, size_of, sliding_window
+from plugrad.extend import INTEGER, DType, Padding, Pair, Rounding, Window, pool_window, size_of
 from plugrad.kernels import pooling
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, table
@@ -21,13 +21,6 @@ MAX_POOL = ExportNames("max_pool")
 MAX_POOL_GRADIENT = ExportNames("max_pool_gradient")
 AVERAGE_POOL = ExportNames("avg_pool")
 AVERAGE_POOL_GRADIENT = ExportNames("avg_pool_gradient")
-
-
-def pool_window(
-    image: Sizes, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
-) -> Window:
-    """Return the window of a pooling over images of an NHWC shape."""
-    return sliding_window((image[1], image[2]), filter_size, strides, pad, (), rounding)
 
 
 def run(

@@ -47,6 +47,7 @@ table.update(
         unary.ceil: rounding("ceil"),
         unary.floor: rounding("floor"),
         unary.round: rounding("round"),
+        unary.trunc: rounding("trunc"),
         unary.is_finite: question("is_finite", of_integers=True),
         unary.is_inf: question("is_inf", of_integers=False),
         unary.is_nan: question("is_nan", of_integers=False),
@@ -54,17 +55,8 @@ table.update(
     }
 )
 
-LEAKY_RELU = ExportNames("leaky_relu")
 STEP = ExportNames("step")
 CLIP = ExportNames("clip")
-
-
-@table.implements(unary.leaky_relu)
-def leaky_relu(x: WasmArray, *, alpha: float) -> WasmArray:
-    """Return x where it is positive, else ``alpha * x``."""
-    out = x.memory.like(x)
-    call(x, LEAKY_RELU[x.dtype], x.size)(x.address, out.address, x.size, converter(x.dtype)(alpha))
-    return out
 
 
 @table.implements(unary.step)
@@ -99,4 +91,4 @@ def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     return out
 
 
-declare_exports(unary, mapped)
+declare_exports(unary)

@@ -68,6 +68,9 @@ table.update(
             {float32: "minimum(a, b)", int32: "min(a, b)", uint32: "min(a, b)"}
         ),
         binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),
+        binary.hypot: arithmetic({float32: "hypotenuse(a, b)"}),
+        binary.log_add_exp: arithmetic({float32: "log_add_exp(a, b)"}),
+        binary.next_after: arithmetic({float32: "next_after(a, b)"}),
         # comparison
         binary.equal: comparison("=="),
         # A shader's != is False where one side is NaN.
@@ -89,8 +92,6 @@ table.update(
             numbers("select(e, t, condition)") | {bool_: "select(e, t, condition)"},
             ("condition", "t", "e"),
         ),
-        binary.prelu: elementwise("select(alpha * x, x, x > 0.0)", ("x", "alpha")),
-        binary.elu_gradient: elementwise("select(dy * (y + 1.0), dy, y >= 0.0)", ("dy", "y")),
     }
 )
 

@@ -35,11 +35,11 @@ add = elementwise("a + b", ("a", "b"))
 class Walk(NamedTuple):
     """Where filter cells meet an image: (stop step + origin + cell spread) / divisor, per axis."""
 
-    stops: Pair
-    step: Pair
-    origin: Pair
-    spread: Pair
-    divisor: Pair
+    stops: Shape
+    step: Shape
+    origin: Shape
+    spread: Shape
+    divisor: Shape
 
 
 @table.implements(convolution.conv2d)
@@ -161,7 +161,7 @@ def forward(window: Window) -> Walk:
     return Walk(window.out, window.strides, (-top, -left), window.dilations, (1, 1))
 
 
-def backward(window: Window, size: Pair) -> Walk:
+def backward(window: Window, size: Shape) -> Walk:
     """Return the walk over the output's gradient that stops at each pixel of the image."""
     (top, _), (left, _) = window.pad
     spread = (-window.dilations[0], -window.dilations[1])

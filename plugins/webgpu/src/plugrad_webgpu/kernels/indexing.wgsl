@@ -17,7 +17,8 @@ var<immediate> parameters: Parameters;
 @group(0) @binding(2) var<storage, read_write> output: array<$element>;
 @group(0) @binding(2) var<storage, read_write> sums: array<atomic<u32>>;
 
-// output[b, o, p, i] = input[b, o, indices[b, p], i], or zero when the index is out of range
+// output[b, o, p, i] = input[b, o, indices[b, p], i]; a negative index counts from the end, and one
+// out of range gives zero
 @compute @workgroup_size(64)
 fn gather(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
@@ -25,7 +26,8 @@ fn gather(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gro
   let inner = index % parameters.inner;
   let position = (index / parameters.inner) % parameters.positions;
   let row = index / (parameters.inner * parameters.positions);
-  let found = u32(indices[(row / parameters.outer) * parameters.positions + position]);
+  let given = indices[(row / parameters.outer) * parameters.positions + position];
+  let found = u32(select(given, given + i32(parameters.size), given < 0));
   if (found >= parameters.size) {
     output[index] = $element();
     return;

@@ -6,7 +6,7 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import ArgumentValueError, float32, int32, sliding_window, uint32
+from plugrad.extend import ArgumentValueError, float32, int32, pool_window, uint32
 from plugrad.kernels import pooling
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS, STORED, require
@@ -132,10 +132,10 @@ def _backward(
 
 def _geometry(
     image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
-) -> tuple[Pair, tuple[int, ...]]:
+) -> tuple[Shape, tuple[int, ...]]:
     """Return the stops and the parameters after `count`."""
     _, height, width, channels = image
-    window = sliding_window((height, width), filter_size, strides, pad, (), rounding)
+    window = pool_window(image, filter_size, strides, pad, rounding)
     # A window never visits cells outside of the image; rows and their cells both count as loop
     # steps.
     rows, columns = min(filter_size[0], height), min(filter_size[1], width)

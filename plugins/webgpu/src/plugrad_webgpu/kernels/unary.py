@@ -8,20 +8,11 @@ from plugrad.extend import bool_, float32, int32, uint32
 from plugrad.kernels import unary
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import require
-from plugrad_webgpu.expressions import elementwise, numbers
+from plugrad_webgpu.expressions import elementwise, numbers, real
 
 if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
-
-SELU_SCALE = 1.0507009873554805
-SELU_ALPHA = 1.6732632423543772
-
-
-def real(floating: str, signed: str, unsigned: str) -> dict[DType, str]:
-    """Return a table of expressions for the three number dtypes."""
-    return {float32: floating, int32: signed, uint32: unsigned}
-
 
 table.update(
     {
@@ -37,11 +28,14 @@ table.update(
         unary.ceil: elementwise(real("ceil(x)", "x", "x")),
         unary.floor: elementwise(real("floor(x)", "x", "x")),
         unary.round: elementwise(real("round(x)", "x", "x")),
+        unary.trunc: elementwise(real("trunc(x)", "x", "x")),
         # exponential and logarithmic
         unary.exp: elementwise("exp_accurate(x)"),
         unary.expm1: elementwise("expm1_accurate(x)"),
         unary.log: elementwise("log_accurate(x)"),
         unary.log1p: elementwise("log1p_accurate(x)"),
+        unary.log2: elementwise("log2_accurate(x)"),
+        unary.log10: elementwise("log10_accurate(x)"),
         # trigonometric and hyperbolic
         unary.sin: elementwise("sin(angle(x))"),
         unary.cos: elementwise("cos(angle(x))"),
@@ -56,20 +50,6 @@ table.update(
         unary.acosh: elementwise("acosh_accurate(x)"),
         unary.atanh: elementwise("atanh_accurate(x)"),
         unary.erf: elementwise("erf_accurate(x)"),
-        # activations
-        unary.relu: elementwise(real("maximum(x, 0.0)", "max(x, 0)", "x")),
-        unary.relu6: elementwise(
-            real("minimum(maximum(x, 0.0), 6.0)", "clamp(x, 0, 6)", "min(x, 6u)")
-        ),
-        unary.elu: elementwise("select(expm1_accurate(x), x, x > 0.0)"),
-        unary.selu: elementwise(
-            f"{SELU_SCALE} * select({SELU_ALPHA} * expm1_accurate(x), x, x > 0.0)"
-        ),
-        unary.sigmoid: elementwise("sigmoid(x)"),
-        unary.softplus: elementwise("softplus(x)"),
-        unary.leaky_relu: elementwise(
-            "select(parameters.alpha * x, x, x > 0.0)", attributes=["alpha"]
-        ),
         unary.step: elementwise(
             real(
                 "select(select(parameters.alpha, 1.0, x > 0.0), x, is_nan(x))",
@@ -92,6 +72,7 @@ table.update(
         ),
         unary.is_inf: elementwise(real("is_infinite(x)", "false", "false"), result=bool_),
         unary.is_nan: elementwise(real("is_nan(x)", "false", "false"), result=bool_),
+        unary.sign_bit: elementwise("is_negative(x)", result=bool_),
         unary.logical_not: elementwise({bool_: "!x"}),
     }
 )

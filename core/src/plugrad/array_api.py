@@ -1,0 +1,246 @@
+"""What the Python array API standard asks of a namespace beside functions of arrays.
+
+These are its functions of dtypes, and the object that tells what is supported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from plugrad.discovery import backends
+from plugrad.dtype import (
+    DTYPES,
+    DType,
+    DTypeLike,
+    as_dtype,
+    complex64,
+    float32,
+    int32,
+    promote,
+    promote_scalar,
+)
+from plugrad.errors import ArgumentValueError, BackendUnavailable, DTypeError, suggestion
+from plugrad.loading import probe
+from plugrad.selection import backend_for, which
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from plugrad.tensor import Tensor, TensorLike
+
+__array_api_version__: Final = "2024.12"
+VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
+MOST_AXES: Final = 32
+"""What cpu and wasm take; webgpu takes fewer where a kernel finds no two that it can walk as one."""
+
+_KINDS: Final[dict[str, frozenset[str]]] = {
+    "bool": frozenset({"bool"}),
+    "signed integer": frozenset({"signed"}),
+    "unsigned integer": frozenset({"unsigned"}),
+    "integral": frozenset({"signed", "unsigned"}),
+    "real floating": frozenset({"floating"}),
+    "complex floating": frozenset({"complex"}),
+    "numeric": frozenset({"signed", "unsigned", "floating", "complex"}),
+}
+
+
+class FloatInfo(NamedTuple):
+    """The limits of a floating dtype; those of a complex one are its parts'."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IntegerInfo(NamedTuple):
+    """The limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype_of(x: TensorLike | DTypeLike) -> DType:
+    """Return the dtype of an array, or the dtype that is spelled."""
+    return as_dtype(x if isinstance(x, str | type) else getattr(x, "dtype", x))
+
+
+def finfo(type: DTypeLike | Tensor) -> FloatInfo:
+    """The limits of a floating or complex dtype, or of a tensor's.
+
+    >>> plugrad.finfo("float32").eps, plugrad.finfo("float32").bits
+    (1.1920928955078125e-07, 32)
+
+    Raises:
+        ArgumentValueError: the dtype is another one.
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_inexact:
+        raise ArgumentValueError(f"finfo: {dtype} is not floating; plugrad.iinfo is for integers")
+    limits: Any = np.finfo(dtype.numpy)
+    return FloatInfo(
+        limits.bits,
+        float(limits.eps),
+        float(limits.max),
+        float(limits.min),
+        float(limits.smallest_normal),
+        as_dtype(limits.dtype),
+    )
+
+
+def iinfo(type: DTypeLike | Tensor) -> IntegerInfo:
+    """The limits of an integer dtype, or of a tensor's.
+
+    >>> plugrad.iinfo("int8").min, plugrad.iinfo("int8").max
+    (-128, 127)
+
+    Raises:
+        ArgumentValueError: the dtype is another one.
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_integer:
+        raise ArgumentValueError(f"iinfo: {dtype} is not an integer; plugrad.finfo is for floats")
+    limits: Any = np.iinfo(dtype.numpy)
+    return IntegerInfo(limits.bits, int(limits.max), int(limits.min), dtype)
+
+
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
+    """Whether a dtype is `kind`, or of that kind, or one of several.
+
+    >>> plugrad.isdtype("float32", "real floating"), plugrad.isdtype("int8", ("bool", "int32"))
+    (True, False)
+
+    Args:
+        dtype: a dtype.
+        kind: a dtype; ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
+            ``"real floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of them.
+
+    Raises:
+        ArgumentValueError: there is no such kind.
+    """
+    dtype = as_dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, part) for part in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return dtype.kind in _KINDS[kind]
+    if isinstance(kind, str) and kind not in DTYPES:
+        raise ArgumentValueError(
+            f"isdtype: {kind!r} is not a kind{suggestion(kind, _KINDS)}; it is a dtype or one of "
+            f"{', '.join(map(repr, _KINDS))}"
+        )
+    return dtype is as_dtype(kind)
+
+
+def can_cast(from_: DTypeLike | Tensor, to: DTypeLike) -> bool:
+    """Whether the standard's promotion turns one dtype into the other, so that every value is kept.
+
+    >>> plugrad.can_cast("int8", "int32"), plugrad.can_cast("int64", "float64")
+    (True, False)
+
+    plugrad promotes further than the standard, as from int64 to float32, which loses digits.
+    """
+    start, end = _dtype_of(from_), as_dtype(to)
+    numbers = ("signed", "unsigned"), ("floating", "complex")
+    if start is not end and not any({start.kind, end.kind} <= {*kinds} for kinds in numbers):
+        return False
+    try:
+        return promote(start, end) is end
+    except DTypeError:
+        return False
+
+
+def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
+    """The dtype that an op on tensors, dtypes and Python scalars computes in.
+
+    >>> plugrad.result_type(plugrad.asarray([1]), "float64", 2.5)
+    plugrad.float64
+    >>> plugrad.result_type(plugrad.int8, 3)
+    plugrad.int8
+
+    A Python scalar does not widen a dtype of its kind.
+
+    Raises:
+        ArgumentValueError: there is no tensor and no dtype.
+        DTypeError: two of them have no common dtype, or one is not a dtype.
+    """
+    scalars = [x for x in arrays_and_dtypes if type(x) in (bool, int, float, complex)]
+    dtypes = [_dtype_of(x) for x in arrays_and_dtypes if type(x) not in (bool, int, float, complex)]
+    if not dtypes:
+        raise ArgumentValueError("result_type: give at least one tensor or dtype beside scalars")
+    result = dtypes[0]
+    for dtype in dtypes[1:]:
+        result = promote(result, dtype)
+    for scalar in scalars:
+        result = promote_scalar(result, cast("complex", scalar))
+    return result
+
+
+class __array_namespace_info__:  # noqa: N801 - the standard's name
+    """What plugrad supports, as the array API standard asks for it.
+
+    >>> plugrad.__array_namespace_info__().default_dtypes()["real floating"]
+    plugrad.float32
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Return whether masks may index, whether shapes may depend on values, and the most axes."""
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            "max dimensions": MOST_AXES,
+        }
+
+    def default_device(self) -> str:
+        """Return the active backend and its device."""
+        return which().device
+
+    def devices(self) -> list[str]:
+        """Return the devices of the installed backends that can be used, which loads them."""
+        found: list[str] = []
+        for candidate in backends():
+            try:
+                devices = probe(candidate).devices
+            except BackendUnavailable:
+                continue
+            found += [f"{candidate.name}:{device.name}" for device in devices]
+        return found
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
+        """Return the dtypes that are used where none is asked for; they are the same everywhere."""
+        if device is not None:
+            backend_for(device)  # raises if there is none
+        return {
+            "real floating": float32,
+            "complex floating": complex64,
+            "integral": int32,
+            "indexing": int32,
+        }
+
+    def dtypes(
+        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, DType]:
+        """Return the dtypes of a kind that a device has; see `isdtype` for the kinds."""
+        has = backend_for(device).dtypes()
+        kinds = tuple(_KINDS) if kind is None else kind
+        return {d.name: d for d in DTYPES if d in has and isdtype(d, kinds)}
+
+
+def namespace(version: str | None) -> ModuleType:
+    """Return plugrad, if it follows a version of the standard.
+
+    Raises:
+        ArgumentValueError: it does not.
+    """
+    if version is not None and version not in VERSIONS:
+        raise ArgumentValueError(
+            f"__array_namespace__: api_version={version!r} is not one of {', '.join(VERSIONS)}"
+        )
+    import plugrad  # the whole of it, which imports this module
+
+    return plugrad

@@ -1,0 +1,21 @@
+"""Gradients of complex numbers, as transposes: see docs/notes/0006."""
+
+from plugrad.gradient import gradient
+from plugrad.kernels import complex as kernels
+from plugrad.ops.binary import equal, where
+from plugrad.ops.complex import conj
+from plugrad.ops.creation import zeros_like
+from plugrad.tensor import Tensor
+
+
+def _along_radius(dy: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """Return dy in the direction of x; 0 at 0, where there is none."""
+    scale = dy / where(equal(out, 0), 1, out)
+    return kernels.complex(scale, zeros_like(scale)) * conj(x)
+
+
+gradient(kernels.complex, real=lambda dy: kernels.real(dy), imag=lambda dy: -kernels.imag(dy))
+gradient(kernels.real, input=lambda dy: kernels.complex(dy, zeros_like(dy)))
+gradient(kernels.imag, input=lambda dy: kernels.complex(zeros_like(dy), -dy))
+gradient(kernels.complex_abs, x=_along_radius)
+gradient(kernels.conj, input=lambda dy: conj(dy))

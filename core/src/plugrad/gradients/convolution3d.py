@@ -1,0 +1,6 @@
+"""Gradients of the convolutions of volumes, which are related as those of images are."""
+
+from plugrad.gradients.convolution import declare_gradients
+from plugrad.kernels.convolution3d import conv3d, conv3d_filter_gradient, conv3d_input_gradient
+
+declare_gradients(conv3d, conv3d_input_gradient, conv3d_filter_gradient)

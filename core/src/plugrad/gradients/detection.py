@@ -1,0 +1,11 @@
+"""Gradients of detection."""
+
+from plugrad.gradient import not_differentiable
+from plugrad.kernels import detection
+
+not_differentiable(
+    detection.non_max_suppression,
+    detection.non_max_suppression_padded,
+    detection.non_max_suppression_with_score,
+    because="they return positions, and scores that a small change of a box may drop",
+)

@@ -1,0 +1,110 @@
+"""Gradients of the fused kernels, written with the kernels that they are made of.
+
+All gradients need the one of the sum of product and bias, which goes into the activation.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plugrad.gradient import GradientConfig, register_gradient
+from plugrad.kernel import Kernel
+from plugrad.kernels import activation, convolution, depthwise, fused, linalg, movement
+from plugrad.kernels.fused import beside_images
+from plugrad.ops.binary import greater, where
+from plugrad.ops.unary import step
+from plugrad.shapes import DataFormat
+from plugrad.tensor import Tensor
+
+Attrs = Mapping[str, Any]
+Linear = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
+"""The gradient of a product for one factor, from (dy, first factor, second factor, attributes)."""
+
+# From the gradient and the value of the result; at a kink, the gradient from the left.
+THROUGH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "linear": lambda dy, y: dy,
+    "relu": lambda dy, y: dy * step(y),
+    "relu6": lambda dy, y: dy * step(y) * step(6 - y),
+    "elu": activation.elu_gradient,
+    "sigmoid": lambda dy, y: dy * y * (1 - y),
+}
+
+
+def declare_gradients(
+    kernel: Kernel[..., Tensor], product: Kernel[..., Tensor], first: Linear, second: Linear
+) -> None:
+    """Declare the gradients of a fused kernel, given the product in it and its gradients."""
+    left, right, bias_name, slope_name = kernel.inputs
+
+    def pull(dy: Tensor, saved: list[Any], attrs: Attrs) -> dict[str, Callable[[], Tensor]]:
+        a, b, bias, slope, y = saved
+        own = {name: attrs[name] for name in product.attributes}
+        data_format: DataFormat = attrs.get("data_format", "NHWC")
+        name, alpha = attrs["activation"], attrs["leakyrelu_alpha"]
+
+        z = y
+        if name == "prelu" or (name == "leakyrelu" and alpha < 0):
+            # The result does not tell the sign of what went into the activation.
+            z = _biased(product(a, b, **own), bias, data_format)
+        if name == "prelu":
+            dz = dy * where(greater(z, 0), 1, _stretched(slope, data_format))
+        else:
+            dz = dy * step(z, alpha) if name == "leakyrelu" else THROUGH[name](dy, y)
+        return {
+            left: lambda: first(dz, a, b, own),
+            right: lambda: second(dz, a, b, own),
+            bias_name: lambda: _gathered(dz, bias, data_format),
+            slope_name: lambda: _gathered(where(greater(z, 0), 0, dy * z), slope, data_format),
+        }
+
+    register_gradient(GradientConfig(kernel.name, pull, kernel.inputs, (True,)))
+
+
+def _biased(y: Tensor, bias: Tensor | None, data_format: DataFormat) -> Tensor:
+    return y if bias is None else y + _stretched(bias, data_format)
+
+
+def _stretched(x: Tensor, data_format: DataFormat) -> Tensor:
+    """Return a bias in the shape in which it broadcasts to the result."""
+    shape = beside_images(x.shape, data_format)
+    return movement.reshape(x, shape=shape)
+
+
+def _gathered(dz: Tensor, bias: Tensor, data_format: DataFormat) -> Tensor:
+    """Return the gradient of a bias, which the tape sums to its shape."""
+    is_vector_of_channels = beside_images(bias.shape, data_format) != bias.shape
+    return movement.transpose(dz, perm=(0, 2, 3, 1)) if is_vector_of_channels else dz
+
+
+def _product_left(dy: Tensor, a: Tensor, b: Tensor, attrs: Attrs) -> Tensor:
+    if attrs["transpose_a"]:
+        return linalg.matmul(b, dy, transpose_a=attrs["transpose_b"], transpose_b=True)
+    return linalg.matmul(dy, b, transpose_b=not attrs["transpose_b"])
+
+
+def _product_right(dy: Tensor, a: Tensor, b: Tensor, attrs: Attrs) -> Tensor:
+    if attrs["transpose_b"]:
+        return linalg.matmul(dy, a, transpose_a=True, transpose_b=attrs["transpose_a"])
+    return linalg.matmul(a, dy, transpose_a=not attrs["transpose_a"])
+
+
+declare_gradients(fused.matmul, linalg.matmul, _product_left, _product_right)
+declare_gradients(
+    fused.conv2d,
+    convolution.conv2d,
+    lambda dy, x, filter, attrs: convolution.conv2d_input_gradient(
+        dy, filter, input_shape=x.shape, **attrs
+    ),
+    lambda dy, x, filter, attrs: convolution.conv2d_filter_gradient(
+        x, dy, filter_shape=filter.shape, **attrs
+    ),
+)
+declare_gradients(
+    fused.depthwise_conv2d,
+    depthwise.depthwise_conv2d,
+    lambda dy, x, filter, attrs: depthwise.depthwise_conv2d_input_gradient(
+        dy, filter, input_shape=x.shape, **attrs
+    ),
+    lambda dy, x, filter, attrs: depthwise.depthwise_conv2d_filter_gradient(
+        x, dy, filter_shape=filter.shape, **attrs
+    ),
+)

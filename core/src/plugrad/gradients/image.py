@@ -1,0 +1,198 @@
+"""Gradients of image kernels.
+
+All are linear in the images: there, a gradient is the transpose, and that transpose's gradient is
+the kernel itself, filled with zeros. Where boxes and transforms move the points that are shown, the
+interpolation is written in ops here, which differentiate it, to any order. Nearest pixels do not
+change with the points.
+"""
+
+# The parameters of a lambda have no place for a type.
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Callable
+
+from plugrad.gradient import gradient
+from plugrad.kernels import creation, image, indexing, movement
+from plugrad.kernels.image import Fill, FillMode, Interpolation
+from plugrad.ops.binary import clip, equal, greater_equal, less_equal, minimum, remainder, where
+from plugrad.ops.creation import arange, asarray
+from plugrad.ops.unary import astype, floor
+from plugrad.tensor import Tensor
+from plugrad.transforms import vjp
+
+
+def _along_boxes(
+    dy: Tensor,
+    image: Tensor,
+    boxes: Tensor,
+    box_ind: Tensor,
+    method: Interpolation,
+) -> Tensor:
+    """Return the gradient of crops for their boxes."""
+    _, height, width, _ = image.shape
+    numbers = _upright(box_ind)
+
+    def cropped(boxes: Tensor) -> Tensor:
+        top, left, bottom, right = movement.unpack(boxes, axis=1)
+        rows = _between(top, bottom, dy.shape[1], height, axis=2)
+        columns = _between(left, right, dy.shape[2], width, axis=1)
+        is_inside = (
+            greater_equal(rows, 0)
+            & less_equal(rows, height - 1)
+            & greater_equal(columns, 0)
+            & less_equal(columns, width - 1)
+        )
+        y = _interpolated(image, numbers, rows, columns, "nearest", 0)
+        return where(_upright(is_inside, 1), y, 0)
+
+    return _moved(cropped, boxes, dy, method)
+
+
+def _along_transforms(
+    dy: Tensor,
+    image: Tensor,
+    transforms: Tensor,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+    fill_value: Fill,
+) -> Tensor:
+    """Return the gradient of transformed images for their transforms."""
+    numbers = _upright(arange(dy.shape[0], device=dy.device))
+    y = arange(dy.shape[1], dtype=transforms.dtype, device=dy.device).reshape(-1, 1)
+    x = arange(dy.shape[2], dtype=transforms.dtype, device=dy.device)
+
+    def transformed(transforms: Tensor) -> Tensor:
+        a, b, c, d, e, f, g, h = map(_upright, movement.unpack(transforms, axis=1))
+        depth = g * x + h * y + 1
+        is_known = ~equal(depth, 0)
+        depth = where(is_known, depth, 1)
+        rows, columns = (d * x + e * y + f) / depth, (a * x + b * y + c) / depth
+        shown = _interpolated(image, numbers, rows, columns, fill_mode, fill_value)
+        return where(_upright(is_known, 1), shown, 0)
+
+    return _moved(transformed, transforms, dy, interpolation)
+
+
+def _moved(
+    shown: Callable[[Tensor], Tensor], where_from: Tensor, dy: Tensor, interpolation: Interpolation
+) -> Tensor:
+    """Return the gradient of what is shown for the numbers that say where it comes from."""
+    if interpolation == "nearest":
+        return creation.zeros_like(where_from)
+    _, pull = vjp(lambda numbers: astype(shown(numbers), dy.dtype), where_from)
+    return pull(dy)[0]
+
+
+def _between(first: Tensor, last: Tensor, count: int, length: int, axis: int) -> Tensor:
+    """Return points at equal distances between parts of an axis; a lone point is in the middle."""
+    steps = [i / (count - 1) for i in range(count)] if count > 1 else [0.5]
+    shares = asarray(steps, dtype=first.dtype, device=first.device)
+    points = (_upright(first, 1) * (1 - shares) + _upright(last, 1) * shares) * (length - 1)
+    return movement.expand_dims(points, dim=axis)
+
+
+def _interpolated(
+    image: Tensor,
+    numbers: Tensor,
+    rows: Tensor,
+    columns: Tensor,
+    fill_mode: FillMode,
+    fill_value: Fill,
+) -> Tensor:
+    """Return the points (rows, columns) of the images with these numbers, from the four pixels around."""
+    count, height, width, channels = image.shape
+    pixels = movement.reshape(image, shape=(count * height * width, channels))
+    filling = asarray(fill_value, dtype=image.dtype, device=image.device)
+
+    def pixel(row: Tensor, column: Tensor) -> Tensor:
+        inner_row, inner_column = (
+            _extended(row, height, fill_mode),
+            _extended(column, width, fill_mode),
+        )
+        places = (numbers * height + astype(inner_row, "int32")) * width + astype(
+            inner_column, "int32"
+        )
+        values = indexing.gather(pixels, places, axis=0)
+        if fill_mode != "constant":
+            return values
+        is_inside = equal(row, inner_row) & equal(column, inner_column)
+        return where(_upright(is_inside, 1), values, filling)
+
+    top, left = floor(rows), floor(columns)
+    down, right = _upright(rows - top, 1), _upright(columns - left, 1)
+    upper = pixel(top, left) * (1 - right) + pixel(top, left + 1) * right
+    lower = pixel(top + 1, left) * (1 - right) + pixel(top + 1, left + 1) * right
+    return upper * (1 - down) + lower * down
+
+
+def _extended(places: Tensor, length: int, fill_mode: FillMode) -> Tensor:
+    """Return the positions, from 0 to length - 1, of what is at any place of an axis that goes on."""
+    if fill_mode == "wrap":
+        places = remainder(places, length)
+    elif fill_mode == "reflect":
+        places = remainder(places, 2 * length)
+        places = minimum(places, 2 * length - 1 - places)
+    return clip(places, 0, length - 1)
+
+
+def _upright(x: Tensor, axes: int = 2) -> Tensor:
+    """Return x with so many more axes of size 1."""
+    return movement.reshape(x, shape=(*x.shape, *[1] * axes))
+
+
+gradient(
+    image.crop_and_resize,
+    image=lambda dy, boxes, box_ind, image_spec, method: image.crop_and_resize_image_gradient(
+        dy, boxes, box_ind, image_shape=image_spec.shape, method=method
+    ),
+    boxes=_along_boxes,
+)
+gradient(
+    image.crop_and_resize_image_gradient,
+    dy=lambda dy, boxes, box_ind, dy_spec, method: image.crop_and_resize(
+        dy, boxes, box_ind, crop_size=dy_spec.shape[1:3], method=method, extrapolation_value=0
+    ),
+    boxes=lambda dy, dy_input, boxes, box_ind, method: _along_boxes(
+        dy_input, dy, boxes, box_ind, method
+    ),
+)
+gradient(image.flip_left_right, image=lambda dy: image.flip_left_right(dy))
+gradient(
+    image.rotate_with_offset,
+    image=lambda dy, radians, center: image.rotate_with_offset_gradient(
+        dy, radians=radians, center=center
+    ),
+)
+gradient(
+    image.rotate_with_offset_gradient,
+    dy=lambda dy, radians, center: image.rotate_with_offset(
+        dy, radians=radians, fill_value=0.0, center=center
+    ),
+)
+gradient(
+    image.transform,
+    image=lambda dy, transforms, image_spec, interpolation, fill_mode: (
+        image.transform_image_gradient(
+            dy,
+            transforms,
+            image_shape=image_spec.shape,
+            interpolation=interpolation,
+            fill_mode=fill_mode,
+        )
+    ),
+    transforms=_along_transforms,
+)
+gradient(
+    image.transform_image_gradient,
+    dy=lambda dy, transforms, dy_spec, interpolation, fill_mode: image.transform(
+        dy,
+        transforms,
+        interpolation=interpolation,
+        fill_mode=fill_mode,
+        fill_value=0.0,
+        output_shape=dy_spec.shape[1:3],
+    ),
+    transforms=lambda dy, dy_input, transforms, interpolation, fill_mode: _along_transforms(
+        dy_input, dy, transforms, interpolation, fill_mode, 0.0
+    ),
+)

@@ -1,0 +1,15 @@
+"""Gradients of the poolings of images with three spatial axes."""
+
+from plugrad.gradient import gradient
+from plugrad.gradients.pooling import at_largest
+from plugrad.kernels import pooling3d
+
+gradient(
+    pooling3d.max_pool3d,
+    x=lambda dy, x, out, attrs: pooling3d.max_pool3d_gradient(dy, x, out, **attrs),
+)
+gradient(pooling3d.avg_pool3d, x=lambda dy, x, attrs: pooling3d.avg_pool3d_gradient(dy, x, **attrs))
+
+# Both are linear in dy; the images only tell where it goes, which does not change smoothly.
+gradient(pooling3d.max_pool3d_gradient, dy=at_largest)
+gradient(pooling3d.avg_pool3d_gradient, dy=lambda dy, attrs: pooling3d.avg_pool3d(dy, **attrs))

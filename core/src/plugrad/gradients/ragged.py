@@ -1,0 +1,106 @@
+"""Gradients of the ragged kernels. Where a value went, or came from, is found by moving its position the same way."""
+
+from collections.abc import Sequence
+
+from plugrad import engine
+from plugrad.dtype import int32
+from plugrad.gradient import gradient
+from plugrad.kernel import Spec
+from plugrad.kernels import creation, indexing, movement, ragged, sorting, unary
+from plugrad.ops.binary import less, where
+from plugrad.shapes import size_of
+from plugrad.tensor import Tensor
+
+
+def _positions(count: int, beside: Tensor) -> Tensor:
+    """Return 0, 1, … below `count`, where another tensor lives."""
+    attrs = {"start": 0, "stop": count, "step": 1, "dtype": int32}
+    return engine.create(creation.range, beside.backend, attrs)
+
+
+def _gathered_back(
+    dy: Sequence[Tensor],
+    params_dense_values_spec: Spec,
+    indices: Tensor,
+    params_nested_splits: Sequence[Tensor],
+    output_ragged_rank: int,
+) -> Tensor:
+    """Return dy of each value, added up over the rows that it was gathered into."""
+    count = params_dense_values_spec.shape[0]
+    *_, places = ragged.ragged_gather(
+        _positions(count, dy[-1]),
+        indices,
+        *params_nested_splits,
+        output_ragged_rank=output_ragged_rank,
+    )
+    return indexing.unsorted_segment_sum(dy[-1], places, num_segments=count)
+
+
+def _places(
+    shape: Tensor,
+    values_spec: Spec,
+    row_partition_tensors: Sequence[Tensor],
+    row_partition_types: tuple[str, ...],
+) -> Tensor:
+    """Return which value is where in the dense tensor, -1 in the gaps."""
+    if shape.ndim:
+        axes = ragged.ragged_rank(row_partition_types) + 1
+        shape = movement.slice(shape, begin=(0,), size=(axes,))
+    gap = engine.create(creation.fill, shape.backend, {"shape": (), "value": -1, "dtype": int32})
+    return ragged.ragged_tensor_to_tensor(
+        shape,
+        _positions(values_spec.shape[0], shape),
+        gap,
+        *row_partition_tensors,
+        row_partition_types=row_partition_types,
+    )
+
+
+def _of_values(
+    dy: Tensor,
+    shape: Tensor,
+    values_spec: Spec,
+    row_partition_tensors: Sequence[Tensor],
+    row_partition_types: tuple[str, ...],
+) -> Tensor:
+    places = _places(shape, values_spec, row_partition_tensors, row_partition_types)
+    return indexing.unsorted_segment_sum(dy, places, num_segments=values_spec.shape[0])
+
+
+def _of_default(
+    dy: Tensor,
+    shape: Tensor,
+    values_spec: Spec,
+    row_partition_tensors: Sequence[Tensor],
+    row_partition_types: tuple[str, ...],
+) -> Tensor:
+    """Return dy in the gaps; the tape adds it up."""
+    places = _places(shape, values_spec, row_partition_tensors, row_partition_types)
+    mask = movement.reshape(less(places, 0), shape=places.shape + (1,) * (dy.ndim - places.ndim))
+    return where(mask, dy, 0)
+
+
+def _rows(outs: Sequence[Tensor]) -> Tensor:
+    """Return the row of each value."""
+    splits, values = outs
+    places = _positions(size_of(values.shape), values)
+    return sorting.upper_bound(splits, places) - 1
+
+
+def _of_starts(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
+    """Return dy added up by rows."""
+    return indexing.unsorted_segment_sum(dy[1], _rows(outs), num_segments=outs[0].size - 1)
+
+
+def _of_deltas(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
+    """Return dy times the number of the step, added up by rows."""
+    rows = _rows(outs)
+    steps = _positions(rows.size, rows) - indexing.gather(outs[0], rows, axis=0)
+    parts = dy[1] * unary.cast(steps, dtype=dy[1].dtype)
+    return indexing.unsorted_segment_sum(parts, rows, num_segments=outs[0].size - 1)
+
+
+gradient(ragged.ragged_gather, params_dense_values=_gathered_back)
+gradient(ragged.ragged_tensor_to_tensor, values=_of_values, default_value=_of_default)
+# A limit decides how many values there are, which does not change smoothly.
+gradient(ragged.ragged_range, starts=_of_starts, deltas=_of_deltas)

@@ -1,0 +1,55 @@
+"""Gradients of the scans."""
+
+# The parameters of a lambda have no place for a type.
+# pyright: reportUnknownMemberType=false
+
+from plugrad.gradient import gradient
+from plugrad.kernels import movement, scan
+from plugrad.tensor import Tensor
+
+
+def _product(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    """Return the gradient of the running products, which is right also where elements are 0.
+
+    The product up to i has x_k as one of its factors if k <= i:
+    ``y_i = (x_0 … x_{k-1}) x_k (x_{k+1} … x_i)``. So dx_k is the product before k times s_k, with
+    ``s_k = dy_k + x_{k+1} s_{k+1}``.
+    """
+    if reverse:
+        dims = (axis,)
+        mirrored = _product(
+            movement.reverse(dy, dims=dims), movement.reverse(x, dims=dims), axis, exclusive, False
+        )
+        return movement.reverse(mirrored, dims=dims)
+    if exclusive:
+        dy = _later(dy, axis, 1)
+    before = scan.cumprod(x, axis=axis, exclusive=True)
+    return before * _recurred(dy, _later(x, axis, 1), axis)
+
+
+def _recurred(terms: Tensor, factors: Tensor, axis: int) -> Tensor:
+    """Return s with ``s_k = terms_k + factors_k s_{k+1}``, in steps that double."""
+    step = 1
+    while step < terms.shape[axis]:
+        terms = terms + factors * _later(terms, axis, step)
+        factors = factors * _later(factors, axis, step)
+        step *= 2
+    return terms
+
+
+def _later(x: Tensor, axis: int, steps: int) -> Tensor:
+    """Return the elements that come `steps` later along the axis, 0 beyond the end."""
+    steps = min(steps, x.shape[axis])
+    begin, size, room = [0] * x.ndim, list(x.shape), [(0, 0)] * x.ndim
+    begin[axis], size[axis], room[axis] = steps, x.shape[axis] - steps, (0, steps)
+    rest = movement.slice(x, begin=tuple(begin), size=tuple(size))
+    return movement.pad(rest, paddings=tuple(room), constant_value=0)
+
+
+gradient(
+    scan.cumsum,
+    x=lambda dy, axis, exclusive, reverse: scan.cumsum(
+        dy, axis=axis, exclusive=exclusive, reverse=not reverse
+    ),
+)
+gradient(scan.cumprod, x=_product)

@@ -1,0 +1,64 @@
+"""Gradients of scattering: an update gets dy from the place where it went, if it is still there."""
+
+from plugrad import engine
+from plugrad.dtype import DType, int32
+from plugrad.gradient import gradient
+from plugrad.kernel import Shape
+from plugrad.kernels import creation, indexing, movement, scatter
+from plugrad.ops.binary import equal, where
+from plugrad.shapes import size_of
+from plugrad.tensor import Tensor
+
+
+def _coordinates(indices: Tensor) -> Tensor:
+    """Return indices whose last axis is that of the coordinates, also where they are positions on one axis."""
+    return indices if indices.ndim > 1 else movement.reshape(indices, shape=(*indices.shape, 1))
+
+
+def _cleared(dy: Tensor, coordinates: Tensor) -> Tensor:
+    """Return dy with zeros in place of the parts that were written."""
+    depth = coordinates.shape[-1]
+    zeros = _zeros(dy, (*coordinates.shape[:-1], *dy.shape[depth:]), dy.dtype)
+    return scatter.tensor_scatter_update(dy, coordinates, zeros)
+
+
+def _surviving(dy: Tensor, coordinates: Tensor) -> Tensor:
+    """Return the part of dy for each update; 0 for those that a later one overwrote.
+
+    Writing the number of each update in its place tells which one is last.
+    """
+    places, depth = coordinates.shape[:-1], coordinates.shape[-1]
+    attrs = {"start": 0, "stop": size_of(places), "step": 1, "dtype": int32}
+    numbers = movement.reshape(engine.create(creation.range, dy.backend, attrs), shape=places)
+    written = scatter.tensor_scatter_update(
+        _zeros(dy, dy.shape[:depth], int32), coordinates, numbers
+    )
+    is_last = equal(indexing.gather_nd(written, coordinates), numbers)
+    mask = movement.reshape(is_last, shape=places + (1,) * (dy.ndim - depth))
+    return where(mask, indexing.gather_nd(dy, coordinates), 0)
+
+
+def _zeros(near: Tensor, shape: Shape, dtype: DType) -> Tensor:
+    return engine.create(creation.fill, near.backend, {"shape": shape, "value": 0, "dtype": dtype})
+
+
+def _rows(sparse_indices: Tensor, dy: Tensor) -> Tensor:
+    """Return the indices of `sparse_to_dense` as rows of coordinates."""
+    count = sparse_indices.shape[0] if sparse_indices.shape else 1
+    return movement.reshape(sparse_indices, shape=(count, dy.ndim))
+
+
+gradient(
+    scatter.scatter_nd,
+    updates=lambda dy, indices: indexing.gather_nd(dy, _coordinates(indices)),
+)
+gradient(
+    scatter.tensor_scatter_update,
+    tensor=lambda dy, indices: _cleared(dy, _coordinates(indices)),
+    updates=lambda dy, indices: _surviving(dy, _coordinates(indices)),
+)
+gradient(
+    scatter.sparse_to_dense,
+    sparse_values=lambda dy, sparse_indices: _surviving(dy, _rows(sparse_indices, dy)),
+    default_value=lambda dy, sparse_indices: _cleared(dy, _rows(sparse_indices, dy)),
+)

@@ -1,0 +1,57 @@
+"""Gradients of sorting: dy goes to the elements that were selected. Positions have none."""
+
+from plugrad import engine
+from plugrad.dtype import int32
+from plugrad.gradient import gradient, not_differentiable
+from plugrad.kernel import Spec
+from plugrad.kernels import creation, indexing, movement, sorting
+from plugrad.shapes import size_of
+from plugrad.tensor import Tensor
+
+
+def _to_largest(dy: list[Tensor], outs: list[Tensor], x_spec: Spec) -> Tensor:
+    """Return zeros with dy of the values at their positions; the rows of x lie one behind the other."""
+    *lead, length = x_spec.shape
+    rows = size_of(tuple(lead))
+    positions = movement.reshape(outs[1], shape=(rows, outs[1].shape[-1]))
+    starts = movement.reshape(_count(rows, positions), shape=(rows, 1)) * length
+    scattered = indexing.unsorted_segment_sum(
+        movement.reshape(dy[0], shape=(dy[0].size,)),
+        movement.reshape(positions + starts, shape=(dy[0].size,)),
+        num_segments=rows * length,
+    )
+    return movement.reshape(scattered, shape=x_spec.shape)
+
+
+def _to_first(dy: list[Tensor], outs: list[Tensor], x_spec: Spec, axis: int) -> Tensor:
+    """Return zeros with dy of each value at the first of the slices that equal it, which is the one it is."""
+    which = outs[1]
+    order = sorting.argsort(which, axis=0)
+    grouped = indexing.gather(which, order, axis=0)
+    first = indexing.gather(
+        order, sorting.lower_bound(grouped, _count(dy[0].shape[axis], which)), axis=0
+    )
+    perm = (axis, *(i for i in range(dy[0].ndim) if i != axis))
+    scattered = indexing.unsorted_segment_sum(
+        movement.transpose(dy[0], perm=perm), first, num_segments=x_spec.shape[axis]
+    )
+    return movement.transpose(scattered, perm=tuple(perm.index(i) for i in range(len(perm))))
+
+
+def _count(n: int, like: Tensor) -> Tensor:
+    """Return the numbers from 0 to n - 1, where another tensor lives."""
+    return engine.create(
+        creation.range, like.backend, {"start": 0, "stop": n, "step": 1, "dtype": int32}
+    )
+
+
+gradient(sorting.top_k, x=_to_largest)
+gradient(sorting.unique, x=_to_first)
+
+not_differentiable(
+    sorting.argsort,
+    sorting.search_sorted,
+    sorting.lower_bound,
+    sorting.upper_bound,
+    because="they return positions",
+)

@@ -1,0 +1,42 @@
+"""Gradients of the sparse kernels: dy goes back to the entries and rows that it came from."""
+
+from collections.abc import Sequence
+
+from plugrad.gradient import gradient, not_differentiable
+from plugrad.kernel import Spec
+from plugrad.kernels import creation, indexing, sparse
+from plugrad.ops.binary import equal, maximum, where
+from plugrad.tensor import Tensor
+
+
+def _of_defaults(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
+    """Return dy of the entries that are nobody's; the tape adds them up."""
+    places = outs[3]
+    owners = indexing.unsorted_segment_sum(
+        creation.ones_like(places), places, num_segments=outs[1].size
+    )
+    return where(equal(owners, 0), dy[1], 0)
+
+
+def _of_rows(dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor) -> Tensor:
+    """Return dy of each row's segment, added up over the places where the row is listed."""
+    return indexing.unsorted_segment_sum(
+        indexing.gather(dy, segment_ids, axis=0), indices, num_segments=data_spec.shape[0]
+    )
+
+
+def _of_averaged_rows(dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor) -> Tensor:
+    ones = creation.ones_like(indexing.gather(dy, segment_ids, axis=0))
+    counts = indexing.unsorted_segment_sum(ones, segment_ids, num_segments=dy.shape[0])
+    return _of_rows(dy / maximum(counts, 1), data_spec, indices, segment_ids)
+
+
+gradient(
+    sparse.sparse_fill_empty_rows,
+    values=lambda dy, outs: indexing.gather(dy[1], outs[3], axis=0),
+    default_value=_of_defaults,
+)
+gradient(sparse.sparse_segment_sum, data=_of_rows)
+gradient(sparse.sparse_segment_mean, data=_of_averaged_rows)
+
+not_differentiable(sparse.sparse_reshape, because="coordinates are whole numbers")

@@ -1,0 +1,44 @@
+"""NumPy bodies of the kernels that only keep books, one module per family, for backends to register.
+
+A body takes and returns NumPy arrays, whatever the backend's own are. It checks the values that the
+contract cannot see.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from plugrad.backend import Implementation
+    from plugrad.kernel import Kernel
+
+
+def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:
+    """Return the NumPy body of each kernel of a family, to be declared in a backend's table.
+
+    >>> from plugrad.extend import KernelTable, host_bodies
+    >>> from plugrad.kernels import sparse
+    >>> table = KernelTable("mine")
+    >>> table.update(host_bodies(sparse), on_host=True)
+    >>> len(table)
+    4
+    """
+    family = contracts.__name__.rpartition(".")[2]
+    return import_module(f"plugrad.host.{family}").BODIES
+
+
+def shown(values: NDArray[Any]) -> str:
+    """Return values for a message, the middle of a long list left out.
+
+    >>> shown(np.arange(100))
+    '[0, 1, 2, ..., 97, 98, 99]'
+    """
+    return np.array2string(values, separator=", ", threshold=20, formatter={"all": str})

@@ -1,0 +1,46 @@
+"""Pictures in and out: bytes are on the host in any case."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.errors import ArgumentValueError
+from plugrad.kernels import pixels as kernels
+
+Array = NDArray[Any]
+OPAQUE = 255
+
+
+def from_pixels(pixels: Array, *, num_channels: int) -> Array:
+    """Return the first channels."""
+    return _in_four_channels(pixels.astype(np.int32), OPAQUE)[..., :num_channels]
+
+
+def draw(image: Array, *, alpha: float) -> Array:
+    """Return bytes.
+
+    Raises:
+        ArgumentValueError: a value does not round to a byte, or is NaN.
+    """
+    pixels, most = image, OPAQUE
+    if image.dtype.kind == "f":
+        pixels, most = np.floor(image.astype(np.result_type(image, np.float32)) * OPAQUE + 0.5), 1
+    if image.size and not (pixels.min() >= 0 and pixels.max() <= OPAQUE):
+        raise ArgumentValueError(
+            f"Draw: an image of {image.dtype} has values from 0 to {most}; these go from {image.min()} to {image.max()}"
+        )
+    opacity = math.floor(OPAQUE * alpha + 0.5)
+    return _in_four_channels(np.atleast_3d(pixels.astype(np.int32)), opacity)
+
+
+def _in_four_channels(pixels: Array, opacity: int) -> Array:
+    """Return red, green, blue and opacity."""
+    if pixels.shape[2] == 4:
+        return pixels
+    colours = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+    return np.concatenate([colours, np.full_like(colours[..., :1], opacity)], axis=2)
+
+
+BODIES = {kernels.from_pixels: from_pixels, kernels.draw: draw}

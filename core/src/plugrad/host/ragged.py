@@ -1,0 +1,177 @@
+"""Ragged tensors: values that lie one row after the other, and splits that tell where rows begin."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.errors import ArgumentValueError, ShapeError, TensorIndexError
+from plugrad.host import shown
+from plugrad.kernels import ragged
+
+Array = NDArray[Any]
+MOST_VALUES = 2**31 - 1  # that int32 splits can count
+
+
+def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Array]:
+    """Return the splits and the values of a range in each row.
+
+    Raises:
+        ArgumentValueError: a delta is 0, or a range has no end or too many values.
+    """
+    if not deltas.all():
+        raise ArgumentValueError(f"RaggedRange: deltas={shown(deltas)} must not be 0")
+    exact = np.float64 if starts.dtype.kind == "f" else np.int64
+    first, last, step = np.broadcast_arrays(
+        *(np.atleast_1d(x).astype(exact) for x in (starts, limits, deltas))
+    )
+    with np.errstate(all="ignore"):
+        is_float = exact is np.float64
+        sizes = np.ceil((last - first) / step) if is_float else -((first - last) // step)
+    sizes = np.maximum(sizes, 0)
+    if not sizes.sum() <= MOST_VALUES:
+        raise ArgumentValueError(
+            f"RaggedRange: the ranges from {shown(starts)} to {shown(limits)} by "
+            f"{shown(deltas)} have more than {MOST_VALUES} values"
+        )
+    lengths = sizes.astype(np.int64)
+    splits = _splits(lengths)
+    steps: Array = np.arange(int(splits[-1])) - np.repeat(splits[:-1], lengths)
+    values: Array = np.repeat(first, lengths) + steps * np.repeat(step, lengths)
+    return splits.astype(np.int32), values.astype(starts.dtype)
+
+
+def ragged_gather(
+    params_dense_values: Array,
+    indices: Array,
+    *params_nested_splits: Array,
+    output_ragged_rank: int,
+) -> tuple[Array, ...]:
+    """Return the splits and the values of the rows at `indices`.
+
+    Raises:
+        ArgumentValueError: splits do not rise within what they split.
+        TensorIndexError: an index is out of range.
+    """
+    counts = [max(0, len(splits) - 1) for splits in params_nested_splits[1:]]
+    for splits, count in zip(
+        params_nested_splits, [*counts, len(params_dense_values)], strict=True
+    ):
+        _check_splits("RaggedGather", splits, count)
+    rows = len(params_nested_splits[0]) - 1
+    places = indices.reshape(-1).astype(np.int64)
+    wrong = (places < 0) | (places >= rows)
+    if wrong.any():
+        worst = int(wrong.argmax())
+        raise TensorIndexError(
+            f"RaggedGather: index {places[worst]} at position {worst} is not in [0, {rows}), the rows"
+        )
+    found: list[Array] = [
+        np.arange(math.prod(indices.shape[:axis]) + 1) * indices.shape[axis]
+        for axis in range(1, indices.ndim)
+    ]
+    for splits in params_nested_splits:
+        begins, ends = splits[places].astype(np.int64), splits[places + 1].astype(np.int64)
+        lengths = ends - begins
+        found.append(_splits(lengths))
+        places = np.arange(int(found[-1][-1])) + np.repeat(begins - found[-1][:-1], lengths)
+    if not indices.ndim:
+        del found[0]  # the splits of the one row
+    return *[splits.astype(np.int32) for splits in found], params_dense_values[places]
+
+
+def ragged_tensor_to_tensor(
+    shape: Array,
+    values: Array,
+    default_value: Array,
+    *row_partition_tensors: Array,
+    row_partition_types: tuple[str, ...],
+) -> Array:
+    """Return the dense tensor.
+
+    Raises:
+        ArgumentValueError: a partition does not rise, or does not fit the rows before it.
+        ShapeError: `shape` is none for these values, or there are more or fewer of them.
+    """
+    has_count = row_partition_types[0] == "FIRST_DIM_SIZE"
+    first = row_partition_tensors[0]
+    rows = [int(first) if has_count else len(first) - 1]
+    owners: list[Array] = []
+    for kind, partition in zip(
+        row_partition_types[has_count:], row_partition_tensors[has_count:], strict=True
+    ):
+        owners.append(_owners(kind, partition, rows[-1]))
+        rows.append(len(owners[-1]))
+    if rows[-1] != len(values):
+        raise ShapeError(
+            f"RaggedTensorToTensor: the partitions are of {rows[-1]} values, but there are {len(values)}"
+        )
+    longest = [int(np.bincount(owner).max(initial=0)) for owner in owners]
+    sizes = _sizes(shape, [rows[0], *longest], values.shape[1:])
+    flat = np.arange(rows[0])
+    is_inside = flat < sizes[0]
+    for owner, size in zip(owners, sizes[1:], strict=True):
+        place = np.arange(len(owner)) - np.searchsorted(owner, owner)  # in its row
+        is_inside = is_inside[owner] & (place < size)
+        flat = flat[owner] * size + place
+    dense = np.broadcast_to(default_value, (math.prod(sizes), *values.shape[1:])).copy()
+    dense[flat[is_inside]] = values[is_inside]
+    return dense.reshape(*sizes, *values.shape[1:])
+
+
+def _owners(kind: str, partition: Array, rows: int) -> Array:
+    """Return the row of each element, in rising order."""
+    if kind == "ROW_SPLITS":
+        _check_splits("RaggedTensorToTensor", partition, None)
+        if len(partition) != rows + 1 or partition[0]:
+            raise ArgumentValueError(
+                f"RaggedTensorToTensor: the splits {shown(partition)} must begin with 0 and be one "
+                f"more than the {rows} rows before them"
+            )
+        return np.repeat(np.arange(rows), np.diff(partition))
+    owners = partition.astype(np.intp)
+    if owners.size and (owners[0] < 0 or owners[-1] >= rows or (np.diff(owners) < 0).any()):
+        raise ArgumentValueError(
+            f"RaggedTensorToTensor: the row ids {shown(partition)} must be in [0, {rows}), the rows "
+            "before them, and not decrease"
+        )
+    return owners
+
+
+def _sizes(shape: Array, known: list[int], element: tuple[int, ...]) -> list[int]:
+    """Return the sizes of the ragged axes, the known ones where `shape` has -1."""
+    wanted: list[int] = shape.tolist() if shape.ndim else [int(shape)] * len((*known, *element))
+    fits = all(n in (-1, m) for n, m in zip(wanted[len(known) :], element, strict=True))
+    if not fits or min(wanted) < -1 or (not shape.ndim and wanted[0] != -1):
+        raise ShapeError(
+            f"RaggedTensorToTensor: shape={shown(shape)} must be -1, or have a size or -1 for each of "
+            f"{len(known)} axes and then {element}, the shape of one value"
+        )
+    return [m if n < 0 else n for n, m in zip(wanted, known, strict=False)]
+
+
+def _check_splits(name: str, splits: Array, count: int | None) -> None:
+    """Raise unless the splits rise from 0 or more to `count` at most."""
+    if (
+        not len(splits)
+        or splits[0] < 0
+        or (np.diff(splits) < 0).any()
+        or (count is not None and splits[-1] > count)
+    ):
+        limit = "" if count is None else f" to {count} at most, what there is to split"
+        raise ArgumentValueError(
+            f"{name}: the splits {shown(splits)} must be one or more numbers that rise from 0{limit}"
+        )
+
+
+def _splits(lengths: Array) -> Array:
+    """Return where rows of these lengths begin and end."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+BODIES = {
+    ragged.ragged_range: ragged_range,
+    ragged.ragged_gather: ragged_gather,
+    ragged.ragged_tensor_to_tensor: ragged_tensor_to_tensor,
+}

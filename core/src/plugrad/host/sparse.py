@@ -1,0 +1,117 @@
+"""Sparse tensors: coordinates, values and a dense shape."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.errors import ArgumentValueError, ShapeError, TensorIndexError
+from plugrad.host import shown
+from plugrad.kernels import sparse
+
+Array = NDArray[Any]
+
+
+def sparse_fill_empty_rows(
+    indices: Array, values: Array, dense_shape: Array, default_value: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return the entries by row, with one for each empty row; which were empty; where the entries are now.
+
+    Raises:
+        TensorIndexError: an entry is in a row that is not there.
+    """
+    rows, count = indices[:, 0].astype(np.intp), int(dense_shape[0])
+    wrong = (rows < 0) | (rows >= count)
+    if wrong.any():
+        entry = int(wrong.argmax())
+        raise TensorIndexError(
+            f"SparseFillEmptyRows: indices[{entry}, 0] = {rows[entry]} is not in [0, {count}), the rows of dense_shape"
+        )
+    is_empty = np.bincount(rows, minlength=count) == 0
+    filled = np.zeros((int(is_empty.sum()), indices.shape[1]), indices.dtype)
+    filled[:, 0] = np.flatnonzero(is_empty)
+    order = np.argsort(np.concatenate([rows, filled[:, 0]]), kind="stable")
+    places = np.empty(len(order), np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    defaults = np.broadcast_to(default_value, (len(filled),))
+    return (
+        np.concatenate([indices, filled])[order].astype(np.int32),
+        np.concatenate([values, defaults])[order],
+        is_empty,
+        places[: len(rows)],
+    )
+
+
+def sparse_reshape(
+    input_indices: Array, input_shape: Array, new_shape: Array
+) -> tuple[Array, Array]:
+    """Return the coordinates in the new shape, and this shape complete.
+
+    Raises:
+        ShapeError: the new shape holds another number of elements, or is none.
+    """
+    old: list[int] = input_shape.tolist()
+    new: list[int] = new_shape.tolist()
+    size, rest = math.prod(old), math.prod(n for n in new if n != -1)
+    if new.count(-1) > 1 or any(n < -1 for n in new):
+        raise ShapeError(
+            f"SparseReshape: new_shape={new} must have sizes of 0 or more, and one -1 at most"
+        )
+    if -1 in new and rest:
+        new[new.index(-1)] = size // rest
+    if -1 in new or math.prod(new) != size:
+        raise ShapeError(
+            f"SparseReshape: the {size} elements of shape {old} do not fit new_shape={new_shape.tolist()}"
+        )
+    flat = input_indices.astype(np.int64) @ _steps(old)
+    sizes = np.maximum(np.array(new, np.int64), 1)
+    return (
+        (flat[:, None] // _steps(new) % sizes).astype(np.int32),
+        np.array(new, np.int32),
+    )
+
+
+def _steps(shape: list[int]) -> Array:
+    """Return how far apart neighbours along each axis are, in the order of the elements."""
+    return np.array([max(1, math.prod(shape[i + 1 :])) for i in range(len(shape))], np.int64)
+
+
+def sparse_segment_sum(data: Array, indices: Array, segment_ids: Array) -> Array:
+    """Return the sums of the segments."""
+    return _summed("SparseSegmentSum", data, indices, segment_ids)
+
+
+def sparse_segment_mean(data: Array, indices: Array, segment_ids: Array) -> Array:
+    """Return the averages of the segments."""
+    sums = _summed("SparseSegmentMean", data, indices, segment_ids)
+    counts = np.bincount(segment_ids.astype(np.intp), minlength=len(sums))
+    counts = np.maximum(counts, 1).astype(sums.dtype)
+    return sums / counts.reshape(-1, *[1] * (data.ndim - 1))
+
+
+def _summed(name: str, data: Array, indices: Array, segment_ids: Array) -> Array:
+    wrong = (indices < 0) | (indices >= len(data))
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise TensorIndexError(
+            f"{name}: indices[{place}] = {indices[place]} is not in [0, {len(data)})"
+        )
+    if segment_ids.size and (segment_ids[0] < 0 or (segment_ids[1:] < segment_ids[:-1]).any()):
+        raise ArgumentValueError(
+            f"{name}: segment_ids={shown(segment_ids)} must be 0 or more and not decrease"
+        )
+    segments = int(segment_ids[-1]) + 1 if segment_ids.size else 0
+    sums = np.zeros((segments, *data.shape[1:]), data.dtype)
+    if segments:
+        used, starts = np.unique(segment_ids, return_index=True)
+        sums[used] = np.add.reduceat(data[indices], starts, axis=0, dtype=data.dtype)
+    return sums
+
+
+BODIES = {
+    sparse.sparse_fill_empty_rows: sparse_fill_empty_rows,
+    sparse.sparse_reshape: sparse_reshape,
+    sparse.sparse_segment_sum: sparse_segment_sum,
+    sparse.sparse_segment_mean: sparse_segment_mean,
+}

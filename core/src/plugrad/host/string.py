@@ -1,0 +1,103 @@
+"""Text, string by string: NumPy keeps it, Python works on it."""
+
+import re
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad import dtype
+from plugrad.errors import ArgumentValueError
+from plugrad.host import shown
+from plugrad.host.fingerprint import fingerprint64
+from plugrad.kernels import string
+from plugrad.shapes import Shape
+
+Array = NDArray[Any]
+
+
+def texts(values: list[str]) -> Array:
+    """Return a 1-d array of strings."""
+    return np.array(values, dtype.string.numpy)
+
+
+def static_regex_replace(x: Array, *, pattern: str, rewrite: str, replace_global: bool) -> Array:
+    """Return the strings with all matches replaced, or the first one of each."""
+    compiled, write = string.replacement(pattern, rewrite)
+    count = 0 if replace_global else 1
+    return texts([compiled.sub(write, text, count) for text in x.flat]).reshape(x.shape)
+
+
+def string_to_hash_bucket_fast(input: Array, *, num_buckets: int) -> Array:
+    """Return the number of each string's bucket."""
+    buckets = [fingerprint64(text.encode()) % num_buckets for text in input.flat]
+    return np.array(buckets, np.int32).reshape(input.shape)
+
+
+def string_split(input: Array, delimiter: Array, *, skip_empty: bool) -> tuple[Array, Array, Array]:
+    """Return the pieces of all strings: their (row, place), their text, and (rows, most places)."""
+    characters = delimiter.item()
+    cuts = re.compile(f"[{re.escape(characters)}]") if characters else None
+    rows: list[list[str]] = []
+    for text in input.tolist():
+        parts = list(text) if cuts is None else cuts.split(text) if text else []
+        rows.append([part for part in parts if part or not skip_empty])
+    places = [(row, place) for row, parts in enumerate(rows) for place in range(len(parts))]
+    return (
+        np.array(places, np.int32).reshape(-1, 2),
+        texts(list(chain(*rows))),
+        np.array([len(rows), max(map(len, rows), default=0)], np.int32),
+    )
+
+
+def string_n_grams(
+    data: Array,
+    data_splits: Array,
+    *,
+    separator: str,
+    n_gram_widths: Shape,
+    left_pad: str,
+    right_pad: str,
+    pad_width: int,
+    preserve_short_sequences: bool,
+) -> tuple[Array, Array]:
+    """Return the n-grams of all rows, and where each row's begin.
+
+    Raises:
+        ArgumentValueError: the splits do not lead from 0 to the number of tokens.
+    """
+    splits = data_splits.tolist()
+    if splits and (splits[0], splits[-1]) != (0, data.size):
+        raise ArgumentValueError(
+            f"StringNGrams: data_splits={shown(data_splits)} must begin with 0 and end with {data.size}, the "
+            "number of tokens"
+        )
+    if sorted(splits) != splits:
+        raise ArgumentValueError(
+            f"StringNGrams: data_splits={shown(data_splits)} must not decrease"
+        )
+    tokens: list[str] = data.tolist()
+    if not tokens:  # as in TensorFlow: padding alone makes no n-grams
+        return texts([]), np.zeros(len(splits), np.int32)
+    found: list[str] = []
+    ends = [0] if splits else []
+    for start, stop in pairwise(splits):
+        row = tokens[start:stop]
+        for width in n_gram_widths:
+            margin = width - 1 if pad_width < 0 else min(pad_width, width - 1)
+            padded = [left_pad] * margin + row + [right_pad] * margin
+            found += [separator.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
+        if preserve_short_sequences and row and len(found) == ends[-1]:
+            margin = max(pad_width, 0)
+            found.append(separator.join([left_pad] * margin + row + [right_pad] * margin))
+        ends.append(len(found))
+    return texts(found), np.array(ends, np.int32)
+
+
+BODIES = {
+    string.static_regex_replace: static_regex_replace,
+    string.string_to_hash_bucket_fast: string_to_hash_bucket_fast,
+    string.string_split: string_split,
+    string.string_n_grams: string_n_grams,
+}

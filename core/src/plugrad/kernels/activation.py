@@ -1,0 +1,43 @@
+"""The functions between the layers of a network, element by element. NaN gives NaN."""
+
+from plugrad.dtype import FLOATING, INEXACT, REAL, DType
+from plugrad.kernel import Kernel, Shaped, Spec, accepted, agreed, declare, kernel
+from plugrad.shapes import broadcast
+from plugrad.tensor import Tensor
+
+
+def activation(name: str, accepts: frozenset[DType] = FLOATING) -> Kernel[[Spec], Tensor]:
+    """Declare a kernel whose result has the shape and dtype of its one input `x`."""
+
+    def rule(x: Spec) -> Spec:
+        return Shaped(x.shape, accepted(name, x, accepts))
+
+    return declare(Kernel(name, rule, "activation", is_elementwise=True, accepts=accepts))
+
+
+relu = activation("Relu", REAL)  # max(x, 0)
+relu6 = activation("Relu6", REAL)  # min(max(x, 0), 6)
+elu = activation("Elu")  # x where x > 0, else exp(x) - 1
+selu = activation("Selu")  # scale * (x where x > 0, else alpha * (exp(x) - 1))
+sigmoid = activation("Sigmoid", INEXACT)  # 1 / (1 + exp(-x))
+softplus = activation("Softplus")  # log(1 + exp(x))
+
+
+@kernel("LeakyRelu", is_elementwise=True, accepts=FLOATING)
+def leaky_relu(x: Spec, *, alpha: float) -> Spec:
+    """Return x where x > 0, else ``alpha * x``."""
+    return Shaped(x.shape, accepted("LeakyRelu", x, FLOATING))
+
+
+@kernel("Prelu", is_elementwise=True, accepts=FLOATING)
+def prelu(x: Spec, alpha: Spec) -> Spec:
+    """Return x where x > 0, else ``alpha * x``, with a tensor `alpha`."""
+    accepted("Prelu", x, FLOATING)
+    return Shaped(broadcast(x.shape, alpha.shape), agreed("Prelu", x, alpha))
+
+
+@kernel("EluGrad", is_elementwise=True, accepts=FLOATING)
+def elu_gradient(dy: Spec, y: Spec) -> Spec:
+    """Return dy where y >= 0, else ``dy * (y + 1)``: the gradient of elu from its result y."""
+    accepted("EluGrad", dy, FLOATING)
+    return Shaped(broadcast(dy.shape, y.shape), agreed("EluGrad", dy, y))

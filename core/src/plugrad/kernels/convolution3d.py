@@ -1,0 +1,65 @@
+"""Kernels that slide a filter over a volume.
+
+Volumes are (batch, depth, height, width, channels), or (batch, channels, depth, height, width) if
+`data_format` is "NCDHW"; filters are (depth, height, width, input channels, output channels).
+"""
+
+from plugrad.dtype import FLOATING
+from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.kernels.convolution import check_gradient, convolved
+from plugrad.shapes import DataFormat, Padding, Rounding, Shape, format_of
+
+
+@kernel("Conv3D", accepts=FLOATING)
+def conv3d(
+    x: Spec,
+    filter: Spec,
+    *,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat = "NDHWC",
+    dilations: Shape = (1, 1, 1),
+    dim_rounding_mode: Rounding = None,
+) -> Spec:
+    """Cross-correlate volumes with filters."""
+    sliding = strides, pad, format_of(data_format, 3, "Conv3D"), dilations, dim_rounding_mode
+    accepted("Conv3D", x, FLOATING)
+    return Shaped(convolved("Conv3D", x.shape, filter.shape, *sliding), agreed("Conv3D", x, filter))
+
+
+@kernel("Conv3DBackpropInputV2", accepts=FLOATING)
+def conv3d_input_gradient(
+    dy: Spec,
+    filter: Spec,
+    *,
+    input_shape: Shape,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat = "NDHWC",
+    dilations: Shape = (1, 1, 1),
+    dim_rounding_mode: Rounding = None,
+) -> Spec:
+    """Return the gradient of `conv3d` for its volumes, which have `input_shape`; the transpose of a convolution."""
+    name = "Conv3DBackpropInputV2"
+    sliding = strides, pad, format_of(data_format, 3, name), dilations, dim_rounding_mode
+    check_gradient(name, dy, input_shape, filter.shape, *sliding)
+    return Shaped(input_shape, agreed(name, dy, filter))
+
+
+@kernel("Conv3DBackpropFilterV2", accepts=FLOATING)
+def conv3d_filter_gradient(
+    x: Spec,
+    dy: Spec,
+    *,
+    filter_shape: Shape,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat = "NDHWC",
+    dilations: Shape = (1, 1, 1),
+    dim_rounding_mode: Rounding = None,
+) -> Spec:
+    """Return the gradient of `conv3d` for its filters, which have `filter_shape`."""
+    name = "Conv3DBackpropFilterV2"
+    sliding = strides, pad, format_of(data_format, 3, name), dilations, dim_rounding_mode
+    check_gradient(name, dy, x.shape, filter_shape, *sliding)
+    return Shaped(filter_shape, agreed(name, x, dy))

@@ -1,0 +1,58 @@
+"""Kernels that summarize windows of (batch, depth, height, width, channels) images; padding does not count."""
+
+from plugrad.dtype import FLOATING, REAL
+from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.kernels.pooling import check_gradient_fits, pooled
+from plugrad.shapes import Padding, Rounding, Shape
+
+
+@kernel("MaxPool3D", accepts=REAL)
+def max_pool3d(
+    x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
+) -> Spec:
+    """Return the largest element of each window, NaN if there is one."""
+    shape = pooled(3, x.shape, filter_size, strides, pad, dim_rounding_mode)
+    return Shaped(shape, accepted("MaxPool3D", x, REAL))
+
+
+@kernel("MaxPool3DGrad", accepts=FLOATING)
+def max_pool3d_gradient(
+    dy: Spec,
+    input: Spec,
+    output: Spec,
+    *,
+    filter_size: Shape,
+    strides: Shape,
+    pad: Padding,
+    dim_rounding_mode: Rounding = None,
+) -> Spec:
+    """Return the gradient of `max_pool3d`: dy goes to the first largest element of each window, in row-major order."""
+    expected = pooled(3, input.shape, filter_size, strides, pad, dim_rounding_mode)
+    check_gradient_fits("MaxPool3DGrad", dy, input, expected)
+    check_gradient_fits("MaxPool3DGrad", output, input, expected)
+    return Shaped(input.shape, dy.dtype)
+
+
+@kernel("AvgPool3D", accepts=FLOATING)
+def avg_pool3d(
+    x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
+) -> Spec:
+    """Return the average of each window, over the cells that are not padding."""
+    shape = pooled(3, x.shape, filter_size, strides, pad, dim_rounding_mode)
+    return Shaped(shape, accepted("AvgPool3D", x, FLOATING))
+
+
+@kernel("AvgPool3DGrad", accepts=FLOATING)
+def avg_pool3d_gradient(
+    dy: Spec,
+    input: Spec,
+    *,
+    filter_size: Shape,
+    strides: Shape,
+    pad: Padding,
+    dim_rounding_mode: Rounding = None,
+) -> Spec:
+    """Return the gradient of `avg_pool3d`: dy is spread evenly over the cells of each window."""
+    expected = pooled(3, input.shape, filter_size, strides, pad, dim_rounding_mode)
+    check_gradient_fits("AvgPool3DGrad", dy, input, expected)
+    return Shaped(input.shape, dy.dtype)

@@ -1,0 +1,77 @@
+"""Kernels that change the size of (batch, height, width, channels) images, and their gradients.
+
+Row i of the result shows row ``i * height / size[0]`` of the images; ``i * (height - 1) / (size[0] -
+1)`` with `align_corners`, where corner pixels fall on corner pixels; ``(i + 0.5) * height / size[0]
+- 0.5`` with `half_pixel_centers`, where the middles of pixels count. So do columns.
+"""
+
+from plugrad.dtype import FLOATING, REAL, float32
+from plugrad.errors import ShapeError
+from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.shapes import Shape
+
+
+@kernel("ResizeBilinear", accepts=REAL)
+def resize_bilinear(
+    images: Spec, *, size: Shape, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Spec:
+    """Return images of `size`, interpolated between the four pixels around; whole numbers give float32."""
+    dtype = accepted("ResizeBilinear", images, REAL)
+    shape = _resized("ResizeBilinear", images.shape, size)
+    return Shaped(shape, dtype if dtype in FLOATING else float32)
+
+
+@kernel("ResizeBilinearGrad", accepts=FLOATING)
+def resize_bilinear_gradient(
+    images: Spec,
+    dy: Spec,
+    *,
+    size: Shape,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Spec:
+    """Return the gradient of `resize_bilinear`: dy is shared by the four pixels around, as they were weighted."""
+    return _gradient("ResizeBilinearGrad", images, dy, size)
+
+
+@kernel("ResizeNearestNeighbor", accepts=REAL)
+def resize_nearest_neighbor(
+    images: Spec, *, size: Shape, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Spec:
+    """Return images of `size` made of pixels of the images.
+
+    A row between two rows is the upper one; with `align_corners` the nearer one, from the middle on
+    the lower; with `half_pixel_centers` the one that covers the middle of the new row.
+    """
+    dtype = accepted("ResizeNearestNeighbor", images, REAL)
+    return Shaped(_resized("ResizeNearestNeighbor", images.shape, size), dtype)
+
+
+@kernel("ResizeNearestNeighborGrad", accepts=FLOATING)
+def resize_nearest_neighbor_gradient(
+    images: Spec,
+    dy: Spec,
+    *,
+    size: Shape,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Spec:
+    """Return the gradient of `resize_nearest_neighbor`: for each pixel the sum of dy where it is shown."""
+    return _gradient("ResizeNearestNeighborGrad", images, dy, size)
+
+
+def _resized(name: str, images: Shape, size: Shape) -> Shape:
+    if len(images) != 4 or 0 in images[1:3]:
+        raise ShapeError(
+            f"{name}: images have shape (batch, height, width, channels) and at least one pixel, not {images}"
+        )
+    return images[0], *size, images[3]
+
+
+def _gradient(name: str, images: Spec, dy: Spec, size: Shape) -> Spec:
+    expected = _resized(name, images.shape, size)
+    if dy.shape != expected:
+        raise ShapeError(
+            f"{name}: dy has shape {dy.shape}; images of shape {images.shape} at size {size} have shape {expected}"
+        )
+    return Shaped(images.shape, accepted(name, dy, FLOATING))

@@ -1,0 +1,22 @@
+"""Kernels that accumulate along an axis, which arrives counted from the front."""
+
+from plugrad.dtype import NUMERIC
+from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.shapes import axis_of
+
+
+@kernel("Cumsum", accepts=NUMERIC)
+def cumsum(x: Spec, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Spec:
+    """Add up to each element, from the end if `reverse`; `exclusive` leaves the element itself out."""
+    return _scanned("Cumsum", x, axis)
+
+
+@kernel("Cumprod", accepts=NUMERIC)
+def cumprod(x: Spec, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Spec:
+    """Multiply up to each element, from the end if `reverse`; `exclusive` leaves the element itself out."""
+    return _scanned("Cumprod", x, axis)
+
+
+def _scanned(name: str, x: Spec, axis: int) -> Spec:
+    axis_of(axis, len(x.shape))
+    return Shaped(x.shape, accepted(name, x, NUMERIC))

@@ -1,0 +1,85 @@
+"""Kernels that order elements. Positions are int32.
+
+NaN counts as the largest number, and complex numbers are ordered by their real, then by their
+imaginary parts, as in NumPy.
+"""
+
+from typing import Literal
+
+from plugrad.dtype import BOOL, NUMERIC, REAL, int32
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.shapes import axis_of
+
+ORDERED = NUMERIC | BOOL
+Side = Literal["left", "right"]
+
+
+@kernel("ArgSort", accepts=ORDERED)
+def argsort(x: Spec, *, axis: int, descending: bool = False, stable: bool = True) -> Spec:
+    """Return the positions along an axis in the order of their elements; equal ones keep theirs if `stable`."""
+    axis_of(axis, len(x.shape))
+    accepted("ArgSort", x, ORDERED)
+    return Shaped(x.shape, int32)
+
+
+@kernel("TopK", accepts=REAL | BOOL)
+def top_k(x: Spec, *, k: int, sorted: bool = True) -> tuple[Spec, Spec]:
+    """Return the k largest elements along the last axis and their positions, of equal ones the first.
+
+    They come in descending order if `sorted`, else in the order of x.
+    """
+    dtype = accepted("TopK", x, REAL | BOOL)
+    if not x.shape:
+        raise ShapeError("TopK: a 0-d tensor has no largest elements; it needs at least one axis")
+    if not 0 <= k <= x.shape[-1]:
+        raise ArgumentValueError(
+            f"TopK: k={k} must be between 0 and {x.shape[-1]}, the size of the last axis of shape {x.shape}"
+        )
+    shape = (*x.shape[:-1], k)
+    return Shaped(shape, dtype), Shaped(shape, int32)
+
+
+@kernel("SearchSorted", accepts=ORDERED)
+def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -> Spec:
+    """Return where, in the sorted row of the same number, each value would be inserted.
+
+    That is before the elements that equal it ("left") or behind them ("right").
+    """
+    if side not in ("left", "right"):
+        raise ArgumentValueError(f"SearchSorted: side={side!r} must be 'left' or 'right'")
+    return _searched("SearchSorted", sorted_sequence, values)
+
+
+@kernel("LowerBound", accepts=ORDERED)
+def lower_bound(sorted_sequence: Spec, values: Spec) -> Spec:
+    """Return the first position in the sorted row whose element is not less than the value."""
+    return _searched("LowerBound", sorted_sequence, values)
+
+
+@kernel("UpperBound", accepts=ORDERED)
+def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
+    """Return the first position in the sorted row whose element is greater than the value."""
+    return _searched("UpperBound", sorted_sequence, values)
+
+
+def _searched(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
+    agreed(name, sorted_sequence, values)
+    accepted(name, sorted_sequence, ORDERED)
+    rows, wanted = sorted_sequence.shape, values.shape
+    if not rows or not wanted or rows[:-1] != wanted[:-1]:
+        raise ShapeError(
+            f"{name}: a sorted sequence of shape {rows} and values of shape {wanted} must have at "
+            "least one axis, and equal sizes on all but the last one"
+        )
+    return Shaped(wanted, int32)
+
+
+@kernel("Unique", dynamic_shape=True)
+def unique(x: Spec, *, axis: int) -> tuple[Spec, Spec]:
+    """Return the different slices along an axis in the order of their first appearance, and which one is where.
+
+    Here NaN equals NaN, and -0.0 equals 0.0. The shape is that of slices which all differ.
+    """
+    axis = axis_of(axis, len(x.shape))
+    return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), int32)

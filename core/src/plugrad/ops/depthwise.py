@@ -1,0 +1,97 @@
+"""Functions that slide filters over the channels of images, each over one channel."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from plugrad.errors import ShapeError
+from plugrad.kernels import convolution, depthwise
+from plugrad.ops.arguments import promoted
+from plugrad.ops.convolution import batched, slid, sliding, unbatched
+from plugrad.shapes import DataFormat, Rounding
+from plugrad.tensor import Tensor, TensorLike
+
+
+def depthwise_conv2d(
+    x: TensorLike,
+    filter: TensorLike,
+    strides: int | Sequence[int] = 1,
+    pad: Any = "valid",
+    *,
+    data_format: DataFormat = "NHWC",
+    dilations: int | Sequence[int] = 1,
+    dim_rounding_mode: Rounding = None,
+) -> Tensor:
+    """The cross-correlation of each channel of images with filters of its own.
+
+    >>> images = plugrad.asarray([[[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]])
+    >>> plugrad.depthwise_conv2d(images, plugrad.ones((1, 2, 2, 1)))[0]
+    tensor([[ 3., 30.],
+            [ 6., 60.]], dtype=float32)
+
+    Args:
+        x: images of shape (batch, height, width, channels), or (batch, channels, height, width) for
+            "NCHW"; the batch axis may be absent, and is then absent from the result.
+        filter: of shape (height, width, channels, multiplier). Channel c of x gives the channels
+            from ``c * multiplier`` to ``(c + 1) * multiplier`` of the result.
+        strides: cells between two stops of the filter, one number or (vertical, horizontal).
+        pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
+        data_format: "NHWC" or "NCHW".
+        dilations: cells between two cells of the filter, one number or (vertical, horizontal).
+        dim_rounding_mode: what to do with a last, partial stride: "floor" (the default), "ceil" or
+            "round".
+
+    Raises:
+        ShapeError: the shapes do not match, or the filter does not fit.
+        ArgumentValueError: another argument makes no sense.
+    """
+    op = "depthwise_conv2d"
+    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
+    return slid(depthwise.depthwise_conv2d, op, x, filter, attrs)
+
+
+def separable_conv2d(
+    x: TensorLike,
+    depthwise_filter: TensorLike,
+    pointwise_filter: TensorLike,
+    strides: int | Sequence[int] = 1,
+    pad: Any = "valid",
+    *,
+    data_format: DataFormat = "NHWC",
+    dilations: int | Sequence[int] = 1,
+    dim_rounding_mode: Rounding = None,
+) -> Tensor:
+    """A `depthwise_conv2d`, whose channels a convolution with filters of one cell mixes.
+
+    >>> images = plugrad.asarray([[[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]])
+    >>> mix = plugrad.ones((1, 1, 2, 1))
+    >>> plugrad.separable_conv2d(images, plugrad.ones((1, 2, 2, 1)), mix)[0, :, 0]
+    tensor([33., 66.], dtype=float32)
+
+    Args:
+        x: images as for `depthwise_conv2d`.
+        depthwise_filter: of shape (height, width, channels, multiplier).
+        pointwise_filter: of shape (1, 1, channels * multiplier, output channels).
+        strides: of the depthwise filter, as for `depthwise_conv2d`.
+        pad: as for `depthwise_conv2d`.
+        data_format: "NHWC" or "NCHW".
+        dilations: of the depthwise filter, as for `depthwise_conv2d`.
+        dim_rounding_mode: as for `depthwise_conv2d`.
+
+    Raises:
+        ShapeError: the shapes do not match, or the depthwise filter does not fit.
+        ArgumentValueError: another argument makes no sense.
+    """
+    op = "separable_conv2d"
+    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
+    images, filters = promoted(x, depthwise_filter, depthwise.depthwise_conv2d, op)
+    images, mix = promoted(images, pointwise_filter, convolution.conv2d, op)
+    images, filters = promoted(images, filters, depthwise.depthwise_conv2d, op)
+    images, is_single = batched(op, images, filters, 2)
+    if mix.ndim != 4 or mix.shape[:3] != (1, 1, filters.shape[2] * filters.shape[3]):
+        raise ShapeError(
+            f"{op}: pointwise_filter has shape {mix.shape}; depthwise filters of shape "
+            f"{filters.shape} need (1, 1, {filters.shape[2] * filters.shape[3]}, output channels)"
+        )
+    y = depthwise.depthwise_conv2d(images, filters, **attrs)
+    y = convolution.conv2d(y, mix, strides=(1, 1), pad="valid", data_format=attrs["data_format"])
+    return unbatched(y, is_single)

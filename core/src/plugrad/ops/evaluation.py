@@ -1,0 +1,90 @@
+"""Functions that compare predicted classes with the right ones, made of other ops."""
+
+from plugrad.dtype import bool_
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.kernels import binary, indexing, movement
+from plugrad.ops.arguments import as_tensor, coerced
+from plugrad.ops.binary import where
+from plugrad.ops.creation import arange
+from plugrad.ops.reduction import any, bincount, sum
+from plugrad.tensor import Tensor, TensorLike
+
+
+def confusion_matrix(labels: TensorLike, predictions: TensorLike, num_classes: int) -> Tensor:
+    """How often each class (a row) is taken for each class (a column), as int32.
+
+    >>> plugrad.confusion_matrix([0, 1, 2, 1], [0, 2, 2, 1], num_classes=3)
+    tensor([[1, 0, 0],
+            [0, 1, 1],
+            [0, 0, 1]], dtype=int32)
+
+    Pairs with a class outside ``[0, num_classes)`` do not count.
+
+    Raises:
+        ArgumentValueError: the number of classes is not a whole number of at least 1.
+        DTypeError: labels or predictions are not integers.
+        ShapeError: labels and predictions are not two vectors of one length.
+    """
+    _check_count("confusion_matrix: num_classes", num_classes)
+    rows = _classes(labels, "confusion_matrix", "labels")
+    columns = _classes(predictions, "confusion_matrix", "predictions")
+    if rows.ndim != 1 or rows.shape != columns.shape:
+        raise ShapeError(
+            f"confusion_matrix: labels of shape {rows.shape} and predictions of shape "
+            f"{columns.shape} must be two vectors of one length"
+        )
+    is_column = (columns >= 0) & (columns < num_classes)
+    pairs = where(is_column, rows * num_classes + columns, -1)
+    return bincount(pairs, size=num_classes**2).reshape(num_classes, num_classes)
+
+
+def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor:
+    """Whether the prediction for the right class is among the `k` largest.
+
+    >>> plugrad.in_top_k([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]], [2, 2], k=2)
+    tensor([ True, False], dtype=bool)
+
+    Of equal predictions, the one for the lower class comes first, as in `argmax`; NaN is larger than
+    any number, but is not among the largest itself. A class out of range gives False.
+
+    Args:
+        predictions: a number for each class, along the last axis.
+        targets: the right class for each row: integers in the shape of the other axes.
+        k: how many predictions count, from 1 to the number of classes.
+
+    Raises:
+        ShapeError: the targets do not fit the predictions, or these have less than 2 axes.
+        DTypeError: the targets are not integers.
+        ArgumentValueError: `k` is out of range.
+    """
+    x = coerced(predictions, binary.greater, "in_top_k", "predictions")
+    classes = _classes(targets, "in_top_k", "targets")
+    if x.ndim < 2 or x.shape[:-1] != classes.shape:
+        raise ShapeError(
+            f"in_top_k: predictions must have 2 or more axes, and targets the shape of all but the "
+            f"last; the shapes are {x.shape} and {classes.shape}"
+        )
+    count = x.shape[-1]
+    _check_count("in_top_k: k", k, count)
+    is_right = indexing.one_hot(classes, depth=count, on_value=True, off_value=False, dtype=bool_)
+    right = sum(where(is_right, x, 0), axis=-1, dtype=x.dtype, keepdims=True)
+    comes_before = arange(count, device=x.device) < movement.expand_dims(classes, dim=x.ndim - 1)
+    is_better = ~(x <= right) | ((x == right) & comes_before)
+    return (sum(is_better, axis=-1) < k) & any(is_right, axis=-1)
+
+
+def _check_count(name: str, value: int, most: int | None = None) -> None:
+    if not isinstance(value, int) or value < 1 or (most is not None and value > most):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass floats
+        raise ArgumentValueError(
+            f"{name}={value!r} must be a whole number of at least 1"
+            + (f" and at most {most}" if most is not None else "")
+        )
+
+
+def _classes(x: TensorLike, op: str, name: str) -> Tensor:
+    classes = as_tensor(x, op, name)
+    if not classes.dtype.is_integer:
+        raise DTypeError(
+            f"{op}: {name} are {classes.dtype}; classes are integers, as after astype('int32')"
+        )
+    return classes

@@ -1,0 +1,145 @@
+"""Functions that bring pictures in and out. Their namespace is `plugrad.image`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.dtype import int32, uint8
+from plugrad.errors import ArgumentValueError, DTypeError
+from plugrad.kernels import movement, pixels as kernels
+from plugrad.ops.arguments import as_tensor, coerced, host_array
+from plugrad.selection import active_backend
+from plugrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import IO
+
+    from numpy.typing import NDArray
+
+    from plugrad.tensor import TensorLike
+
+
+def from_pixels(pixels: TensorLike, num_channels: int = 3) -> Tensor:
+    """A picture as int32 of shape (height, width, num_channels), from 0 to 255.
+
+    >>> plugrad.image.from_pixels(np.array([[[255, 128, 0]]], np.uint8))
+    tensor([[[255, 128,   0]]], dtype=int32)
+
+    Args:
+        pixels: bytes of shape (height, width, channels): an array, a tensor, or a picture of
+            Pillow. There are 3 channels for red, green and blue, 4 with opacity, and 1, or no axis
+            for it, if the picture is gray.
+        num_channels: how many of red, green, blue and opacity to keep, from 1 to 4. Red, green and
+            blue of a gray picture are the same; opacity is 255 where there is none.
+
+    Raises:
+        ArgumentValueError: `num_channels` is none of these.
+        DTypeError: the pixels are neither uint8 nor int32.
+        ShapeError: they have another number of axes or channels.
+    """
+    if num_channels not in (1, 2, 3, 4):
+        raise ArgumentValueError(
+            f"from_pixels: num_channels={num_channels!r} must be 1, 2, 3 or 4: red, green, blue and opacity"
+        )
+    if not isinstance(pixels, Tensor):
+        pixels = host_array(pixels, "from_pixels", "pixels")
+        if pixels.dtype == uint8 and uint8 not in active_backend().dtypes():
+            pixels = pixels.astype(int32)  # nothing is lost, and the result is int32
+    picture = as_tensor(pixels, "from_pixels", "pixels")
+    if picture.dtype not in kernels.from_pixels.accepts:
+        raise DTypeError(
+            f"from_pixels: pixels are {picture.dtype}; they must be uint8 or int32, as after astype('uint8')"
+        )
+    if picture.ndim == 2:
+        picture = movement.expand_dims(picture, dim=2)
+    return kernels.from_pixels(picture, num_channels=num_channels)
+
+
+def to_pixels(image: TensorLike, *, alpha: float = 1.0) -> NDArray[np.uint8]:
+    """An image as a NumPy array of bytes (height, width, 4) with red, green, blue and opacity, as programs show it.
+
+    >>> plugrad.image.to_pixels([[[1.0, 0.5, 0.0]]])
+    array([[[255, 128,   0, 255]]], dtype=uint8)
+
+    Args:
+        image: of shape (height, width), or (height, width, channels) with 1, 3 or 4 channels:
+            floats from 0 to 1, or whole numbers from 0 to 255. One channel is gray.
+        alpha: the opacity, from 0 to 1, of an image that has no channel for it.
+
+    Raises:
+        ShapeError: the image has another number of axes or channels.
+        DTypeError: its elements are neither floats nor whole numbers.
+        ArgumentValueError: a value is out of range.
+    """
+    if not 0 <= alpha <= 1:
+        raise ArgumentValueError(f"to_pixels: alpha={alpha!r} must be between 0 and 1")
+    values = coerced(image, kernels.draw, "to_pixels", "image")
+    return kernels.draw(values, alpha=float(alpha)).numpy().astype(np.uint8)
+
+
+def read_png(file: str | PathLike[str] | IO[bytes], num_channels: int = 3) -> Tensor:
+    """The picture in a PNG file as int32 of shape (height, width, num_channels), from 0 to 255.
+
+    >>> from io import BytesIO
+    >>> file = BytesIO()
+    >>> plugrad.image.write_png(file, [[1.0, 0.0]])
+    >>> plugrad.image.read_png(file, num_channels=1)[:, :, 0]
+    tensor([[255,   0]], dtype=int32)
+
+    Pillow reads it: ``pip install "plugrad[image]"``.
+
+    Args:
+        file: a path, or a file that is open for reading bytes.
+        num_channels: 1 for gray, 3 for red, green and blue, 4 for these and opacity; colours are
+            converted.
+
+    Raises:
+        ArgumentValueError: `num_channels` is none of these, or a gray pixel has more than 8 bits.
+        ModuleNotFoundError: Pillow is not installed.
+        OSError: there is no such file, or it is not a PNG.
+    """
+    modes = {1: "L", 3: "RGB", 4: "RGBA"}
+    if num_channels not in modes:
+        raise ArgumentValueError(f"read_png: num_channels={num_channels!r} must be 1, 3 or 4")
+    with _pillow("read_png").open(file, formats=("PNG",)) as picture:
+        if picture.mode.startswith("I"):
+            raise ArgumentValueError(
+                f"read_png: {file} has gray pixels of 16 bits; plugrad reads 8. Open it with Pillow and pass "
+                "the array to asarray"
+            )
+        return from_pixels(np.asarray(picture.convert(modes[num_channels])), num_channels)
+
+
+def write_png(file: str | PathLike[str] | IO[bytes], image: TensorLike) -> None:
+    """Write an image, as `to_pixels` takes it, to a PNG file: a path, or a file that is open for writing bytes.
+
+    >>> from io import BytesIO
+    >>> plugrad.image.write_png(BytesIO(), plugrad.zeros((2, 3)))
+
+    Pillow writes it: ``pip install "plugrad[image]"``. The file has opacity if the image has 4
+    channels.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentValueError: see `to_pixels`.
+        ModuleNotFoundError: Pillow is not installed.
+        OSError: the file cannot be written.
+    """
+    pillow = _pillow("write_png")
+    values = as_tensor(image, "write_png", "image")
+    kept = 4 if values.shape[2:] == (4,) else 3
+    pixels = np.ascontiguousarray(to_pixels(values)[..., :kept])
+    pillow.fromarray(pixels).save(file, format="PNG")
+
+
+def _pillow(op: str) -> Any:
+    """Return Pillow's module, which is imported when it is needed."""
+    try:
+        from PIL import Image
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f'{op} needs Pillow, which is not installed; run: pip install "plugrad[image]"'
+        ) from None
+    return Image

@@ -1,0 +1,269 @@
+"""Functions that move elements in blocks, mirror, roll or repeat them, and span grids."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from plugrad.dtype import as_dtype, int32
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.kernels import indexing, movement, rearrangement
+from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
+from plugrad.shapes import axis_of, pairs_of, shape_of
+from plugrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.kernels.rearrangement import MirrorMode
+    from plugrad.shapes import DataFormat
+    from plugrad.tensor import TensorLike
+
+
+def batch_to_space_nd(
+    x: TensorLike, block_shape: Sequence[int], crops: Sequence[Sequence[int]]
+) -> Tensor:
+    """The batch moved into blocks of the axes after it, of which (before, after) elements are then cut off.
+
+    >>> plugrad.batch_to_space_nd([[1, 2], [10, 20]], (2,), [(0, 1)])
+    tensor([[ 1, 10,  2]], dtype=int32)
+
+    Batch i holds the cell of every block that has position i, counted in row-major order.
+
+    Raises:
+        ShapeError: the batch is not a multiple of the cells of a block, or `block_shape`, `crops`
+            and the axes after the batch do not match.
+        ArgumentValueError: a size of a block is less than 1, or of a crop less than 0.
+    """
+    return rearrangement.batch_to_space_nd(
+        as_tensor(x, "batch_to_space_nd"),
+        block_shape=shape_of(block_shape, name="block_shape"),
+        crops=pairs_of(crops, "batch_to_space_nd: crops"),
+    )
+
+
+def space_to_batch_nd(
+    x: TensorLike, block_shape: Sequence[int], paddings: Sequence[Sequence[int]]
+) -> Tensor:
+    """The cells of blocks moved to the batch, after (before, after) zeros were added: undoes `batch_to_space_nd`.
+
+    >>> plugrad.space_to_batch_nd([[1, 10, 2]], (2,), [(0, 1)])
+    tensor([[ 1,  2],
+            [10,  0]], dtype=int32)
+
+    Raises:
+        ShapeError: a padded size is not a multiple of its block's, or `block_shape`, `paddings` and
+            the axes after the batch do not match.
+        ArgumentValueError: a size of a block is less than 1, or of a padding less than 0.
+    """
+    return rearrangement.space_to_batch_nd(
+        as_tensor(x, "space_to_batch_nd"),
+        block_shape=shape_of(block_shape, name="block_shape"),
+        paddings=pairs_of(paddings, "space_to_batch_nd: paddings"),
+    )
+
+
+def depth_to_space(x: TensorLike, block_size: int, data_format: DataFormat = "NHWC") -> Tensor:
+    """Images with channels moved into blocks of ``block_size * block_size`` pixels.
+
+    >>> plugrad.depth_to_space([[[[1, 2, 3, 4]]]], 2)[0, :, :, 0]
+    tensor([[1, 2],
+            [3, 4]], dtype=int32)
+
+    Channel ``(i * block_size + j) * channels + c`` becomes channel c of the pixel (i, j) of a block,
+    as in sub-pixel convolution (Shi and others, 2016).
+
+    Args:
+        x: images, with four axes.
+        block_size: the length of a block's side, 2 or more.
+        data_format: "NHWC" (channels last) or "NCHW".
+
+    Raises:
+        ShapeError: there are not four axes, or the channels are not a multiple of
+            ``block_size**2``.
+        ArgumentValueError: `block_size` or `data_format` is none of the above.
+    """
+    return rearrangement.depth_to_space(
+        as_tensor(x, "depth_to_space"), block_size=index(block_size), data_format=data_format
+    )
+
+
+def mirror_pad(x: TensorLike, paddings: Sequence[Sequence[int]], mode: MirrorMode) -> Tensor:
+    """The tensor with (before, after) more elements on each axis: those inside, mirrored.
+
+    >>> plugrad.mirror_pad([1, 2, 3], [(2, 1)], "reflect")
+    tensor([3, 2, 1, 2, 3, 2], dtype=int32)
+    >>> plugrad.mirror_pad([1, 2, 3], [(2, 1)], "symmetric")
+    tensor([2, 1, 1, 2, 3, 3], dtype=int32)
+
+    Raises:
+        ShapeError: there is not one pair for each axis, there is no axis, or there are more
+            elements to add than to mirror.
+        ArgumentValueError: the mode is another one, or a pair is not two sizes.
+    """
+    return rearrangement.mirror_pad(
+        as_tensor(x, "mirror_pad"), paddings=pairs_of(paddings, "mirror_pad: paddings"), mode=mode
+    )
+
+
+def broadcast_args(s0: TensorLike, s1: TensorLike) -> Tensor:
+    """The shape to which two shapes, given as vectors of sizes, are broadcast.
+
+    >>> plugrad.broadcast_args([2, 1, 3], [4, 1])
+    tensor([2, 4, 3], dtype=int32)
+
+    For shapes that are tuples there is `broadcast_shapes`, which computes nothing on a backend.
+
+    Raises:
+        ShapeError: the shapes do not fit together, or are not vectors.
+        DTypeError: the sizes are not int32.
+    """
+    home = next((s.backend for s in (s0, s1) if isinstance(s, Tensor)), None)
+    sizes: list[Tensor] = []
+    for name, given in (("s0", s0), ("s1", s1)):
+        s = as_tensor(given, "broadcast_args", name, backend=home)
+        if s.size == 0:
+            s = cast(s, int32)  # an empty list has no dtype of its own
+        sizes.append(coerced(s, rearrangement.broadcast_args, "broadcast_args", name))
+    return rearrangement.broadcast_args(*sizes)
+
+
+def roll(
+    x: TensorLike, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None
+) -> Tensor:
+    """The tensor with its elements moved forward along axes; those that leave at the end enter at the start.
+
+    >>> plugrad.roll([1, 2, 3, 4], 1)
+    tensor([4, 1, 2, 3], dtype=int32)
+
+    Args:
+        x: the tensor.
+        shift: how far; one number for each axis, or one for all. Negative moves backward.
+        axis: along which axes; None rolls the flattened tensor and gives it its shape back.
+
+    Raises:
+        AxisError: an axis is out of range.
+        ArgumentValueError: there is not one shift for each axis.
+    """
+    x = as_tensor(x, "roll")
+    if axis is None:
+        if np.ndim(shift):
+            raise ArgumentValueError(
+                f"roll: shift={shift} needs as many axes; give axis=, or one number as the shift"
+            )
+        flat = movement.reshape(x, shape=(x.size,))
+        return movement.reshape(roll(flat, shift, axis=0), shape=x.shape)
+    axes = [axis_of(a, x.ndim) for a in _listed(axis)]
+    shifts = _listed(shift)
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    if len(shifts) != len(axes):
+        raise ArgumentValueError(
+            f"roll: shift={shift} must be one number, or one for each axis of axis={axis}"
+        )
+    for a, distance in zip(axes, shifts, strict=True):
+        size = x.shape[a]
+        if size and (moved := distance % size):
+            start, end = movement.split(x, num_or_size_splits=(size - moved, moved), axis=a)
+            x = movement.concat(end, start, axis=a)
+    return x
+
+
+def _listed(numbers: int | Sequence[int]) -> list[int]:
+    return [index(n) for n in numbers] if isinstance(numbers, tuple | list) else [index(numbers)]  # type: ignore[arg-type]
+
+
+def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Tensor:
+    """Each element, or each part along an axis, several times in a row.
+
+    >>> plugrad.repeat([1, 2], 3)
+    tensor([1, 1, 1, 2, 2, 2], dtype=int32)
+    >>> plugrad.repeat([[1, 2], [3, 4]], [1, 2], axis=0)
+    tensor([[1, 2],
+            [3, 4],
+            [3, 4]], dtype=int32)
+
+    Args:
+        x: the tensor; it is flattened when `axis` is None.
+        repeats: how often; one number, or one for each part. A tensor is read: the shape of the
+            result depends on its values.
+        axis: along which axis.
+
+    Raises:
+        AxisError: the axis is out of range.
+        ArgumentValueError: a number is negative.
+        DTypeError: the numbers are not whole.
+        ShapeError: there is not one number for each part.
+    """
+    x = as_tensor(x, "repeat")
+    if axis is None:
+        x, axis = movement.reshape(x, shape=(x.size,)), 0
+    axis = axis_of(axis, x.ndim)
+    size, before, after = x.shape[axis], x.shape[:axis], x.shape[axis + 1 :]
+    counts = _counts(repeats, size)
+    if counts.size != 1:
+        positions = np.repeat(np.arange(size, dtype="int32"), counts)
+        return indexing.gather(x, as_tensor(positions, "repeat", backend=x.backend), axis=axis)
+    count = int(counts.item())
+    single = movement.reshape(x, shape=(*before, size, 1, *after))
+    several = movement.broadcast_to(single, shape=(*before, size, count, *after))
+    return movement.reshape(several, shape=(*before, size * count, *after))
+
+
+def _counts(repeats: TensorLike, size: int) -> NDArray[Any]:
+    """Return how often to repeat: one number, or one for each of `size` parts."""
+    counts = (
+        repeats.numpy() if isinstance(repeats, Tensor) else host_array(repeats, "repeat", "repeats")
+    )
+    if counts.size and not as_dtype(counts.dtype).is_integer:
+        raise DTypeError(f"repeat: repeats are {counts.dtype}; they must be whole numbers")
+    if counts.shape not in ((), (1,), (size,)):
+        raise ShapeError(
+            f"repeat: repeats of shape {counts.shape} must be one number, or one for each of the "
+            f"{size} parts"
+        )
+    if counts.size and counts.min() < 0:
+        raise ArgumentValueError(f"repeat: repeats={counts.tolist()} must be 0 or more")
+    return counts.astype(np.intp)
+
+
+def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
+    """The coordinates of the points of a grid, one tensor for each axis.
+
+    >>> x, y = plugrad.meshgrid([1, 2, 3], [10, 20])
+    >>> x
+    tensor([[1, 2, 3],
+            [1, 2, 3]], dtype=int32)
+    >>> y
+    tensor([[10, 10, 10],
+            [20, 20, 20]], dtype=int32)
+
+    Args:
+        *arrays: the coordinates along each axis: vectors, or single numbers.
+        indexing: "ij" puts the axes in the order of the arrays; "xy" exchanges the first two, so
+            that x runs along the rows of a picture.
+
+    Raises:
+        ShapeError: an array has more than one axis.
+        ArgumentValueError: the indexing is another one.
+    """
+    home = next((x.backend for x in arrays if isinstance(x, Tensor)), None)
+    given = [as_tensor(x, "meshgrid", f"array {i}", backend=home) for i, x in enumerate(arrays)]
+    if indexing not in ("xy", "ij"):
+        raise ArgumentValueError(f"meshgrid: indexing={indexing!r} must be 'xy' or 'ij'")
+    if any(x.ndim > 1 for x in given):
+        raise ShapeError(
+            f"meshgrid: the arrays must be vectors; shapes are {[x.shape for x in given]}"
+        )
+    order = list(range(len(given)))
+    if indexing == "xy":
+        order[:2] = reversed(order[:2])
+    shape = tuple(given[i].size for i in order)
+    lines = [
+        movement.reshape(x, shape=tuple(x.size if i == axis else 1 for axis in order))
+        for i, x in enumerate(given)
+    ]
+    return tuple(movement.broadcast_to(x, shape=shape) for x in lines)

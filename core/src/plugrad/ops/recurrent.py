@@ -1,0 +1,115 @@
+"""Cells of recurrent networks, made of other ops: what one step makes of its input and the state before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.kernels import binary, movement
+from plugrad.ops.activation import sigmoid
+from plugrad.ops.arguments import as_tensor, coerced, same_dtype
+from plugrad.ops.linalg import matmul
+from plugrad.ops.unary import tanh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tensor import Tensor, TensorLike
+
+    Cell = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def basic_lstm_cell(
+    forget_bias: TensorLike,
+    lstm_kernel: TensorLike,
+    lstm_bias: TensorLike,
+    data: TensorLike,
+    c: TensorLike,
+    h: TensorLike,
+) -> tuple[Tensor, Tensor]:
+    """The next state (c, h) of a cell with long short-term memory (Hochreiter and Schmidhuber, 1997).
+
+    With ``i, j, f, o = [data, h] @ lstm_kernel + lstm_bias``, cut in four along the columns,
+    ``c = c * sigmoid(f + forget_bias) + tanh(j) * sigmoid(i)`` and ``h = tanh(c) * sigmoid(o)``.
+
+    >>> kernel, bias = plugrad.zeros((3, 4)), plugrad.zeros((4,))
+    >>> c, h = plugrad.basic_lstm_cell(0.0, kernel, bias, [[1.0, 2.0]], [[2.0]], [[0.0]])
+    >>> c
+    tensor([[1.]], dtype=float32)
+
+    Args:
+        forget_bias: is added before the sigmoid that says what is kept; 1 keeps more at the start.
+        lstm_kernel: of shape (inputs + units, 4 * units).
+        lstm_bias: of shape (4 * units,).
+        data: the input of shape (batch, inputs).
+        c: the memory of shape (batch, units).
+        h: the output of the step before, of shape (batch, units).
+
+    Raises:
+        ShapeError: the shapes are not these.
+    """
+    x, memory, output = same_dtype([data, c, h], "basic_lstm_cell")
+    if not x.ndim == memory.ndim == 2 or memory.shape != output.shape or len(x) != len(memory):
+        raise ShapeError(
+            f"basic_lstm_cell: data of shape {x.shape} must be (batch, inputs), and c and h of "
+            f"shapes {memory.shape} and {output.shape} both (batch, units)"
+        )
+    units = memory.shape[1]
+    weights = coerced(lstm_kernel, binary.divide, "basic_lstm_cell", "lstm_kernel")
+    bias = coerced(lstm_bias, binary.divide, "basic_lstm_cell", "lstm_bias")
+    wanted = (x.shape[1] + units, 4 * units)
+    if weights.shape != wanted or bias.shape != wanted[1:]:
+        raise ShapeError(
+            f"basic_lstm_cell: lstm_kernel and lstm_bias have shapes {weights.shape} and "
+            f"{bias.shape}; for {x.shape[1]} inputs and {units} units these must be {wanted} and "
+            f"{wanted[1:]}"
+        )
+    gates = matmul(movement.concat(x, output, axis=1), weights) + bias
+    i, j, f, o = movement.split(gates, num_or_size_splits=(units,) * 4, axis=1)
+    memory = memory * sigmoid(f + forget_bias) + sigmoid(i) * tanh(j)
+    return memory, tanh(memory) * sigmoid(o)
+
+
+def multi_rnn_cell(
+    lstm_cells: Sequence[Cell],
+    data: TensorLike,
+    c: Sequence[TensorLike],
+    h: Sequence[TensorLike],
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The next states of cells on top of each other: the output of each is the input of the next.
+
+    >>> def cell(data, c, h):
+    ...     return c + data, h + 2 * data
+    >>> memories, outputs = plugrad.multi_rnn_cell([cell, cell], 1.0, [10.0, 20.0], [0.0, 0.0])
+    >>> memories
+    [tensor(11., dtype=float32), tensor(22., dtype=float32)]
+    >>> outputs
+    [tensor(2., dtype=float32), tensor(4., dtype=float32)]
+
+    Args:
+        lstm_cells: functions of (data, c, h) that return the next (c, h), such as `basic_lstm_cell`
+            with its weights.
+        data: the input of the first cell.
+        c: the memory of each cell.
+        h: the last output of each cell.
+
+    Raises:
+        ArgumentValueError: there are not as many states as cells.
+    """
+    if not len(lstm_cells) == len(c) == len(h):
+        raise ArgumentValueError(
+            f"multi_rnn_cell: {len(lstm_cells)} cells need as many states; there are {len(c)} in c "
+            f"and {len(h)} in h"
+        )
+    x = as_tensor(data, "multi_rnn_cell", "data")
+    memories: list[Tensor] = []
+    outputs: list[Tensor] = []
+    for i, (cell, memory, output) in enumerate(zip(lstm_cells, c, h, strict=True)):
+        memory, x = cell(
+            x,
+            as_tensor(memory, "multi_rnn_cell", f"c[{i}]", backend=x.backend),
+            as_tensor(output, "multi_rnn_cell", f"h[{i}]", backend=x.backend),
+        )
+        memories.append(memory)
+        outputs.append(x)
+    return memories, outputs

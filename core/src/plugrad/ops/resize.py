@@ -1,0 +1,98 @@
+"""Functions that change the size of images. Their namespace is `plugrad.image`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.kernels import movement, resize
+from plugrad.ops.arguments import coerced
+from plugrad.shapes import sizes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.kernel import Kernel
+    from plugrad.tensor import Tensor, TensorLike
+
+
+def resize_bilinear(
+    images: TensorLike,
+    size: int | Sequence[int],
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Images of another size, interpolated between the four pixels around each point.
+
+    >>> image = plugrad.asarray([[[0.0], [6.0]]])
+    >>> plugrad.image.resize_bilinear(image, (1, 4))[:, :, 0]
+    tensor([[0., 3., 6., 6.]], dtype=float32)
+    >>> plugrad.image.resize_bilinear(image, (1, 4), align_corners=True)[:, :, 0]
+    tensor([[0., 2., 4., 6.]], dtype=float32)
+    >>> plugrad.image.resize_bilinear(image, (1, 4), half_pixel_centers=True)[:, :, 0]
+    tensor([[0. , 1.5, 4.5, 6. ]], dtype=float32)
+
+    Args:
+        images: of shape (batch, height, width, channels); the batch axis may be absent. Whole
+            numbers become float32.
+        size: the new size, one number or (height, width).
+        align_corners: corner pixels of the result are those of the images.
+        half_pixel_centers: the middles of pixels count, not their upper left corners; this is how
+            TensorFlow 2 and most other programs resize.
+
+    Raises:
+        ShapeError: images have not 3 or 4 axes, or no pixels.
+        ArgumentValueError: the size is not one or two positive integers, or both flags are set.
+        DTypeError: images are neither floating nor whole numbers.
+    """
+    return _resized(
+        resize.resize_bilinear, "resize_bilinear", images, size, align_corners, half_pixel_centers
+    )
+
+
+def resize_nearest_neighbor(
+    images: TensorLike,
+    size: int | Sequence[int],
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Images of another size, made of the same pixels; arguments and errors as for `resize_bilinear`.
+
+    >>> plugrad.image.resize_nearest_neighbor([[[1], [2]]], (1, 4))[:, :, 0]
+    tensor([[1, 1, 2, 2]], dtype=int32)
+
+    The dtype stays the same.
+    """
+    kernel = resize.resize_nearest_neighbor
+    return _resized(
+        kernel, "resize_nearest_neighbor", images, size, align_corners, half_pixel_centers
+    )
+
+
+def _resized(
+    kernel: Kernel[..., Tensor],
+    op: str,
+    images: TensorLike,
+    size: int | Sequence[int],
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Tensor:
+    pixels = coerced(images, kernel, op, "images")
+    if pixels.ndim not in (3, 4):
+        raise ShapeError(
+            f"{op}: images must have 3 or 4 axes (batch, height, width, channels); the shape is {pixels.shape}"
+        )
+    if align_corners and half_pixel_centers:
+        raise ArgumentValueError(
+            f"{op}: align_corners=True and half_pixel_centers=True exclude each other; choose one"
+        )
+    is_single = pixels.ndim == 3
+    y = kernel(
+        movement.expand_dims(pixels, dim=0) if is_single else pixels,
+        size=sizes_of(size, 2, f"{op}: size"),
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+    )
+    return movement.reshape(y, shape=y.shape[1:]) if is_single else y

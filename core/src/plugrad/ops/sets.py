@@ -1,0 +1,173 @@
+"""Functions that treat a tensor as the set of its elements.
+
+How many elements a result has depends on values, so the backend has to finish first. Elements come
+in ascending order, except where it says otherwise. NaN equals nothing, not even NaN; -0.0 equals 0.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad.dtype import bool_, int32
+from plugrad.errors import ShapeError
+from plugrad.kernels import creation, indexing, movement, scan, sorting
+from plugrad.ops.arguments import as_tensor, cast, coerced, promoted
+from plugrad.ops.binary import equal, minimum, not_equal
+from plugrad.ops.indexing import nonzero
+from plugrad.ops.unary import logical_not
+from plugrad.shapes import axis_of
+
+if TYPE_CHECKING:
+    from plugrad.tensor import Tensor, TensorLike
+
+
+class UniqueAll(NamedTuple):
+    """The different elements, where each of them is first, which one is where, and how often they are there."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """The different elements, and how often they are there."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """The different elements, and which one is where."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+class Difference(NamedTuple):
+    """The elements that are in one set only, and where they are there."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def unique_all(x: TensorLike) -> UniqueAll:
+    """The different elements, where each is first, which one is where in x, and how often each is there.
+
+    >>> found = plugrad.unique_all([5.0, 3.0, 5.0])
+    >>> found.values, found.indices
+    (tensor([3., 5.], dtype=float32), tensor([1, 0], dtype=int32))
+    >>> found.inverse_indices, found.counts
+    (tensor([1, 0, 1], dtype=int32), tensor([1, 2], dtype=int32))
+
+    `indices` are positions in the flattened x; `inverse_indices` have its shape, so that taking
+    `values` there gives x again.
+
+    Raises:
+        DTypeError: x holds strings; `unique` takes them.
+    """
+    x = coerced(x, sorting.argsort, "unique_all")
+    flat = movement.reshape(x, shape=(x.size,))
+    order = sorting.argsort(flat, axis=0, descending=False, stable=True)
+    ordered = indexing.gather(flat, order, axis=0)
+    # An element is new unless it equals the one before; nothing is before the first one.
+    is_new = not_equal(ordered[1:], ordered[:-1])
+    is_new = movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: x.size]
+    (starts,) = nonzero(is_new)
+    numbers = scan.cumsum(cast(is_new, int32), axis=0, exclusive=False, reverse=False)
+    indices = indexing.gather(order, starts, axis=0)
+    inverse = indexing.unsorted_segment_sum(numbers - 1, order, num_segments=x.size)
+    ends = sorting.upper_bound(numbers, indexing.gather(numbers, starts, axis=0))
+    return UniqueAll(
+        indexing.gather(flat, indices, axis=0),
+        indices,
+        movement.reshape(inverse, shape=x.shape),
+        ends - starts,
+    )
+
+
+def unique_counts(x: TensorLike) -> UniqueCounts:
+    """The different elements, and how often each is in x.
+
+    >>> plugrad.unique_counts([5.0, 3.0, 5.0])
+    UniqueCounts(values=tensor([3., 5.], dtype=float32), counts=tensor([1, 2], dtype=int32))
+    """
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: TensorLike) -> UniqueInverse:
+    """The different elements, and which one is where in x.
+
+    >>> plugrad.unique_inverse([5.0, 3.0, 5.0]).inverse_indices
+    tensor([1, 0, 1], dtype=int32)
+
+    Taking the values at the inverse indices gives x again.
+    """
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: TensorLike) -> Tensor:
+    """The different elements.
+
+    >>> plugrad.unique_values([5.0, 3.0, 5.0])
+    tensor([3., 5.], dtype=float32)
+    """
+    return unique_all(x).values
+
+
+def unique(x: TensorLike, *, axis: int = 0) -> UniqueInverse:
+    """The different slices along an axis in the order of their first appearance, and which one is where.
+
+    >>> plugrad.unique([[1, 2], [0, 0], [1, 2]])
+    UniqueInverse(values=tensor([[1, 2],
+            [0, 0]], dtype=int32), inverse_indices=tensor([0, 1, 0], dtype=int32))
+
+    Here NaN equals NaN. Taking the values at the inverse indices, along the axis, gives x again.
+
+    Raises:
+        AxisError: the axis is out of range.
+    """
+    x = as_tensor(x, "unique")
+    return UniqueInverse(*sorting.unique(x, axis=axis_of(axis, x.ndim)))
+
+
+def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
+    """Whether each element of x1 is among those of x2; with ``invert=True``, whether it is not.
+
+    >>> plugrad.isin([1, 2, 3, 2], [2, 4])
+    tensor([False,  True, False,  True], dtype=bool)
+    """
+    wanted, among = promoted(x1, x2, sorting.argsort, "isin")
+    if not among.size:
+        found = creation.zeros_like(cast(wanted, bool_))
+    else:
+        flat = movement.reshape(among, shape=(among.size,))
+        order = sorting.argsort(flat, axis=0, descending=False, stable=False)
+        ordered = indexing.gather(flat, order, axis=0)
+        places = sorting.lower_bound(ordered, movement.reshape(wanted, shape=(wanted.size,)))
+        nearest = indexing.gather(ordered, minimum(places, among.size - 1), axis=0)
+        found = equal(movement.reshape(nearest, shape=wanted.shape), wanted)
+    return logical_not(found) if invert else found
+
+
+def setdiff1d(x: TensorLike, y: TensorLike) -> Difference:
+    """The elements of x that are not in y, in their order and as often as they are there, and their positions.
+
+    >>> plugrad.setdiff1d([4, 2, 3, 4], [1, 2])
+    Difference(values=tensor([4, 3, 4], dtype=int32), indices=tensor([0, 2, 3], dtype=int32))
+
+    Raises:
+        ShapeError: x or y has not exactly one axis.
+        DTypeError: there is no dtype for both.
+    """
+    home = as_tensor(x, "setdiff1d")
+    others = as_tensor(y, "setdiff1d", "y", backend=home.backend)
+    for name, z in (("x", home), ("y", others)):
+        if z.ndim != 1:
+            raise ShapeError(
+                f"setdiff1d: {name} must have one axis; the shape is {z.shape}. reshape(-1) flattens"
+            )
+    (indices,) = nonzero(isin(home, others, invert=True))
+    return Difference(indexing.gather(home, indices, axis=0), indices)

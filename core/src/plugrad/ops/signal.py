@@ -1,0 +1,126 @@
+"""Signals cut into frames, windows, and the short-time Fourier transform: the namespace `plugrad.signal`."""
+
+from collections.abc import Callable
+from math import pi
+
+from plugrad.dtype import DTypeLike, Scalar
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.creation import arange, ones
+from plugrad.ops.fft import rfft
+from plugrad.ops.indexing import take
+from plugrad.ops.movement import pad
+from plugrad.ops.unary import cos
+from plugrad.tensor import Tensor, TensorLike
+
+
+def hann_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
+    """The Hann window, ``0.5 - 0.5 * cos(2 pi i / n)``; periodic, as spectra want it.
+
+    >>> plugrad.signal.hann_window(4)
+    tensor([0. , 0.5, 1. , 0.5], dtype=float32)
+
+    One element is 1. An odd length is symmetric.
+
+    Raises:
+        ArgumentValueError: the length is negative.
+    """
+    return cosine_window(window_length, 0.5, 0.5, dtype=dtype)
+
+
+def hamming_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
+    """The Hamming window, ``0.54 - 0.46 * cos(2 pi i / n)``; see `hann_window`.
+
+    >>> plugrad.signal.hamming_window(4, dtype="float64")
+    tensor([0.08, 0.54, 1.  , 0.54], dtype=float64)
+    """
+    return cosine_window(window_length, 0.54, 0.46, dtype=dtype)
+
+
+def cosine_window(
+    window_length: int, a: float, b: float, *, dtype: DTypeLike = "float32"
+) -> Tensor:
+    """The window ``a - b * cos(2 pi i / n)``, where n is the length, or one less if that is odd.
+
+    >>> plugrad.signal.cosine_window(4, 0.5, 0.5)
+    tensor([0. , 0.5, 1. , 0.5], dtype=float32)
+
+    One element is 1: a window of one sample changes nothing.
+
+    Raises:
+        ArgumentValueError: the length is negative.
+    """
+    if window_length < 0:
+        raise ArgumentValueError(f"window_length={window_length} must be 0 or more")
+    if window_length == 1:
+        return ones(1, dtype=dtype)
+    period = window_length - window_length % 2
+    return a - b * cos(arange(window_length, dtype=dtype) * (2 * pi / max(period, 1)))
+
+
+def frame(
+    signal: TensorLike,
+    frame_length: int,
+    frame_step: int,
+    pad_end: bool = False,
+    pad_value: Scalar = 0,
+) -> Tensor:
+    """The frames of a signal: `frame_length` samples every `frame_step`, of shape (..., frames, frame_length).
+
+    >>> plugrad.signal.frame([1.0, 2.0, 3.0, 4.0, 5.0], 3, 2)
+    tensor([[1., 2., 3.],
+            [3., 4., 5.]], dtype=float32)
+
+    The last axis is cut. With `pad_end` a frame begins at every step, and the tail is filled with
+    `pad_value`; else frames that reach beyond the signal are left out.
+
+    Raises:
+        ArgumentValueError: the length or the step is not positive.
+        ShapeError: the signal is 0-d.
+    """
+    x = as_tensor(signal, "frame")
+    if frame_length < 1 or frame_step < 1:
+        raise ArgumentValueError(
+            f"frame: frame_length={frame_length} and frame_step={frame_step} must be positive"
+        )
+    if x.ndim == 0:
+        raise ShapeError("frame: the signal is 0-d; it needs an axis of samples")
+    size = x.shape[-1]
+    if pad_end:
+        count = -(-size // frame_step)
+        missing = max(0, (count - 1) * frame_step + frame_length - size)
+        x = pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)], pad_value)
+    else:
+        count = max(0, (size - frame_length) // frame_step + 1)
+    starts = arange(count, dtype="int32", device=x.device) * frame_step
+    places = starts.reshape(count, 1) + arange(frame_length, dtype="int32", device=x.device)
+    return take(x, places, axis=-1)
+
+
+def stft(
+    signal: TensorLike,
+    frame_length: int,
+    frame_step: int,
+    fft_length: int | None = None,
+    window_fn: Callable[[int], Tensor] | None = hann_window,
+) -> Tensor:
+    """The short-time Fourier transform: `rfft` of each windowed frame, of shape (..., frames, fft_length // 2 + 1).
+
+    >>> plugrad.signal.stft([1.0, 1.0, 1.0, 1.0], 2, 1, window_fn=None)
+    tensor([[2.+0.j, 0.+0.j],
+            [2.+0.j, 0.+0.j],
+            [2.+0.j, 0.+0.j]], dtype=complex64)
+
+    `fft_length` is by default the smallest power of two that is not below `frame_length`.
+    `window_fn` makes the window from its length; None leaves the frames as they are.
+
+    Raises:
+        ArgumentValueError: a length or the step is not positive.
+        DTypeError: the signal is not floating.
+    """
+    frames = frame(signal, frame_length, frame_step)
+    if window_fn is not None:
+        frames = frames * window_fn(frame_length).astype(frames.dtype).to(frames.device)
+    if fft_length is None:
+        fft_length = 1 << (frame_length - 1).bit_length()
+    return rfft(frames, n=fft_length)

@@ -1,0 +1,138 @@
+"""Functions that order elements. Positions are int32; NaN counts as the largest number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad.kernels import movement, sorting
+from plugrad.ops.arguments import as_tensor, coerced, promoted
+from plugrad.ops.indexing import take_along_axis
+from plugrad.shapes import axis_of
+
+if TYPE_CHECKING:
+    from plugrad.kernel import Kernel
+    from plugrad.kernels.sorting import Side
+    from plugrad.tensor import Tensor, TensorLike
+
+
+class TopK(NamedTuple):
+    """The largest elements and where they are."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The elements in ascending or descending order along an axis.
+
+    >>> plugrad.sort([3.0, 1.0, 2.0])
+    tensor([1., 2., 3.], dtype=float32)
+
+    NaN comes last, in descending order first. Equal elements keep their order, which only a
+    gradient can tell.
+
+    Raises:
+        AxisError: the axis is out of range.
+    """
+    x = coerced(x, sorting.argsort, "sort")
+    axis = axis_of(axis, x.ndim)
+    order = sorting.argsort(x, axis=axis, descending=descending, stable=stable)
+    return take_along_axis(x, order, axis=axis)
+
+
+def argsort(
+    x: TensorLike, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """The positions along an axis in the order of their elements.
+
+    >>> plugrad.argsort([3.0, 1.0, 2.0], descending=True)
+    tensor([0, 2, 1], dtype=int32)
+
+    NaN comes last, in descending order first. Equal elements keep their order; with
+    ``stable=False`` they need not, which may be faster.
+
+    Raises:
+        AxisError: the axis is out of range.
+    """
+    x = coerced(x, sorting.argsort, "argsort")
+    return sorting.argsort(x, axis=axis_of(axis, x.ndim), descending=descending, stable=stable)
+
+
+def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
+    """The k largest elements along the last axis, as ``values``, and their positions, as ``indices``.
+
+    >>> plugrad.top_k([1.0, 5.0, 3.0, 5.0], k=2)
+    TopK(values=tensor([5., 5.], dtype=float32), indices=tensor([1, 3], dtype=int32))
+
+    They are in descending order, with ``sorted=False`` in the order of x. NaN counts as the largest;
+    of equal elements those in front come first.
+
+    Raises:
+        ShapeError: x has no axes.
+        ArgumentValueError: k is negative or larger than the last axis.
+    """
+    x = coerced(x, sorting.top_k, "top_k")
+    return TopK(*sorting.top_k(x, k=k, sorted=sorted))
+
+
+def searchsorted(
+    x1: TensorLike, x2: TensorLike, *, side: Side = "left", sorter: TensorLike | None = None
+) -> Tensor:
+    """Where the elements of x2 would have to be inserted in x1 so that it remains sorted.
+
+    >>> plugrad.searchsorted([1.0, 3.0, 3.0, 5.0], [3.0, 9.0])
+    tensor([1, 4], dtype=int32)
+
+    If x1 has several axes, x2 has the same ones except the last: each row is searched for the values
+    in the row of the same number.
+
+    Args:
+        x1: sorted along the last axis.
+        x2: the values; for an x1 with one axis, in any shape.
+        side: "left" to insert before elements that are equal, "right" to insert behind them.
+        sorter: positions that sort x1, as `argsort` returns them, if it is not sorted.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        ArgumentValueError: `side` is neither "left" nor "right".
+    """
+    sequence, values = promoted(x1, x2, sorting.search_sorted, "searchsorted")
+    if sorter is not None:
+        order = as_tensor(sorter, "searchsorted", "sorter", backend=sequence.backend)
+        sequence = take_along_axis(sequence, order)
+    return _searched(sorting.search_sorted, sequence, values, side=side)
+
+
+def lower_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
+    """The first positions whose elements are not less than the values; shapes as for `searchsorted`.
+
+    >>> plugrad.lower_bound([1.0, 3.0, 3.0, 5.0], [3.0, 9.0])
+    tensor([1, 4], dtype=int32)
+
+    Raises:
+        ShapeError: the shapes do not match.
+    """
+    sequence, wanted = promoted(sorted_sequence, values, sorting.lower_bound, "lower_bound")
+    return _searched(sorting.lower_bound, sequence, wanted)
+
+
+def upper_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
+    """The first positions whose elements are greater than the values; shapes as for `searchsorted`.
+
+    >>> plugrad.upper_bound([1.0, 3.0, 3.0, 5.0], [3.0, 9.0])
+    tensor([3, 4], dtype=int32)
+
+    Raises:
+        ShapeError: the shapes do not match.
+    """
+    sequence, wanted = promoted(sorted_sequence, values, sorting.upper_bound, "upper_bound")
+    return _searched(sorting.upper_bound, sequence, wanted)
+
+
+def _searched(
+    kernel: Kernel[..., Tensor], sequence: Tensor, values: Tensor, **attrs: Side
+) -> Tensor:
+    if sequence.ndim != 1:
+        return kernel(sequence, values, **attrs)
+    flat = movement.reshape(values, shape=(values.size,))
+    return movement.reshape(kernel(sequence, flat, **attrs), shape=values.shape)

@@ -1,0 +1,159 @@
+"""Functions of sparse tensors: the namespace `plugrad.sparse`.
+
+A sparse tensor is given in parts: a row of coordinates for each entry, the entries' values, and the
+dense shape.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad.kernels import binary, sparse
+from plugrad.ops.arguments import as_tensor, coerced, promoted
+from plugrad.ops.indexing import as_positions, backend_of
+
+if TYPE_CHECKING:
+    from plugrad.tensor import Tensor, TensorLike
+
+
+class FilledRows(NamedTuple):
+    """Entries of which each row has one, the rows that had none, and where each old entry is now."""
+
+    output_indices: Tensor
+    output_values: Tensor
+    empty_row_indicator: Tensor
+    reverse_index_map: Tensor
+
+
+class Reshaped(NamedTuple):
+    """The coordinates in another dense shape, and this shape."""
+
+    output_indices: Tensor
+    output_shape: Tensor
+
+
+def sparse_fill_empty_rows(
+    indices: TensorLike, values: TensorLike, dense_shape: TensorLike, default_value: TensorLike
+) -> FilledRows:
+    """The entries of a sparse tensor by row, with one more in each row that has none.
+
+    >>> found = plugrad.sparse.sparse_fill_empty_rows([[0, 1], [2, 0]], [5.0, 7.0], [3, 2], -1)
+    >>> found.output_indices.tolist(), found.output_values
+    ([[0, 1], [1, 0], [2, 0]], tensor([ 5., -1.,  7.], dtype=float32))
+    >>> found.empty_row_indicator.tolist(), found.reverse_index_map.tolist()
+    ([False, True, False], [0, 2])
+
+    A new entry has the default value and is at the beginning of its row. Values and the default
+    value have gradients.
+
+    Args:
+        indices: the coordinates, one row for each entry.
+        values: one value for each entry.
+        dense_shape: the size of each axis.
+        default_value: one element.
+
+    Raises:
+        DTypeError: coordinates or sizes are not integers, or the values do not combine.
+        ShapeError: the shapes do not belong together.
+        TensorIndexError: an entry is in a row that is not there.
+    """
+    op = "sparse_fill_empty_rows"
+    home = backend_of(indices, values, dense_shape, default_value)
+    positions = as_positions(indices, op, home)
+    entries, default = promoted(
+        as_tensor(values, op, "values", backend=positions.backend), default_value, binary.select, op
+    )
+    sizes = as_positions(dense_shape, op, positions.backend, "dense_shape")
+    return FilledRows(*sparse.sparse_fill_empty_rows(positions, entries, sizes, default))
+
+
+def sparse_reshape(
+    input_indices: TensorLike, input_shape: TensorLike, new_shape: TensorLike
+) -> Reshaped:
+    """The coordinates of a sparse tensor's entries in another dense shape, and this shape.
+
+    >>> found = plugrad.sparse.sparse_reshape([[0, 1], [1, 2]], [2, 3], [3, -1])
+    >>> found.output_indices.tolist(), found.output_shape.tolist()
+    ([[0, 1], [2, 1]], [3, 2])
+
+    Args:
+        input_indices: the coordinates, one row for each entry.
+        input_shape: the size of each axis.
+        new_shape: the size of each new axis; one may be -1 and is inferred.
+
+    Raises:
+        DTypeError: an argument is not integers.
+        ShapeError: the shapes do not belong together, or the new one holds another number of elements.
+    """
+    op = "sparse_reshape"
+    positions = as_positions(
+        input_indices, op, backend_of(input_indices, input_shape, new_shape), "input_indices"
+    )
+    sizes = as_positions(input_shape, op, positions.backend, "input_shape")
+    new = as_positions(new_shape, op, positions.backend, "new_shape")
+    return Reshaped(*sparse.sparse_reshape(positions, sizes, new))
+
+
+def sparse_segment_sum(data: TensorLike, indices: TensorLike, segment_ids: TensorLike) -> Tensor:
+    """The sum of the rows that are listed for each segment.
+
+    >>> plugrad.sparse.sparse_segment_sum([1.0, 2.0, 3.0], [0, 2, 1], [0, 0, 2])
+    tensor([4., 0., 2.], dtype=float32)
+
+    There are segments from 0 to the last id; the sum of one that does not occur is 0.
+
+    Args:
+        data: a tensor whose rows are added.
+        indices: positions of rows.
+        segment_ids: for each of these the segment, in rising order.
+
+    Raises:
+        DTypeError: positions or ids are not integers, or the data is bool or string.
+        ShapeError: the shapes do not belong together.
+        TensorIndexError: a position is out of range.
+        ArgumentValueError: the ids are negative or decrease.
+    """
+    op = "sparse_segment_sum"
+    x = coerced(
+        as_tensor(data, op, "data", backend=backend_of(indices, segment_ids)),
+        sparse.sparse_segment_sum,
+        op,
+    )
+    return sparse.sparse_segment_sum(x, *_lists(x, indices, segment_ids, op))
+
+
+def sparse_segment_mean(data: TensorLike, indices: TensorLike, segment_ids: TensorLike) -> Tensor:
+    """The average of the rows that are listed for each segment; whole numbers become float32.
+
+    >>> plugrad.sparse.sparse_segment_mean([1.0, 2.0, 3.0], [0, 2, 1], [0, 0, 2])
+    tensor([2., 0., 2.], dtype=float32)
+
+    There are segments from 0 to the last id; the average of one that does not occur is 0.
+
+    Args:
+        data: a tensor whose rows are averaged.
+        indices: positions of rows.
+        segment_ids: for each of these the segment, in rising order.
+
+    Raises:
+        DTypeError: positions or ids are not integers, or the data is string.
+        ShapeError: the shapes do not belong together.
+        TensorIndexError: a position is out of range.
+        ArgumentValueError: the ids are negative or decrease.
+    """
+    op = "sparse_segment_mean"
+    x = coerced(
+        as_tensor(data, op, "data", backend=backend_of(indices, segment_ids)),
+        sparse.sparse_segment_mean,
+        op,
+    )
+    return sparse.sparse_segment_mean(x, *_lists(x, indices, segment_ids, op))
+
+
+def _lists(
+    x: Tensor, indices: TensorLike, segment_ids: TensorLike, op: str
+) -> tuple[Tensor, Tensor]:
+    return (
+        as_positions(indices, op, x.backend),
+        as_positions(segment_ids, op, x.backend, "segment_ids"),
+    )

@@ -1,0 +1,280 @@
+"""``x[key]`` by NumPy's rules, and what is made of it.
+
+Integers, slices, ``...`` and None become one slice and one reshape. If there are arrays, of
+positions or of bools, the axes that they are about are then merged into one, and the elements are
+gathered there at once.
+"""
+
+from __future__ import annotations
+
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from plugrad.dtype import as_dtype, bool_
+from plugrad.errors import DTypeError, ShapeError, TensorIndexError
+from plugrad.kernels import indexing, movement
+from plugrad.ops.arguments import as_tensor, host_array, tensor_from
+from plugrad.ops.binary import greater_equal, less, logical_and, where
+from plugrad.ops.indexing import as_positions, backend_of, check_range
+from plugrad.shapes import axis_of, broadcast, size_of
+from plugrad.tensor import Tensor, TensorLike
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    from numpy.typing import NDArray
+
+    from plugrad.backend import Backend
+
+KINDS = "integers, slices, '...', None or arrays of integers or bools"
+BASIC = frozenset({int, slice, type(None), type(...)})
+
+
+class _Picks(NamedTuple):
+    """An array in a key: bools for as many axes as they have, or positions on one axis."""
+
+    values: Any  # NDArray[Any] | Tensor
+    span: int
+    """How many axes it is about."""
+
+
+class _Place(NamedTuple):
+    """What an array in a key picks from axis `start` on of what slicing left: `span` axes, laid out flat."""
+
+    start: int
+    span: int
+    size: int
+    positions: Any  # NDArray[Any] | Tensor
+
+
+def index(x: Tensor, key: Any) -> Tensor:
+    """``x[key]`` for integers, slices, ``...``, None (a new axis), and arrays of integers or bools.
+
+    >>> x = plugrad.arange(12).reshape(3, 4)
+    >>> x[1:, -1], x[[0, 2], [1, -1]], x[x > 8]
+    (tensor([ 7, 11], dtype=int32), tensor([ 1, 11], dtype=int32), tensor([ 9, 10, 11], dtype=int32))
+
+    Arrays of integers broadcast together. Their common axes come where the first array stands, or
+    in front of all others if a slice, ``...`` or None stands between two arrays; an integer beside
+    arrays counts as one. An array of bools picks the elements where it is True: how many depends on
+    its values, which are read from the device.
+
+    Positions in a tensor on a device other than the cpu are not checked: one out of range gives zeros.
+
+    Raises:
+        TensorIndexError: an index is out of range, of another kind or of the wrong shape, or there
+            are more indices than axes.
+        DTypeError: an array holds neither integers nor bools.
+    """
+    parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
+    if not BASIC.issuperset(map(type, parts)):
+        parts = tuple([_prepared(part) for part in parts])
+    begin: list[int] = []
+    end: list[int] = []
+    strides: list[int] = []
+    shape: list[int] = []
+    places: list[_Place] = []
+    for part in _for_each_axis(x, parts):
+        axis = len(begin)
+        if part is None:
+            shape.append(1)
+            continue
+        if type(part) is _Picks:
+            sizes = x.shape[axis : axis + part.span]
+            places.append(_Place(len(shape), part.span, size_of(sizes), _found(part, x, axis)))
+            begin += [0] * part.span
+            end += sizes
+            strides += [1] * part.span
+            shape += sizes
+            continue
+        size = x.shape[axis]
+        if type(part) is slice:
+            first, last, stride = part.indices(size)
+            shape.append(len(range(first, last, stride)))
+        else:
+            if not -size <= part < size:
+                raise TensorIndexError(
+                    f"index {part} is out of range for axis {axis} of size {size}"
+                )
+            first, last, stride = part % size, part % size + 1, 1
+        begin.append(first)
+        end.append(last)
+        strides.append(stride)
+    y = _cut(x, tuple(begin), tuple(end), tuple(strides))
+    if y.shape != tuple(shape):
+        y = movement.reshape(y, shape=tuple(shape))
+    return _gathered(y, places, _are_adjacent(parts)) if places else y
+
+
+def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
+    """The parts of x where a mask is True, along the axis that takes the place of the mask's axes.
+
+    >>> plugrad.boolean_mask([[1, 2], [3, 4], [5, 6]], [True, False, True])
+    tensor([[1, 2],
+            [5, 6]], dtype=int32)
+    >>> plugrad.boolean_mask([[1, 2], [3, 4]], [[True, False], [True, True]])
+    tensor([1, 3, 4], dtype=int32)
+
+    The mask has the sizes of x's axes from `axis` on. How many parts there are depends on its
+    values, which are read from the device. ``x[mask]`` is the same for the first axes.
+
+    Raises:
+        DTypeError: the mask is not bool.
+        ShapeError: the mask has no axes.
+        AxisError: the axis is out of range.
+        TensorIndexError: the mask does not fit x's axes.
+    """
+    x = as_tensor(x, "boolean_mask", backend=backend_of(mask))
+    mask = as_tensor(mask, "boolean_mask", "mask", backend=x.backend)
+    if mask.dtype is not bool_:
+        raise DTypeError(f"boolean_mask: mask is {mask.dtype}; it must be bool, such as x > 0")
+    if not mask.ndim:
+        raise ShapeError("boolean_mask: mask is 0-d; it must have at least one axis")
+    return index(x, (slice(None),) * axis_of(axis, x.ndim) + (mask,))
+
+
+# --- the parts of a key ---------------------------------------------------------------------------
+
+
+def _prepared(part: Any) -> int | slice | EllipsisType | _Picks | None:
+    """Return a part of a key as an int, a slice, ``...``, None or an array."""
+    if type(part) in BASIC:
+        return part
+    if isinstance(part, Tensor):
+        if part.dtype is bool_:
+            return _Picks(part.numpy(), part.ndim)
+        return _Picks(as_positions(part, "index"), 1)
+    if isinstance(part, np.integer):
+        return int(part)
+    if isinstance(part, bool | list | tuple | range) or hasattr(part, "__array__"):
+        values = host_array(part, "index", "an index")
+        if values.dtype == bool:
+            return _Picks(values, values.ndim)
+        if values.dtype.kind in "iu" or (not values.size and isinstance(part, list | tuple)):
+            return _Picks(values, 1) if values.ndim else int(values)
+        raise DTypeError(
+            f"index: indices are {as_dtype(values.dtype)}; they must be integers, as after "
+            "astype('int32'), or bools"
+        )
+    try:
+        return as_index(part)
+    except TypeError:
+        raise TensorIndexError(f"{part!r} is not an index; use {KINDS}") from None
+
+
+def _for_each_axis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return parts that are about all axes of x, with slices in place of ``...``."""
+    used, gap = 0, len(parts)
+    for place, part in enumerate(parts):
+        if part is Ellipsis:
+            if gap < len(parts):
+                raise TensorIndexError("an index may have one ellipsis (...) only")
+            gap = place
+        elif part is not None:
+            used += part.span if type(part) is _Picks else 1
+    if used > x.ndim:
+        raise TensorIndexError(f"{used} indices for a tensor with {x.ndim} axes (shape {x.shape})")
+    return (*parts[:gap], *[slice(None)] * (x.ndim - used), *parts[gap + 1 :])
+
+
+def _found(picks: _Picks, x: Tensor, axis: int) -> Any:
+    """Return the positions that an array picks from axis `axis` of x on, after checking them where that is possible."""
+    values = picks.values
+    if isinstance(values, Tensor):
+        in_reach = _in_reach(values)
+        if not isinstance(in_reach, Tensor):
+            check_range(in_reach, x.shape[axis], axis, "index")
+    elif values.dtype != bool:
+        check_range(values, x.shape[axis], axis, "index")
+    elif values.shape != x.shape[axis : axis + picks.span]:
+        raise TensorIndexError(
+            f"a mask of shape {values.shape} does not fit the axes from {axis} on of shape {x.shape}; "
+            "it must have their sizes"
+        )
+    else:
+        return np.flatnonzero(values)
+    return values
+
+
+def _in_reach(positions: Tensor) -> NDArray[Any] | Tensor:
+    """Return the positions' array if looking at it does not mean waiting for a device."""
+    array: Any = positions.array
+    return cast("NDArray[Any]", array) if isinstance(array, np.ndarray) else positions
+
+
+def _are_adjacent(parts: tuple[Any, ...]) -> bool:
+    """Whether nothing stands between the arrays of a key; an integer counts as an array."""
+    places = [i for i, part in enumerate(parts) if type(part) is int or type(part) is _Picks]
+    return places[-1] - places[0] == len(places) - 1
+
+
+# --- taking elements ------------------------------------------------------------------------------
+
+
+def _cut(
+    x: Tensor, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...]
+) -> Tensor:
+    sizes = tuple(len(range(*bounds)) for bounds in zip(begin, end, strides, strict=True))
+    if sizes == x.shape and all(s > 0 for s in strides):
+        return x
+    if all(s == 1 for s in strides):
+        return movement.slice(
+            x, begin=tuple(b if n else 0 for b, n in zip(begin, sizes, strict=True)), size=sizes
+        )
+    return movement.strided_slice(x, begin=begin, end=end, strides=strides)
+
+
+def _gathered(x: Tensor, places: list[_Place], is_adjacent: bool) -> Tensor:
+    """Return the elements at the positions that arrays pick; the axes of these become one first."""
+    axes = [axis for place in places for axis in range(place.start, place.start + place.span)]
+    first = places[0].start if is_adjacent else 0
+    if axes != list(range(first, first + len(axes))):
+        others = [axis for axis in range(x.ndim) if axis not in axes]
+        x = movement.transpose(x, perm=(*axes, *others))
+    end = first + len(axes)
+    size = size_of(x.shape[first:end])
+    if len(axes) != 1:
+        x = movement.reshape(x, shape=(*x.shape[:first], size, *x.shape[end:]))
+    positions = places[0].positions if len(places) == 1 else _combined(places, size, x.backend)
+    if not isinstance(positions, Tensor):
+        positions = _sent(positions, size, x.backend)
+    return indexing.gather(x, positions, axis=first, batch_dims=0)
+
+
+def _combined(places: list[_Place], size: int, backend: Backend) -> Tensor:
+    """Return where the positions of several arrays are on the axis that theirs are merged to."""
+    try:
+        broadcast(*[place.positions.shape for place in places])
+    except ShapeError as error:
+        raise TensorIndexError(f"the arrays of an index: {error}") from None
+    on_host: NDArray[Any] = np.zeros((), np.int64)
+    on_device: list[Tensor] = []
+    stride = size
+    for place in places:
+        positions = place.positions
+        stride //= max(place.size, 1)
+        if isinstance(positions, Tensor) and positions.backend is backend:
+            positions = _in_reach(positions)
+        if isinstance(positions, Tensor):
+            on_device.append(_steps(positions, place.size, stride, size))
+        else:
+            values = positions.astype(np.int64)
+            on_host = on_host + np.where(values < 0, values + place.size, values) * stride
+    combined = _sent(on_host, size, backend)
+    for steps in on_device:
+        combined = combined + steps
+    return combined
+
+
+def _steps(positions: Tensor, size: int, stride: int, beyond: int) -> Tensor:
+    """Return how far positions are along the merged axis; beyond its end for those out of range."""
+    from_front = where(less(positions, 0), positions + size, positions)
+    is_inside = logical_and(greater_equal(from_front, 0), less(from_front, size))
+    return where(is_inside, from_front * stride, beyond)
+
+
+def _sent(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
+    """Return positions on an axis of that size as a tensor."""
+    return tensor_from(positions.astype(np.int32 if size < 2**31 else np.int64), backend)

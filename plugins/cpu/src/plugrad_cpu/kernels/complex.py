@@ -1,0 +1,29 @@
+"""Parts of complex numbers."""
+
+import numpy as np
+
+from plugrad.kernels import complex as kernels
+from plugrad_cpu.declare import Array, table
+
+table.update({kernels.complex_abs: np.abs, kernels.conj: np.conj})
+
+
+@table.implements(kernels.real)
+def real(input: Array) -> Array:
+    """Return the real parts, next to each other."""
+    return np.array(np.real(input))
+
+
+@table.implements(kernels.imag)
+def imag(input: Array) -> Array:
+    """Return the imaginary parts, next to each other."""
+    return np.array(np.imag(input))
+
+
+@table.implements(kernels.complex)
+def complex(real: Array, imag: Array) -> Array:
+    """Return the numbers with these parts; adding 1j * imag would spoil infinite parts."""
+    whole = np.empty(real.shape, np.result_type(real, np.complex64))
+    whole.real = real
+    whole.imag = imag
+    return whole

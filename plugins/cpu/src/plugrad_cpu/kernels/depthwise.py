@@ -1,0 +1,93 @@
+"""Depthwise convolutions: one multiplication and addition of images for each cell of the filters.
+
+An image first gets as many copies of each channel as there are filters for it.
+"""
+
+import numpy as np
+
+from plugrad.extend import DataFormat, Padding, Rounding, Shape, geometry
+from plugrad.kernels import depthwise
+from plugrad_cpu.declare import Array, table
+from plugrad_cpu.kernels.convolution import as_asked, channels_last
+from plugrad_cpu.windows import cells, framed, padded, unpadded
+
+
+def repeated(x: Array, multiplier: int) -> Array:
+    """Return channels-last images with copies of each channel next to each other."""
+    return x if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
+
+
+def merged(filter: Array) -> Array:
+    """Return filters with one axis for the channels of the result."""
+    return filter.reshape(*filter.shape[:-2], filter.shape[-2] * filter.shape[-1])
+
+
+@table.implements(depthwise.depthwise_conv2d)
+def depthwise_conv2d(
+    x: Array,
+    filter: Array,
+    *,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Shape,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return the sum over the filters' cells."""
+    batch, _, window = geometry(
+        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    image = repeated(padded(channels_last(x, data_format), window, 0), filter.shape[-1])
+    weights = merged(filter)
+    y = np.zeros((batch, *window.out, weights.shape[-1]), x.dtype)
+    product = np.empty_like(y)
+    for cell, place in cells(window):
+        y += np.multiply(image[place], weights[cell], out=product)
+    return as_asked(y, data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_input_gradient)
+def depthwise_conv2d_input_gradient(
+    dy: Array,
+    filter: Array,
+    *,
+    input_shape: Shape,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Shape,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return dy times the filters, added where it came from and then over the copies of a channel."""
+    batch, channels, window = geometry(
+        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    dy, weights = channels_last(dy, data_format), merged(filter)
+    size = input_shape[1:-1] if data_format.endswith("C") else input_shape[2:]
+    dx = np.zeros((batch, *framed(size, window)[0], weights.shape[-1]), dy.dtype)
+    for cell, place in cells(window):
+        dx[place] += dy * weights[cell]
+    dx = unpadded(dx, size, window)
+    return as_asked(dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1), data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_filter_gradient)
+def depthwise_conv2d_filter_gradient(
+    x: Array,
+    dy: Array,
+    *,
+    filter_shape: Shape,
+    strides: Shape,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Shape,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return for each cell of the filters the sum of dy times what the cell meets."""
+    _, _, window = geometry(
+        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    image = repeated(padded(channels_last(x, data_format), window, 0), filter_shape[-1])
+    dy = channels_last(dy, data_format)
+    sums = [np.einsum("byxc,byxc->c", image[place], dy) for _, place in cells(window)]
+    return np.stack(sums).reshape(filter_shape)

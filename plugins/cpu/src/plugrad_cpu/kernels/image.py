@@ -1,0 +1,234 @@
+"""Pixels elsewhere: compute the points that are shown, and from them the pixels and their weights.
+
+All images together are one list of pixels; a gradient adds to that list what the forward pass takes from it.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from plugrad.extend import Shape, TensorIndexError
+from plugrad.kernels import image as kernels
+from plugrad.kernels.image import Fill, FillMode, Interpolation
+from plugrad_cpu.declare import Array, table
+
+
+class Shown(NamedTuple):
+    """Pixels that are shown, for each pixel of the result: their positions and weights, and whether there are such."""
+
+    positions: Array
+    weights: Array
+    is_inside: Array
+
+
+@table.implements(kernels.crop_and_resize)
+def crop_and_resize(
+    image: Array,
+    boxes: Array,
+    box_ind: Array,
+    *,
+    crop_size: Shape,
+    method: Interpolation,
+    extrapolation_value: float,
+) -> Array:
+    """Return the boxes of images."""
+    pixels = image if image.dtype.kind == "f" else image.astype(np.float32)
+    shown = _in_boxes(image.shape, boxes, box_ind, crop_size, method)
+    return _taken(pixels, shown, extrapolation_value)
+
+
+@table.implements(kernels.crop_and_resize_image_gradient)
+def crop_and_resize_image_gradient(
+    dy: Array, boxes: Array, box_ind: Array, *, image_shape: Shape, method: Interpolation
+) -> Array:
+    """Return dy added to the pixels of its boxes."""
+    return _added(dy, _in_boxes(image_shape, boxes, box_ind, dy.shape[1:3], method), image_shape)
+
+
+@table.implements(kernels.flip_left_right)
+def flip_left_right(image: Array) -> Array:
+    """Return the columns from right to left."""
+    return image[:, :, ::-1]
+
+
+@table.implements(kernels.rotate_with_offset)
+def rotate_with_offset(
+    image: Array, *, radians: float, fill_value: Fill, center: tuple[float, ...]
+) -> Array:
+    """Return the turned images."""
+    return _taken(image, _turned(image.shape, radians, center), fill_value)
+
+
+@table.implements(kernels.rotate_with_offset_gradient)
+def rotate_with_offset_gradient(dy: Array, *, radians: float, center: tuple[float, ...]) -> Array:
+    """Return dy added to the pixels that it shows."""
+    return _added(dy, _turned(dy.shape, radians, center), dy.shape)
+
+
+@table.implements(kernels.transform)
+def transform(
+    image: Array,
+    transforms: Array,
+    *,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+    fill_value: Fill,
+    output_shape: Shape,
+) -> Array:
+    """Return the transformed images."""
+    shown = _transformed(image.shape, transforms, output_shape, interpolation, fill_mode)
+    return _taken(image, shown, fill_value)
+
+
+@table.implements(kernels.transform_image_gradient)
+def transform_image_gradient(
+    dy: Array,
+    transforms: Array,
+    *,
+    image_shape: Shape,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+) -> Array:
+    """Return dy added to the pixels that it shows."""
+    shown = _transformed(image_shape, transforms, dy.shape[1:3], interpolation, fill_mode)
+    return _added(dy, shown, image_shape)
+
+
+# --- which points are shown; points are in double precision, whatever the images are ----------------
+
+
+def _in_boxes(
+    images: Shape, boxes: Array, box_ind: Array, size: Shape, method: Interpolation
+) -> list[Shown]:
+    """Return what crops show.
+
+    Raises:
+        TensorIndexError: a box belongs to no image.
+    """
+    count, height, width, _ = images
+    wrong = box_ind[(box_ind < 0) | (box_ind >= count)]
+    if wrong.size:
+        raise TensorIndexError(
+            f"CropAndResize: box_ind {wrong[0]} is out of range for {count} images"
+        )
+    top, left, bottom, right = boxes.astype(np.float64).T
+    rows = _between(top, bottom, size[0], height)[:, :, None]
+    columns = _between(left, right, size[1], width)[:, None, :]
+    is_inside = (rows >= 0) & (rows <= height - 1) & (columns >= 0) & (columns <= width - 1)
+    return _around(images, box_ind, rows, columns, is_inside, method, "nearest")
+
+
+def _between(first: Array, last: Array, count: int, length: int) -> Array:
+    """Return points at equal distances between parts of an axis; a lone point is in the middle."""
+    shares = np.linspace(0, 1, count) if count > 1 else np.array([0.5])
+    return (first[:, None] * (1 - shares) + last[:, None] * shares) * (length - 1)
+
+
+def _turned(images: Shape, radians: float, center: tuple[float, ...]) -> list[Shown]:
+    """Return what turned images show."""
+    count, height, width, _ = images
+    middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
+    y: Array = np.arange(height)[:, None] - middle_y
+    x: Array = np.arange(width) - middle_x
+    sine, cosine = math.sin(radians), math.cos(radians)
+    # Rounded, for points between two pixels: the sine of a quarter turn is not exact.
+    rows = np.round(x * sine + y * cosine + middle_y, 9)
+    columns = np.round(x * cosine - y * sine + middle_x, 9)
+    is_inside = np.ones((1, 1, 1), bool)
+    return _around(images, np.arange(count), rows, columns, is_inside, "nearest", "constant")
+
+
+def _transformed(
+    images: Shape,
+    transforms: Array,
+    size: Shape,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+) -> list[Shown]:
+    """Return what images show through transforms."""
+    y, x = np.arange(size[0])[:, None], np.arange(size[1])
+    a, b, c, d, e, f, g, h = transforms.astype(np.float64).T[:, :, None, None]
+    depth = g * x + h * y + 1
+    rows, columns = (d * x + e * y + f) / depth, (a * x + b * y + c) / depth
+    is_known = np.isfinite(rows) & np.isfinite(columns)
+    return _around(images, np.arange(images[0]), rows, columns, is_known, interpolation, fill_mode)
+
+
+# --- the pixels around points -----------------------------------------------------------------------
+
+
+def _around(
+    images: Shape,
+    numbers: Array,
+    rows: Array,
+    columns: Array,
+    is_inside: Array,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+) -> list[Shown]:
+    """Return the pixels that show the points (rows, columns) of the images with these numbers.
+
+    That is the nearest one, or the four around, where a point on a row has this row on both sides.
+    """
+    _, height, width, _ = images
+    rows, columns = np.where(is_inside, rows, 0), np.where(is_inside, columns, 0)
+    if interpolation == "nearest":
+        weighted = [(np.floor(rows + 0.5), np.floor(columns + 0.5), np.ones(1))]
+    else:
+        top, left = np.floor(rows), np.floor(columns)
+        down, right = rows - top, columns - left
+        bottom, end = np.ceil(rows), np.ceil(columns)
+        weighted = [
+            (top, left, (1 - down) * (1 - right)),
+            (top, end, (1 - down) * right),
+            (bottom, left, down * (1 - right)),
+            (bottom, end, down * right),
+        ]
+    shown: list[Shown] = []
+    for row, column, weights in weighted:
+        inner_row, inner_column = (
+            _extended(row, height, fill_mode),
+            _extended(column, width, fill_mode),
+        )
+        positions = (numbers[:, None, None] * height + inner_row) * width + inner_column
+        is_pixel = (row == inner_row) & (column == inner_column) | (fill_mode != "constant")
+        shown.append(Shown(positions, weights, is_inside & is_pixel))
+    return shown
+
+
+def _extended(places: Array, length: int, fill_mode: FillMode) -> Array:
+    """Return the positions, from 0 to length - 1, of what is at any place of an axis that goes on."""
+    if fill_mode == "wrap":
+        places = np.mod(places, length)
+    elif fill_mode == "reflect":
+        places = np.mod(places, 2 * length)
+        places = np.minimum(places, 2 * length - 1 - places)
+    return np.clip(places, 0, length - 1).astype(np.intp)
+
+
+def _taken(image: Array, shown: list[Shown], fill_value: Fill) -> Array:
+    """Return the sum of the weighted pixels, and of `fill_value` where there is none."""
+    count, height, width, channels = image.shape
+    pixels = image.reshape(count * height * width, channels)
+    filling = np.asarray(fill_value, image.dtype)
+    parts: list[Array] = []
+    for positions, weights, is_inside in shown:
+        weights = weights.astype(image.dtype)[..., None]
+        outside = np.where(weights == 0, 0, filling)  # it may be infinite or NaN
+        parts.append(np.where(is_inside[..., None], pixels[positions], outside) * weights)
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _added(dy: Array, shown: list[Shown], images: Shape) -> Array:
+    """Return images in which each pixel is the sum of dy where it is shown, weighted."""
+    channels, size = images[3], int(np.prod(images))
+    total = np.zeros(size)
+    for positions, weights, is_inside in shown:
+        places = positions[..., None] * channels + np.arange(channels)
+        parts = dy * (weights * is_inside)[..., None]
+        total += np.bincount(places.ravel(), parts.ravel(), size)
+    return total.reshape(images).astype(dy.dtype)

@@ -1,0 +1,72 @@
+"""Morphology: one pass over the images for each cell of the filter, on strided slices."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from plugrad.extend import Padding, Shape, Window, sliding_window
+from plugrad.kernels import morphology
+from plugrad_cpu.declare import Array, table
+from plugrad_cpu.windows import cells, framed, padded, unpadded
+
+
+def windows_of(x: Array, filter: Array, strides: Shape, pad: Padding, dilations: Shape) -> Window:
+    """Return the windows of NHWC images."""
+    return sliding_window(x.shape[1:3], filter.shape[:2], strides, pad, dilations)
+
+
+def sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
+    """Yield for each cell of the filter the sums with what it meets in all windows, and which are with pixels."""
+    image = padded(x, window, 0)
+    is_pixel = padded(np.ones((1, *x.shape[1:3], 1), bool), window, False)
+    for cell, place in cells(window):
+        yield image[place] + filter[cell], is_pixel[place]
+
+
+def winners(x: Array, filter: Array, window: Window) -> Array:
+    """Return for each window the number of the first cell with the largest sum; -1 if no cell counts."""
+    shape = x.shape[0], *window.out, x.shape[3]
+    best, winner = np.zeros(shape, x.dtype), np.full(shape, -1)
+    for i, (total, counts) in enumerate(sums(x, filter, window)):
+        is_better = counts & ((winner < 0) | (total > best))
+        best, winner = np.where(is_better, total, best), np.where(is_better, i, winner)
+    return winner
+
+
+@table.implements(morphology.dilation2d)
+def dilation2d(x: Array, filter: Array, *, strides: Shape, pad: Padding, dilations: Shape) -> Array:
+    """Return the largest sum of each window."""
+    window = windows_of(x, filter, strides, pad, dilations)
+    lowest = x.dtype.type(-np.inf) if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    y = np.full((x.shape[0], *window.out, x.shape[3]), lowest, x.dtype)
+    for total, counts in sums(x, filter, window):
+        np.maximum(y, total, out=y, where=counts)
+    return y
+
+
+@table.implements(morphology.dilation2d_input_gradient)
+def dilation2d_input_gradient(
+    x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
+) -> Array:
+    """Return dy where the first pixels with the largest sums are."""
+    window = windows_of(x, filter, strides, pad, dilations)
+    size = x.shape[1:3]
+    dx = np.zeros((x.shape[0], *framed(size, window)[0], x.shape[3]), x.dtype)
+    winner = winners(x, filter, window)
+    for i, (_, place) in enumerate(cells(window)):
+        dx[place] += np.where(winner == i, dy, 0)
+    return unpadded(dx, size, window)
+
+
+@table.implements(morphology.dilation2d_filter_gradient)
+def dilation2d_filter_gradient(
+    x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
+) -> Array:
+    """Return dy added up where the first cells with the largest sums are."""
+    window = windows_of(x, filter, strides, pad, dilations)
+    winner = winners(x, filter, window)
+    parts = [
+        np.where(winner == i, dy, 0).sum((0, 1, 2), dtype=dy.dtype)
+        for i in range(len(cells(window)))
+    ]
+    return np.stack(parts).reshape(filter.shape)

@@ -1,0 +1,19 @@
+"""Poolings of images with three spatial axes: those for two axes hold for any number."""
+
+from plugrad.kernels import pooling3d
+from plugrad_cpu.declare import table
+from plugrad_cpu.kernels.pooling import (
+    avg_pool,
+    avg_pool_gradient,
+    max_pool,
+    max_pool_gradient,
+)
+
+table.update(
+    {
+        pooling3d.max_pool3d: max_pool,
+        pooling3d.max_pool3d_gradient: max_pool_gradient,
+        pooling3d.avg_pool3d: avg_pool,
+        pooling3d.avg_pool3d_gradient: avg_pool_gradient,
+    }
+)

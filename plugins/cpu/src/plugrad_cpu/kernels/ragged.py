@@ -1,0 +1,7 @@
+"""Ragged tensors: what core has for every backend, which is NumPy already."""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import ragged
+from plugrad_cpu.declare import table
+
+table.update(host_bodies(ragged))

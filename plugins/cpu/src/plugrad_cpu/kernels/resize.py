@@ -1,0 +1,97 @@
+"""Resizing: one axis after the other, by index arithmetic."""
+
+from typing import Any
+
+import numpy as np
+
+from plugrad.extend import Shape
+from plugrad.kernels import resize
+from plugrad_cpu.declare import Array, table
+
+
+@table.implements(resize.resize_bilinear)
+def resize_bilinear(
+    images: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
+) -> Array:
+    """Return images interpolated between rows, then between columns."""
+    y = images if images.dtype.kind == "f" else images.astype(np.float32)
+    for axis in (1, 2):
+        low, high, share = _around(y, axis, size[axis - 1], align_corners, half_pixel_centers)
+        first = y.take(low, axis)
+        y = first + (y.take(high, axis) - first) * share
+    return y
+
+
+@table.implements(resize.resize_bilinear_gradient)
+def resize_bilinear_gradient(
+    images: Array, dy: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
+) -> Array:
+    """Return dy shared between columns, then between rows."""
+    for axis in (2, 1):
+        low, high, share = _around(images, axis, size[axis - 1], align_corners, half_pixel_centers)
+        share, length = share.astype(dy.dtype), images.shape[axis]
+        dy = _added(dy * (1 - share), low, length, axis) + _added(dy * share, high, length, axis)
+    return dy
+
+
+@table.implements(resize.resize_nearest_neighbor)
+def resize_nearest_neighbor(
+    images: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
+) -> Array:
+    """Return the rows that are shown, and of these the columns."""
+    for axis in (1, 2):
+        shown = _shown(images.shape[axis], size[axis - 1], align_corners, half_pixel_centers)
+        images = images.take(shown, axis)
+    return images
+
+
+@table.implements(resize.resize_nearest_neighbor_gradient)
+def resize_nearest_neighbor_gradient(
+    images: Array, dy: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
+) -> Array:
+    """Return the sums of dy over the columns that show one, and of these over the rows."""
+    for axis in (2, 1):
+        length = images.shape[axis]
+        shown = _shown(length, size[axis - 1], align_corners, half_pixel_centers)
+        dy = _added(dy, shown, length, axis)
+    return dy
+
+
+def _around(
+    images: Array, axis: int, count: int, align_corners: bool, half_pixel_centers: bool
+) -> tuple[Array, Array, Array]:
+    """Return, for each place along an axis, the positions before and after it and how far it is from the first.
+
+    That share has as many axes as images, to be multiplied with them.
+    """
+    length = images.shape[axis]
+    steps = np.arange(count)
+    if align_corners and count > 1:
+        places = steps * ((length - 1) / (count - 1))
+    elif half_pixel_centers:
+        places = np.clip((steps + 0.5) * (length / count) - 0.5, 0, None)
+    else:
+        places = steps * (length / count)
+    places = np.minimum(places, length - 1)
+    low = places.astype(np.intp)
+    share: Array = (places - low).astype(images.dtype)
+    return low, np.minimum(low + 1, length - 1), share.reshape(-1, *[1] * (3 - axis))
+
+
+def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+    """Return the position that each place along an axis shows; in whole numbers, where no rounding error decides."""
+    steps = np.arange(count)
+    if align_corners and count > 1:
+        return (2 * steps * (length - 1) + count - 1) // (2 * (count - 1))
+    if half_pixel_centers:
+        return (2 * steps + 1) * length // (2 * count)
+    return steps * length // count
+
+
+def _added(parts: Array, places: Array, length: int, axis: int) -> Array:
+    """Return zeros of a length along an axis with each part added at its place; places come in order."""
+    starts = np.flatnonzero(np.diff(places, prepend=-1))
+    sums: Array = np.zeros((*parts.shape[:axis], length, *parts.shape[axis + 1 :]), parts.dtype)
+    used: tuple[Any, ...] = (slice(None),) * axis + (places[starts],)
+    sums[used] = np.add.reduceat(parts, starts, axis, parts.dtype)
+    return sums

@@ -1,0 +1,40 @@
+// The activations.
+#include <tgmath.h>
+
+#include "elementwise.h"
+#include "vector_math.h"
+
+#define SELU_SCALE 1.0507009873554804934193349852946
+#define SELU_ALPHA 1.6732632423543772848170429916717
+
+static inline floats sigmoid_floats(floats x) {
+    const floats e = exp_floats(-absolute(x));
+    return choose(x < splat(0.f), e, splat(1.f)) / (e + 1.f);
+}
+
+static inline floats softplus_floats(floats x) {
+    return choose(x < splat(0.f), splat(0.f), x) + log1p_floats(exp_floats(-absolute(x)));
+}
+
+static inline floats elu_floats(floats x) { return choose(x < splat(0.f), expm1_floats(x), x); }
+
+static inline floats selu_floats(floats x) {
+    const floats below = expm1_floats(x) * splat(SELU_ALPHA);
+    return choose(x < splat(0.f), below, x) * splat(SELU_SCALE);
+}
+
+VECTOR_KERNEL(sigmoid, (x < 0 ? exp(x) : 1) / (1 + exp(-fabs(x))))
+VECTOR_KERNEL(softplus, (x < 0 ? 0 : x) + log1p(exp(-fabs(x))))
+VECTOR_KERNEL(elu, x < 0 ? expm1(x) : x)
+VECTOR_KERNEL(selu, SELU_SCALE *(x < 0 ? SELU_ALPHA * expm1(x) : x))
+
+#define NUMBER_KERNELS(dtype, type, effort)                                                        \
+    MAP(relu, dtype, type, type, effort, x < 0 ? 0 : x)                                            \
+    MAP(relu6, dtype, type, type, effort, x < 0 ? 0 : x > 6 ? 6 : x)
+EACH_NUMBER(NUMBER_KERNELS)
+
+#define FLOAT_KERNELS(dtype, type, effort)                                                         \
+    MAP(leaky_relu, dtype, type, type, effort, x > 0 ? x : alpha * x, type alpha)                  \
+    PAIRS(prelu, dtype, type, type, effort, a > 0 ? a : b * a)                                     \
+    PAIRS(elu_gradient, dtype, type, type, effort, b >= 0 ? a : a * (b + 1))
+EACH_FLOAT(FLOAT_KERNELS)

@@ -1,0 +1,25 @@
+"""The activations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.kernels import activation
+from plugrad_wasm.declare import ExportNames, call, declare_exports, table
+from plugrad_wasm.kernels.unary import converter
+
+if TYPE_CHECKING:
+    from plugrad_wasm.memory import WasmArray
+
+LEAKY_RELU = ExportNames("leaky_relu")
+
+
+@table.implements(activation.leaky_relu)
+def leaky_relu(x: WasmArray, *, alpha: float) -> WasmArray:
+    """Return x where it is positive, else ``alpha * x``."""
+    out = x.memory.like(x)
+    call(x, LEAKY_RELU[x.dtype], x.size)(x.address, out.address, x.size, converter(x.dtype)(alpha))
+    return out
+
+
+declare_exports(activation)

@@ -1,0 +1,7 @@
+"""Text: what core has for every backend, on the host."""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import string
+from plugrad_wasm.declare import table
+
+table.update(host_bodies(string), on_host=True)

@@ -1,0 +1,45 @@
+"""Bitwise kernels. WGSL shifts by the count modulo 32, which plugrad does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import bool_, int32, uint32
+from plugrad.kernels import bitwise
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.expressions import elementwise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad_webgpu.buffers import GpuArray
+
+
+def bits(expression: str, of_bools: str) -> Callable[..., GpuArray]:
+    """Return the implementation of an expression in `a` and `b`, one for numbers and one for bools."""
+    expressions = {int32: expression, uint32: expression, bool_: of_bools}
+    return elementwise(expressions, ("a", "b"))
+
+
+table.update(
+    {
+        bitwise.bitwise_and: bits("a & b", "a && b"),
+        bitwise.bitwise_or: bits("a | b", "a || b"),
+        bitwise.bitwise_xor: bits("a ^ b", "a != b"),
+        bitwise.invert: elementwise({int32: "~x", uint32: "~x", bool_: "!x"}),
+        bitwise.left_shift: elementwise(
+            {
+                int32: "select(a << (u32(b) & 31u), 0, u32(b) > 31u)",
+                uint32: "select(a << (b & 31u), 0u, b > 31u)",
+            },
+            ("a", "b"),
+        ),
+        bitwise.right_shift: elementwise(
+            {
+                int32: "a >> min(u32(b), 31u)",
+                uint32: "select(a >> (b & 31u), 0u, b > 31u)",
+            },
+            ("a", "b"),
+        ),
+    }
+)

@@ -1,0 +1,7 @@
+"""Pictures in and out: what core has for every backend, on the host."""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import pixels
+from plugrad_webgpu.declare import table
+
+table.update(host_bodies(pixels), on_host=True)

@@ -1,0 +1,112 @@
+"""Find out which kernels each backend runs, and on which dtypes: by running the tables of families."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import plugrad
+from families.case import Case
+from plugrad import engine, kernels
+from plugrad.backend import Backend
+from plugrad.dtype import DTYPES
+from plugrad.errors import KernelNotFound, UnsupportedDtype
+from plugrad.extend import KERNELS
+
+FAMILIES = sorted(p.stem for p in Path(kernels.__file__).parent.glob("[!_]*.py"))
+LARGE = 4096  # elements; larger rows are about speed and limits, not about dtypes
+
+Ran = dict[str, set[str]]  # dtypes by kernel
+
+
+def contracts(family: str) -> list[str]:
+    """Return the kernels of one of core's families in the order of their file."""
+    return [k.name for k in KERNELS.values() if k.rule.__module__ == f"plugrad.kernels.{family}"]
+
+
+def cases_in(value: object) -> Iterator[Case]:
+    """Yield the rows in a module's variable."""
+    if isinstance(value, Case):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from cases_in(part)
+
+
+def cases_of(family: str) -> list[Case]:
+    """Return the rows of a family's table."""
+    table = import_module(f"families.test_{family}")
+    return list({id(c): c for value in vars(table).values() for c in cases_in(value)}.values())
+
+
+class Watched(dict):
+    """A backend's functions, those on the host too, that remember which of them ran on which dtype."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend.functions)
+        for config in plugrad.get_kernels_for_backend(backend.name):
+            if config.on_host:
+                self[config.kernel_name] = engine._on_host(config.kernel_func, backend)
+        self.ran: Ran = defaultdict(set)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - dict.get knows no __getitem__
+
+    def __getitem__(self, name: str) -> Any:
+        function = super().__getitem__(name)
+
+        def watched(*arrays: Any, **attrs: Any) -> Any:
+            result = function(*arrays, **attrs)
+            given = next((a for a in arrays if hasattr(a, "dtype")), None)
+            first = result if given is None else given
+            self.ran[name].add(str(plugrad.as_dtype(first.dtype)))
+            return result
+
+        return watched
+
+
+def ran_in(family: str, *, every_dtype: bool = False) -> Ran:
+    """Return the dtypes on which the active backend runs the kernels of a family's rows.
+
+    Rows run on their own dtypes, or on `every_dtype` that the backend has.
+    """
+    backend = plugrad.which().backend
+    functions, watched = backend.functions, Watched(backend)
+    stored = [str(d) for d in DTYPES if d in backend.dtypes()]
+    backend.functions = watched
+    try:
+        for case in cases_of(family):
+            sizes = [np.prod(shape, dtype=int) for shape in case.shapes]
+            if max(sizes, default=0) > LARGE:
+                continue
+            for dtype in stored if every_dtype else case.dtypes:
+                run(case, dtype)
+    finally:
+        backend.functions = functions
+    return dict(watched.ran)
+
+
+def run(case: Case, dtype: str) -> None:
+    """Run a row on a dtype; that it refuses the dtype, or that the backend lacks a kernel, is an answer too."""
+    try:
+        with np.errstate(all="ignore"):
+            arrays = case.drawn(np.random.default_rng(0), dtype) if case.domains else []
+            case.op(*map(plugrad.asarray, arrays), **case.attrs)
+    except (KernelNotFound, UnsupportedDtype):
+        return
+    except Exception:
+        if dtype in case.dtypes and dtype in plugrad.which().backend.dtypes():
+            raise  # the row is made for the dtype
+
+
+def coverage() -> Ran:
+    """Return the dtypes on which the active backend runs each kernel of core."""
+    has = {c.kernel_name for c in plugrad.get_kernels_for_backend(plugrad.which().backend.name)}
+    found: Ran = {}
+    for family in FAMILIES:
+        ran = ran_in(family, every_dtype=True)
+        found |= {n: ran.get(n, set()) & KERNELS[n].accepts for n in contracts(family) if n in has}
+    return found

@@ -1,0 +1,44 @@
+"""The generated pages say what is so; ``make docs`` writes them anew."""
+
+import pytest
+
+import plugrad
+from consistency import generated
+from consistency.committed import committed
+from consistency.coverage import FAMILIES, contracts, coverage
+from plugrad.discovery import first_party
+
+REMEDY = "run `make docs` and commit what it writes"
+
+
+def test_page_of_kernels_lists_every_contract():
+    assert list(committed()) == [n for family in FAMILIES for n in contracts(family)], REMEDY
+
+
+def test_page_of_kernels_says_what_the_backend_runs(backend):
+    (candidate,) = [b for b in plugrad.backends() if b.name == backend]
+    if candidate.distribution.lower() not in first_party():
+        pytest.skip(f"the page is about first-party backends, not about {candidate.distribution}")
+    cells = {name: row[backend] for name, row in committed().items()}
+    ran = coverage()
+    assert cells == {n: generated.dtypes(ran[n]) if n in ran else "–" for n in cells}, REMEDY
+
+
+def test_cpu_has_every_kernel_of_tensorflow_js():
+    with plugrad.use("cpu"):
+        functions = plugrad.which().backend.functions
+    assert len(generated.tfjs_kernels()) == generated.IN_TFJS
+    assert generated.tfjs_kernels() <= functions.keys()
+
+
+@pytest.mark.parametrize("page", ["gradients.md", "tensorflow-js.md", "settings.md", "hooks.md"])
+def test_page_is_up_to_date(page):
+    written = (generated.FOLDER / page).read_text("utf-8")
+    assert written == generated.PAGES[page](), REMEDY
+
+
+def test_manifest_lists_the_kernels_that_the_backend_registers(backend):
+    if backend not in generated.BACKENDS:
+        pytest.skip(f"{backend} is a third party's")
+    written = generated.manifest_file(backend).read_text("utf-8")
+    assert written == generated.with_kernels(backend), REMEDY

@@ -1,0 +1,63 @@
+"""Read tfjs_names.toml and tfjs_ops.txt: where each op of TensorFlow.js is in plugrad."""
+
+import inspect
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import plugrad
+from plugrad.extend import KERNELS
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an op is: the callable or kernel here, and how to call it; or the reason why it is nowhere."""
+
+    op: str
+    plugrad: str = ""
+    arguments: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    without: dict[str, str] = field(default_factory=dict)
+    for_integers: str = ""
+    reason: str = ""
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel that stands for the op, if one does."""
+        return self.plugrad.removeprefix("kernel ") if self.plugrad.startswith("kernel ") else ""
+
+    @property
+    def target(self) -> Callable[..., Any]:
+        """The callable; the rule of a kernel has its parameters."""
+        return KERNELS[self.kernel].rule if self.kernel else attrgetter(self.plugrad)(plugrad)
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters of the target by name."""
+        return dict(inspect.signature(self.target).parameters)
+
+
+@cache
+def places() -> dict[str, Place]:
+    """Return where each op is."""
+    table = tomllib.loads((FOLDER / "tfjs_names.toml").read_text("utf-8"))
+    return {op: Place(op, **entry) for op, entry in table.items()}
+
+
+@cache
+def signatures() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return TensorFlow.js's own spelling and the parameters of each op."""
+    found = {}
+    for line in (FOLDER / "tfjs_ops.txt").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        signature, spelling = line.rsplit(maxsplit=1)
+        op, _, inside = signature.strip().removesuffix(")").partition("(")
+        found[op] = spelling, tuple(inside.split(", ")) if inside else ()
+    return found

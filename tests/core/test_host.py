@@ -1,0 +1,155 @@
+"""Implementations on the host, and kernels that take a list of inputs beside others."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import KernelConfig
+from plugrad.errors import KernelNotFound, RegistrationError, ShapeError
+from plugrad.extend import KERNELS, KernelTable, Shaped, Spec, gradient, host_bodies, kernel
+from plugrad.kernels import ragged, sparse, string
+from plugrad.ops.binary import multiply
+from plugrad.ops.reduction import sum as total
+from plugrad.testing import check_gradient
+
+# --- on the host ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seen(backend):
+    """What a body on the host, called "Halves", gets; the kernel has no contract."""
+    arrays = []
+
+    def halves(x, y=None, *, at):
+        arrays.extend([x, y])
+        return x[:at], x.reshape(-1)[at:][::-1]
+
+    plugrad.register_kernel(KernelConfig("Halves", backend, halves, on_host=True))
+    yield arrays
+    plugrad.unregister_kernel("Halves", backend)
+
+
+def test_body_gets_numpy_arrays_and_its_results_are_stored(seen, backend):
+    x = plugrad.asarray([1.0, 2.0, 3.0])
+    parts = plugrad.run_kernel("Halves", {"x": x, "y": None}, {"at": 1})
+    assert [type(array) for array in seen] == [np.ndarray, type(None)]
+    assert [part.tolist() for part in parts] == [[1], [3, 2]]
+    assert {part.device for part in parts} == {f"{backend}:0"}
+    assert (parts[1] * 2).tolist() == [6, 4]
+
+
+def test_body_gets_strings_as_they_are(seen, backend):
+    parts = plugrad.run_kernel("Halves", {"x": plugrad.asarray(["a", "b"]), "y": None}, {"at": 1})
+    assert [part.tolist() for part in parts] == [["a"], ["b"]]
+
+
+def test_engine_does_not_see_a_body_among_the_functions_of_arrays(seen, backend):
+    assert "Halves" not in plugrad.which().backend.functions
+    assert plugrad.get_kernel("Halves", backend).on_host
+
+
+def test_function_of_arrays_may_take_the_place_of_a_body(backend):
+    x = {"x": plugrad.asarray([1.0, 2.0])}
+    plugrad.register_kernel(KernelConfig("Doubled", backend, lambda x: x + x, on_host=True))
+    with plugrad.override_kernel("Doubled", backend, lambda x: x):
+        assert plugrad.run_kernel("Doubled", x).tolist() == [1, 2]
+        assert "Doubled" in plugrad.which().backend.functions
+    assert plugrad.run_kernel("Doubled", x).tolist() == [2, 4]
+    plugrad.unregister_kernel("Doubled", backend)
+    with pytest.raises(KernelNotFound, match="no kernel is called 'Doubled'"):
+        plugrad.run_kernel("Doubled", x)
+
+
+def test_contract_is_enforced_before_a_body_runs(backend):
+    with pytest.raises(ShapeError, match="SparseReshape"):
+        sparse.sparse_reshape(*[plugrad.asarray([1, 2])] * 3)
+
+
+@pytest.mark.parametrize("family", [ragged, sparse, string])
+def test_every_kernel_of_a_host_family_has_a_body(family):
+    name = family.__name__.rpartition(".")[2]
+    declared = {k for k in KERNELS.values() if k.rule.__module__ == family.__name__}
+    assert host_bodies(family).keys() == declared, name
+    table = KernelTable("mine")
+    table.update(host_bodies(family), on_host=True)
+    assert all(config.on_host for config in table)
+
+
+# --- a list beside others -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def blend():
+    """The input times the sum of a list of weights, to which a scale and another input are added."""
+
+    @kernel("Blend", family="example")
+    def blend(x: Spec, y: Spec, *weights: Spec, scale: float = 1.0) -> Spec:
+        return Shaped(x.shape, x.dtype)
+
+    def computed(x, y, *weights, scale):
+        return x * sum(weights) * scale + y
+
+    plugrad.register_kernel(KernelConfig("Blend", "cpu", computed))
+    yield blend
+    plugrad.unregister_kernel("Blend", "cpu")
+    del KERNELS["Blend"]
+    if plugrad.get_gradient("Blend"):
+        plugrad.unregister_gradient("Blend")
+
+
+@pytest.fixture
+def x():
+    return plugrad.asarray([1.0, 2.0])
+
+
+def test_list_comes_last(blend, x):
+    assert blend.inputs == ("x", "y", "weights")
+    assert (blend.takes_list, blend.is_variadic) == (True, False)
+    assert [blend.input_name(i) for i in range(4)] == ["x", "y", "weights[0]", "weights[1]"]
+    assert blend(x, x, x, x, scale=2.0).tolist() == [5, 18]
+    assert blend(x, x, x).tolist() == [2, 6]
+
+
+def test_list_has_a_name_in_a_mapping(blend, x):
+    given = {"weights": [x, x], "y": x, "x": x}
+    assert plugrad.run_kernel("Blend", given).tolist() == [3, 10]
+    with pytest.raises(plugrad.errors.ArgumentError, match="takes a mapping"):
+        plugrad.run_kernel("Blend", [x, x, x])
+    with pytest.raises(plugrad.errors.ArgumentError, match=r"\['weights'\] are unknown or missing"):
+        plugrad.run_kernel("Blend", {"x": x, "y": x})
+    with pytest.raises(plugrad.errors.ArgumentError, match="inputs must be tensors, not float"):
+        plugrad.run_kernel("Blend", {"x": x, "y": x, "weights": [1.0]})
+
+
+def test_implementation_must_take_the_list(blend):
+    with pytest.raises(RegistrationError, match=r"must take its inputs as \*weights"):
+        plugrad.register_kernel(
+            KernelConfig("Blend", "cpu", lambda x, y, weights, *, scale: x), replace=True
+        )
+
+
+def added(weights):
+    result = weights[0]
+    for weight in weights[1:]:
+        result = result + weight
+    return result
+
+
+def test_rule_may_name_the_list(blend, x):
+    gradient(
+        blend,
+        x=lambda dy, weights, scale: multiply(dy * scale, added(weights)),
+        y=lambda dy: dy,
+    )
+    for count in (1, 2, 3):
+        weights = [x * (i + 1) for i in range(count)]
+        check_gradient(lambda x, y, w=weights: blend(x, y, *w, scale=0.5), x, x + 1)
+    # The second input of three is as far from the end as the first of two.
+    assert plugrad.grad(lambda v: total(blend(v, x, x)))(x).tolist() == [1, 2]
+    assert plugrad.grad(lambda v: total(blend(x, v, x, x)))(x).tolist() == [1, 1]
+
+
+def test_explicit_form_cannot_save_the_list(blend):
+    config = plugrad.GradientConfig("Blend", lambda dy, saved, attrs: {}, ("weights",))
+    with pytest.raises(RegistrationError, match=r"only the table form .* the list 'weights'"):
+        plugrad.register_gradient(config)

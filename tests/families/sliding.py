@@ -1,0 +1,39 @@
+"""What the tests of convolutions share: the ways to slide, and the cases of both gradients."""
+
+import numpy as np
+
+from families import windows
+from families.case import Case
+
+
+def complete(attrs, count, data_format):
+    """Return the attributes as the kernels get them."""
+    return {
+        "strides": windows.each(attrs.get("strides", 1), count),
+        "pad": windows.pairs(attrs.get("pad", "valid"), count),
+        "data_format": attrs.get("data_format", data_format),
+        "dilations": windows.each(attrs.get("dilations", 1), count),
+        "dim_rounding_mode": attrs.get("dim_rounding_mode"),
+    }
+
+
+def gradient_cases(case, kernels, references, data_format):
+    """Return the cases of the gradients of a convolution for its images and filters."""
+    images, filters = case.shapes
+    attrs = complete(case.attrs, len(images) - 2, data_format)
+    result = case.reference(np.zeros(images), np.zeros(filters), **attrs).shape
+    shapes = (result, filters), (images, result)
+    given = {"input_shape": images}, {"filter_shape": filters}
+    return [
+        Case(kernel, reference, case.domains, shape, {**extra, **attrs}, is_sum=True)
+        for kernel, reference, shape, extra in zip(kernels, references, shapes, given, strict=True)
+    ]
+
+
+def channels_first(case):
+    """Return the case with images in the other order."""
+    images, filters = case.shapes
+    data_format = "NCHW" if len(images) == 4 else "NCDHW"
+    shapes = (images[0], images[-1], *images[1:-1]), filters
+    attrs = {**case.attrs, "data_format": data_format}
+    return Case(case.op, case.reference, case.domains, shapes, attrs, is_sum=True)

@@ -1,0 +1,160 @@
+"""The bits of whole numbers."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import VIEWS, Case, Refusal
+from families.domains import flags, uniform
+from plugrad.errors import DTypeError, ShapeError
+
+INTEGERS = ("int32", "int64", "int8", "uint8", "uint32")
+WIDTHS = {"int8": 8, "uint8": 8, "int32": 32, "uint32": 32, "int64": 64}
+
+any_number = uniform(-100, 100)
+LOGICAL = [
+    Case(op, reference, [any_number, any_number], dtypes=(*INTEGERS, "bool"))
+    for op, reference in [
+        (plugrad.bitwise_and, np.bitwise_and),
+        (plugrad.bitwise_or, np.bitwise_or),
+        (plugrad.bitwise_xor, np.bitwise_xor),
+    ]
+]
+SHIFTS = [
+    Case(op, reference, [any_number, uniform(0, 7)], dtypes=INTEGERS)
+    for op, reference in [
+        (plugrad.bitwise_left_shift, np.left_shift),
+        (plugrad.bitwise_right_shift, np.right_shift),
+    ]
+]
+INVERSE = Case(plugrad.bitwise_invert, np.invert, [any_number], dtypes=(*INTEGERS, "bool"))
+BINARY = [*LOGICAL, *SHIFTS]
+CASES = [*BINARY, INVERSE]
+
+
+@pytest.mark.parametrize("case", BINARY, ids=str)
+def test_values(case, backend, rng):
+    for shapes in [
+        ((3, 5), (3, 5)),
+        ((3, 5), (5,)),
+        ((5,), (3, 5)),
+        ((3, 1), (1, 5)),
+        ((2, 3, 4, 5), (3, 1, 5)),
+        ((), (3, 5)),
+        ((), ()),
+        ((0, 5), (5,)),
+        ((70_001,), (70_001,)),
+    ]:
+        case.with_shapes(*shapes).check_values(rng, "int32")
+
+
+def test_values_of_invert(backend, rng):
+    for shape in [(3, 5), (7,), (), (2, 0, 3), (70_001,)]:
+        INVERSE.with_shapes(shape).check_values(rng, "int32")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_other_dtypes(case, backend, rng):
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, "int32", layout)
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_extreme_numbers(dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max, 0, 1, info.max - 1], dtype)
+    INVERSE.check_values_of([x], dtype)
+    for case in LOGICAL:
+        case.check_values_of([x, x[::-1].copy()], dtype)
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_shifts_by_all_the_bits_and_more(dtype, backend):
+    """Nothing is left but the sign, on the right; what C and WGSL do with such counts is another matter."""
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    width, info = WIDTHS[dtype], np.iinfo(dtype)
+    x = plugrad.asarray(np.array([info.min, info.max, 1, 77], dtype))
+    for count in (width, width + 1, 2 * width - 1, 2 * width, 127):
+        counts = plugrad.asarray(np.array([count] * 4, dtype))
+        assert plugrad.bitwise_left_shift(x, counts).tolist() == [0] * 4
+        assert plugrad.bitwise_right_shift(x, counts).tolist() == [-(info.min < 0), 0, 0, 0]
+    for count in (width - 2, width - 1):
+        case = [x.numpy(), np.array([count] * 4, dtype)]
+        for shift in SHIFTS:
+            shift.check_values_of(case, dtype)
+
+
+def test_a_negative_count_does_not_trap(backend):
+    """Its result is undefined."""
+    counts = plugrad.asarray([-1, -32, -(2**31)])
+    for op in (plugrad.bitwise_left_shift, plugrad.bitwise_right_shift):
+        assert op(plugrad.asarray([1, -5, 7]), counts).shape == (3,)
+
+
+OPERATORS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+
+
+@pytest.mark.parametrize("symbol", OPERATORS)
+def test_operators(symbol, backend, rng):
+    case = Case(symbol, symbol, [uniform(0, 100), uniform(0, 7)], dtypes=("int32",))
+    case.check_values(rng, "int32")
+    x = plugrad.asarray([1, 6, 12])
+    assert symbol(x, 3).tolist() == [symbol(n, 3) for n in (1, 6, 12)]
+    assert symbol(3, x).tolist() == [symbol(3, n) for n in (1, 6, 12)]
+    assert symbol(x, 3).dtype == "int32"
+
+
+@pytest.mark.parametrize("symbol", OPERATORS[:3])
+def test_operators_of_bools(symbol, backend, rng):
+    Case(symbol, symbol, [flags(), flags()], dtypes=("bool",)).check_values(rng, "bool")
+    assert symbol(True, plugrad.asarray([True, False])).dtype == "bool"
+
+
+def test_inversion_operator(backend):
+    assert (~plugrad.asarray([0, 5, -1])).tolist() == [-1, -6, 0]
+    assert (~plugrad.asarray([True, False])).tolist() == [False, True]
+
+
+def test_dtypes_are_promoted(backend):
+    result = plugrad.asarray([True, False]) | plugrad.asarray([2, 4])
+    assert (result.dtype, result.tolist()) == ("int32", [3, 4])
+
+
+def test_whole_numbers_have_no_gradients(backend):
+    x = plugrad.asarray([1.5, 2.5])
+    gradient = plugrad.grad(lambda x: x * (x.astype("int32") & 1).astype("float32"))(x)
+    assert gradient.tolist() == [1, 0]
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.bitwise_and([1.0], [2]), DTypeError, ["bitwise_and", "float32", "int32"]
+    ),
+    Refusal(lambda: plugrad.bitwise_invert(1.5), DTypeError, ["bitwise_invert", "float32"]),
+    Refusal(
+        lambda: plugrad.bitwise_left_shift([True], [True]),
+        DTypeError,
+        ["bitwise_left_shift", "bool", "int32", "astype"],
+    ),
+    Refusal(lambda: plugrad.asarray([1.0]) >> 1, DTypeError, ["bitwise_right_shift", "float32"]),
+    Refusal(
+        lambda: plugrad.bitwise_xor([1, 2, 3], [1, 2]),
+        ShapeError,
+        ["(3,)", "(2,)", "do not broadcast"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

@@ -1,0 +1,201 @@
+"""Complex numbers: their parts, and gradients through them."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import VIEWS, Case, Refusal, rows
+from families.domains import Domain, uniform
+from plugrad.errors import DTypeError, ShapeError
+from plugrad.kernels import complex as kernels
+from plugrad.testing import check_gradient
+
+COMPLEX = ("complex64", "complex128")
+
+
+def anywhere(low=-2.0, high=2.0):
+    """Complex numbers in a square, none close to 0."""
+
+    def draw(rng, shape, dtype):
+        z = rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)
+        return np.asarray(np.where(np.abs(z) < 0.3, z + 1, z)).astype(dtype)
+
+    return Domain(draw)
+
+
+PARTS = {"float32": "complex64", "float64": "complex128"}
+PUT_TOGETHER = [
+    Case(
+        plugrad.complex,
+        lambda real, imag: real + 1j * imag,
+        [uniform(-2, 2), uniform(-2, 2)],
+        [shape, shape],
+        dtypes=(dtype,),
+        result=PARTS[dtype],
+        name=f"complex {dtype} {shape}",
+    )
+    for dtype in PARTS
+    for shape in [(3, 5), (), (0, 2)]
+]
+TAKEN_APART = [
+    Case(
+        op,
+        reference,
+        [anywhere()],
+        [shape],
+        dtypes=(dtype,),
+        result={"complex64": "float32", "complex128": "float64"}[dtype],
+        name=f"{op.__name__ if hasattr(op, '__name__') else op.name} {dtype} {shape}",
+    )
+    for op, reference in [
+        (plugrad.real, np.real),
+        (plugrad.imag, np.imag),
+        (plugrad.abs, np.abs),
+        (kernels.complex_abs, np.abs),
+    ]
+    for dtype in COMPLEX
+    for shape in [(3, 5), (), (0, 2)]
+]
+CONJUGATED = [
+    Case(plugrad.conj, np.conj, [anywhere()], [shape], dtypes=COMPLEX)
+    for shape in [(3, 5), (), (7, 1), (0, 2)]
+]
+CASES = [*PUT_TOGETHER, *TAKEN_APART, *CONJUGATED]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case, backend, rng):
+    for dtype in case.dtypes:
+        if dtype in plugrad.which().backend.dtypes():
+            case.check_values(rng, dtype)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", rows(CASES, "complex64"), ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    if "complex64" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no complex64")
+    case.check_values(rng, "complex64", layout)
+
+
+def test_special_values():
+    """Infinite and NaN parts stay where they are; the absolute value does not overflow."""
+    parts = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], np.float32)
+    z = plugrad.complex(parts, parts[::-1].copy())
+    np.testing.assert_array_equal(plugrad.real(z).numpy(), parts)
+    np.testing.assert_array_equal(plugrad.imag(z).numpy(), parts[::-1])
+    assert plugrad.abs(plugrad.asarray(3e38 + 3e38j)).item() == np.inf
+    assert plugrad.abs(plugrad.asarray(2e38 + 1e38j)).item() == pytest.approx(2.236e38, rel=1e-3)
+    assert np.signbit(plugrad.conj(plugrad.asarray(1 + 0j)).numpy().imag)
+
+
+def test_real_tensors_are_their_own_real_part_and_conjugate():
+    x = plugrad.asarray([1.0, -2.0])
+    assert plugrad.real(x) is x
+    assert plugrad.conj(x) is x
+
+
+def test_reshaping_leaves_the_original_alone():
+    z = plugrad.asarray(np.arange(6, dtype=np.complex64))
+    plugrad.reshape(z, (2, 3))
+    assert (z.shape, plugrad.real(z).shape, plugrad.imag(z).shape) == ((6,), (6,), (6,))
+
+
+HOLOMORPHIC = [
+    *("square", "reciprocal", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "negative"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "sigmoid"),
+]
+Z = np.array([[0.4 + 0.3j, -0.6 + 0.5j], [0.7 - 0.4j, -0.3 - 0.8j]])
+W = np.array([[1.1 - 0.3j, 0.6 + 0.9j], [-0.7 + 0.4j, 0.8 + 0.2j]])
+
+
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+def test_gradients_of_functions_of_a_complex_number(name):
+    check_gradient(getattr(plugrad, name), Z)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        plugrad.add,
+        plugrad.subtract,
+        plugrad.multiply,
+        plugrad.divide,
+        plugrad.pow,
+        plugrad.squared_difference,
+        plugrad.matmul,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_gradients_of_functions_of_two_complex_numbers(function):
+    check_gradient(function, Z, W)
+    check_gradient(function, Z, W[0] if function is not plugrad.matmul else W)
+
+
+@pytest.mark.parametrize("name", ["real", "imag", "abs", "conj", "sum", "mean", "prod"])
+def test_gradients_of_parts_and_sums(name):
+    check_gradient(getattr(plugrad, name), Z)
+
+
+def test_gradients_of_numbers_put_together(rng):
+    check_gradient(plugrad.complex, rng.normal(size=(2, 3)), rng.normal(size=(2, 3)))
+    scaled = lambda x, z: plugrad.astype(x, "complex128") * z  # noqa: E731
+    check_gradient(scaled, rng.normal(size=(2, 2)), Z)
+
+
+def test_gradient_points_where_the_value_grows_fastest():
+    """For a real value it is d/dx + i d/dy, as TensorFlow and PyTorch have it."""
+    z = plugrad.asarray(Z)
+    square_of_radius = lambda z: plugrad.sum(plugrad.real(z * plugrad.conj(z)))  # noqa: E731
+    np.testing.assert_allclose(plugrad.grad(square_of_radius)(z).numpy(), 2 * Z)
+    linear = plugrad.grad(lambda z: plugrad.real(plugrad.sum(z * W)))(z)
+    np.testing.assert_allclose(linear.numpy(), np.conj(W))
+    radius = plugrad.grad(lambda z: plugrad.sum(plugrad.abs(z)))(z)
+    np.testing.assert_allclose(radius.numpy(), Z / np.abs(Z))
+    assert plugrad.grad(plugrad.abs)(plugrad.asarray(0j)).item() == 0
+
+
+def test_gradient_of_a_complex_value_is_that_of_its_real_part():
+    z = plugrad.asarray(Z)
+    by_default = plugrad.grad(lambda z: plugrad.exp(z))(z)
+    np.testing.assert_allclose(by_default.numpy(), np.conj(np.exp(Z)))
+
+
+def test_custom_gradients_speak_of_the_same_direction():
+    @plugrad.custom_grad
+    def doubled(z, save):
+        return z * (2 + 1j), lambda dy, saved: dy * (2 - 1j)
+
+    z = plugrad.asarray(Z)
+    own = plugrad.grad(lambda z: plugrad.real(plugrad.sum(doubled(z) * z)))(z)
+    rules = plugrad.grad(lambda z: plugrad.real(plugrad.sum(z * (2 + 1j) * z)))(z)
+    np.testing.assert_allclose(own.numpy(), rules.numpy())
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.complex(plugrad.ones(2), plugrad.ones(3)),
+        ShapeError,
+        ["complex", "(2,)", "(3,)", "must be equal"],
+    ),
+    Refusal(
+        lambda: plugrad.complex(plugrad.asarray(1j), 1.0), DTypeError, ["complex", "complex64"]
+    ),
+    Refusal(lambda: plugrad.imag(1.0), DTypeError, ["imag", "float32", "astype"]),
+    Refusal(
+        lambda: plugrad.run_kernel("Real", {"input": plugrad.ones(2)}),
+        DTypeError,
+        ["Real", "float32"],
+    ),
+    Refusal(
+        lambda: plugrad.run_kernel("Complex", {"real": plugrad.ones(2), "imag": plugrad.ones(1)}),
+        ShapeError,
+        ["Complex", "(2,)", "(1,)"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal):
+    refusal.check()

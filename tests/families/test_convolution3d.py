@@ -1,0 +1,246 @@
+"""Filters that slide over volumes."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families import windows
+from families.case import VIEWS, Case, Refusal
+from families.domains import uniform
+from families.sliding import channels_first, complete, gradient_cases
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.kernels import convolution3d
+
+numbers = [uniform(-2, 2), uniform(-2, 2)]
+VOLUMES, FILTERS = (2, 4, 5, 6, 2), (2, 3, 2, 2, 3)
+SLIDING = [
+    {},
+    {"pad": "same"},
+    {"strides": 2},
+    {"strides": (2, 1, 3), "pad": "same"},
+    {"strides": (3, 4, 3), "pad": "same"},  # filters that do not reach the next stop
+    {"pad": 2},
+    {"pad": ((1, 0), (0, 2), (3, 1)), "strides": (1, 2, 2)},
+    {"dilations": 2},
+    {"dilations": (1, 2, 3), "pad": "same"},
+    {"dilations": (2, 1, 1), "pad": ((0, 2), (1, 1), (0, 0))},
+    {"strides": 2, "pad": 1, "dim_rounding_mode": "ceil"},
+    {"strides": (3, 2, 4), "pad": 1, "dim_rounding_mode": "round"},
+]
+CASES = [
+    Case(plugrad.conv3d, windows.convolve, numbers, (VOLUMES, FILTERS), attrs, is_sum=True)
+    for attrs in SLIDING
+]
+FIRST = [channels_first(case) for case in CASES[1::2]]
+OTHER_SHAPES = [
+    ((1, 1, 1, 1, 1), (1, 1, 1, 1, 1)),
+    ((1, 3, 1, 5, 2), (3, 3, 1, 2, 7)),
+    ((1, 5, 5, 5, 4), (1, 1, 1, 4, 8)),
+    ((0, 4, 5, 6, 2), (2, 3, 2, 2, 3)),
+    ((2, 4, 5, 6, 0), (2, 3, 2, 0, 3)),
+    ((2, 4, 5, 6, 2), (2, 3, 2, 2, 0)),
+]
+
+
+def gradient_kernels(case):
+    """Return the cases of both gradients of a convolution."""
+    kernels = convolution3d.conv3d_input_gradient, convolution3d.conv3d_filter_gradient
+    references = windows.convolve_input_gradient, windows.convolve_filter_gradient
+    return gradient_cases(case, kernels, references, "NDHWC")
+
+
+def transposes(case):
+    """Return the transpose of a convolution as a case; its filters have the output channels first."""
+    gradient, _ = gradient_kernels(case)
+
+    def reference(x, filter, *, output_shape, **attrs):
+        attrs = complete(attrs, 3, "NDHWC")
+        return windows.convolve_input_gradient(x, filter, input_shape=output_shape, **attrs)
+
+    attrs = {"output_shape": gradient.attrs["input_shape"], **case.attrs}
+    return Case(
+        *(plugrad.conv3d_transpose, reference, numbers, gradient.shapes, attrs), is_sum=True
+    )
+
+
+KERNELS = [kernel for case in (*CASES, *FIRST[::2]) for kernel in gradient_kernels(case)]
+TRANSPOSES = [transposes(case) for case in (*CASES[::2], *FIRST[1::2])]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS, *TRANSPOSES], ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
+def test_values_of_other_shapes(shapes, backend, rng):
+    case = Case(plugrad.conv3d, windows.convolve, numbers, shapes, {"pad": "same"}, is_sum=True)
+    for each in (case, *gradient_kernels(case)):
+        each.check_values(rng)
+
+
+@pytest.mark.parametrize("case", [*CASES[:4], *KERNELS[:4]], ids=str)
+def test_values_of_other_dtypes(case, backend, rng):
+    case.check_values_of_other_dtypes(rng)
+
+
+def test_float16_stays_float16(backend, rng):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    for case in (CASES[1], *KERNELS[:2]):
+        arrays = case.drawn(rng, "float16")
+        y = case.op(*map(plugrad.asarray, arrays), **case.attrs)
+        assert y.dtype == "float16"
+        exact = case.reference(*(x.astype("float64") for x in arrays), **case.attrs)
+        np.testing.assert_allclose(y.numpy(), exact, rtol=0.02, atol=0.02 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [*CASES[:4:3], *FIRST[:2], *KERNELS[:4]], ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_volumes_without_a_batch_axis(backend, rng):
+    x, filters = CASES[0].drawn(rng, "float32")
+    y = plugrad.conv3d(x, filters, 2, "same")
+    alone = plugrad.conv3d(x[1], filters, 2, "same")
+    assert alone.shape == y.shape[1:]
+    np.testing.assert_allclose(alone.numpy(), y[1].numpy(), rtol=1e-6, atol=1e-6)
+    turned = filters.swapaxes(3, 4)
+    y = plugrad.conv3d_transpose(x, turned, (2, 8, 10, 12, 3), 2, "same")
+    alone = plugrad.conv3d_transpose(x[1], turned, (8, 10, 12, 3), 2, "same")
+    assert alone.shape == y.shape[1:]
+    np.testing.assert_allclose(alone.numpy(), y[1].numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_nan_reaches_only_the_windows_that_see_it(backend):
+    x = np.zeros((1, 3, 3, 3, 1), "float32")
+    x[0, 0, 0, 0] = np.nan
+    y = plugrad.conv3d(x, plugrad.ones((2, 2, 2, 1, 1))).numpy()[0, ..., 0]
+    assert np.isnan(y[0, 0, 0])
+    assert np.isnan(y).sum() == 1
+
+
+def small(case):
+    """Return the case with few elements."""
+    volumes, filters = (1, 3, 4, 3, 2), (2, 2, 1, 2, 2)
+    if case.attrs.get("data_format") == "NCDHW":
+        volumes = (1, 2, 3, 4, 3)
+    return case.with_shapes(volumes, filters)
+
+
+SMALL_KERNELS = [
+    kernel
+    for case in (CASES[0], CASES[3], CASES[6], CASES[8], CASES[10], FIRST[1])
+    for kernel in gradient_kernels(small(case))
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST[::2]], ids=str)
+def test_gradient(case, backend, rng):
+    small(case).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("case", SMALL_KERNELS, ids=str)
+def test_gradient_of_gradients(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+def test_gradient_of_a_transpose(backend, rng):
+    attrs = {"output_shape": (1, 4, 3, 3, 2), "strides": (2, 1, 2), "pad": "same"}
+    shapes = (1, 2, 3, 2, 1), (2, 2, 1, 2, 1)
+    case = Case(plugrad.conv3d_transpose, TRANSPOSES[0].reference, numbers, shapes, attrs)
+    case.check_gradient(rng, backend)
+
+
+def ones(*shape):
+    return plugrad.ones(shape)
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 3), ones(2, 2, 2, 4, 1)),
+        ShapeError,
+        ["(1, 4, 4, 4, 3)", "3 channels", "expect 4"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 2, 2, 2, 1), ones(3, 3, 3, 1, 1)),
+        ShapeError,
+        ["window of (3, 3, 3)", "image of (2, 2, 2)", "pad='same'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(4, 4, 4), ones(2, 2, 2, 1, 1)),
+        ShapeError,
+        ["conv3d", "4 or 5 axes", "(4, 4, 4)"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 1, 1)),
+        ShapeError,
+        ["conv3d", "filter 5", "(2, 2, 1, 1)"],
+    ),
+    Refusal(
+        lambda: convolution3d.conv3d(
+            ones(1, 4, 4, 4, 1) > 0, ones(2, 2, 2, 1, 1), strides=(1, 1, 1), pad="valid"
+        ),
+        DTypeError,
+        ["Conv3D", "bool", "astype"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), strides=(1, 2)),
+        ArgumentValueError,
+        ["conv3d: strides=(1, 2)", "one or 3"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), 2, dilations=2),
+        ArgumentValueError,
+        ["conv3d: strides=(2, 2, 2)", "both"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), dilations=0),
+        ArgumentValueError,
+        ["conv3d: dilations=0", "at least 1"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), pad=((1, 1), (1, 1))),
+        ArgumentValueError,
+        ["conv3d: pad=((1, 1), (1, 1))", "3 spatial axes"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), data_format="NHWC"),
+        ArgumentValueError,
+        ["conv3d: data_format='NHWC'", "'NDHWC'", "'NCDHW'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d(
+            ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), pad=1, dim_rounding_mode="up"
+        ),
+        ArgumentValueError,
+        ["dim_rounding_mode='up'", "'floor'"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d_transpose(ones(1, 2, 2, 2, 1), ones(2, 2, 2, 1, 1), (1, 3, 3, 1)),
+        ShapeError,
+        ["conv3d_transpose: output_shape=(1, 3, 3, 1)", "(1, 2, 2, 2, 1)"],
+    ),
+    Refusal(
+        lambda: plugrad.conv3d_transpose(ones(1, 2, 2, 2, 1), ones(2, 2, 2, 1, 1), (1, 3, 3, 4, 1)),
+        ShapeError,
+        ["Conv3DBackpropInputV2", "(1, 2, 2, 2, 1)", "(1, 2, 2, 3, 1)"],
+    ),
+    Refusal(
+        lambda: convolution3d.conv3d_filter_gradient(
+            *(ones(1, 4, 4, 4, 1), ones(1, 4, 4, 4, 1)),
+            filter_shape=(2, 2, 2, 1, 1),
+            strides=(1, 1, 1),
+            pad="valid",
+        ),
+        ShapeError,
+        ["Conv3DBackpropFilterV2", "(1, 4, 4, 4, 1)", "(1, 3, 3, 3, 1)"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

@@ -1,0 +1,298 @@
+"""Factorizations of matrices: values against NumPy, products against the matrix, gradients by differences."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import Case, Refusal
+from families.domains import Domain
+from plugrad import linalg
+from plugrad.errors import ArgumentValueError, DTypeError, GradientNotFound, ShapeError
+from plugrad.kernels import decomposition
+from plugrad.testing import check_gradient
+
+
+def spread():
+    """Matrices that are far from singular, with singular values that differ: random ones plus a diagonal."""
+
+    def draw(rng, shape, dtype):
+        x = rng.normal(size=shape)
+        if dtype.startswith("complex"):
+            x = x + 1j * rng.normal(size=shape)
+        return (x + 2 * np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1)).astype(dtype)
+
+    return Domain(draw)
+
+
+def adjoint(x):
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def positive(x):
+    """Return a Hermitian, positive definite matrix made of any."""
+    return x @ adjoint(x) + np.eye(x.shape[-1])
+
+
+def definite():
+    inner = spread()
+    return Domain(lambda rng, shape, dtype: positive(inner.draw(rng, shape, dtype)).astype(dtype))
+
+
+SQUARES = [(3, 3), (1, 1), (2, 3, 3), (2, 1, 2, 2), (0, 2, 2)]
+TYPES = ("float32", "float64")
+INVERTED = [
+    Case(op, reference, [domain], [shape], dtypes=TYPES, is_sum=True, is_differentiable=False)
+    for op, reference, domain in [
+        (decomposition.cholesky, np.linalg.cholesky, definite()),
+        (decomposition.inverse, np.linalg.inv, spread()),
+        (decomposition.determinant, np.linalg.det, spread()),
+        (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), spread()),
+    ]
+    for shape in SQUARES
+]
+SOLVED = [
+    Case(
+        decomposition.solve,
+        np.linalg.solve,
+        [spread(), spread()],
+        shapes,
+        dtypes=TYPES,
+        is_sum=True,
+        is_differentiable=False,
+    )
+    for shapes in [
+        ((3, 3), (3, 2)),
+        ((2, 3, 3), (3, 1)),
+        ((2, 1, 2, 2), (3, 2, 4)),
+        ((2, 2), (2, 0)),
+    ]
+]
+VALUES = [
+    Case(
+        lambda x, part=part, kernel=kernel: kernel(x)[part],
+        lambda x, part=part, reference=reference: reference(x)[part],
+        [domain],
+        [shape],
+        dtypes=TYPES,
+        is_sum=True,
+        is_differentiable=False,
+        name=f"{kernel.name} {shape}",
+    )
+    for kernel, reference, part, domain, shapes in [
+        (decomposition.eigh, np.linalg.eigh, 0, definite(), SQUARES),
+        (decomposition.svd, np.linalg.svd, 1, spread(), [(3, 3), (4, 2), (2, 2, 3), (0, 2, 2)]),
+        (decomposition.qr, np.linalg.qr, 1, spread(), [(3, 3), (4, 2), (2, 2, 3), (0, 2, 2)]),
+    ]
+    for shape in shapes
+]
+CASES = [*INVERTED, *SOLVED, *VALUES]
+
+
+def label(case):
+    return f"{case} {case.shapes}".replace(", ", ",")
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_values(case, backend, rng):
+    for dtype in case.dtypes:
+        if dtype not in plugrad.which().backend.dtypes():
+            continue
+        arrays = case.drawn(rng, dtype)
+        actual = case.op(*map(plugrad.asarray, arrays))
+        expected = case.reference(*arrays)
+        is_list = isinstance(actual, list)
+        for got, wanted in zip(
+            *((actual, expected) if is_list else ([actual], [expected])), strict=True
+        ):
+            assert (got.dtype, got.shape) == (dtype, wanted.shape)
+            allowed = 1e-4 if dtype == "float32" else 1e-11
+            np.testing.assert_allclose(got.numpy(), wanted, rtol=allowed, atol=allowed)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 3), (0, 3, 2)])
+def test_factors_multiply_to_the_matrix(shape, dtype, rng):
+    x = spread().draw(rng, shape, dtype)
+    t, close = plugrad.asarray(x), {"rtol": 1e-4, "atol": 1e-4}
+    for full in (False, True):
+        u, s, vh = (y.numpy() for y in linalg.svd(t, full_matrices=full))
+        inner = np.zeros((*shape[:-2], u.shape[-1], vh.shape[-2]), s.dtype)
+        for i in range(s.shape[-1]):
+            inner[..., i, i] = s[..., i]
+        np.testing.assert_allclose(u @ inner @ vh, x, **close)
+        np.testing.assert_allclose(
+            adjoint(u) @ u,
+            np.broadcast_to(np.eye(u.shape[-1]), (*shape[:-2], *u.shape[-1:] * 2)),
+            **close,
+        )
+        q, r = (y.numpy() for y in linalg.qr(t, mode="complete" if full else "reduced"))
+        np.testing.assert_allclose(q @ r, x, **close)
+        assert u.dtype == q.dtype == r.dtype == dtype
+    np.testing.assert_allclose(x @ linalg.pinv(t).numpy() @ x, x, **close)
+    np.testing.assert_array_equal(linalg.matrix_rank(t).numpy(), np.linalg.matrix_rank(x))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 2, 2)])
+def test_symmetric_factors(shape, dtype, rng):
+    x = definite().draw(rng, shape, dtype)
+    values, vectors = (y.numpy() for y in linalg.eigh(plugrad.asarray(x)))
+    np.testing.assert_allclose(vectors * values[..., None, :] @ adjoint(vectors), x, atol=1e-10)
+    np.testing.assert_allclose(linalg.eigvalsh(x).numpy(), values)
+    lower = linalg.cholesky(x).numpy()
+    np.testing.assert_allclose(lower @ adjoint(lower), x, atol=1e-10)
+    np.testing.assert_allclose(linalg.cholesky(x, upper=True).numpy(), adjoint(lower))
+
+
+def test_singular_matrices():
+    ones = np.ones((3, 3))
+    assert linalg.matrix_rank(ones).item() == 1
+    assert linalg.matrix_rank(np.diag([1.0, 1e-3]), rtol=1e-2).item() == 1
+    np.testing.assert_allclose(linalg.pinv(ones).numpy(), ones / 9, atol=1e-15)
+    assert linalg.det(ones).item() == pytest.approx(0, abs=1e-12)
+    sign, log = linalg.slogdet(np.zeros((2, 2)))
+    assert (sign.item(), log.item()) == (0.0, -np.inf)
+    assert linalg.matrix_rank(np.zeros((0, 3))).item() == 0
+
+
+def test_vectors_are_solved_one_by_one(rng):
+    a, b = spread().draw(rng, (3, 3), "float64"), rng.normal(size=3)
+    np.testing.assert_allclose(linalg.solve(a, b).numpy(), np.linalg.solve(a, b))
+    check_gradient(linalg.solve, a, b)
+
+
+# --- gradients ---------------------------------------------------------------------------------------
+
+
+def symmetric(x):
+    return plugrad.matmul(x, plugrad.conj(x.mT)) + plugrad.asarray(np.eye(x.shape[-1]))
+
+
+def through_eigenvectors(x):
+    values, vectors = linalg.eigh(symmetric(x))
+    return (
+        vectors
+        * plugrad.exp(-values * 0.1).astype(x.dtype)[..., None, :]
+        @ plugrad.conj(vectors.mT)
+    )
+
+
+def through_singular_vectors(x):
+    u, s, vh = linalg.svd(x, full_matrices=False)
+    return (u * plugrad.sqrt(s).astype(x.dtype)[..., None, :]) @ vh
+
+
+def through_q(x):
+    q, r = linalg.qr(x)
+    return q @ plugrad.asarray(np.ones((q.shape[-1], 2))).astype(x.dtype) * 0.5 + plugrad.sum(r * r)
+
+
+FUNCTIONS = {
+    "inv": linalg.inv,
+    "det": linalg.det,
+    "solve": lambda x: linalg.solve(x, x @ x),
+    "cholesky": lambda x: linalg.cholesky(symmetric(x)),
+    "eigvalsh": lambda x: linalg.eigvalsh(symmetric(x)),
+    "eigenvectors": through_eigenvectors,
+    "svdvals": linalg.svdvals,
+    "singular vectors": through_singular_vectors,
+    "pinv": linalg.pinv,
+    "qr": through_q,
+    "nuclear norm": lambda x: linalg.matrix_norm(x, ord="nuc"),
+    "power": lambda x: linalg.matrix_power(x, -2),
+}
+
+
+SAME = [
+    Case(function, function, [spread()], [shape], dtypes=("float64",), name=f"{name} {shape}")
+    for name, function in {
+        **FUNCTIONS,
+        "logarithm of determinant": lambda x: linalg.slogdet(x).logabsdet,
+    }.items()
+    for shape in [(3, 3), (1, 1), (2, 2, 2)]
+]
+
+
+@pytest.mark.parametrize("case", SAME, ids=str)
+def test_gradient(case, rng):
+    case.check_gradient(rng, "cpu")
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 3), (2, 3, 2)])
+@pytest.mark.parametrize("name", ["svdvals", "singular vectors", "pinv", "qr", "nuclear norm"])
+def test_gradient_of_oblong_matrices(name, shape, rng):
+    check_gradient(FUNCTIONS[name], spread().draw(rng, shape, "float64"), rtol=1e-5)
+
+
+COMPLEX = ["inv", "det", "solve", "cholesky", "eigvalsh", "eigenvectors", "svdvals", "pinv"]
+
+
+@pytest.mark.parametrize("name", [*COMPLEX, "singular vectors", "qr"])
+def test_gradient_of_complex_matrices(name, rng):
+    check_gradient(FUNCTIONS[name], spread().draw(rng, (3, 3), "complex128"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_gradient_of_the_logarithm_of_a_determinant(dtype, rng):
+    x = spread().draw(rng, (2, 3, 3), dtype)
+    check_gradient(lambda x: linalg.slogdet(x).logabsdet, x)
+    check_gradient(lambda x: linalg.slogdet(x).sign * plugrad.sum(x), x, rtol=1e-5)
+
+
+def test_columns_that_are_not_unique_have_no_gradient(rng):
+    x = plugrad.asarray(rng.normal(size=(3, 2)))
+    for f in (lambda x: linalg.svd(x).U, lambda x: linalg.qr(x, mode="complete").Q):
+        with pytest.raises(GradientNotFound, match="use full_matrices=False"):
+            plugrad.grad(f)(x)
+
+
+# --- Gram-Schmidt ------------------------------------------------------------------------------------
+
+
+def test_gram_schmidt_gives_orthonormal_vectors(rng):
+    x = rng.normal(size=(3, 4))
+    y = linalg.gram_schmidt(x).numpy()
+    np.testing.assert_allclose(y @ y.T, np.eye(3), atol=1e-12)
+    for k in (1, 2, 3):  # the first k span the same
+        assert np.linalg.matrix_rank(np.concatenate([x[:k], y[:k]])) == k
+    parts = linalg.gram_schmidt([plugrad.asarray(v) for v in x])
+    np.testing.assert_allclose(np.stack([part.numpy() for part in parts]), y)
+    check_gradient(linalg.gram_schmidt, x)
+
+
+# --- bad input ---------------------------------------------------------------------------------------
+
+OBLONG = plugrad.ones((2, 3), device="cpu")
+REFUSALS = [
+    *(
+        Refusal(lambda f=f: f(OBLONG), ShapeError, ["(2, 3)", "square"])
+        for f in (linalg.inv, linalg.det, linalg.cholesky, linalg.eigh, linalg.slogdet)
+    ),
+    Refusal(lambda: linalg.solve(OBLONG, OBLONG), ShapeError, ["MatrixSolve", "(2, 3)", "square"]),
+    Refusal(
+        lambda: linalg.solve(plugrad.ones((2, 2)), plugrad.ones(3)),
+        ShapeError,
+        ["(3, 1)", "2 rows"],
+    ),
+    Refusal(lambda: linalg.qr(plugrad.ones(3)), ShapeError, ["Qr", "(3,)", "two axes"]),
+    Refusal(lambda: linalg.svd(plugrad.ones(3)), ShapeError, ["Svd", "(3,)"]),
+    Refusal(lambda: linalg.inv(plugrad.zeros((2, 2))), ArgumentValueError, ["singular"]),
+    Refusal(
+        lambda: linalg.cholesky(-plugrad.ones((1, 1))),
+        ArgumentValueError,
+        ["not positive definite"],
+    ),
+    Refusal(
+        lambda: linalg.qr(OBLONG, mode="half"), ArgumentValueError, ["mode='half'", "'reduced'"]
+    ),
+    Refusal(
+        lambda: linalg.inv(plugrad.ones((2, 2)).astype("float16")), DTypeError, ["inv", "float16"]
+    ),
+    Refusal(lambda: linalg.gram_schmidt(plugrad.ones((3, 2))), ShapeError, ["(3, 2)", "vectors"]),
+    Refusal(lambda: linalg.gram_schmidt([]), ShapeError, ["gram_schmidt"]),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal):
+    refusal.check()

@@ -1,0 +1,293 @@
+"""Filters that slide over the channels of images, each over one."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families import windows
+from families.case import VIEWS, Case, Refusal
+from families.domains import uniform
+from families.sliding import channels_first, complete, gradient_cases
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.kernels import depthwise
+
+
+def convolve(x, filter, **attrs):
+    """Return for each channel the convolutions with its own filters, side by side."""
+    attrs = complete(attrs, 2, "NHWC")
+    x = windows.in_order(x, attrs["data_format"])
+    parts = [
+        windows.convolve(
+            x[..., c : c + 1], filter[:, :, c : c + 1], **{**attrs, "data_format": "C"}
+        )
+        for c in range(x.shape[3])
+    ]
+    return windows.as_asked(np.concatenate(parts, axis=-1), attrs["data_format"])
+
+
+def of_channel(dy, c, count):
+    """Return the channels that channel c gave."""
+    return dy[..., c * count : (c + 1) * count]
+
+
+def input_gradient(dy, filter, *, input_shape, **attrs):
+    data_format = attrs["data_format"]
+    dy = windows.in_order(dy, data_format)
+    dx = windows.in_order(np.zeros(input_shape), data_format)
+    attrs = {**attrs, "data_format": "C", "input_shape": (*dx.shape[:3], 1)}
+    for c in range(dx.shape[3]):
+        part, cells = of_channel(dy, c, filter.shape[3]), filter[:, :, c : c + 1]
+        dx[..., c : c + 1] = windows.convolve_input_gradient(part, cells, **attrs)
+    return windows.as_asked(dx, data_format)
+
+
+def filter_gradient(x, dy, *, filter_shape, **attrs):
+    x, dy = (windows.in_order(images, attrs["data_format"]) for images in (x, dy))
+    dw = np.zeros(filter_shape)
+    attrs = {**attrs, "data_format": "C", "filter_shape": (*filter_shape[:2], 1, filter_shape[3])}
+    for c in range(x.shape[3]):
+        part = of_channel(dy, c, filter_shape[3])
+        dw[:, :, c : c + 1] = windows.convolve_filter_gradient(x[..., c : c + 1], part, **attrs)
+    return dw
+
+
+numbers = [uniform(-2, 2), uniform(-2, 2)]
+IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 2)
+SLIDING = [
+    {},
+    {"pad": "same"},
+    {"strides": 2},
+    {"strides": 2, "pad": "same"},
+    {"strides": (1, 3), "pad": "same"},
+    {"strides": (4, 3), "pad": "same"},
+    {"pad": 3},
+    {"pad": ((0, 2), (3, 1)), "strides": 2},
+    {"dilations": 2},
+    {"dilations": (2, 3), "pad": "same"},
+    {"dilations": (1, 2), "pad": ((2, 1), (0, 1))},
+    {"strides": 2, "pad": 1, "dim_rounding_mode": "ceil"},
+    {"strides": (3, 4), "pad": 1, "dim_rounding_mode": "round"},
+]
+CASES = [
+    Case(plugrad.depthwise_conv2d, convolve, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
+    for attrs in SLIDING
+]
+FIRST = [channels_first(case) for case in CASES[1::2]]
+OTHER_SHAPES = [
+    ((1, 1, 1, 1), (1, 1, 1, 1)),
+    ((2, 5, 5, 3), (1, 1, 3, 1)),
+    ((1, 4, 9, 1), (3, 3, 1, 5)),
+    ((1, 7, 5, 17), (2, 5, 17, 1)),
+    ((0, 6, 7, 3), (3, 2, 3, 2)),
+    ((2, 6, 7, 3), (3, 2, 3, 0)),
+]
+
+
+def gradient_kernels(case):
+    """Return the cases of both gradients of a convolution."""
+    kernels = (
+        depthwise.depthwise_conv2d_input_gradient,
+        depthwise.depthwise_conv2d_filter_gradient,
+    )
+    return gradient_cases(case, kernels, (input_gradient, filter_gradient), "NHWC")
+
+
+def separable(x, filter, mix, **attrs):
+    data_format = attrs.get("data_format", "NHWC")
+    return windows.convolve(convolve(x, filter, **attrs), mix, data_format=data_format)
+
+
+KERNELS = [kernel for case in (*CASES, *FIRST[::2]) for kernel in gradient_kernels(case)]
+SEPARABLE = [
+    Case(
+        *(plugrad.separable_conv2d, separable, [*numbers, uniform(-2, 2)]),
+        (*case.shapes, (1, 1, 6, 4)),
+        case.attrs,
+        is_sum=True,
+    )
+    for case in (*CASES[::3], *FIRST[::3])
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS, *SEPARABLE], ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
+def test_values_of_other_shapes(shapes, backend, rng):
+    case = Case(plugrad.depthwise_conv2d, convolve, numbers, shapes, {"pad": "same"}, is_sum=True)
+    for each in (case, *gradient_kernels(case)):
+        each.check_values(rng)
+
+
+@pytest.mark.parametrize("case", [*CASES[:4], *KERNELS[:4], *SEPARABLE[:2]], ids=str)
+def test_values_of_other_dtypes(case, backend, rng):
+    case.check_values_of_other_dtypes(rng)
+
+
+def test_float16_stays_float16(backend, rng):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    for case in (CASES[1], *KERNELS[:2]):
+        arrays = case.drawn(rng, "float16")
+        y = case.op(*map(plugrad.asarray, arrays), **case.attrs)
+        assert y.dtype == "float16"
+        exact = case.reference(*(x.astype("float64") for x in arrays), **case.attrs)
+        np.testing.assert_allclose(y.numpy(), exact, rtol=0.02, atol=0.02 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [*CASES[:4:3], *FIRST[:2], *KERNELS[:4]], ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_images_without_a_batch_axis(backend, rng):
+    x, filters, mix = SEPARABLE[0].drawn(rng, "float32")
+    for op in (
+        lambda x: plugrad.depthwise_conv2d(x, filters, 2, "same"),
+        lambda x: plugrad.separable_conv2d(x, filters, mix, 2, "same"),
+    ):
+        alone, together = op(x[1]), op(x)
+        assert alone.shape == together.shape[1:]
+        np.testing.assert_allclose(alone.numpy(), together[1].numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_nan_stays_in_its_channel_and_in_the_windows_that_see_it(backend):
+    x = np.zeros((1, 3, 3, 2), "float32")
+    x[0, 0, 0, 1] = np.nan
+    y = np.isnan(plugrad.depthwise_conv2d(x, plugrad.ones((2, 2, 2, 1))).numpy())
+    assert y[0, 0, 0].tolist() == [False, True]
+    assert y.sum() == 1
+
+
+def small(case):
+    """Return the case with few elements."""
+    images = (1, 2, 4, 3) if case.attrs.get("data_format") == "NCHW" else (1, 4, 3, 2)
+    return case.with_shapes(images, (2, 2, 2, 2), *case.shapes[2:])
+
+
+SMALL_KERNELS = [
+    kernel
+    for case in (CASES[0], CASES[4], CASES[7], CASES[9], CASES[11], FIRST[2])
+    for kernel in gradient_kernels(small(case))
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST[::2]], ids=str)
+def test_gradient(case, backend, rng):
+    small(case).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("case", SEPARABLE[1::3], ids=str)
+def test_gradient_of_separable_convolutions(case, backend, rng):
+    images, filters, _ = small(case).shapes
+    case.with_shapes(images, filters, (1, 1, 4, 2)).check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("case", SMALL_KERNELS, ids=str)
+def test_gradient_of_gradients(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+def ones(*shape):
+    return plugrad.ones(shape)
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 3), ones(2, 2, 4, 1)),
+        ShapeError,
+        ["DepthwiseConv2dNative", "3 channels", "expect 4"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 2, 2, 1), ones(3, 3, 1, 1)),
+        ShapeError,
+        ["window of (3, 3)", "image of (2, 2)", "pad='same'"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(4, 4), ones(2, 2, 1, 1)),
+        ShapeError,
+        ["depthwise_conv2d", "3 or 4 axes", "(4, 4)"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1)),
+        ShapeError,
+        ["depthwise_conv2d", "filter 4", "(2, 2, 1)"],
+    ),
+    Refusal(
+        lambda: depthwise.depthwise_conv2d(
+            ones(1, 4, 4, 1) > 0, ones(2, 2, 1, 1), strides=(1, 1), pad="valid"
+        ),
+        DTypeError,
+        ["DepthwiseConv2dNative", "bool", "astype"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), 2, dilations=2),
+        ArgumentValueError,
+        ["depthwise_conv2d: strides=(2, 2)", "both"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), 0),
+        ArgumentValueError,
+        ["depthwise_conv2d: strides=0", "at least 1"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), pad="all"),
+        ArgumentValueError,
+        ["depthwise_conv2d: pad='all'", "'same'"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), data_format="HW"),
+        ArgumentValueError,
+        ["depthwise_conv2d: data_format='HW'", "'NHWC'"],
+    ),
+    Refusal(
+        lambda: plugrad.depthwise_conv2d(
+            ones(1, 4, 4, 1), ones(2, 2, 1, 1), dim_rounding_mode="up"
+        ),
+        ArgumentValueError,
+        ["dim_rounding_mode='up'", "'floor'"],
+    ),
+    Refusal(
+        lambda: plugrad.separable_conv2d(ones(1, 4, 4, 2), ones(2, 2, 2, 2), ones(1, 1, 2, 3)),
+        ShapeError,
+        ["separable_conv2d: pointwise_filter", "(1, 1, 2, 3)", "(1, 1, 4, output channels)"],
+    ),
+    Refusal(
+        lambda: plugrad.separable_conv2d(ones(1, 4, 4, 2), ones(2, 2, 2, 1), ones(2, 2, 2, 3)),
+        ShapeError,
+        ["separable_conv2d: pointwise_filter", "(2, 2, 2, 3)", "(1, 1, 2, output channels)"],
+    ),
+    Refusal(
+        lambda: plugrad.separable_conv2d(ones(4, 4), ones(2, 2, 2, 1), ones(1, 1, 2, 3)),
+        ShapeError,
+        ["separable_conv2d", "3 or 4 axes", "(4, 4)"],
+    ),
+    Refusal(
+        lambda: depthwise.depthwise_conv2d_input_gradient(
+            *(ones(1, 3, 3, 1), ones(2, 2, 1, 2)),
+            input_shape=(1, 4, 4, 1),
+            strides=(1, 1),
+            pad="valid",
+        ),
+        ShapeError,
+        ["DepthwiseConv2dNativeBackpropInput", "(1, 3, 3, 1)", "(1, 3, 3, 2)"],
+    ),
+    Refusal(
+        lambda: depthwise.depthwise_conv2d_filter_gradient(
+            *(ones(1, 4, 4, 1), ones(1, 3, 3, 1)),
+            filter_shape=(2, 2, 1, 2),
+            strides=(1, 1),
+            pad="valid",
+        ),
+        ShapeError,
+        ["DepthwiseConv2dNativeBackpropFilter", "(1, 3, 3, 1)", "(1, 3, 3, 2)"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

@@ -1,0 +1,100 @@
+"""Predicted classes, compared with the right ones."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import VIEWS, Case, Refusal
+from families.domains import different, few, whole
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+
+
+def np_confusion_matrix(labels, predictions, *, num_classes):
+    matrix = np.zeros((num_classes, num_classes), int)
+    for row, column in zip(labels, predictions, strict=True):
+        if 0 <= row < num_classes and 0 <= column < num_classes:
+            matrix[row, column] += 1
+    return matrix
+
+
+def np_in_top_k(predictions, targets, *, k=1):
+    order = np.argsort(-predictions, axis=-1, kind="stable")[..., :k]
+    return np.any(order == targets[..., None], axis=-1)
+
+
+CASES = [
+    Case(
+        *(plugrad.confusion_matrix, np_confusion_matrix, [whole(-1, 4)] * 2, [(length,)] * 2),
+        {"num_classes": classes},
+        result="int32",
+        is_differentiable=False,
+    )
+    for length, classes in [(30, 4), (30, 3), (30, 6), (5, 1), (0, 2)]
+] + [
+    Case(
+        *(plugrad.in_top_k, np_in_top_k, [domain, whole(-1, 7)], [(*shape, 7), shape], {"k": k}),
+        result="bool",
+        is_differentiable=False,
+    )
+    for domain in (different(), few(0, 2))
+    for shape, k in [((20,), 1), ((4, 5), 3), ((20,), 7), ((0,), 2)]
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [CASES[0], CASES[6]], ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_of_equal_predictions_the_first_counts(backend):
+    x = plugrad.asarray([[1.0, 2.0, 2.0, 1.0]] * 4)
+    assert plugrad.in_top_k(x, [0, 1, 2, 3]).tolist() == [False, True, False, False]
+    assert plugrad.in_top_k(x, [0, 1, 2, 3], 3).tolist() == [True, True, True, False]
+
+
+def test_special_predictions(backend):
+    x = plugrad.asarray([[np.nan, 1.0, 0.0], [np.inf, 1.0, np.inf], [-np.inf, -np.inf, 1.0]])
+    assert plugrad.in_top_k(x, [0, 2, 0], 2).tolist() == [False, True, True]
+    assert plugrad.in_top_k(x, [1, 0, 2], 1).tolist() == [False, True, True]
+
+
+def test_whole_predictions_and_other_indices(backend):
+    if "uint8" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no uint8")
+    assert plugrad.in_top_k([[3, 1], [1, 3]], np.array([0, 0], "uint8")).tolist() == [True, False]
+
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.confusion_matrix([0], [0], 2.5),
+        ArgumentValueError,
+        ["confusion_matrix", "num_classes=2.5", "whole number"],
+    ),
+    Refusal(lambda: plugrad.confusion_matrix([0], [0], 0), ArgumentValueError, ["num_classes=0"]),
+    Refusal(
+        lambda: plugrad.confusion_matrix([0.0], [0], 1), DTypeError, ["labels", "float32", "astype"]
+    ),
+    Refusal(
+        lambda: plugrad.confusion_matrix([0], [0.0], 1), DTypeError, ["predictions", "float32"]
+    ),
+    Refusal(
+        lambda: plugrad.confusion_matrix([0, 1], [0], 1), ShapeError, ["(2,)", "(1,)", "length"]
+    ),
+    Refusal(lambda: plugrad.confusion_matrix(0, 0, 1), ShapeError, ["()", "vectors"]),
+    Refusal(lambda: plugrad.in_top_k([1.0], 0), ShapeError, ["in_top_k", "(1,)", "2 or more axes"]),
+    Refusal(lambda: plugrad.in_top_k([[1.0]], [0, 1]), ShapeError, ["(1, 1)", "(2,)"]),
+    Refusal(lambda: plugrad.in_top_k([[1.0]], [0.0]), DTypeError, ["targets", "float32"]),
+    Refusal(lambda: plugrad.in_top_k([[1.0]], [0], 0), ArgumentValueError, ["k=0", "at least 1"]),
+    Refusal(lambda: plugrad.in_top_k([[1.0]], [0], 2), ArgumentValueError, ["k=2", "at most 1"]),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

@@ -1,0 +1,118 @@
+"""What the numbers of cuts, rotations and transforms mean: where pixels go."""
+
+import math
+
+import numpy as np
+import pytest
+
+from plugrad import image
+
+METHODS = ("bilinear", "nearest")
+MODES = ("constant", "reflect", "wrap", "nearest")
+
+
+def picture(*sizes):
+    """Return one image of one channel, with a different number in each pixel."""
+    return np.arange(1, 1 + np.prod(sizes), dtype="float32").reshape(1, *sizes, 1)
+
+
+def plane(x):
+    return x.numpy()[0, :, :, 0].tolist()
+
+
+@pytest.mark.parametrize("turns", [-1, 0, 1, 2, 3, 4])
+def test_quarter_turns_are_counterclockwise_and_lose_nothing(turns, backend):
+    for size in (2, 3, 4, 5):
+        x = picture(size, size)
+        y = image.rotate_with_offset(x, turns * np.pi / 2)
+        assert plane(y) == np.rot90(x[0, :, :, 0], turns).tolist()
+
+
+@pytest.mark.parametrize("turns", [-1, 1, 3])
+def test_quarter_turns_of_any_size_tear_nothing(turns, backend):
+    """All pixels of the result show points between two of the image, and so the later one."""
+    direction = (turns + 1) % 4 - 1
+    for height, width in ((5, 4), (4, 7), (1, 6)):
+        x = picture(height, width)
+        middle_y, middle_x = (height - 1) / 2, (width - 1) / 2
+        expected = np.zeros((height, width))
+        for row, column in np.ndindex(height, width):
+            i = math.floor(middle_y + direction * (column - middle_x) + 0.5)
+            j = math.floor(middle_x - direction * (row - middle_y) + 0.5)
+            if 0 <= i < height and 0 <= j < width:
+                expected[row, column] = x[0, i, j, 0]
+        assert plane(image.rotate_with_offset(x, turns * np.pi / 2)) == expected.tolist()
+
+
+def test_half_turn_of_any_size(backend):
+    for height, width in ((2, 3), (1, 4), (3, 2)):
+        x = picture(height, width)
+        assert plane(image.rotate_with_offset(x, np.pi)) == x[0, ::-1, ::-1, 0].tolist()
+
+
+def test_center_of_a_rotation_counts_from_the_left_and_from_above(backend):
+    x = picture(4, 4)
+    upper_right = image.rotate_with_offset(x, np.pi / 2, center=(0.75, 0.25), fill_value=0)
+    assert plane(upper_right)[:2] == [[0, 0, 4, 8], [0, 0, 3, 7]]
+
+
+@pytest.mark.parametrize("columns", [-9, -3, -1, 0, 1, 2, 5, 14])
+@pytest.mark.parametrize("interpolation", METHODS)
+def test_fill_modes_go_on_as_padding_does(interpolation, columns, backend):
+    """A window far from the image sees what np.pad puts there."""
+    x = picture(3, 4)
+    shift = [[1, 0, columns, 0, 1, -2, 0, 0]]
+    for mode, theirs in (
+        ("constant", "constant"),
+        ("reflect", "symmetric"),
+        ("wrap", "wrap"),
+        ("nearest", "edge"),
+    ):
+        padded = np.pad(x[0, :, :, 0], ((2, 2), (20, 20)), theirs)
+        expected = padded[0:3, 20 + columns : 24 + columns]
+        assert plane(image.transform(x, shift, interpolation, mode)) == expected.tolist()
+
+
+def test_transform_maps_points_of_the_result_to_points_of_the_image(backend):
+    x = picture(2, 4)
+    half_size = [[2, 0, 0, 0, 1, 0, 0, 0]]
+    assert plane(image.transform(x, half_size, output_shape=(2, 2))) == [[1, 3], [5, 7]]
+    exchanged = [[0, 1, 0, 1, 0, 0, 0, 0]]
+    assert plane(image.transform(x, exchanged, output_shape=(4, 2))) == x[0, :, :, 0].T.tolist()
+
+
+def test_point_at_infinity_is_filled(backend):
+    for mode in MODES:
+        for interpolation in METHODS:
+            y = image.transform(picture(2, 3), [[1, 0, 0, 0, 1, 0, -1, 0]], interpolation, mode, 9)
+            assert [row[1] for row in plane(y)] == [9, 9]
+
+
+def test_filling_that_is_not_a_number_stays_outside(backend):
+    x = picture(3, 3)
+    identity = [[1, 0, 0, 0, 1, 0, 0, 0]]
+    y = image.transform(x, identity, "bilinear", fill_value=np.nan)
+    assert plane(y) == x[0, :, :, 0].tolist()
+    y = image.crop_and_resize(x, [[0, 0, 2, 1]], [0], (3, 3), extrapolation_value=np.inf)
+    assert plane(y) == [[1, 2, 3], [7, 8, 9], [np.inf] * 3]
+
+
+def test_whole_image_as_a_box_reaches_its_last_pixel(backend, rng):
+    x = rng.uniform(1, 2, (1, 30, 50, 1)).astype("float32")
+    for size in range(2, 60):
+        y = image.crop_and_resize(x, [[0.0, 0, 1, 1]], [0], (size, size)).numpy()
+        assert y[0, -1, -1] == x[0, -1, -1]
+        assert y.min() >= 1  # nothing is outside
+
+
+def test_reversed_box_mirrors(backend):
+    x = picture(3, 4)
+    y = image.crop_and_resize(x, [[1.0, 1, 0, 0]], [0], (3, 4))
+    np.testing.assert_allclose(plane(y), x[0, ::-1, ::-1, 0], rtol=1e-6)
+
+
+def test_boxes_that_are_not_numbers_show_nothing(backend):
+    boxes = [[np.nan, 0, 1, 1], [0, -np.inf, 1, np.inf]]
+    for method in METHODS:
+        y = image.crop_and_resize(picture(1, 3), boxes, [0, 0], (2, 2), method, 7)
+        assert y.tolist() == np.full((2, 2, 2, 1), 7).tolist()

@@ -1,0 +1,243 @@
+"""Functions of linear algebra that are made of products and movements: sums, parts, norms."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import EVERYTHING, Case, Refusal
+from families.domains import uniform
+from families.test_linalg import einsum, np_band, np_einsum_op, numbers
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+
+GENERAL_EINSUMS = [
+    Case(
+        einsum,
+        np_einsum_op,
+        [uniform(-2, 2)] * len(shapes),
+        shapes,
+        {"equation": equation},
+        is_sum=True,
+        name=f"{equation} {shapes}",
+    )
+    for equation, *shapes in [
+        ("ij,jk", (3, 4), (4, 5)),
+        ("ba", (3, 4)),
+        ("ii", (3, 3)),
+        ("ii->i", (3, 3)),
+        ("iij->j", (3, 3, 2)),
+        ("iii->i", (2, 2, 2)),
+        ("ij,ii->j", (3, 4), (3, 3)),
+        ("...ij,...jk->...ik", (2, 3, 4), (4, 5)),
+        ("...ij,...jk", (2, 1, 3, 4), (5, 4, 2)),
+        ("i...->...", (3, 4, 5)),
+        ("...,...", (3, 1), (1, 4)),
+        ("...->...", ()),
+        (" i j , j k -> i k ", (3, 4), (4, 5)),
+    ]
+]
+OFFSETS = [-4, -2, -1, 0, 1, 3]
+PARTS = [
+    Case(op, reference, [uniform(-2, 2)], [shape], {name: k}, EVERYTHING)
+    for op, reference, name in [
+        (plugrad.tril, np.tril, "k"),
+        (plugrad.triu, np.triu, "k"),
+        (plugrad.linalg.diagonal, lambda x, offset: np.diagonal(x, offset, -2, -1), "offset"),
+    ]
+    for shape in [(4, 5), (5, 3), (2, 3, 3), (0, 3)]
+    for k in OFFSETS
+]
+TRACES = [
+    Case(
+        plugrad.linalg.trace,
+        lambda x, offset: np.trace(x, offset, -2, -1),
+        *([uniform(-2, 2)], [shape], {"offset": k}),
+        ("float32", "float64", "int32"),
+        is_sum=True,
+    )
+    for shape in [(4, 5), (2, 3, 3)]
+    for k in (-1, 0, 2)
+]
+VECTORS = [
+    Case(op, reference, numbers, shapes, attrs, is_sum=True, name=f"{name} {shapes} {attrs}")
+    for name, op, reference, shapes, attrs in [
+        ("dot", plugrad.dot, np.dot, ((3,), (3,)), {}),
+        ("dot", plugrad.dot, np.dot, ((2, 3), (3,)), {}),
+        ("dot", plugrad.dot, np.dot, ((2, 3), (3, 4)), {}),
+        ("outer", plugrad.linalg.outer, np.outer, ((3,), (4,)), {}),
+        ("outer", plugrad.linalg.outer, np.outer, ((0,), (4,)), {}),
+        ("vecdot", plugrad.vecdot, np.linalg.vecdot, ((2, 3), (3,)), {}),
+        ("vecdot", plugrad.vecdot, np.linalg.vecdot, ((4, 2, 3), (4, 1, 3)), {"axis": -1}),
+        ("vecdot", plugrad.vecdot, np.linalg.vecdot, ((3, 2), (3, 2)), {"axis": 0}),
+        ("cross", plugrad.linalg.cross, np.linalg.cross, ((3,), (3,)), {}),
+        ("cross", plugrad.linalg.cross, np.linalg.cross, ((2, 3), (1, 3)), {}),
+        ("cross", plugrad.linalg.cross, np.linalg.cross, ((3, 2), (3, 2)), {"axis": 0}),
+        ("tensordot", plugrad.tensordot, np.tensordot, ((2, 3, 4), (3, 4, 5)), {"axes": 2}),
+        ("tensordot", plugrad.tensordot, np.tensordot, ((2, 3), (4, 5)), {"axes": 0}),
+        (
+            *("tensordot", plugrad.tensordot, np.tensordot, ((2, 3, 4), (4, 5, 2))),
+            {"axes": ((0, 2), (2, 0))},
+        ),
+    ]
+]
+POWERS = [
+    Case(
+        lambda x, n: plugrad.linalg.matrix_power(x, n),
+        lambda x, n: np.linalg.matrix_power(x, n),
+        [uniform(-1, 1)],
+        [shape],
+        {"n": n},
+        is_sum=True,
+        name=f"power {n} of {shape}",
+    )
+    for shape in [(3, 3), (2, 2, 2)]
+    for n in (0, 1, 2, 3, 5, 8)
+]
+NORMS = [
+    Case(
+        plugrad.linalg.vector_norm,
+        lambda x, ord, axis, keepdims: np.linalg.vector_norm(
+            x, ord=ord, axis=axis, keepdims=keepdims
+        ),
+        [uniform(-3, 3, avoid=(0,))],
+        [(3, 4)],
+        {"ord": ord, "axis": axis, "keepdims": keepdims},
+    )
+    for ord in (2, 1, 3, 0.5, np.inf, -np.inf, 0, -1)
+    for axis, keepdims in [(None, False), (1, True), ((0, 1), False)]
+]
+MATRIX_NORMS = [
+    Case(
+        plugrad.linalg.matrix_norm,
+        lambda x, ord, keepdims: np.linalg.matrix_norm(x, ord=ord, keepdims=keepdims),
+        [uniform(-3, 3, avoid=(0,))],
+        [shape],
+        {"ord": ord, "keepdims": keepdims},
+        is_sum=True,
+    )
+    for ord in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+    for shape, keepdims in [((3, 4), False), ((2, 3, 3), True)]
+]
+TF_NORMS = [
+    Case(
+        plugrad.linalg.norm,
+        lambda x, ord, axis, keepdims=False: np.linalg.norm(
+            x.ravel() if axis is None else x,
+            None if ord == "euclidean" else ord,
+            axis,
+            keepdims,
+        ),
+        [uniform(-3, 3, avoid=(0,))],
+        [(3, 4, 5)],
+        attrs,
+        is_sum=True,
+    )
+    for attrs in [
+        {"ord": "euclidean", "axis": None},
+        {"ord": 1, "axis": -2, "keepdims": True},
+        {"ord": "euclidean", "axis": (0, 2)},
+        {"ord": 1, "axis": (2, 0)},
+        {"ord": 1, "axis": (-1, -3), "keepdims": True},
+        {"ord": np.inf, "axis": (0, -1)},
+        {"ord": "fro", "axis": (1, 2)},
+    ]
+]
+CASES = [*GENERAL_EINSUMS, *PARTS, *TRACES, *VECTORS, *POWERS, *NORMS, *MATRIX_NORMS, *TF_NORMS]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradient(case, backend, rng):
+    if 0 not in case.shapes[0]:
+        case.check_gradient(rng, backend)
+
+
+def test_band_part_takes_numbers_and_tensors(rng):
+    x = rng.normal(size=(4, 4))
+    for lower, upper in [(1, 0), (plugrad.asarray(1), plugrad.asarray(0)), (np.int64(1), 0)]:
+        actual = plugrad.linalg.band_part(x, lower, upper)
+        np.testing.assert_array_equal(actual.numpy(), np_band(x, 1, 0))
+
+
+def test_matrix_transpose_and_its_attribute(rng, backend):
+    x = plugrad.asarray(rng.normal(size=(2, 3, 4)).astype("float32"))
+    assert plugrad.matrix_transpose(x).shape == x.mT.shape == (2, 4, 3)
+    np.testing.assert_array_equal(x.mT.numpy(), x.numpy().swapaxes(1, 2))
+
+
+def test_norm_of_a_zero_vector_has_gradient_zero(backend):
+    for norm in (plugrad.linalg.vector_norm, plugrad.linalg.norm):
+        assert plugrad.grad(norm)(plugrad.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+        assert norm(plugrad.zeros(3)).item() == 0.0
+
+
+def test_vecdot_conjugates_the_first_operand():
+    a, b = np.array([1 + 2j, 3j]), np.array([2 - 1j, 1 + 1j])
+    np.testing.assert_allclose(plugrad.vecdot(a, b).numpy(), np.vecdot(a, b))
+    np.testing.assert_allclose(plugrad.linalg.vector_norm(a).numpy(), np.linalg.norm(a))
+
+
+M = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]], device="cpu")
+V = plugrad.asarray([1.0, 2.0, 3.0], device="cpu")
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.einsum("ij,jk->ik", M), ArgumentValueError, ["einsum", "2 tensors", "1 are"]
+    ),
+    Refusal(
+        lambda: plugrad.einsum("ij->ik", M), ArgumentValueError, ["'ij->ik'", "after the arrow"]
+    ),
+    Refusal(lambda: plugrad.einsum("ij->ii", M), ArgumentValueError, ["each letter once"]),
+    Refusal(lambda: plugrad.einsum("i1->i", M), ArgumentValueError, ["'i1->i'", "letters"]),
+    Refusal(lambda: plugrad.einsum("ij->i->j", M), ArgumentValueError, ["one '->'"]),
+    Refusal(lambda: plugrad.einsum("ij->...", M), ArgumentValueError, ["after the arrow"]),
+    Refusal(lambda: plugrad.einsum("i->i", M), ShapeError, ["'i'", "1 axes", "(2, 2)"]),
+    Refusal(lambda: plugrad.einsum("ij,j->i", M, V), ShapeError, ["'j'", "2 and 3"]),
+    Refusal(
+        lambda: plugrad.einsum("ii", plugrad.ones((2, 3))), ShapeError, ["'i'", "sizes 2 and 3"]
+    ),
+    Refusal(lambda: plugrad.dot(plugrad.ones((1, 2, 2)), M), ShapeError, ["dot", "(1, 2, 2)"]),
+    Refusal(lambda: plugrad.dot(V, M), ShapeError, ["(1, 3)", "(2, 2)"]),
+    Refusal(lambda: plugrad.linalg.outer(M, V), ShapeError, ["outer", "(2, 2)"]),
+    Refusal(lambda: plugrad.vecdot(V, M), ShapeError, ["vecdot", "3 and 2"]),
+    Refusal(lambda: plugrad.tensordot(M, V, axes=1), ShapeError, ["tensordot", "(2, 2)", "(3,)"]),
+    Refusal(
+        lambda: plugrad.tensordot(M, V, axes=2), ArgumentValueError, ["axes=2", "ranks 2 and 1"]
+    ),
+    Refusal(lambda: plugrad.linalg.cross(M, M), ShapeError, ["cross", "3 elements"]),
+    Refusal(lambda: plugrad.matrix_transpose(V), ShapeError, ["matrix_transpose", "(3,)"]),
+    Refusal(
+        lambda: plugrad.linalg.matrix_power(plugrad.ones((2, 3)), 2),
+        ShapeError,
+        ["(2, 3)", "square"],
+    ),
+    Refusal(lambda: plugrad.linalg.diagonal(V), ShapeError, ["diagonal", "(3,)"]),
+    Refusal(lambda: plugrad.tril(V), ShapeError, ["tril", "(3,)"]),
+    Refusal(lambda: plugrad.triu(V), ShapeError, ["triu", "(3,)"]),
+    Refusal(
+        lambda: plugrad.linalg.band_part(M, 3, 0), ArgumentValueError, ["num_lower=3", "than 2"]
+    ),
+    Refusal(lambda: plugrad.linalg.band_part(M, 1.5, 0), DTypeError, ["num_lower", "float32"]),
+    Refusal(lambda: plugrad.linalg.band_part(V, 0, 0), ShapeError, ["band_part", "(3,)"]),
+    Refusal(
+        lambda: plugrad.linalg.matrix_norm(M, ord=3),
+        ArgumentValueError,
+        ["ord=3", "'fro'", "'nuc'"],
+    ),
+    Refusal(lambda: plugrad.linalg.matrix_norm(V), ShapeError, ["matrix_norm", "(3,)"]),
+    Refusal(lambda: plugrad.linalg.norm(M, ord="fro"), ArgumentValueError, ["'fro'", "two axes"]),
+    Refusal(lambda: plugrad.linalg.norm(M, axis=(1, 1)), AxisError, ["(1, 1)", "twice"]),
+    Refusal(
+        lambda: plugrad.linalg.norm(plugrad.ones((1, 1, 1)), axis=(0, 1, 2)),
+        AxisError,
+        ["(0, 1, 2)", "two axes"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal):
+    refusal.check()

@@ -1,0 +1,382 @@
+"""Random numbers: the same for a seed everywhere, and distributed as they should be."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import plugrad
+from families.case import FLOATS, VIEWS, Case, Refusal
+from families.domains import uniform
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDtype,
+)
+from plugrad.kernels import random
+
+WORD = 0xFFFFFFFF
+
+
+def philox(counter, key):
+    """Return the four words of a block, after the definition of Salmon and others (2011)."""
+    a, b, c, d = counter
+    low, high = key
+    for _ in range(10):
+        left, right = a * 0xD2511F53, c * 0xCD9E8D57
+        a, b, c, d = (right >> 32) ^ b ^ low, right & WORD, (left >> 32) ^ d ^ high, left & WORD
+        low, high = (low + 0x9E3779B9) & WORD, (high + 0xBB67AE85) & WORD
+    return a, b, c, d
+
+
+def np_multinomial(logits, *, num_samples, seed, normalized):
+    """Draw sample by sample what the contract promises."""
+    drawn = np.zeros((logits.shape[0], num_samples), int)
+    for n, (row, sample) in enumerate(np.ndindex(drawn.shape)):
+        block = n // 4
+        words = philox((block & WORD, block >> 32, 0, 0), (seed & WORD, seed >> 32))
+        weights = logits[row] if normalized else np.exp(logits[row] - logits[row].max())
+        sums = np.cumsum(weights)
+        drawn[row, sample] = np.argmax(sums > (words[n % 4] >> 8) * 2.0**-24 * sums[-1])
+    return drawn
+
+
+def test_reference_is_philox():
+    """The known answers of the paper's authors, Random123."""
+    ones, pi = (WORD,) * 4, (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+    for counter, key, words in [
+        ((0,) * 4, (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        (ones, (WORD, WORD), "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (pi, (0xA4093822, 0x299F31D0), "d16cfe09 94fdcceb 5001e420 24126ea1"),
+    ]:
+        assert philox(counter, key) == tuple(int(word, 16) for word in words.split())
+
+
+def case(shape, domain, **attrs):
+    return Case(
+        random.multinomial,
+        np_multinomial,
+        [domain],
+        [shape],
+        attrs,
+        FLOATS,
+        result="int32",
+        is_differentiable=False,
+    )
+
+
+CASES = [
+    *(
+        case((3, 5), uniform(-2, 2), num_samples=7, seed=seed, normalized=False)
+        for seed in (0, 1, 2**32 + 5, 2**64 - 1)
+    ),
+    case((2, 4), uniform(0, 3), num_samples=50, seed=3, normalized=True),
+    case((1, 1), uniform(-2, 2), num_samples=3, seed=4, normalized=False),
+    case((5, 130), uniform(-1, 1), num_samples=1, seed=5, normalized=False),
+    case((0, 3), uniform(-1, 1), num_samples=2, seed=6, normalized=False),
+    case((3, 2), uniform(-1, 1), num_samples=0, seed=6, normalized=False),
+    case((2, 3), uniform(800, 900), num_samples=9, seed=7, normalized=False),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_other_dtypes(case, backend, rng):
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_classes_without_probability_are_never_drawn(backend):
+    x = plugrad.asarray([[0.0, 1.0, 0.0, 2.0, 0.0]])
+    y = random.multinomial(x, num_samples=3000, seed=0, normalized=True)
+    assert set(y.numpy().ravel()) == {1, 3}
+
+
+def test_a_row_that_is_no_distribution_leaves_the_others_alone(backend):
+    x = plugrad.asarray([[np.nan, 1.0], [0.0, 100.0], [100.0, 0.0]])
+    y = random.multinomial(x, num_samples=20, seed=0, normalized=False).numpy()
+    assert ((y >= 0) & (y < 2)).all()
+    assert (y[1] == 1).all()
+    assert (y[2] == 0).all()
+
+
+# --- the generator --------------------------------------------------------------------------------
+
+COUNT = 20_000
+DRAWS = {
+    "uniform": lambda g, **how: g.uniform((3, 50), -2, 3, **how),
+    "standard_normal": lambda g, **how: g.standard_normal((3, 50), **how),
+    "normal": lambda g, **how: g.normal((3, 50), 1.0, 2.0, **how),
+    "truncated_normal": lambda g, **how: g.truncated_normal((3, 50), 1.0, 2.0, **how),
+    "gamma": lambda g, **how: g.gamma((3, 50), 0.5, 2.0, **how),
+    "integers": lambda g, **how: g.integers((3, 50), -5, 7, **how),
+    "bernoulli": lambda g, **how: g.bernoulli((3, 50), 0.3, **how),
+    "permutation": lambda g, **how: g.permutation(50, **how),
+}
+FLOATING = [name for name in DRAWS if name not in ("integers", "bernoulli", "permutation")]
+
+
+def generator(seed=0):
+    return plugrad.random.Generator(seed)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_same_seed_gives_the_same_numbers_on_every_backend(name, backend):
+    y = DRAWS[name](generator(0))
+    assert y.device == f"{backend}:0"
+    with plugrad.use("cpu"):
+        there = DRAWS[name](generator(0))
+    np.testing.assert_array_equal(y.numpy(), there.numpy(), strict=True)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_another_seed_and_another_call_give_other_numbers(name, backend):
+    a = generator(0)
+    first, again, other = DRAWS[name](a), DRAWS[name](a), DRAWS[name](generator(1))
+    assert first.tolist() != again.tolist()
+    assert first.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_the_dtype_does_not_change_what_is_drawn(name):
+    with plugrad.use("cpu"):
+        exact = DRAWS[name](generator(3), dtype="float64").numpy()
+        for dtype, unit in (("float32", 2.0**-23), ("float16", 2.0**-10)):
+            y = DRAWS[name](generator(3), dtype=dtype)
+            assert y.dtype == dtype
+            np.testing.assert_allclose(y.numpy(), exact, rtol=unit, atol=unit / 100)
+        assert DRAWS[name](generator(3)).dtype == "float32"
+
+
+def test_the_dtype_does_not_change_which_whole_numbers_are_drawn():
+    with plugrad.use("cpu"):
+        expected = DRAWS["integers"](generator(3)).tolist()
+        for dtype in ("int8", "int16", "int32", "int64"):
+            y = DRAWS["integers"](generator(3), dtype=dtype)
+            assert (y.dtype, y.tolist()) == (dtype, expected)
+
+
+def test_dtype_of_flags(backend):
+    y = DRAWS["bernoulli"](generator(3))
+    assert y.dtype == "bool"
+    z = DRAWS["bernoulli"](generator(3), dtype="float32")
+    np.testing.assert_array_equal(z.numpy(), y.numpy().astype("float32"), strict=True)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_device_is_chosen(name, backend):
+    assert DRAWS[name](generator(), device="cpu").device == "cpu:0"
+
+
+def test_a_dtype_that_the_backend_lacks_draws_nothing(backend):
+    a, b = generator(0), generator(0)
+    for dtype in {"float64", "float16"} - plugrad.which().backend.dtypes():
+        with pytest.raises(UnsupportedDtype, match=f"{backend}.*no {dtype}"):
+            a.normal((2,), dtype=dtype)
+    assert a.normal((2,)).tolist() == b.normal((2,)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("draw", "distribution"),
+    [
+        (lambda g: g.uniform(COUNT, -2, 3), stats.uniform(-2, 5)),
+        (lambda g: g.standard_normal(COUNT), stats.norm()),
+        (lambda g: g.normal(COUNT, -3, 0.5), stats.norm(-3, 0.5)),
+        (lambda g: g.truncated_normal(COUNT, 1, 3), stats.truncnorm(-2, 2, 1, 3)),
+        (lambda g: g.gamma(COUNT, 2.5, 4), stats.gamma(2.5, scale=1 / 4)),
+        (lambda g: g.gamma(COUNT, 0.3), stats.gamma(0.3)),
+    ],
+)
+def test_distribution(draw, distribution, backend):
+    for seed in (0, 1):
+        values = draw(generator(seed)).numpy().astype("float64")
+        assert stats.kstest(values, distribution.cdf).pvalue > 0.01
+        error = distribution.std() / np.sqrt(COUNT)
+        assert abs(values.mean() - distribution.mean()) < 4 * error
+        assert abs(values.std() / distribution.std() - 1) < 0.05
+
+
+@pytest.mark.parametrize(("low", "high"), [(-2, 3), (0, 2), (-1, 1), (5, 8), (-(2**31), 2**31)])
+def test_whole_numbers_are_equally_likely(low, high, backend):
+    """TensorFlow.js cuts fractions off, which makes 0 twice as likely."""
+    values = generator(0).integers(COUNT, low, high).numpy().astype("int64")
+    assert low <= values.min()
+    assert values.max() < high
+    bins = np.floor((values - low) * min(high - low, 16) / (high - low))
+    counts = np.bincount(bins.astype(int), minlength=min(high - low, 16))
+    assert stats.chisquare(counts).pvalue > 0.01
+
+
+def test_whole_numbers_of_the_widest_types():
+    with plugrad.use("cpu"):
+        for dtype in ("int64", "uint64"):
+            limits = np.iinfo(dtype)
+            y = generator(0).integers(1000, limits.min, int(limits.max) + 1, dtype=dtype).numpy()
+            assert y.min() < limits.min + limits.max // 100
+            assert y.max() > limits.max - limits.max // 50
+        assert generator(0).integers((), 7, 8, dtype="uint64").item() == 7
+
+
+def test_flags_have_their_probability(backend):
+    for p in (0.0, 0.1, 0.5, 1.0):
+        part = float(plugrad.mean(generator(0).bernoulli(COUNT, p, dtype="float32")))
+        assert abs(part - p) <= 4 * np.sqrt(p * (1 - p) / COUNT)
+
+
+def test_bounds_are_kept_where_rounding_would_reach_them():
+    with plugrad.use("cpu"):
+        for low, high in ((0, 1), (1, 1.25), (-8, 0.1)):
+            values = generator(0).uniform(200_000, low, high, dtype="float16").numpy()
+            assert values.max() < np.float16(high)
+            assert values.min() >= np.float16(low)
+        assert generator(0).uniform(3, 2, 2).tolist() == [2, 2, 2]
+        assert np.abs(generator(0).truncated_normal(200_000, dtype="float16").numpy()).max() <= 2
+
+
+def test_samples_of_classes_have_their_probabilities(backend):
+    """TensorFlow.js gives all rows the same numbers."""
+    logits = np.log([[1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0], [4.0, 3.0, 2.0, 1.0]])
+    y = generator(0).multinomial(plugrad.asarray(logits.astype("float32")), COUNT).numpy()
+    for row, weights in zip(y, np.exp(logits), strict=True):
+        counts = np.bincount(row, minlength=4)
+        assert stats.chisquare(counts, weights / weights.sum() * COUNT).pvalue > 0.01
+    assert np.mean(y[1] == y[2]) < 0.35  # 0.3 for rows that do not know of each other
+
+
+def test_samples_of_one_row_have_one_axis(backend):
+    assert generator(0).multinomial([0.0, 1.0], 5).shape == (5,)
+    y = generator(0).multinomial([1.0, 0.0], 5, normalized=True)
+    assert (y.dtype, y.tolist()) == ("int32", [0] * 5)
+
+
+def test_permutation_of_a_tensor(backend):
+    x = plugrad.asarray(np.arange(12, dtype="float32").reshape(3, 4))
+    y = generator(0).permutation(x, axis=1)
+    order = generator(0).permutation(4).tolist()
+    np.testing.assert_array_equal(y.numpy(), x.numpy()[:, order])
+    assert sorted(generator(1).permutation([3, 1, 2]).tolist()) == [1, 2, 3]
+    dx = plugrad.grad(lambda x: generator(0).permutation(x) * plugrad.asarray([1.0, 2.0, 3.0]))
+    assert sorted(dx(plugrad.zeros(3)).tolist()) == [1, 2, 3]
+    assert generator(0).permutation(0).shape == (0,)
+
+
+def test_shapes(backend):
+    assert generator().normal(()).shape == ()
+    assert generator().truncated_normal(()).shape == ()
+    assert generator().integers((), 0, 5).shape == ()
+    assert generator().gamma((0, 3), 1).shape == (0, 3)
+    assert generator().uniform(4).shape == (4,)
+
+
+def test_state_is_kept_and_restored(backend):
+    a = generator(0)
+    a.normal(3)
+    state = a.state
+    expected = a.normal(3).tolist()
+    assert a.normal(3).tolist() != expected
+    a.state = state
+    assert a.normal(3).tolist() == expected
+
+
+def test_a_generator_can_be_pickled(backend):
+    a = generator(0)
+    a.normal(3)
+    b = pickle.loads(pickle.dumps(a))
+    assert b.normal(3).tolist() == a.normal(3).tolist()
+
+
+def test_spawned_generators_are_independent(backend):
+    first, second = generator(0).spawn(2)
+    a, b = first.normal(COUNT).numpy(), second.normal(COUNT).numpy()
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.03
+    assert generator(0).spawn(1)[0].normal(3).tolist() == a[:3].tolist()
+
+
+def test_without_a_seed_numbers_are_fresh(backend):
+    assert generator(None).normal(3).tolist() != generator(None).normal(3).tolist()
+
+
+def test_functions_use_one_generator(backend):
+    plugrad.random.seed(0)
+    first = plugrad.random.normal(3).tolist()
+    assert first == generator(0).normal(3).tolist()
+    assert plugrad.random.normal(3).tolist() != first
+    plugrad.random.seed(0)
+    assert plugrad.random.normal(3).tolist() == first
+    plugrad.random.seed()
+    assert plugrad.random.normal(3).tolist() != first
+
+
+def test_threads_get_different_numbers():
+    with plugrad.use("cpu"):
+        plugrad.random.seed(0)
+    drawn = []
+
+    def work():
+        with plugrad.use("cpu"):
+            for _ in range(20):
+                drawn.extend(plugrad.random.uniform(500).tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = generator(0).uniform(40_000, device="cpu").tolist()
+    assert sorted(drawn) == sorted(expected)
+
+
+REFUSALS = [
+    Refusal(lambda: generator(-1), ArgumentValueError, ["seed=-1", "0 or more"]),
+    Refusal(lambda: generator(0.5), ArgumentError, ["seed=0.5", "whole number"]),
+    Refusal(lambda: plugrad.random.seed("a"), ArgumentError, ["seed='a'", "whole number"]),
+    Refusal(lambda: generator().normal((2, -1)), ShapeError, ["(2, -1)", "negative"]),
+    Refusal(lambda: generator().normal((2, 2.2)), ShapeError, ["(2, 2.2)", "integers"]),
+    Refusal(lambda: generator().normal(2, std=-1), ArgumentValueError, ["std=-1"]),
+    Refusal(lambda: generator().normal(2, np.nan), ArgumentValueError, ["mean=nan", "finite"]),
+    Refusal(lambda: generator().normal(2, dtype="int32"), DTypeError, ["int32", "astype"]),
+    Refusal(lambda: generator().truncated_normal(2, 0, np.inf), ArgumentValueError, ["std=inf"]),
+    Refusal(lambda: generator().uniform(2, 1, 0), ArgumentValueError, ["low=1", "high=0"]),
+    Refusal(lambda: generator().uniform(2, dtype="int32"), DTypeError, ["uniform", "integers"]),
+    Refusal(lambda: generator().gamma(2, 0), ArgumentValueError, ["alpha=0", "above 0"]),
+    Refusal(lambda: generator().gamma(2, 1, -1), ArgumentValueError, ["beta=-1", "above 0"]),
+    Refusal(lambda: generator().integers(2, 3, 3), ArgumentValueError, ["low=3", "high=3"]),
+    Refusal(
+        lambda: generator().integers(2, 0, 300, dtype="uint8"), ArgumentValueError, ["300", "uint8"]
+    ),
+    Refusal(lambda: generator().integers(2, 0, 3, dtype="float32"), DTypeError, ["float32"]),
+    Refusal(
+        lambda: generator().bernoulli(2, 1.5), ArgumentValueError, ["p=1.5", "between 0 and 1"]
+    ),
+    Refusal(lambda: generator().permutation(-1), ArgumentValueError, ["x=-1", "0 or more"]),
+    Refusal(lambda: generator().permutation([1], axis=1), AxisError, ["axis=1", "rank 1"]),
+    Refusal(lambda: generator().multinomial(0.5, 1), ShapeError, ["multinomial", "()"]),
+    Refusal(lambda: generator().multinomial([[]], 1), ShapeError, ["Multinomial", "(1, 0)"]),
+    Refusal(lambda: generator().multinomial([1.0], -1), ArgumentValueError, ["num_samples=-1"]),
+    Refusal(
+        lambda: random.multinomial(
+            plugrad.zeros((1, 2)), num_samples=1, seed=2**64, normalized=False
+        ),
+        ArgumentValueError,
+        ["seed=18446744073709551616", "2**64 - 1"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

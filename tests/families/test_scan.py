@@ -1,0 +1,220 @@
+"""Running sums and products."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import VIEWS, Case, Refusal
+from families.domains import these, uniform
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError
+from plugrad.kernels import scan
+
+
+def accumulated(combine, x, axis, exclusive, reverse):
+    """Return what a loop over the positions along the axis gives."""
+    lines = np.moveaxis(x, axis, 0)
+    result = np.empty_like(lines)
+    so_far = np.full_like(lines[0] if len(lines) else lines, combine.identity)
+    for i in reversed(range(len(lines))) if reverse else range(len(lines)):
+        following = combine(so_far, lines[i])
+        result[i] = so_far if exclusive else following
+        so_far = following
+    return np.moveaxis(result, 0, axis)
+
+
+def np_sum(x, *, axis, exclusive=False, reverse=False):
+    return accumulated(np.add, x, axis, exclusive, reverse)
+
+
+def np_product(x, *, axis, exclusive=False, reverse=False):
+    return accumulated(np.multiply, x, axis, exclusive, reverse)
+
+
+WAYS = [
+    {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    for axis in (0, -1)
+    for exclusive in (False, True)
+    for reverse in (False, True)
+]
+DTYPES = ("float32", "float64", "int32", "int64", "uint32", "complex64")
+SUMS = [
+    Case(plugrad.cumulative_sum, np_sum, [uniform(-3, 3)], [(4, 5)], way, DTYPES) for way in WAYS
+]
+PRODUCTS = [
+    Case(plugrad.cumulative_prod, np_product, [uniform(-2, 2)], [(4, 5)], way, DTYPES)
+    for way in WAYS
+]
+SHAPES = [
+    Case(op, reference, [uniform(-2, 2)], [shape], {"axis": axis}, DTYPES)
+    for op, reference in [
+        (plugrad.cumulative_sum, np_sum),
+        (plugrad.cumulative_prod, np_product),
+    ]
+    for shape, axis in [
+        ((7,), 0),
+        ((1,), 0),
+        ((3, 5, 2), 1),
+        ((2, 1, 3, 2), -3),
+        ((0,), 0),
+        ((3, 0), 1),
+        ((0, 3), 1),
+    ]
+]
+CASES = [*SUMS, *PRODUCTS, *SHAPES]
+
+
+def label(case):
+    return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_values_of_other_dtypes(case, backend, rng):
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_many_elements(backend, rng):
+    for case in SUMS:
+        few = Case(case.op, case.reference, case.domains, [(1031, 3)], case.attrs, is_sum=True)
+        few.check_values(rng)
+        few.with_shapes((3, 1031)).check_values(rng)
+
+
+@pytest.mark.parametrize(
+    ("op", "reference"),
+    [(plugrad.cumulative_sum, np_sum), (plugrad.cumulative_prod, np_product)],
+)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_special_values(op, reference, way, backend):
+    x = np.array([[1, np.nan, 2], [np.inf, 3, -np.inf], [np.inf, 0, 5]], "float32")
+    Case(op, reference, [], attrs=way).check_values_of([x])
+
+
+def test_half_precision_stays(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    x = plugrad.asarray(np.array([1, 2, 3], "float16"))
+    assert plugrad.cumulative_sum(x).dtype == plugrad.cumulative_prod(x).dtype == "float16"
+    assert plugrad.cumulative_prod(x).tolist() == [1, 2, 6]
+
+
+def test_small_integers_are_not_narrow(backend):
+    for dtype, wider in [("int8", "int32"), ("uint8", "uint32")]:
+        if {dtype, wider} <= set(plugrad.which().backend.dtypes()):
+            sums = plugrad.cumulative_sum(plugrad.asarray([100, 100, 100], dtype=dtype))
+            assert (sums.dtype, sums.tolist()) == (wider, [100, 200, 300])
+
+
+def test_bools_are_counted(backend):
+    assert plugrad.cumulative_sum([True, False, True]).tolist() == [1, 1, 2]
+    assert plugrad.cumulative_sum([True, False, True]).dtype == "int32"
+    assert plugrad.cumulative_prod([True, False, True]).tolist() == [1, 0, 0]
+
+
+def test_dtype(backend):
+    assert plugrad.cumulative_sum([1, 2], dtype="float32").dtype == "float32"
+    assert plugrad.cumulative_prod([1.5, 2.5], dtype="int32").tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("op", "reference", "nothing"),
+    [(plugrad.cumulative_sum, np.cumsum, 0), (plugrad.cumulative_prod, np.cumprod, 1)],
+)
+@pytest.mark.parametrize("shape", [(4, 3), (0, 3), (4, 0)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_initial_value_comes_first(op, reference, nothing, shape, axis, backend, rng):
+    x = rng.integers(-3, 3, shape).astype("float32")
+    initial = np.full_like(x, nothing, shape=(1, shape[1]) if axis == 0 else (shape[0], 1))
+    forth = np.concatenate([initial, reference(x, axis)], axis)
+    back = np.concatenate([np.flip(reference(np.flip(x, axis), axis), axis), initial], axis)
+    np.testing.assert_array_equal(op(x, axis=axis, include_initial=True), forth)
+    np.testing.assert_array_equal(op(x, axis=axis, include_initial=True, reverse=True), back)
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_gradient(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(
+    "zeros", [[1.5, 0.0, -2.0, 0.5], [0.0, 1.5, 0.0, -2.0], [0.0, 0.0, 0.0, 1.0], [0.0] * 4]
+)
+def test_gradient_of_products_with_zeros(zeros, way, backend, rng):
+    """One zero hides the others from the gradient, two hide everything: dividing would tell nothing."""
+    rows = np.array([zeros, [1.0, 2.0, 0.0, -1.0], [2.0, -0.5, 1.0, 3.0], [0.0, 1.0, 1.0, 2.0]])
+    Case(plugrad.cumulative_prod, np_product, [these(rows)], attrs=way).check_gradient(rng, backend)
+
+
+def test_gradient_of_a_long_product(backend, rng):
+    x = rng.uniform(0.9, 1.1, 1000)
+    dx = plugrad.grad(plugrad.cumulative_prod)(plugrad.asarray(x.astype("float32")))
+    products = np.cumprod(x)
+    np.testing.assert_allclose(
+        dx.numpy(), np.cumsum(products[::-1])[::-1] / x, rtol=2e-5 * products.max()
+    )
+
+
+def test_gradient_with_the_initial_value(backend, rng):
+    attrs = {"axis": 1, "include_initial": True}
+    for op in (plugrad.cumulative_sum, plugrad.cumulative_prod):
+        Case(op, op, [uniform(-2, 2)], [(2, 3)], attrs).check_gradient(rng, backend)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+REFUSALS = [
+    Refusal(
+        lambda: plugrad.cumulative_sum(plugrad.ones((2, 3))),
+        AxisError,
+        ["cumulative_sum", "axis is needed", "(2, 3)"],
+    ),
+    Refusal(lambda: plugrad.cumulative_prod(1.0), AxisError, ["cumulative_prod", "0 axes"]),
+    Refusal(
+        lambda: plugrad.cumulative_prod(plugrad.ones((2, 3)), axis=2),
+        AxisError,
+        ["axis=2", "rank 2"],
+    ),
+    Refusal(lambda: plugrad.cumulative_sum(1.0, axis=0), AxisError, ["0-d"]),
+    Refusal(
+        lambda: plugrad.cumulative_sum([1.0], exclusive=True, include_initial=True),
+        ArgumentValueError,
+        ["cumulative_sum", "exclusive=True", "include_initial"],
+    ),
+    Refusal(
+        lambda: plugrad.run_kernel("Cumsum", {"x": plugrad.ones(2)}, {"axis": 1}),
+        AxisError,
+        ["axis=1", "rank 1"],
+    ),
+    Refusal(lambda: scan.cumprod(plugrad.asarray([True]), axis=0), DTypeError, ["Cumprod", "bool"]),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()
+
+
+# Only the cpu stores these dtypes on every machine.
+OF_OTHER_DTYPES = [
+    Refusal(lambda: plugrad.cumulative_sum(["a"]), DTypeError, ["cumulative_sum", "string"]),
+]
+
+
+@pytest.mark.parametrize("refusal", OF_OTHER_DTYPES, ids=str)
+def test_dtype_that_is_not_taken(refusal):
+    with plugrad.use("cpu"):
+        refusal.check()

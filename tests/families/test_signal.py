@@ -1,0 +1,215 @@
+"""Fourier transforms against NumPy's, windows and frames against SciPy's."""
+
+import numpy as np
+import pytest
+import scipy.signal
+
+import plugrad
+from families.case import VIEWS, Case, Refusal
+from families.domains import uniform
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.kernels import signal as kernels
+from plugrad.testing import check_gradient
+
+COMPLEX = ("complex64", "complex128")
+SHAPES = [(8,), (7,), (1,), (3, 5), (2, 3, 4), (0, 4)]
+TRANSFORMED = [
+    Case(kernel, reference, [uniform(-2, 2)], [shape], dtypes=COMPLEX, is_sum=True)
+    for kernel, reference in [(kernels.fft, np.fft.fft), (kernels.ifft, np.fft.ifft)]
+    for shape in SHAPES
+]
+
+
+def has_complex():
+    return "complex64" in plugrad.which().backend.dtypes()
+
+
+def label(case):
+    return f"{case} {case.shapes[0]}".replace(", ", ",")
+
+
+@pytest.mark.parametrize("case", TRANSFORMED, ids=label)
+def test_values_of_the_kernels(case, backend, rng):
+    if not has_complex():
+        pytest.skip(f"{backend} has no complex64")
+    for dtype in case.dtypes:
+        if dtype in plugrad.which().backend.dtypes():
+            case.check_values(rng, dtype)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", TRANSFORMED, ids=label)
+def test_values_of_views(case, layout, backend, rng):
+    if not has_complex():
+        pytest.skip(f"{backend} has no complex64")
+    case.check_values(rng, "complex64", layout)
+
+
+# --- plugrad.fft -----------------------------------------------------------------------------------
+
+NORMS = ("backward", "ortho", "forward")
+ALONG_ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+ALONG_SEVERAL = ("fftn", "ifftn", "rfftn", "irfftn")
+REAL_INPUT = ("rfft", "ihfft", "rfftn")
+
+
+def drawn(rng, name, shape):
+    x = rng.normal(size=shape)
+    return x if name in REAL_INPUT else x + 1j * rng.normal(size=shape)
+
+
+def compare(name, x, **attrs):
+    actual = getattr(plugrad.fft, name)(plugrad.asarray(x), **attrs)
+    expected = getattr(np.fft, name)(x, **attrs)
+    assert (actual.shape, actual.dtype) == (expected.shape, str(expected.dtype))
+    np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("n", [None, 1, 2, 4, 5, 6, 9])
+@pytest.mark.parametrize("name", ALONG_ONE)
+def test_transform_along_an_axis_is_numpys(name, n, norm, rng):
+    for axis in (0, 1, -1):
+        compare(name, drawn(rng, name, (5, 6)), n=n, axis=axis, norm=norm)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(
+    ("s", "axes"), [(None, None), ((4, 3), (0, 2)), ((5, 2), (-1, 1)), (None, (1,)), (None, (2, 0))]
+)
+@pytest.mark.parametrize("name", ALONG_SEVERAL)
+def test_transform_along_axes_is_numpys(name, s, axes, norm, rng):
+    compare(name, drawn(rng, name, (3, 4, 5)), s=s, axes=axes, norm=norm)
+
+
+@pytest.mark.parametrize("name", [*ALONG_ONE, *ALONG_SEVERAL])
+def test_single_precision_stays_single(name, rng):
+    x = drawn(rng, name, (4,))
+    y = getattr(plugrad.fft, name)(plugrad.asarray(x.astype("c8" if x.dtype.kind == "c" else "f4")))
+    assert y.dtype in ("complex64", "float32")
+    np.testing.assert_allclose(y.numpy(), getattr(np.fft, name)(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(6,), (5,), (2, 6), (2, 3, 5)])
+def test_half_spectrum_comes_back_with_its_shape(shape, rng):
+    x = plugrad.asarray(rng.normal(size=shape))
+    back = plugrad.fft.irfft(plugrad.fft.rfft(x), n=shape[-1])
+    assert back.shape == shape
+    np.testing.assert_allclose(back.numpy(), x.numpy(), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [*ALONG_ONE, *ALONG_SEVERAL])
+@pytest.mark.parametrize("attrs", [{}, {"n": 4, "norm": "ortho"}, {"n": 7, "norm": "forward"}])
+def test_gradients(name, attrs, rng):
+    if name in ALONG_SEVERAL and "n" in attrs:
+        attrs = {"s": (2, attrs["n"]), "norm": attrs["norm"]}
+    transform = getattr(plugrad.fft, name)
+    check_gradient(lambda x: transform(x, **attrs), drawn(rng, name, (3, 5)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_frequencies_are_numpys(n):
+    np.testing.assert_allclose(plugrad.fft.fftfreq(n, d=0.1).numpy(), np.fft.fftfreq(n, 0.1), 1e-6)
+    np.testing.assert_allclose(
+        plugrad.fft.rfftfreq(n, d=0.1).numpy(), np.fft.rfftfreq(n, 0.1), 1e-6
+    )
+    assert plugrad.fft.fftfreq(n, dtype="float64").dtype == "float64"
+
+
+@pytest.mark.parametrize("axes", [None, 0, (0, 1), (-1,)])
+def test_shifts_are_numpys(axes):
+    x = np.arange(15.0).reshape(3, 5)
+    np.testing.assert_array_equal(
+        plugrad.fft.fftshift(x, axes=axes).numpy(), np.fft.fftshift(x, axes)
+    )
+    np.testing.assert_array_equal(
+        plugrad.fft.ifftshift(x, axes=axes).numpy(), np.fft.ifftshift(x, axes)
+    )
+
+
+# --- plugrad.signal --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 7, 16])
+@pytest.mark.parametrize("name", ["hann", "hamming"])
+def test_windows_are_scipys(name, length, backend):
+    window = getattr(plugrad.signal, f"{name}_window")(length)
+    is_periodic = length % 2 == 0
+    expected = getattr(scipy.signal.windows, name)(length, sym=not is_periodic)
+    assert window.dtype is plugrad.float32
+    np.testing.assert_allclose(window.numpy(), expected, atol=2e-6)
+
+
+def test_window_with_other_coefficients():
+    i = np.arange(6)
+    expected = 0.7 - 0.3 * np.cos(2 * np.pi * i / 6)
+    window = plugrad.signal.cosine_window(6, 0.7, 0.3, dtype="float64")
+    np.testing.assert_allclose(window.numpy(), expected)
+
+
+@pytest.mark.parametrize("pad_end", [False, True])
+@pytest.mark.parametrize("shape", [(9,), (2, 9), (3,), (0,), (2, 0)])
+@pytest.mark.parametrize(("length", "step"), [(3, 2), (4, 4), (2, 5), (1, 1), (12, 3)])
+def test_frames(shape, length, step, pad_end, backend, rng):
+    x = rng.normal(size=shape).astype("float32")
+    starts = [s for s in range(0, shape[-1], step) if pad_end or s + length <= shape[-1]]
+    filled = np.concatenate([x, np.full((*shape[:-1], length), 7, "float32")], -1)
+    parts = [filled[..., s : s + length] for s in starts]
+    expected = np.stack(parts, -2) if parts else np.zeros((*shape[:-1], 0, length), "float32")
+    actual = plugrad.signal.frame(plugrad.asarray(x), length, step, pad_end, 7)
+    np.testing.assert_array_equal(actual.numpy(), expected)
+
+
+@pytest.mark.parametrize("fft_length", [None, 6, 16])
+def test_short_time_transform(fft_length, rng):
+    x = rng.normal(size=(2, 30))
+    frames = np.stack([x[:, s : s + 6] for s in range(0, 25, 4)], 1)
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(6) / 6)
+    expected = np.fft.rfft(frames * window, fft_length or 8)
+    actual = plugrad.signal.stft(x, 6, 4, fft_length)
+    np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-6, atol=1e-6)
+    check_gradient(lambda x: plugrad.signal.stft(x, 6, 4, fft_length), x)
+
+
+# --- bad input -------------------------------------------------------------------------------------
+
+Z = plugrad.asarray([1j, 2.0], device="cpu")
+REFUSALS = [
+    Refusal(lambda: plugrad.fft.fft([1, 2]), DTypeError, ["fft", "int32", "astype"]),
+    Refusal(lambda: plugrad.fft.rfft(Z), DTypeError, ["rfft", "complex64", "plugrad.fft.fft"]),
+    Refusal(lambda: plugrad.fft.fft(Z, n=0), ArgumentValueError, ["fft: n=0", "positive"]),
+    Refusal(lambda: plugrad.fft.fft(plugrad.zeros(0)), ArgumentValueError, ["n=0", "(0,)"]),
+    Refusal(lambda: plugrad.fft.fft(Z, axis=1), AxisError, ["axis=1", "rank 1"]),
+    Refusal(lambda: plugrad.fft.fft(Z, norm="half"), ArgumentValueError, ["norm='half'", "ortho"]),
+    Refusal(lambda: plugrad.fft.hfft(Z, norm="half"), ArgumentValueError, ["norm='half'"]),
+    Refusal(lambda: plugrad.fft.fftn(Z, s=(2, 2), axes=(0,)), AxisError, ["s=(2, 2)", "(0,)"]),
+    Refusal(lambda: plugrad.fft.fftn(Z, axes=(0, 0)), AxisError, ["axes=(0, 0)"]),
+    Refusal(lambda: plugrad.fft.fftfreq(0), ArgumentValueError, ["fftfreq: n=0"]),
+    Refusal(
+        lambda: plugrad.run_kernel("FFT", {"input": plugrad.ones(2)}),
+        DTypeError,
+        ["FFT", "float32"],
+    ),
+    Refusal(
+        lambda: plugrad.run_kernel("IFFT", {"input": plugrad.asarray(1j)}),
+        ShapeError,
+        ["IFFT", "()"],
+    ),
+    Refusal(
+        lambda: plugrad.signal.frame([1.0], 0, 1),
+        ArgumentValueError,
+        ["frame_length=0", "positive"],
+    ),
+    Refusal(lambda: plugrad.signal.frame([1.0], 1, 0), ArgumentValueError, ["frame_step=0"]),
+    Refusal(lambda: plugrad.signal.frame(1.0, 1, 1), ShapeError, ["frame", "0-d"]),
+    Refusal(
+        lambda: plugrad.signal.hann_window(-1),
+        ArgumentValueError,
+        ["window_length=-1", "0 or more"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal):
+    refusal.check()

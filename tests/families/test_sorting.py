@@ -1,0 +1,399 @@
+"""Sorting, searching, and the different slices along an axis."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import EVERYTHING, VIEWS, Case, Refusal
+from families.domains import Domain, different, uniform
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.kernels import sorting
+
+ALSO_COMPLEX = (*EVERYTHING, "complex64")
+
+
+def np_argsort(x, *, axis=-1, descending=False, stable=True):
+    """Return the positions in the order that Python gives: each line is a list of numbers."""
+
+    def positions(line):
+        by_value = np.sort(line)
+        ranks = [int(np.searchsorted(by_value, value)) for value in line]
+        return sorted(range(len(line)), key=lambda i: -ranks[i] if descending else ranks[i])
+
+    if x.size == 0:
+        return np.zeros(x.shape, "int32")
+    return np.apply_along_axis(positions, axis, x)
+
+
+def np_sort(x, *, axis=-1, descending=False, stable=True):
+    y = np.sort(x, axis)
+    return np.flip(y, axis) if descending else y
+
+
+def np_largest(x, *, k, sorted=True):
+    return np.take_along_axis(x, np_places_of_largest(x, k=k, sorted=sorted), -1)
+
+
+def np_places_of_largest(x, *, k, sorted=True):
+    places = np_argsort(x, descending=True)[..., :k]
+    return places if sorted else np.sort(places)
+
+
+def largest(x, **attrs):
+    return plugrad.top_k(x, **attrs).values
+
+
+def places_of_largest(x, **attrs):
+    return plugrad.top_k(x, **attrs).indices
+
+
+ORDERS = [
+    ((7,), {}),
+    ((4, 5), {"axis": 0}),
+    ((4, 5), {"axis": -1, "descending": True}),
+    ((3, 5, 2), {"axis": 1, "descending": True}),
+    ((3, 5, 2), {"axis": 1, "stable": True}),
+    ((1, 1), {"axis": 0}),
+    ((0,), {}),
+    ((3, 0), {"axis": 1, "descending": True}),
+    ((0, 3), {"axis": 1}),
+]
+SORTED = [
+    Case(plugrad.sort, np_sort, [different()], [shape], attrs, ALSO_COMPLEX)
+    for shape, attrs in ORDERS
+]
+ARGSORTED = [
+    Case(plugrad.argsort, np_argsort, [uniform(-3, 3)], [shape], attrs, ALSO_COMPLEX, "int32")
+    for shape, attrs in ORDERS
+]
+COUNTS = [
+    ((7,), {"k": 3}),
+    ((7,), {"k": 7}),
+    ((4, 5), {"k": 2}),
+    ((4, 5), {"k": 0}),
+    ((2, 3, 5), {"k": 4, "sorted": False}),
+    ((4, 5), {"k": 1, "sorted": False}),
+    ((3, 1), {"k": 1}),
+    ((3, 0), {"k": 0}),
+    ((0, 3), {"k": 2}),
+]
+LARGEST = [
+    Case(largest, np_largest, [different()], [shape], attrs, EVERYTHING) for shape, attrs in COUNTS
+]
+PLACES = [
+    Case(
+        *(places_of_largest, np_places_of_largest, [uniform(-3, 3)], [shape], attrs),
+        *(EVERYTHING, "int32"),
+    )
+    for shape, attrs in COUNTS
+]
+ORDERED = [*SORTED, *ARGSORTED, *LARGEST, *PLACES]
+
+
+def label(case):
+    return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
+
+
+@pytest.mark.parametrize("case", ORDERED, ids=label)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+
+
+@pytest.mark.parametrize("case", ORDERED, ids=label)
+def test_values_of_other_dtypes(case, backend, rng):
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", ORDERED, ids=label)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+SPECIAL = np.array([[np.nan, 1, -np.inf, np.nan, 0.0], [np.inf, -0.0, 0.0, -1, np.inf]], "float32")
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_nan_is_the_largest_and_equal_elements_keep_their_order(axis, descending, backend):
+    attrs = {"axis": axis, "descending": descending}
+    Case(plugrad.argsort, np_argsort, [], attrs=attrs, result="int32").check_values_of([SPECIAL])
+    Case(plugrad.sort, np_sort, [], attrs=attrs).check_values_of([SPECIAL])
+    Case(
+        places_of_largest, np_places_of_largest, [], attrs={"k": 4}, result="int32"
+    ).check_values_of([SPECIAL])
+
+
+def test_unstable_order_is_an_order(backend, rng):
+    x = rng.integers(0, 5, (3, 100)).astype("float32")
+    for descending in (False, True):
+        order = plugrad.argsort(x, descending=descending, stable=False)
+        ordered = np.take_along_axis(x, order.numpy(), -1)
+        np.testing.assert_array_equal(ordered, np_sort(x, descending=descending))
+
+
+def test_smallest_and_largest_whole_numbers(backend):
+    for dtype in {"int32", "uint8", "uint32", "int64"} & set(plugrad.which().backend.dtypes()):
+        limits = np.iinfo(dtype)
+        x = np.array([limits.min, limits.max, 3, limits.min], dtype)
+        assert plugrad.sort(x, descending=True).tolist() == sorted(x.tolist(), reverse=True)
+        assert plugrad.argsort(x, descending=True).tolist() == [1, 2, 0, 3]
+
+
+def test_many_elements(backend, rng):
+    x = rng.integers(-500, 500, (7, 4001)).astype("float32")
+    np.testing.assert_array_equal(plugrad.argsort(x), np.argsort(x, kind="stable"))
+    found = plugrad.top_k(x, 13)
+    np.testing.assert_array_equal(found.indices, np.argsort(-x, kind="stable")[:, :13])
+
+
+# --- searching ------------------------------------------------------------------------------------
+
+
+def ascending(low, high):
+    """Numbers that ascend along the last axis."""
+    numbers = uniform(low, high)
+    return Domain(lambda rng, shape, dtype: np.sort(numbers.draw(rng, shape, dtype)))
+
+
+def np_searched(sequence, values, side="left"):
+    """Return how many elements are less than each value (left), or not greater (right)."""
+    rows = sequence[..., None, :] if sequence.ndim > 1 else sequence
+    count = np.less if side == "left" else np.less_equal
+    return count(rows, values[..., None]).sum(-1)
+
+
+PLACES_AMONG = [
+    ((9,), (5,)),
+    ((9,), ()),
+    ((9,), (2, 3)),
+    ((2, 9), (2, 5)),
+    ((2, 3, 4), (2, 3, 1)),
+    ((0,), (3,)),
+    ((4,), (0,)),
+    ((3, 0), (3, 2)),
+    ((0, 3), (0, 2)),
+]
+
+
+def bounds(op, side):
+    def reference(sequence, values):
+        return np_searched(sequence, values, side)
+
+    return [
+        Case(op, reference, [ascending(-4, 4), uniform(-5, 5)], shapes, {}, EVERYTHING, "int32")
+        for shapes in PLACES_AMONG
+    ]
+
+
+SEARCHED = [
+    Case(
+        *(plugrad.searchsorted, np_searched, [ascending(-4, 4), uniform(-5, 5)], shapes),
+        *({"side": side}, EVERYTHING, "int32"),
+    )
+    for shapes in PLACES_AMONG
+    for side in ("left", "right")
+]
+BOUNDS = [*bounds(plugrad.lower_bound, "left"), *bounds(plugrad.upper_bound, "right")]
+
+
+@pytest.mark.parametrize("case", [*SEARCHED, *BOUNDS], ids=label)
+def test_places(case, backend, rng):
+    case.check_values(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [SEARCHED[0], SEARCHED[6], BOUNDS[3]], ids=label)
+def test_places_in_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_places_of_nan_and_infinities(backend):
+    sequence = np.array([-np.inf, -1, 0, np.inf, np.nan, np.nan], "float32")
+    values = np.array([np.nan, np.inf, -np.inf, -0.0, 5], "float32")
+    for side in ("left", "right"):
+        places = plugrad.searchsorted(sequence, values, side=side)
+        np.testing.assert_array_equal(places, np.searchsorted(sequence, values, side))
+
+
+def test_a_scalar_takes_the_dtype_of_the_sequence(backend):
+    assert plugrad.searchsorted(plugrad.asarray([1, 3, 5], dtype="int32"), 3).item() == 1
+    assert plugrad.upper_bound(plugrad.asarray([1.0, 3.0, 5.0]), 3).item() == 2
+
+
+def test_searchsorted_in_a_given_order(backend, rng):
+    x = rng.normal(size=(2, 8)).astype("float32")
+    values = rng.normal(size=(2, 5)).astype("float32")
+    found = plugrad.searchsorted(x, values, sorter=plugrad.argsort(x))
+    np.testing.assert_array_equal(found, np_searched(np.sort(x), values))
+    found = plugrad.searchsorted(x[0], values, sorter=np.argsort(x[0]))
+    np.testing.assert_array_equal(found, np_searched(np.sort(x[0]), values))
+
+
+# --- different slices -----------------------------------------------------------------------------
+
+
+def different_slices(x, axis):
+    """Return the first of each kind of slice, and the number of each slice's kind, by plain comparison."""
+    first, kinds = [], []
+    slices = list(np.moveaxis(x, axis, 0))
+    for i, part in enumerate(slices):
+        same = [n for n, j in enumerate(first) if np.array_equal(slices[j], part)]
+        kinds.append(same[0] if same else len(first))
+        first += [] if same else [i]
+    return np.take(x, np.array(first, int), axis), np.array(kinds, int)
+
+
+def unique_slices(x, **attrs):
+    return plugrad.unique(x, **attrs).values
+
+
+def kinds_of_slices(x, **attrs):
+    return plugrad.unique(x, **attrs).inverse_indices
+
+
+SLICES = [
+    ((9,), {"axis": 0}),
+    ((9, 2), {"axis": 0}),
+    ((2, 9), {"axis": -1}),
+    ((2, 5, 2), {"axis": 1}),
+    ((0,), {"axis": 0}),
+    ((3, 0), {"axis": 0}),
+    ((3, 0), {"axis": 1}),
+    ((1, 4), {"axis": 0}),
+]
+FEW = uniform(0, 2)
+ROUNDED = Domain(lambda rng, shape, dtype: np.round(FEW.draw(rng, shape, "float32")).astype(dtype))
+UNIQUE = [
+    Case(op, reference, [ROUNDED], [shape], attrs, ALSO_COMPLEX, result, is_differentiable=False)
+    for op, reference, result in [  # equal slices stop being equal
+        (unique_slices, lambda x, axis: different_slices(x, axis)[0], ""),
+        (kinds_of_slices, lambda x, axis: different_slices(x, axis)[1], "int32"),
+    ]
+    for shape, attrs in SLICES
+]
+
+
+@pytest.mark.parametrize("case", UNIQUE, ids=label)
+def test_unique(case, backend, rng):
+    case.check_values(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [UNIQUE[1], UNIQUE[3], UNIQUE[11]], ids=label)
+def test_unique_in_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+def test_unique_takes_nan_as_equal_and_zeros_too(backend):
+    found = plugrad.unique([np.nan, -0.0, 0.0, np.nan, 1])
+    np.testing.assert_array_equal(found.values, np.array([np.nan, 0, 1], "float32"))
+    assert found.inverse_indices.tolist() == [0, 1, 1, 0, 2]
+    rows = plugrad.unique([[np.nan, 0.0], [np.nan, -0.0], [0.0, np.nan]])
+    assert rows.inverse_indices.tolist() == [0, 0, 1]
+
+
+def test_unique_strings():
+    words = np.array([["a", "b,c", "d"], ["a", "b", "c,d"], ["a", "b,c", "d"]])
+    with plugrad.use("cpu"):
+        found = plugrad.unique(words)
+        assert found.values.tolist() == words[:2].tolist()
+        assert found.inverse_indices.tolist() == [0, 1, 0]
+        assert plugrad.unique(words, axis=1).values.shape == (3, 3)
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+DIFFERENT = [
+    Case(unique_slices, None, [different()], [shape], {"axis": axis})
+    for shape, axis in [((5,), 0), ((3, 4), 0), ((3, 4, 2), 1)]
+]
+
+
+@pytest.mark.parametrize("case", [*SORTED, *LARGEST, *DIFFERENT], ids=label)
+def test_gradient(case, backend, rng):
+    if "stable" not in case.attrs and 0 not in case.shapes[0]:
+        case.check_gradient(rng, backend)
+
+
+def test_gradient_of_ties_goes_to_the_first(backend):
+    x = plugrad.asarray([3.0, 1.0, 3.0, 1.0])
+    weights = plugrad.asarray([1.0, 2.0, 4.0, 8.0])
+    dx = plugrad.grad(lambda x: plugrad.sum(weights * plugrad.sort(x)))(x)
+    assert dx.tolist() == [4, 1, 8, 2]
+    assert plugrad.grad(lambda x: plugrad.top_k(x, 1).values[0])(x).tolist() == [1, 0, 0, 0]
+    dx = plugrad.grad(lambda x: plugrad.sum(weights[:2] * plugrad.unique(x).values))(x)
+    assert dx.tolist() == [1, 2, 0, 0]
+
+
+def test_positions_have_no_gradient(backend):
+    x = plugrad.asarray([3.0, 1.0, 2.0])
+
+    def value(x):
+        positions = plugrad.argsort(x) + plugrad.top_k(x, 3).indices + plugrad.searchsorted(x, x)
+        return plugrad.sum(x * plugrad.astype(positions, "float32"))
+
+    found = plugrad.value_and_grad(value)(x)
+    positions = plugrad.argsort(x) + plugrad.top_k(x, 3).indices + plugrad.searchsorted(x, x)
+    assert found[1].tolist() == positions.tolist()
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def numbers(*shape):
+    return plugrad.ones(shape)
+
+
+REFUSALS = [
+    Refusal(lambda: plugrad.sort(1.0), AxisError, ["0-d"]),
+    Refusal(lambda: plugrad.argsort(numbers(2, 3), axis=2), AxisError, ["axis=2", "rank 2"]),
+    Refusal(lambda: plugrad.top_k(1.0), ShapeError, ["TopK", "0-d"]),
+    Refusal(
+        lambda: plugrad.top_k(numbers(3, 2), 3), ArgumentValueError, ["k=3", "0 and 2", "(3, 2)"]
+    ),
+    Refusal(lambda: plugrad.top_k(numbers(2), -1), ArgumentValueError, ["k=-1", "0 and 2"]),
+    Refusal(
+        lambda: plugrad.searchsorted(numbers(3), 1.0, side="middle"),
+        ArgumentValueError,
+        ["side='middle'", "'left' or 'right'"],
+    ),
+    Refusal(
+        lambda: plugrad.searchsorted(numbers(2, 3), numbers(3, 3)),
+        ShapeError,
+        ["SearchSorted", "(2, 3)", "(3, 3)"],
+    ),
+    Refusal(lambda: plugrad.lower_bound(1.0, 1.0), ShapeError, ["LowerBound", "()"]),
+    Refusal(
+        lambda: plugrad.upper_bound(numbers(2, 3), numbers(3)),
+        ShapeError,
+        ["UpperBound", "(2, 3)", "(3,)"],
+    ),
+    Refusal(
+        lambda: sorting.lower_bound(numbers(3), plugrad.asarray([1])),
+        DTypeError,
+        ["LowerBound", "float32, int32"],
+    ),
+    Refusal(lambda: plugrad.unique(1.0), AxisError, ["0-d"]),
+    Refusal(lambda: plugrad.unique(numbers(3), axis=1), AxisError, ["axis=1", "rank 1"]),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()
+
+
+# Only the cpu stores these dtypes on every machine.
+OF_OTHER_DTYPES = [
+    Refusal(lambda: plugrad.sort(["a"]), DTypeError, ["sort", "string"]),
+    Refusal(lambda: plugrad.top_k([1j]), DTypeError, ["top_k", "complex64"]),
+]
+
+
+@pytest.mark.parametrize("refusal", OF_OTHER_DTYPES, ids=str)
+def test_dtype_that_is_not_taken(refusal):
+    with plugrad.use("cpu"):
+        refusal.check()

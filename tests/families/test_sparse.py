@@ -1,0 +1,338 @@
+"""Sparse tensors: coordinates, values and a dense shape."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import Case, Refusal
+from families.domains import Domain, uniform, words
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
+from plugrad.kernels import sparse as kernels
+
+REALS = ("float32", "float64", "int32", "int64", "int8", "uint8")
+EVERYTHING = (*REALS, "bool", "complex64")
+
+
+def fixed(values, dtype="int32"):
+    return Domain(lambda rng, shape, _: np.array(values, dtype), dtype)
+
+
+def part(op, name):
+    """Return an op that gives one part of the result."""
+
+    def picked(*args, **attrs):
+        return getattr(op(*args, **attrs), name)
+
+    picked.__name__ = f"{op.__name__} {name}"
+    return picked
+
+
+# --- filling --------------------------------------------------------------------------------------
+
+
+def np_filled(indices, values, dense_shape, default_value):
+    """Return the entries row by row, found one row at a time."""
+    places, entries, is_empty, moved = [], [], [], {}
+    for row in range(dense_shape[0]):
+        found = [i for i, index in enumerate(indices) if index[0] == row]
+        is_empty.append(not found)
+        for i in found:
+            moved[i] = len(places)
+            places.append(indices[i])
+            entries.append(values[i])
+        if not found:
+            places.append([row] + [0] * (len(dense_shape) - 1))
+            entries.append(default_value)
+    return {
+        "output_indices": np.array(places, np.int32).reshape(-1, len(dense_shape)),
+        "output_values": np.array(entries, values.dtype),
+        "empty_row_indicator": np.array(is_empty, bool),
+        "reverse_index_map": np.array([moved[i] for i in range(len(indices))], np.int32),
+    }
+
+
+RESULTS = {
+    "output_indices": "int32",
+    "output_values": "",
+    "empty_row_indicator": "bool",
+    "reverse_index_map": "int32",
+}
+ENTRIES = [
+    ([[0, 1], [2, 0], [2, 3]], [4, 5]),
+    ([[3, 1], [0, 4], [3, 0], [1, 1]], [5, 5]),
+    ([[0, 1], [1, 0]], [2, 2]),
+    ([[1, 0, 2], [1, 1, 0]], [3, 2, 3]),
+    ([[2], [0], [2]], [4]),
+    (np.zeros((0, 2)), [3, 2]),
+    (np.zeros((0, 2)), [0, 2]),
+]
+FILLED = [
+    Case(
+        part(plugrad.sparse.sparse_fill_empty_rows, name),
+        lambda *args, name=name: np_filled(*args)[name],
+        [fixed(indices), values, fixed(dense_shape), values],
+        [np.shape(indices), (len(indices),), (len(dense_shape),), ()],
+        {},
+        ("string",) if values.dtype else EVERYTHING,
+        result or values.dtype,
+        is_differentiable=name == "output_values" and not values.dtype,
+        name=f"{name} {np.shape(indices)} {dense_shape} {values.dtype}",
+    )
+    for name, result in RESULTS.items()
+    for indices, dense_shape in ENTRIES
+    for values in (uniform(-3, 3), words())
+]
+
+# --- reshaping ------------------------------------------------------------------------------------
+
+
+def np_reshaped(input_indices, input_shape, new_shape):
+    """Return where the entries of the dense tensor are after it was reshaped."""
+    numbers = np.arange(np.prod(input_shape, dtype=int)).reshape(input_shape)
+    reshaped = numbers.reshape(new_shape)
+    found = [np.argwhere(reshaped == numbers[tuple(index)])[0] for index in input_indices]
+    return {
+        "output_indices": np.array(found, np.int32).reshape(len(input_indices), len(new_shape)),
+        "output_shape": np.array(reshaped.shape, np.int32),
+    }
+
+
+RESHAPED = [
+    Case(
+        part(plugrad.sparse.sparse_reshape, name),
+        lambda *args, name=name: np_reshaped(*args)[name],
+        [fixed(indices), fixed(old), fixed(new)],
+        [np.shape(indices), (len(old),), (len(new),)],
+        {},
+        ("int32",),
+        name=f"{name} {old} {new}",
+    )
+    for name in ("output_indices", "output_shape")
+    for indices, old, new in [
+        ([[0, 0, 1], [0, 1, 0], [1, 2, 3]], [2, 3, 4], [6, 4]),
+        ([[0, 0, 1], [1, 2, 3]], [2, 3, 4], [2, -1]),
+        ([[0, 1], [3, 2]], [5, 6], [2, 3, 5]),
+        ([[0, 1], [3, 2]], [5, 6], [5, 6]),
+        ([[4]], [6], [1, 6, 1]),
+        ([[2, 0], [1, 0]], [3, 1], [-1]),
+        (np.zeros((0, 2)), [2, 3], [3, -1]),
+        (np.zeros((0, 2)), [0, 3], [3, 0]),
+        (np.zeros((2, 0)), [], [1, -1]),
+        ([[0, 0]], [1, 1], []),
+    ]
+]
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+def np_sums(data, indices, segment_ids, is_mean=False):
+    result = np.zeros((max([-1, *segment_ids]) + 1, *data.shape[1:]), data.dtype)
+    for segment in range(len(result)):
+        rows = data[indices[segment_ids == segment]]
+        if len(rows):
+            result[segment] = rows.mean(0) if is_mean else rows.sum(0)
+    return result
+
+
+def np_means(data, indices, segment_ids):
+    return np_sums(data, indices, segment_ids, is_mean=True)
+
+
+LISTS = [
+    ([0, 2, 1], [0, 0, 1]),
+    ([3, 0], [0, 2]),
+    ([2, 2, 1, 0], [0, 1, 1, 3]),
+    ([1], [0]),
+    ([1, 1, 1], [1, 1, 1]),
+    ([], []),
+]
+SUMS = [
+    Case(
+        *(plugrad.sparse.sparse_segment_sum, np_sums),
+        *([uniform(-3, 3), fixed(indices), fixed(ids)], [shape, (len(ids),), (len(ids),)]),
+        *({}, (*REALS, "complex64")),
+        is_sum=True,
+    )
+    for indices, ids in LISTS
+    for shape in [(4, 3), (4,), (5, 2, 3), (4, 0)]
+]
+MEANS = [
+    Case(
+        *(plugrad.sparse.sparse_segment_mean, np_means),
+        *([uniform(-3, 3), fixed(indices), fixed(ids)], [shape, (len(ids),), (len(ids),)]),
+        *({}, ("float32", "float64", "complex64")),
+    )
+    for indices, ids in LISTS
+    for shape in [(4, 3), (4,), (5, 2, 3), (4, 0)]
+]
+CASES = [*FILLED, *RESHAPED, *SUMS, *MEANS]
+
+
+def label(case):
+    return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_values(case, backend, rng):
+    case.check_values(rng, case.dtypes[0])
+    case.check_values_of_other_dtypes(rng)
+
+
+DIFFERENTIABLE = [
+    case
+    for case in [*FILLED, *SUMS, *MEANS]
+    if case.is_differentiable and "float32" in case.dtypes and 0 not in case.shapes[0]
+]
+
+
+@pytest.mark.parametrize("case", [c for c in DIFFERENTIABLE if 0 not in c.shapes[1]], ids=label)
+def test_gradients(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+def test_gradient_where_there_is_no_entry(backend):
+    def total(default):
+        indices = np.zeros((0, 2), np.int32)
+        found = plugrad.sparse.sparse_fill_empty_rows(indices, plugrad.zeros((0,)), [3, 2], default)
+        return plugrad.sum(found.output_values * plugrad.asarray([1.0, 2.0, 3.0]))
+
+    assert plugrad.grad(total)(plugrad.asarray(5.0)).item() == 6
+
+
+def test_gradient_where_no_row_is_listed(backend):
+    nothing = np.zeros(0, np.int32)
+    for op in (plugrad.sparse.sparse_segment_sum, plugrad.sparse.sparse_segment_mean):
+        gradient = plugrad.grad(lambda x, op=op: plugrad.sum(op(x, nothing, nothing)))
+        assert gradient(plugrad.ones((2, 3))).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_means_of_whole_numbers_are_floats(backend):
+    means = plugrad.sparse.sparse_segment_mean([1, 2, 4], [0, 1, 2], [0, 0, 1])
+    assert means.dtype == "float32"
+    assert means.tolist() == [1.5, 4]
+
+
+def test_positions_may_be_long(backend):
+    if plugrad.int64 not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no int64")
+    long = [plugrad.asarray(np.array(x)) for x in ([2, 0], [0, 1])]
+    assert plugrad.sparse.sparse_segment_sum([1.0, 2.0, 3.0], *long).tolist() == [3, 1]
+
+
+def test_large_dense_shapes(backend):
+    """Positions among the elements do not fit int32."""
+    found = plugrad.sparse.sparse_reshape([[99_999, 99_998]], [100_000, 100_000], [-1, 10])
+    assert found.output_shape.tolist() == [1_000_000_000, 10]
+    assert found.output_indices.tolist() == [[999_999_999, 8]]
+
+
+def test_nan_reaches_only_its_segment(backend):
+    data = plugrad.asarray([np.nan, 1.0, np.inf])
+    for op in (plugrad.sparse.sparse_segment_sum, plugrad.sparse.sparse_segment_mean):
+        np.testing.assert_array_equal(
+            op(data, [0, 1, 2], [0, 1, 2]).numpy(), np.float32([np.nan, 1, np.inf])
+        )
+
+
+def fill(indices=((0, 0),), values=(1.0,), dense_shape=(2, 2), default_value=0.0):
+    return plugrad.sparse.sparse_fill_empty_rows(indices, values, dense_shape, default_value)
+
+
+def segment_sum(data=(1.0, 2.0), indices=(0, 1), segment_ids=(0, 1)):
+    return plugrad.sparse.sparse_segment_sum(data, indices, segment_ids)
+
+
+REFUSALS = [
+    Refusal(
+        lambda: fill([[-1, 0]]),
+        TensorIndexError,
+        ["SparseFillEmptyRows", "indices[0, 0] = -1", "[0, 2)"],
+    ),
+    Refusal(
+        lambda: fill([[0, 0], [2, 0]], [1.0, 2.0]),
+        TensorIndexError,
+        ["indices[1, 0] = 2", "[0, 2)", "dense_shape"],
+    ),
+    Refusal(lambda: fill(dense_shape=[0, 2]), TensorIndexError, ["indices[0, 0] = 0", "[0, 0)"]),
+    Refusal(lambda: fill([0]), ShapeError, ["indices must be one row for each entry", "(1,)"]),
+    Refusal(lambda: fill(values=[1.0, 2.0]), ShapeError, ["values of shape (2,)", "(1, 2)"]),
+    Refusal(lambda: fill(dense_shape=[2]), ShapeError, ["dense_shape one size", "(1, 2)", "(1,)"]),
+    Refusal(lambda: fill(default_value=[0.0]), ShapeError, ["default_value of shape (1,)"]),
+    Refusal(lambda: fill(default_value="x"), DTypeError, ["float32 and string"]),
+    Refusal(lambda: fill([[0.5, 0.0]]), DTypeError, ["indices", "float32", "integers"]),
+    Refusal(lambda: fill(dense_shape=[2.0, 2.0]), DTypeError, ["dense_shape", "integers"]),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [-1, -1]),
+        ShapeError,
+        ["SparseReshape", "new_shape=[-1, -1]", "one -1"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [-2, 3]),
+        ShapeError,
+        ["new_shape=[-2, 3]", "0 or more"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [4, -1]),
+        ShapeError,
+        ["6 elements", "[2, 3]", "new_shape=[4, -1]"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2, 3], [5]),
+        ShapeError,
+        ["6 elements", "new_shape=[5]"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape(np.zeros((0, 2), np.int32), [0, 3], [0, -1]),
+        ShapeError,
+        ["0 elements", "new_shape=[0, -1]"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape([[0, 0]], [2], [2]),
+        ShapeError,
+        ["SparseReshape", "(1, 2)", "(1,)"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape([[0]], [2], [[2]]),
+        ShapeError,
+        ["new_shape must have one axis", "(1, 1)"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_reshape([[0.5]], [2], [2]),
+        DTypeError,
+        ["input_indices", "float32", "integers"],
+    ),
+    Refusal(lambda: segment_sum(indices=[0, 2]), TensorIndexError, ["indices[1] = 2", "[0, 2)"]),
+    Refusal(lambda: segment_sum(indices=[-1, 0]), TensorIndexError, ["indices[0] = -1", "[0, 2)"]),
+    Refusal(
+        lambda: segment_sum(segment_ids=[1, 0]),
+        ArgumentValueError,
+        ["SparseSegmentSum", "segment_ids=[1, 0]", "not decrease"],
+    ),
+    Refusal(lambda: segment_sum(segment_ids=[-1, 0]), ArgumentValueError, ["[-1, 0]", "0 or more"]),
+    Refusal(lambda: segment_sum(segment_ids=[0]), ShapeError, ["(2,)", "(1,)", "as many elements"]),
+    Refusal(lambda: segment_sum(data=1.0), ShapeError, ["data of shape ()", "must have axes"]),
+    Refusal(lambda: segment_sum(indices=[[0, 1]]), ShapeError, ["(1, 2)"]),
+    Refusal(lambda: segment_sum(data=[True, False]), DTypeError, ["sparse_segment_sum", "bool"]),
+    Refusal(lambda: segment_sum(indices=[0.0, 1.0]), DTypeError, ["indices", "float32"]),
+    Refusal(lambda: segment_sum(segment_ids=[0.0, 1.0]), DTypeError, ["segment_ids", "float32"]),
+    Refusal(
+        lambda: plugrad.sparse.sparse_segment_mean(["a", "b"], [0], [0]),
+        DTypeError,
+        ["sparse_segment_mean does not take string"],
+    ),
+    Refusal(
+        lambda: plugrad.sparse.sparse_segment_mean([1.0], [0, 0], [2, 1]),
+        ArgumentValueError,
+        ["SparseSegmentMean", "segment_ids=[2, 1]"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()
+
+
+def test_kernel_takes_no_numbers_for_positions(backend):
+    with pytest.raises(DTypeError, match=r"SparseSegmentSum \(indices\) does not take float32"):
+        kernels.sparse_segment_sum(plugrad.ones(2), plugrad.zeros(1), plugrad.zeros(1))

@@ -1,0 +1,193 @@
+"""What describes the elements along axes: variances, norms, differences."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import special
+
+import plugrad
+from families.case import FLOATS, REALS, VIEWS, Case, Refusal
+from families.domains import few, these, uniform
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+
+AXES = [None, 0, -1, (0, 2), (1, 2), ()]
+SHAPE = (3, 4, 5)
+any_number = uniform(-3, 3)
+
+
+def np_moments(x, **attrs):
+    return [np.mean(x, **attrs), np.var(x, **attrs)]
+
+
+def moments(x, **attrs):
+    return list(plugrad.moments(x, **attrs))
+
+
+def np_log_sum_exp(x, *, axis=None, keepdims=False):
+    return special.logsumexp(x, axis=axis, keepdims=keepdims)
+
+
+def np_norm(x, *, axis=None, keepdims=False):
+    return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+
+
+AVERAGES = [
+    Case(op, reference, [any_number], [SHAPE], {"axis": axis, **attrs})
+    for op, reference, attrs in [
+        (plugrad.var, np.var, {}),
+        (plugrad.var, np.var, {"correction": 1}),
+        (plugrad.std, np.std, {"correction": 0.5, "keepdims": True}),
+        (moments, np_moments, {}),
+        (moments, np_moments, {"keepdims": True}),
+        (plugrad.euclidean_norm, np_norm, {}),
+        (plugrad.euclidean_norm, np_norm, {"keepdims": True}),
+        (plugrad.log_sum_exp, np_log_sum_exp, {}),
+        (plugrad.log_sum_exp, np_log_sum_exp, {"keepdims": True}),
+    ]
+    for axis in AXES
+    if axis != () or "correction" not in attrs
+]
+DIFFERENCES = [
+    Case(plugrad.diff, np.diff, [any_number], [shape], attrs, REALS)
+    for shape, attrs in [
+        ((7,), {}),
+        (SHAPE, {"axis": 0}),
+        (SHAPE, {"axis": 1, "n": 2}),
+        (SHAPE, {"n": 5}),
+        (SHAPE, {"n": 9}),
+        (SHAPE, {"n": 0}),
+        ((0, 3), {"axis": 0}),
+        (SHAPE, {"prepend": 1}),
+    ]
+] + [
+    Case(
+        lambda x, a, b, **attrs: plugrad.diff(x, prepend=a, append=b, **attrs),
+        lambda x, a, b, **attrs: np.diff(x, prepend=a, append=b, **attrs),
+        *([any_number] * 3, [SHAPE, (3, 2, 5), (3, 1, 5)], {"axis": 1, "n": n}),
+        name=f"diff between n={n}",
+    )
+    for n in (1, 2)
+]
+CASES = [*AVERAGES, *DIFFERENCES]
+COUNTS = [
+    Case(
+        *(plugrad.count_nonzero, np.count_nonzero, [few(-1, 1)], [SHAPE]),
+        {"axis": axis, "keepdims": keepdims},
+        *((*FLOATS, "int32", "int8", "bool"), "int32", {}, False),
+    )
+    for axis in AXES[:-1]
+    for keepdims in (False, True)
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *COUNTS], ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+@pytest.mark.parametrize("case", [*CASES[::6], COUNTS[3]], ids=str)
+def test_values_of_views(case, layout, backend, rng):
+    case.check_values(rng, layout=layout)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradient(case, backend, rng):
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize(
+    ("op", "reference"),
+    [
+        (plugrad.var, np.var),
+        (plugrad.std, np.std),
+        (moments, np_moments),
+        (plugrad.euclidean_norm, np_norm),
+        (plugrad.log_sum_exp, lambda x: special.logsumexp(x) if x.size else np.array(-np.inf)),
+    ],
+)
+def test_values_of_little(op, reference, shape, backend, rng):
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of averages of nothing
+        expected = reference(np.ones(shape))
+    Case(op, lambda x: expected, [these(np.ones(shape))], [shape]).check_values(rng)
+
+
+def test_whole_numbers_become_float32(backend):
+    for op in (plugrad.var, plugrad.std, plugrad.log_sum_exp, plugrad.euclidean_norm):
+        assert op(plugrad.asarray([3, 4])).dtype == "float32"
+    assert plugrad.euclidean_norm([3, 4]).item() == 5
+
+
+@pytest.mark.parametrize("correction", [2, 3.5])
+def test_nothing_left_to_divide_by_gives_nan(correction, backend):
+    assert np.isnan(plugrad.var([1.0, 2.0], correction=correction).item())
+    assert np.isnan(plugrad.std([1.0, 2.0], correction=correction).item())
+
+
+def test_variance_far_from_zero_is_exact(backend):
+    assert plugrad.var([1e6, 1e6 + 1, 1e6 + 2]).item() == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("x", "result"),
+    [
+        ([-np.inf, -np.inf], -np.inf),
+        ([-np.inf, 3.0], 3.0),
+        ([np.inf, 1.0], np.inf),
+        ([np.inf, -np.inf], np.inf),
+        ([np.nan, 1.0], np.nan),
+        ([1e30, -1e30], 1e30),
+        ([-1000.0, -1000.0], -1000 + np.log(2)),
+    ],
+)
+def test_log_sum_exp_of_special_values(x, result, backend):
+    assert plugrad.log_sum_exp(x).item() == pytest.approx(result, nan_ok=True)
+
+
+def test_log_sum_exp_of_nothing(backend):
+    assert plugrad.log_sum_exp(plugrad.zeros((0, 2)), axis=0).tolist() == [-np.inf, -np.inf]
+    assert plugrad.log_sum_exp(plugrad.zeros((0, 2)), axis=1).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("op", "x"),
+    [
+        (plugrad.std, [2.0, 2.0]),
+        (plugrad.euclidean_norm, [0.0, 0.0]),
+        (plugrad.log_sum_exp, [-np.inf, -np.inf]),
+    ],
+)
+def test_gradient_where_it_has_no_limit_is_zero(op, x, backend):
+    assert plugrad.grad(op)(plugrad.asarray(x)).tolist() == [0, 0]
+
+
+def test_diff_beside_other_dtypes(backend):
+    y = plugrad.diff(plugrad.asarray([1, 2], dtype="int32"), append=plugrad.asarray([4.5]))
+    assert (y.tolist(), y.dtype) == ([1.0, 2.5], "float32")
+
+
+def test_nan_counts_as_not_zero(backend):
+    assert plugrad.count_nonzero([np.nan, 0.0, -0.0, 1e-30]).item() == 2
+
+
+REFUSALS = [
+    Refusal(lambda: plugrad.var([1.0], axis=1), AxisError, ["axis=1", "rank 1"]),
+    Refusal(lambda: plugrad.std(["a"]), DTypeError, ["std", "string"]),
+    Refusal(lambda: plugrad.log_sum_exp([[1.0]], axis=(0, 0)), AxisError, ["(0, 0)", "twice"]),
+    Refusal(lambda: plugrad.moments([1.0], axis=2), AxisError, ["axis=2"]),
+    Refusal(lambda: plugrad.euclidean_norm([1.0], axis=-2), AxisError, ["axis=-2"]),
+    Refusal(lambda: plugrad.count_nonzero(1, axis=0), AxisError, ["axis=0", "0-d"]),
+    Refusal(lambda: plugrad.diff([1.0], n=-1), ArgumentValueError, ["diff", "n=-1"]),
+    Refusal(lambda: plugrad.diff(1.0), AxisError, ["axis=-1", "0-d"]),
+    Refusal(lambda: plugrad.diff([True, False]), DTypeError, ["diff", "bool"]),
+    Refusal(lambda: plugrad.diff([[1.0]], prepend=[1.0]), ShapeError, ["diff", "(1,)", "(1, 1)"]),
+    Refusal(lambda: plugrad.diff([[1.0]], append=[[1.0], [2.0]]), ShapeError, ["Concat", "axis 1"]),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

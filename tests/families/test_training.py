@@ -1,0 +1,127 @@
+"""Functions that training loops use."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import Refusal
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.testing import check_gradient
+
+# --- dropout --------------------------------------------------------------------------------------
+
+
+def ones(*shape):
+    return plugrad.ones(shape)
+
+
+@pytest.mark.parametrize("rate", [0.25, 0.5, 0.9])
+def test_a_part_is_dropped_and_the_rest_scaled(rate, backend):
+    y = plugrad.dropout(ones(100, 200), rate, seed=0).numpy()
+    kept = y != 0
+    np.testing.assert_allclose(y[kept], np.float32(1 / (1 - rate)), rtol=1e-6)
+    assert abs(kept.mean() - (1 - rate)) < 4 * np.sqrt(rate * (1 - rate) / y.size)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64"])
+def test_the_dtype_stays(dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    y = plugrad.dropout(plugrad.ones((50,), dtype=dtype), 0.5, seed=0)
+    assert (y.dtype, set(y.tolist())) == (dtype, {0, 2})
+
+
+def test_rate_0_returns_the_tensor_and_draws_nothing(backend):
+    x, generator = ones(3), plugrad.random.Generator(0)
+    assert plugrad.dropout(x, 0, seed=generator) is x
+    assert generator.normal(2).tolist() == plugrad.random.Generator(0).normal(2).tolist()
+
+
+@pytest.mark.parametrize("noise_shape", [(5, 1, 4), (1, 7, 1), (None, 1, None), (4,), (1,), ()])
+def test_fate_is_shared_in_the_noise_shape(noise_shape, backend):
+    y = plugrad.dropout(ones(5, 7, 4), 0.5, noise_shape, seed=3).numpy()
+    sizes = (1,) * (3 - len(noise_shape)) + noise_shape
+    shared = tuple(axis for axis, size in enumerate(sizes) if size == 1)
+    np.testing.assert_array_equal(y, np.broadcast_to(y.max(shared, keepdims=True), y.shape))
+    np.testing.assert_array_equal(y, np.broadcast_to(y.min(shared, keepdims=True), y.shape))
+
+
+def test_the_same_seed_drops_the_same_on_every_backend(backend):
+    y = plugrad.dropout(ones(30), 0.5, seed=0)
+    assert y.tolist() == plugrad.dropout(plugrad.ones(30, device="cpu"), 0.5, seed=0).tolist()
+    assert y.tolist() == plugrad.dropout(ones(30), 0.5, seed=np.int64(0)).tolist()
+    assert y.tolist() != plugrad.dropout(ones(30), 0.5, seed=1).tolist()
+
+
+def test_without_a_seed_the_generator_of_the_module_decides(backend):
+    plugrad.random.seed(0)
+    first, second = (plugrad.dropout(ones(30), 0.5).tolist() for _ in range(2))
+    assert first != second
+    assert first == plugrad.dropout(ones(30), 0.5, seed=0).tolist()
+    generator = plugrad.random.Generator(0)
+    assert first == plugrad.dropout(ones(30), 0.5, seed=generator).tolist()
+    assert second == plugrad.dropout(ones(30), 0.5, seed=generator).tolist()
+
+
+def test_what_is_dropped_is_0_whatever_it_was(backend):
+    y = plugrad.dropout(plugrad.asarray([np.inf, np.nan] * 20), 0.5, seed=0).numpy()
+    assert (y == 0).sum() > 5
+    assert plugrad.dropout(plugrad.zeros((0, 3)), 0.5).shape == (0, 3)
+
+
+def test_gradient_goes_through_what_is_kept(backend):
+    x = plugrad.asarray([1.0, 2.0, 3.0, 4.0])
+    kept = plugrad.dropout(ones(4), 0.5, seed=5)
+    dx = plugrad.grad(lambda x: plugrad.dropout(x, 0.5, seed=5))(x)
+    assert dx.tolist() == kept.tolist()
+    with plugrad.use("cpu"):
+        for noise_shape in (None, (3, 1), (None, 4)):
+            x = np.random.default_rng(0).normal(size=(3, 4))
+            check_gradient(lambda x, n=noise_shape: plugrad.dropout(x, 0.4, n, seed=1) ** 2, x)
+
+
+# --- moving_average -------------------------------------------------------------------------------
+
+
+def test_average_moves(backend):
+    average = plugrad.moving_average([1.0, 2.0], plugrad.asarray([3.0, 6.0]), 0.75)
+    assert average.tolist() == [1.5, 3]
+    assert plugrad.moving_average([1.0], [3.0], 1).tolist() == [1]
+
+
+def test_average_of_equal_values_has_no_bias_with_a_step(backend):
+    average = plugrad.zeros(1)
+    for _ in range(3):
+        average = plugrad.moving_average(average, [2.0], 0.5)
+    assert average.tolist() == [1.75]
+    assert plugrad.moving_average([0.0], [2.0], 0.5, step=1).tolist() == [2]
+
+
+REFUSALS = [
+    Refusal(lambda: plugrad.dropout(ones(2), 1), ArgumentValueError, ["dropout", "rate=1"]),
+    Refusal(lambda: plugrad.dropout(ones(2), 1.5), ArgumentValueError, ["rate=1.5", "less than 1"]),
+    Refusal(
+        lambda: plugrad.dropout(ones(2), -0.1), ArgumentValueError, ["rate=-0.1", "at least 0"]
+    ),
+    Refusal(lambda: plugrad.dropout(ones(2), np.nan), ArgumentValueError, ["rate=nan"]),
+    Refusal(lambda: plugrad.dropout([1, 2], 0.5), DTypeError, ["dropout", "int32", "floating"]),
+    Refusal(lambda: plugrad.dropout(ones(2), 0.5, (3,)), ShapeError, ["(2,)", "(3,)"]),
+    Refusal(lambda: plugrad.dropout(ones(1), 0.5, (3,)), ShapeError, ["noise_shape=(3,)", "(1,)"]),
+    Refusal(lambda: plugrad.dropout(ones(2), 0.5, (1, None)), ShapeError, ["(1, None)", "(2,)"]),
+    Refusal(lambda: plugrad.dropout(ones(2), 0.5, seed="a"), ArgumentError, ["seed='a'"]),
+    Refusal(lambda: plugrad.dropout(ones(2), 0.5, seed=-1), ArgumentValueError, ["seed=-1"]),
+    Refusal(lambda: plugrad.moving_average([1.0], [2.0], 2), ArgumentValueError, ["decay=2"]),
+    Refusal(
+        lambda: plugrad.moving_average([1.0], [2.0], 0.5, step=0), ArgumentValueError, ["step=0"]
+    ),
+    Refusal(
+        lambda: plugrad.moving_average([1.0], [2.0, 3.0], 0.5),
+        ShapeError,
+        ["(1,)", "(2,)", "equal"],
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_bad_input(refusal, backend):
+    refusal.check()

@@ -1,0 +1,104 @@
+"""A place where tests install plugins, and from where everything is gone after them."""
+
+import importlib
+import os
+import sys
+import textwrap
+
+import pytest
+
+import plugrad
+from plugins.hostile import write_backend, write_distribution
+from plugrad import hooks, loading
+from plugrad.cli import main
+from plugrad.extend import KERNELS
+
+
+class Site:
+    """A folder on sys.path where distributions are installed by writing their files."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.packages = []
+
+    def install(self, backend, source=None, **options):
+        """Install a distribution that brings one backend."""
+        self.packages.append(write_backend(self.folder, backend, source, **options))
+        self.refresh()
+
+    def install_pack(self, group, name, source, *, distribution=None, target="", files=()):
+        """Install a distribution with one entry point in ``plugrad.<group>``, and one module."""
+        distribution = distribution or f"acme-{name.replace('.', '-')}"
+        package = distribution.replace("-", "_")
+        write_distribution(
+            self.folder,
+            distribution,
+            entry_points={f"plugrad.{group}": {name: package + target}},
+            files={f"{package}/__init__.py": textwrap.dedent(source), **dict(files)},
+        )
+        self.packages.append(package)
+        self.refresh()
+
+    def refresh(self):
+        importlib.invalidate_caches()
+        plugrad.plugins(refresh=True)
+
+    def imported(self):
+        """Return which of the installed packages have been imported."""
+        return [name for name in self.packages if name in sys.modules]
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    for name in os.environ:
+        if name.startswith("PLUGRAD_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no configuration"))
+    monkeypatch.chdir(tmp_path)
+    plugrad.config.reset()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    loading.open_backend("cpu")
+    before = loading.opened_backends()
+    contracts, gradients = dict(KERNELS), dict(plugrad.registry.gradients)
+    kernels = dict(plugrad.registry._kernels)
+    site = Site(tmp_path)
+    yield site
+    monkeypatch.undo()
+    plugrad.config.reset()
+    for plugin in plugrad.plugins("hooks"):
+        if plugin.status == "active" and plugin.distribution != "<this process>":
+            hooks._unload(plugin)
+    for name, _ in list(plugrad.packs._brought):
+        plugrad.packs.take_back(name)
+    for backend in loading.opened_backends():
+        if backend not in before:
+            plugrad.close_backend(backend)
+    for key in set(plugrad.registry._kernels) - set(kernels):
+        plugrad.unregister_kernel(*key)
+    for name in set(KERNELS) - set(contracts):
+        del KERNELS[name]
+    for name in set(plugrad.registry.gradients) - set(gradients):
+        plugrad.unregister_gradient(name)
+    for name in list(sys.modules):
+        if name.partition(".")[0] in site.packages:
+            del sys.modules[name]
+    plugrad.discovery._run_time.clear()
+    importlib.invalidate_caches()
+    plugrad.plugins(refresh=True)
+
+
+@pytest.fixture
+def command(site, capsys, monkeypatch):
+    """Run a command of ``plugrad`` in this process; return its exit status and what it printed."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments):
+        try:
+            status = main(arguments)
+        except SystemExit as end:  # argparse
+            status = end.code
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run

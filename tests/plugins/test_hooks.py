@@ -1,0 +1,386 @@
+"""Hooks: what plugins may do besides bringing backends and kernels, and what happens when they fail."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import hooks
+from plugrad.errors import BackendNotFound, PluginNotFound, RegistrationError
+from plugrad.hooks import SPECIFICATIONS, call
+
+
+def listed(name):
+    (found,) = [p for p in plugrad.plugins("hooks") if p.name == name]
+    return found
+
+
+@pytest.fixture
+def register(site):
+    """A function that registers hooks until the end of the test: an object whose methods are the arguments."""
+    names = []
+
+    def register(name="acme", **functions):
+        marked = {key: staticmethod(plugrad.hookimpl(f)) for key, f in functions.items()}
+        plugin = type("Plugin", (), marked)()
+        names.append(plugrad.register_plugin(plugin, name=name))
+        return plugin
+
+    yield register
+    for name in names:
+        if any(p.name == name for p in plugrad.plugins("hooks")):
+            plugrad.unregister_plugin(name)
+
+
+HOOKS = """
+    import plugrad
+
+    @plugrad.hookimpl
+    def plugrad_doctor_section():
+        return "acme", "all is well"
+"""
+
+
+# --- loading --------------------------------------------------------------------------------------
+
+
+def test_hooks_are_loaded_when_one_is_called(site):
+    site.install_pack("plugins", "acme", HOOKS)
+    assert (listed("acme").status, site.imported()) == ("available", [])
+    assert call("plugrad_doctor_section") == [("acme-acme::acme", ("acme", "all is well"))]
+    assert listed("acme").status == "active"
+
+
+def test_pluggy_is_imported_for_a_plugin_only(site):
+    program = "import sys, plugrad; plugrad.zeros(2) + 1; print('pluggy' in sys.modules)"
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=site.folder,
+            env={"PYTHONPATH": str(site.folder), "PATH": "", "PLUGRAD_BACKEND": "cpu"},
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    assert run() == "False"
+    site.install_pack("plugins", "acme", HOOKS)
+    assert run() == "True"
+
+
+BAD_PLUGINS = {
+    "import error": ("import a_library_that_is_not_there", "ModuleNotFoundError"),
+    "exits": ("raise SystemExit(3)", "SystemExit: 3"),
+    "misspelt hook": (
+        HOOKS.replace("doctor_section", "doctor_secton"),
+        r"there is no hook 'plugrad_doctor_secton' \(did you mean 'plugrad_doctor_section'\?\); the hooks",
+    ),
+    "unknown argument": (
+        HOOKS.replace("doctor_section()", "doctor_section(colour)"),
+        r"hook 'plugrad_doctor_section'(?s:.*)colour",
+    ),
+    "not marked": (
+        HOOKS.replace("@plugrad.hookimpl", ""),
+        "mark plugrad_doctor_section with plugrad.hookimpl",
+    ),
+    "no hook": ("x = 1", "it has no hook; the hooks are plugrad_configure"),
+    "wrapper": (
+        "from pluggy import HookimplMarker\n"
+        "@HookimplMarker('plugrad')(wrapper=True)\n"
+        "def plugrad_doctor_section():\n    return (yield)",
+        "a hook cannot wrap those of other plugins",
+    ),
+    "gradients raise": (
+        "import plugrad\n@plugrad.hookimpl\ndef plugrad_register_gradients():\n"
+        "    yield plugrad.GradientConfig('Exp', lambda dy, saved, attrs: {})\n    1 / 0",
+        "ZeroDivisionError",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), BAD_PLUGINS.values(), ids=BAD_PLUGINS)
+def test_plugin_that_fails_is_left_out_with_one_warning(site, source, message):
+    site.install_pack("plugins", "bad", source)
+    site.install_pack("plugins", "good", HOOKS)
+    before = plugrad.get_gradient("Exp")
+    with pytest.warns(
+        RuntimeWarning, match=rf"hooks 'bad' \(acme-bad 1.2\) is failed.*{message}"
+    ) as caught:
+        assert [name for name, _ in call("plugrad_doctor_section")] == ["acme-good::good"]
+    assert len(caught) == 1
+    assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]  # a second warning would be an error
+    assert listed("bad").status == "failed"
+    assert "Traceback" in listed("bad").details
+    assert plugrad.get_gradient("Exp") is before
+
+
+def test_class_instead_of_an_object_is_an_error(site):
+    source = HOOKS.replace("\n    @", "\n    class Plugin:\n     @").replace("    def", "     def")
+    site.install_pack(
+        "plugins", "acme", source.replace("        return", "         return"), target=":Plugin"
+    )
+    with pytest.warns(RuntimeWarning, match="acme_acme:Plugin is a class; name an object of it"):
+        assert call("plugrad_doctor_section") == []
+
+
+@pytest.mark.parametrize("value", ["acme", "acme-acme", "acme-acme::acme"])
+def test_disabled_plugin_is_not_imported(site, value):
+    site.install_pack("plugins", "acme", HOOKS)
+    plugrad.config.set("plugins.disable", value)
+    assert call("plugrad_doctor_section") == []
+    assert (listed("acme").status, site.imported()) == ("blocked", [])
+
+
+def test_registered_plugin_is_listed_until_it_is_unregistered(register):
+    plugin = register(plugrad_doctor_section=lambda: ("a", "b"))
+    assert (listed("acme").status, listed("acme").distribution) == ("active", "<this process>")
+    assert call("plugrad_doctor_section") == [("<this process>::acme", ("a", "b"))]
+    with pytest.raises(RegistrationError, match="hooks called 'acme' are there already"):
+        plugrad.register_plugin(plugin, name="acme")
+    plugrad.unregister_plugin("acme")
+    assert call("plugrad_doctor_section") == []
+    with pytest.raises(PluginNotFound, match=r"called 'acme'; there are none"):
+        plugrad.unregister_plugin("acme")
+
+
+def test_name_is_that_of_the_class_or_module(site):
+    class Watcher:
+        @plugrad.hookimpl
+        def plugrad_fallback(self, kernel_name):
+            pass
+
+    assert plugrad.register_plugin(Watcher()) == "Watcher"
+    plugrad.unregister_plugin("Watcher")
+
+
+def test_bad_plugin_of_this_process_is_an_error_at_once(site):
+    with pytest.raises(RegistrationError, match="it has no hook"):
+        plugrad.register_plugin(object(), name="empty")
+    assert plugrad.plugins("hooks") == []
+
+
+# --- calling --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", [ValueError("oh"), SystemExit(3)])
+def test_hook_that_raises_is_a_warning_that_names_it(register, failure):
+    def fails():
+        raise failure
+
+    register("first", plugrad_doctor_section=lambda: ("first", ""))
+    register("bad", plugrad_doctor_section=fails)
+    register("last", plugrad_doctor_section=lambda: ("last", ""))
+    message = (
+        rf"hook plugrad_doctor_section failed: {type(failure).__name__}: .*'<this process>::bad'"
+    )
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        results = call("plugrad_doctor_section")
+    assert [title for _, (title, _) in results] == ["last", "first"]
+    assert len(caught) == 1
+    assert (listed("bad").status, "Traceback" in listed("bad").details) == ("active", True)
+
+
+def test_hook_may_take_fewer_arguments_and_return_nothing(register):
+    seen = []
+    register("a", plugrad_backend_activated=lambda: seen.append("a"))
+    register("b", plugrad_backend_activated=lambda backend: seen.append(backend))
+    assert call("plugrad_backend_activated", backend="x") == []
+    assert seen == ["x", "a"]
+
+
+def test_trace_is_one_switch(site, register, capsys, monkeypatch):
+    site.install("toy")
+    register(plugrad_backend_activated=lambda backend: None)
+    monkeypatch.setenv("PLUGRAD_PLUGINS_TRACE", "yes")
+    plugrad.zeros(1, device="cpu").to("toy")
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("plugrad: ") for line in lines)
+    trace = "\n".join(lines)
+    assert "importing acme_toy:backend for backend 'toy' (acme-toy 1.2)" in trace
+    assert "opened toy:0 of backend 'toy' (acme-toy 1.2) in " in trace
+    assert "plugrad_backend_activated of <this process>::acme returned None" in trace
+    monkeypatch.setenv("PLUGRAD_PLUGINS_TRACE", "no")
+    call("plugrad_backend_activated", backend=None)
+    assert capsys.readouterr().err == ""
+
+
+# --- each hook ------------------------------------------------------------------------------------
+
+
+def test_every_hook_has_a_manual():
+    for name, hook in SPECIFICATIONS.items():
+        assert name.startswith("plugrad_")
+        assert hook.__doc__
+        assert hook is getattr(hooks, name)
+
+
+def test_configure_suggests_what_no_other_layer_says(register, monkeypatch):
+    register(plugrad_configure=lambda config: {"memory_limit": "1MB", "fallback": "silent"})
+    setting = plugrad.config.explain("memory_limit")
+    assert (setting.value, setting.layer) == (10**6, "plugin <this process>::acme")
+    monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "2MB")
+    assert plugrad.config.get("memory_limit") == 2 * 10**6
+    plugrad.unregister_plugin("acme")
+    assert plugrad.config.explain("fallback").layer == "default"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"memory_limt": 1}, "'memory_limt' is not a setting"),
+        ({"memory_limit": "lots"}, "memory_limit='lots' is malformed"),
+        ({"plugins": {"disable": "x"}}, "what starts with 'plugins.' cannot be suggested"),
+        (3, "AttributeError"),
+    ],
+)
+def test_configure_that_is_wrong_is_a_warning(register, settings, message):
+    register(plugrad_configure=lambda: settings)
+    with pytest.warns(RuntimeWarning, match=rf"hook plugrad_configure failed: .*{message}"):
+        assert plugrad.config.get("memory_limit") is None
+    assert plugrad.config.get("memory_limit") is None
+
+
+def test_configure_may_read_the_configuration(register):
+    register(plugrad_configure=lambda config: {"fallback": config.get("fallback") and "warn"})
+    assert plugrad.config.get("fallback") == "warn"
+
+
+@pytest.fixture
+def automatic(site, monkeypatch):
+    monkeypatch.delenv("PLUGRAD_BACKEND")
+    plugrad.config.set("plugins.allow_auto", "acme-*")
+    monkeypatch.setattr("plugrad.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
+    site.install("toy")
+    site.install("other_toy", distribution="other-toy")
+
+
+def test_candidates_may_be_reordered_and_left_out(automatic, register):
+    seen = []
+
+    def order(backends):
+        seen.extend(b.name for b in backends)
+        return ["toy"]
+
+    assert plugrad.which().backend.name == "cpu"
+    register(plugrad_backend_candidates=order)
+    plugrad.config.set("fallback", "error")  # decisions are remembered until a setting changes
+    assert plugrad.which().backend.name == "toy"
+    assert seen == ["cpu", "toy"]
+
+
+def test_candidates_cannot_be_allowed_by_a_plugin(automatic, register):
+    register(plugrad_backend_candidates=lambda backends: ["other_toy", "toy"])
+    plugrad.config.set("fallback", "error")
+    with pytest.warns(
+        RuntimeWarning, match=r"plugrad_backend_candidates failed: .*\['other_toy'\] are not"
+    ):
+        assert plugrad.which().backend.name == "cpu"
+
+
+def test_no_candidates_leave_nothing_to_choose(automatic, register):
+    def nobody(backends):
+        return []
+
+    register(plugrad_backend_candidates=nobody)
+    plugrad.config.set("fallback", "error")
+    with pytest.raises(BackendNotFound, match="no backend can be chosen automatically"):
+        plugrad.zeros(1)
+
+
+def add_hundred(backend):
+    return [plugrad.KernelConfig("Add", backend.name, lambda a, b: a + b + 100)]
+
+
+def total(device):
+    x = plugrad.asarray([1.0], device=device)
+    return (x + x).tolist()
+
+
+def test_kernels_of_a_plugin_replace_those_of_the_backend(site, register):
+    site.install("toy")
+    register(
+        plugrad_register_kernels=lambda backend: (
+            add_hundred(backend) if backend.name == "toy" else None
+        )
+    )
+    assert (total("toy"), total("toy:1"), total("cpu")) == ([102.0], [102.0], [2.0])
+    plugrad.unregister_plugin("acme")
+    assert total("toy") == [2.0]
+
+
+def test_kernels_of_a_plugin_that_comes_late_reach_open_backends(site, register):
+    site.install("toy")
+    assert total("toy") == [2.0]
+    register(
+        plugrad_register_kernels=lambda backend: (
+            add_hundred(backend) if backend.name == "toy" else None
+        )
+    )
+    assert total("toy") == [102.0]
+
+
+def test_kernels_that_are_wrong_are_a_warning(site, register):
+    site.install("toy")
+    register(plugrad_register_kernels=lambda backend: [3] if backend.name == "toy" else None)
+    with pytest.warns(
+        RuntimeWarning, match=r"plugrad_register_kernels failed: TypeError: .*has a int"
+    ):
+        assert total("toy") == [2.0]
+
+
+def test_gradients_of_a_plugin_replace_others_until_it_is_gone(register):
+    def gradient(dy, saved, attrs):
+        return {"x": dy * 7}
+
+    register(plugrad_register_gradients=lambda: [plugrad.GradientConfig("Exp", gradient)])
+    x = plugrad.asarray([0.0])
+    f = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x)))
+    assert f(x).tolist() == [7.0]
+    plugrad.unregister_plugin("acme")
+    assert f(x).tolist() == [1.0]
+
+
+def test_activation_is_told_once_for_each_device(site, register):
+    seen = []
+
+    def activated(backend):
+        seen.append((f"{backend.name}:{backend.device}", "Exp" in backend.functions))
+        plugrad.zeros(1, device="cpu").to(backend.name)  # it may use the backend
+
+    site.install("toy")
+    register(plugrad_backend_activated=activated)
+    for device in ("toy", "toy:0", "toy:1", "toy"):
+        plugrad.zeros(1, device="cpu").to(device)
+    assert seen == [("toy:0", True), ("toy:1", True)]
+
+
+def test_fallback_is_told(site, register):
+    seen = []
+    site.install("toy")
+    register(
+        plugrad_fallback=lambda kernel_name, source, target, nbytes: seen.append(
+            (kernel_name, source, target, nbytes)
+        )
+    )
+    plugrad.config.set("fallback", "silent")
+    plugrad.config.set("fallback_order", "cpu")
+    x = plugrad.asarray(np.ones(5, np.float32), device="toy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plugrad.log(x)
+    assert seen == [("Log", "toy", "cpu", 40)]
+
+
+def test_plugin_that_uses_plugrad_while_it_is_imported(site):
+    source = """
+        import plugrad
+        ONE = plugrad.asarray([1.0]) + plugrad.zeros(1)
+
+        @plugrad.hookimpl
+        def plugrad_configure():
+            return {"fallback": "warn"}
+    """
+    site.install_pack("plugins", "acme", source)
+    assert plugrad.config.get("fallback") == "warn"
+    assert listed("acme").status == "active"

@@ -1,0 +1,92 @@
+"""Ten plugins that misbehave, installed at once: nobody notices them but who uses one, and who is told which it is."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import plugrad
+from plugins.hostile import HOSTILE, install_hostile
+
+
+@pytest.fixture
+def hostiles(site):
+    install_hostile(site.folder)
+    site.packages += [f"acme_{name}" for name in HOSTILE] + ["other_duplicate"]
+    site.refresh()
+    return site
+
+
+def run(folder, program, *, timeout=60):
+    """Run a program in a fresh interpreter where the ten are installed."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env=inherited | {"PYTHONPATH": str(folder)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )
+
+
+def test_all_are_listed_with_status_and_reason_and_none_is_run(hostiles):
+    listed = {b.name: b for b in plugrad.backends() if "acme-" in b.distribution}
+    assert listed.keys() == HOSTILE.keys()
+    assert {n: b.status for n, b in listed.items()} == {n: h.status for n, h in HOSTILE.items()}
+    assert {n for n, b in listed.items() if b.reason} == {
+        n for n, h in HOSTILE.items() if h.status != "available"
+    }
+    assert hostiles.imported() == []
+
+
+IN_PROCESS = [name for name, hostile in HOSTILE.items() if hostile.error is not None]
+
+
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_using_one_gives_its_own_error(hostiles, name):
+    for _ in range(2):
+        with pytest.raises(HOSTILE[name].error, match=HOSTILE[name].message):
+            plugrad.use(name)
+    assert plugrad.get_kernels_for_backend(name) == []
+    assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]
+    assert set(hostiles.imported()) <= {f"acme_{name}"}
+
+
+def test_everything_else_is_unaffected_in_a_fresh_process(hostiles):
+    done = run(
+        hostiles.folder,
+        "import json, sys, plugrad\n"
+        "names = [b.name for b in plugrad.backends()]\n"
+        "plugrad.use('cpu')\n"
+        "x = plugrad.asarray([1.0, 2.0])\n"
+        "gradient = plugrad.grad(lambda x: plugrad.sum(x * x))(x).tolist()\n"
+        "loaded = [m for m in sys.modules if m.startswith(('acme_', 'other_'))]\n"
+        "print(json.dumps([len(names), gradient, loaded, 'pluggy' in sys.modules]))",
+    )
+    assert done.stderr == ""
+    count, gradient, loaded, has_pluggy = json.loads(done.stdout)
+    assert count >= len(HOSTILE) + 2
+    assert (gradient, loaded, has_pluggy) == ([2.0, 4.0], [], False)
+
+
+def test_automatic_choice_passes_all_by(hostiles):
+    done = run(hostiles.folder, "import plugrad; print(plugrad.which().layer)")
+    assert (done.stdout.strip(), done.stderr) == ("automatic choice", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
+def test_the_one_that_kills_the_process_kills_only_who_uses_it(hostiles):
+    assert (
+        run(hostiles.folder, "import plugrad; plugrad.use('segfault')").returncode
+        == -signal.SIGSEGV
+    )
+
+
+def test_the_one_that_hangs_hangs_only_who_uses_it(hostiles):
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(hostiles.folder, "import plugrad; plugrad.use('hang')", timeout=3)

@@ -1,0 +1,228 @@
+"""The settings of a backend's own: declared in its manifest or free, in every layer, handed to the backend."""
+
+import itertools
+
+import pytest
+
+import plugrad
+from plugins.hostile import MANIFEST
+from plugrad.config import Setting
+from plugrad.errors import ConfigError
+
+OPTIONS = """
+[options.threads]
+type = "integer"
+summary = "how many threads compute"
+default = 4
+
+[options.precise]
+type = "boolean"
+summary = "whether to compute slowly"
+
+[options.mode]
+type = "string"
+summary = "how"
+
+[options.scale]
+type = "number"
+summary = "how much"
+"""
+FILE = "plugrad.toml"
+
+
+@pytest.fixture
+def declared(site):
+    site.install("toy", manifest=MANIFEST + OPTIONS)
+    return site
+
+
+@pytest.fixture
+def free(site):
+    site.install("toy")
+    return site
+
+
+def options():
+    """Return what the backend gets."""
+    return dict(plugrad.zeros(1, device="cpu").to("toy").backend.options)
+
+
+def write(site, text):
+    (site.folder / FILE).write_text(text)
+    plugrad.config.reset()
+
+
+# --- what the backend gets ------------------------------------------------------------------------
+
+
+def test_declared_options_have_their_defaults(declared):
+    assert options() == {"threads": 4, "precise": None, "mode": None, "scale": None}
+
+
+def test_declared_options_come_from_every_layer_in_their_types(declared, monkeypatch):
+    write(declared, "[toy]\nthreads = 2\nscale = 3\n")
+    monkeypatch.setenv("PLUGRAD_TOY_PRECISE", "off")
+    plugrad.config.set("toy.mode", "fast")
+    assert options() == {"threads": 2, "precise": False, "mode": "fast", "scale": 3.0}
+
+
+def test_free_options_are_handed_over_as_they_are(free, monkeypatch):
+    write(free, '[toy]\nnumbers = [1, 2]\n[toy.deep]\nname = "x"\n')
+    monkeypatch.setenv("PLUGRAD_TOY_THREADS", "8")
+    plugrad.config.set("toy.any", {"thing": 1})
+    assert options() == {"numbers": [1, 2], "deep.name": "x", "threads": "8", "any": {"thing": 1}}
+
+
+def test_backend_without_settings_gets_none(free):
+    assert options() == {}
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+LAYERS = ("set", "environment", "plugrad.toml", "user", "plugin")  # strongest first
+
+
+class Suggesting:
+    def __init__(self, name, value):
+        self.settings = {name: value}
+
+    @plugrad.hookimpl
+    def plugrad_configure(self):
+        return self.settings
+
+
+def say(layer, key, value, files, monkeypatch):
+    """Let a layer set a value; return what the layer is called."""
+    match layer:
+        case "set":
+            plugrad.config.set(key, value)
+            return "plugrad.config.set"
+        case "environment":
+            variable = f"PLUGRAD_{key.replace('.', '_').upper()}"
+            monkeypatch.setenv(variable, str(value))
+            return f"environment variable {variable}"
+        case "plugin":
+            plugrad.register_plugin(Suggesting(key, value), name="suggesting")
+            return "plugin <this process>::suggesting"
+    files[layer].write_text(f"{key} = {value}")
+    return str(files[layer])
+
+
+@pytest.mark.parametrize("key", ["toy.threads", "memory_limit"])
+@pytest.mark.parametrize("layers", [*itertools.combinations(LAYERS, 2), *((n,) for n in LAYERS)])
+def test_stronger_layer_wins(declared, monkeypatch, key, layers):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(declared.folder / "home"))
+    monkeypatch.setattr("sys.platform", "linux")
+    (declared.folder / "home" / "plugrad").mkdir(parents=True)
+    files = {
+        "plugrad.toml": declared.folder / FILE,
+        "user": declared.folder / "home" / "plugrad" / "config.toml",
+    }
+    plugrad.config.reset()
+    names = [say(layer, key, 5 + i, files, monkeypatch) for i, layer in enumerate(layers)]
+    try:
+        expected = Setting(key, 5, names[0])
+        assert plugrad.config.explain(key) == expected
+        assert expected in list(plugrad.config)
+    finally:
+        if "plugin" in layers:
+            plugrad.unregister_plugin("suggesting")
+
+
+def test_default_is_the_weakest_layer(declared):
+    assert plugrad.config.explain("toy.threads") == Setting("toy.threads", 4, "default")
+    assert not [s for s in plugrad.config if s.key.startswith("toy.")]
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [plugrad.config.get, lambda n: plugrad.config.set(n, 1)])
+def test_unknown_option_of_a_backend_that_declares_its_own(declared, call):
+    with pytest.raises(
+        ConfigError,
+        match=r"'toy.thread' is not a setting \(did you mean 'threads'\?\); the options of backend 'toy' are: threads,",
+    ):
+        call("toy.thread")
+
+
+def test_unknown_option_in_a_file_names_the_file(declared):
+    write(declared, "[toy]\ncolour = 3")
+    with pytest.raises(ConfigError, match=r"plugrad.toml: 'toy.colour' is not a setting"):
+        plugrad.use("toy")
+    (declared.folder / FILE).unlink()
+    plugrad.config.reset()
+    with plugrad.use("toy"):  # the plugin was not at fault
+        pass
+
+
+def test_unknown_option_in_the_environment_names_the_variable(declared, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_TOY_COLOUR", "red")
+    with pytest.raises(ConfigError, match=r"'toy.colour' is not a setting"):
+        plugrad.use("toy")
+    with plugrad.use("cpu"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("threads", "many", "an integer"),
+        ("threads", 1.5, "an integer"),
+        ("threads", True, "an integer"),
+        ("precise", "maybe", "1, true, yes or on; 0, false, no or off"),
+        ("precise", 2, "1, true, yes or on"),
+        ("mode", 3, "a string"),
+        ("scale", "large", "a number"),
+    ],
+)
+def test_malformed_option_says_what_it_must_be(declared, option, value, expected):
+    with pytest.raises(ConfigError, match=rf"toy.{option}=.* is malformed; expected is {expected}"):
+        plugrad.config.set(f"toy.{option}", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [("1", True), ("YES", True), (" on ", True), (True, True), ("0", False), ("no", False), (False, False)],
+)  # fmt: skip
+def test_booleans_are_read_strictly(declared, value, read):
+    plugrad.config.set("toy.precise", value)
+    assert plugrad.config.get("toy.precise") is read
+
+
+def test_section_of_a_backend_that_is_not_installed_is_left_alone(site):
+    write(site, "[quantum]\nqubits = 3\n")
+    assert plugrad.config.get("backend") == "cpu"
+    assert plugrad.config.get("quantum.qubits") == 3
+    assert plugrad.config.options("quantum")["qubits"].value == 3
+
+
+@pytest.mark.parametrize(("section", "meant"), [("plugin", "plugins"), ("toi", "toy")])
+def test_misspelt_section_suggests_the_nearest(declared, section, meant):
+    write(declared, f"[{section}]\ndisable = 'acme'\n")
+    with pytest.raises(
+        ConfigError, match=rf"no backend is called '{section}' \(did you mean '{meant}'"
+    ):
+        plugrad.config.get("memory_limit")
+
+
+def test_option_that_looks_like_a_setting_is_not_taken_for_a_misspelt_one(free, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_TOY_MEMORY_LIMIT", "3")
+    plugrad.config.reset()
+    assert plugrad.config.get("memory_limit") is None
+    assert options() == {"memory_limit": "3"}
+
+
+def test_longest_backend_name_owns_an_environment_variable(free, monkeypatch):
+    free.install("toy_gpu")
+    monkeypatch.setenv("PLUGRAD_TOY_GPU_THREADS", "8")
+    assert plugrad.config.options("toy") == {}
+    assert list(plugrad.config.options("toy_gpu")) == ["threads"]
+
+
+def test_first_party_backends_declare_their_options():
+    for name, manifest in plugrad.discovery.manifests().items():
+        if name in ("cpu", "wasm", "webgpu"):
+            assert manifest.options is not None
+            with pytest.raises(ConfigError, match=f"the options of backend '{name}' are"):
+                plugrad.config.get(f"{name}.colour")

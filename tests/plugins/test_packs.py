@@ -1,0 +1,353 @@
+"""Kernel packs and op packs: kernels for the backend of somebody else, and modules of ops."""
+
+import warnings
+
+import pytest
+
+import plugrad
+from plugrad.errors import (
+    BackendUnavailable,
+    KernelNotFound,
+    PluginConflict,
+    PluginNotFound,
+    PluginUnavailable,
+)
+from plugrad.extend import KERNELS
+
+PACK = """
+    import numpy as np
+    from plugrad.extend import KernelConfig
+
+    def register():
+        return [
+            KernelConfig("Cube", "toy", lambda x: x**3),
+            KernelConfig("Add", "toy", lambda a, b: a + b + 100),
+        ]
+"""
+
+
+def listed(name, kind):
+    (found,) = [p for p in plugrad.plugins(kind) if p.name == name]
+    return found
+
+
+def cube(device):
+    x = plugrad.asarray([2.0], device=device)
+    return plugrad.run_kernel("Cube", {"x": x}).tolist()
+
+
+def added(device):
+    x = plugrad.asarray([2.0], device=device)
+    return (x + x).tolist()
+
+
+# --- kernel packs ---------------------------------------------------------------------------------
+
+
+def test_pack_is_loaded_right_after_its_backend_and_replaces_its_kernels(site):
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
+    assert (listed("toy.acme", "kernels").status, site.imported()) == ("available", [])
+    assert (cube("toy"), added("toy")) == ([8.0], [104.0])
+    pack = listed("toy.acme", "kernels")
+    assert (pack.status, pack.backend_name, pack.version) == ("active", "toy", "1.2")
+    assert added("toy:1") == [104.0]  # another device of the same backend
+
+
+def test_pack_of_another_backend_is_left_alone(site):
+    site.install("toy")
+    site.install_pack("kernels", "webgpu.acme", "raise AssertionError", target=":register")
+    assert added("toy") == [4.0]
+    assert listed("webgpu.acme", "kernels").status == "available"
+
+
+def test_pack_may_return_a_table(site):
+    source = """
+        from plugrad.extend import KernelTable
+        from plugrad.kernels import unary
+        import numpy as np
+        table = KernelTable("toy")
+        table.update({unary.sqrt: np.sqrt})
+        def register():
+            return table
+    """
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
+    assert plugrad.sqrt(plugrad.asarray([4.0], device="toy")).tolist() == [2.0]
+
+
+def test_setup_functions_of_a_pack_run_for_each_device(site):
+    source = """
+        from plugrad.extend import KernelConfig
+        ready = []
+        def register():
+            return [KernelConfig("Cube", "toy", lambda x: x**3, ready.append)]
+    """
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
+    devices = [plugrad.zeros(1, device="cpu").to(d).backend for d in ("toy", "toy:1")]
+    assert listed("toy.acme", "kernels").load().__globals__["ready"] == devices
+
+
+CONFIG = "from plugrad.extend import KernelConfig\ndef register():\n    "
+GOOD = 'KernelConfig("Cube", "toy", lambda x: x**3)'
+BAD_PACKS = {
+    "import error": ("import a_library_that_is_not_there", "ModuleNotFoundError"),
+    "exits": ("raise SystemExit(3)", "SystemExit: 3"),
+    "no such function": ("x = 1", "AttributeError"),
+    "raises": (f"{CONFIG}1 / 0", "ZeroDivisionError"),
+    "raises halfway": (f"{CONFIG}yield {GOOD}\n    1 / 0", "ZeroDivisionError"),
+    "returns nothing": (f"{CONFIG}pass", "TypeError"),
+    "returns nonsense": (f"{CONFIG}return [{GOOD}, 3]", "iterable of KernelConfig, and has a int"),
+    "another backend's kernel": (
+        f'{CONFIG}return [{GOOD}, KernelConfig("Square", "cpu", lambda x: x)]',
+        "kernel 'Square' for backend 'cpu'; it is loaded for 'toy'",
+    ),
+    "wrong parameters": (
+        f'{CONFIG}return [{GOOD}, KernelConfig("Exp", "toy", lambda: 0)]',
+        "RegistrationError: Exp on 'toy'",
+    ),
+    "the same twice": (f"{CONFIG}return [{GOOD}, {GOOD}]", "RegistrationError"),
+    "setup raises": (
+        f'{CONFIG}return [{GOOD}, KernelConfig("Square", "toy", lambda x: x, lambda b: 1 / 0)]',
+        "ZeroDivisionError",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), BAD_PACKS.values(), ids=BAD_PACKS)
+def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, message):
+    site.install("toy")
+    site.install_pack("kernels", "toy.bad", source, distribution="toy-bad", target=":register")
+    site.install_pack("kernels", "toy.good", PACK.replace("Cube", "Fourth"), target=":register")
+    with pytest.warns(
+        RuntimeWarning, match=rf"(?s)'toy.bad' \(toy-bad 1.2\) is failed.*{message}"
+    ) as caught:
+        assert added("toy") == [104.0]  # the other pack's
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    bad = listed("toy.bad", "kernels")
+    assert bad.status == "failed"
+    assert "Traceback" in bad.details
+    assert plugrad.get_kernel("Cube", "toy") is plugrad.get_kernel("Square", "toy") is None
+    assert added("toy:1") == [104.0]  # a second warning would be an error
+
+
+def test_two_packs_with_one_kernel_are_a_conflict_of_the_second(site):
+    site.install("toy")
+    site.install_pack("kernels", "toy.a", PACK, target=":register")
+    site.install_pack("kernels", "toy.b", PACK.replace("100", "200"), target=":register")
+    with pytest.warns(RuntimeWarning, match="kernel 'Cube', which acme-toy-a::toy.a brings"):
+        assert added("toy") == [104.0]
+    assert [p.status for p in plugrad.plugins("kernels")] == ["active", "failed"]
+
+
+@pytest.mark.parametrize("name", ["acme", "webgpu.", ".acme", "webgpu.acme.more", "Web.acme"])
+def test_bad_name_of_a_pack_is_reported(site, name):
+    site.install_pack("kernels", name, PACK, distribution="acme-named")
+    pack = listed(name, "kernels")
+    assert pack.status == "failed"
+    assert "must be a backend's name, a dot and a name" in pack.reason
+
+
+@pytest.mark.parametrize("value", ["toy.acme", "toy-acme", "toy-acme::toy.acme"])
+def test_disabled_pack_is_not_loaded(site, value):
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
+    plugrad.config.set("plugins.disable", value)
+    assert added("toy") == [4.0]
+    assert listed("toy.acme", "kernels").status == "blocked"
+    assert site.imported() == ["acme_toy"]
+
+
+def test_packs_of_one_name_are_a_conflict_and_neither_is_loaded(site):
+    site.install("toy")
+    for distribution in ("one-pack", "other-pack"):
+        site.install_pack(
+            "kernels", "toy.acme", PACK, distribution=distribution, target=":register"
+        )
+    with pytest.warns(RuntimeWarning, match="is conflict.*also brings a kernel pack") as caught:
+        assert added("toy") == [4.0]
+    assert len(caught) == 2
+    assert site.imported() == ["acme_toy"]
+
+
+def test_pack_for_another_version_of_plugrad_is_left_out(site):
+    site.install("toy")
+    files = {"toy_acme/plugrad-plugin.toml": 'api = "2.0"\n'}
+    site.install_pack(
+        "kernels", "toy.acme", PACK, distribution="toy-acme", target=":register", files=files
+    )
+    assert listed("toy.acme", "kernels").status == "incompatible"
+    with pytest.warns(RuntimeWarning, match="is incompatible.*it needs plugin API 2.0"):
+        assert added("toy") == [4.0]
+
+
+def test_manifest_of_a_pack_is_checked(site):
+    files = {"acme_toy_acme/plugrad-plugin.toml": 'api = "1.0"\ndevices = ["0"]\n'}
+    site.install_pack("kernels", "toy.acme", PACK, target=":register", files=files)
+    pack = listed("toy.acme", "kernels")
+    assert pack.status == "failed"
+    assert "unknown key 'devices' = ['0']; the keys are api, summary, url, kernels" in pack.reason
+
+
+def test_kernels_that_a_pack_promises_are_known_before_it_is_loaded(site):
+    site.install("toy")
+    files = {"toy_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["Cube"]\n'}
+    site.install_pack(
+        "kernels", "toy.acme", PACK, distribution="toy-acme", target=":register", files=files
+    )
+    with pytest.raises(KernelNotFound, match="'cpu' does not implement kernel 'Cube'; 'toy' would"):
+        cube("cpu")
+    assert site.imported() == []
+
+
+# --- op packs -------------------------------------------------------------------------------------
+
+OPS = """
+    import plugrad
+    from plugrad.extend import KernelConfig, Spec, kernel, register_gradient, register_kernel
+
+    @kernel("Cube", family="acme")
+    def cube_kernel(x: Spec) -> Spec:
+        "x * x * x"
+        return x
+
+    register_gradient(cube_kernel, x=lambda dy, x: dy * 3 * x * x)
+    register_kernel(KernelConfig("Cube", "cpu", lambda x: x**3))
+
+    def cube(x):
+        return cube_kernel(plugrad.asarray(x))
+"""
+
+
+def test_op_pack_is_imported_when_it_is_asked_for(site):
+    site.install_pack("ops", "acme", OPS)
+    assert (listed("acme", "ops").status, site.imported()) == ("available", [])
+    acme = plugrad.op_pack("acme")
+    assert plugrad.grad(acme.cube)(2.0).item() == 12.0
+    assert plugrad.op_pack("acme-acme::acme") is acme
+    assert listed("acme", "ops").status == "active"
+
+
+def test_op_pack_is_found_by_a_kernel_that_nobody_knows(site):
+    site.install_pack("ops", "acme", OPS)
+    x = plugrad.asarray([2.0])
+    assert plugrad.grad(lambda x: plugrad.run_kernel("Cube", {"x": x}))(x).tolist() == [12.0]
+    assert listed("acme", "ops").status == "active"
+
+
+def test_op_pack_that_lists_its_kernels_is_imported_for_these_only(site):
+    files = {"acme_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["Cube"]\n'}
+    site.install_pack("ops", "acme", OPS, files=files)
+    x = plugrad.asarray([2.0])
+    with pytest.raises(KernelNotFound, match="no kernel is called 'Cubee'"):
+        plugrad.run_kernel("Cubee", {"x": x})
+    assert site.imported() == []
+    assert plugrad.run_kernel("Cube", {"x": x}).tolist() == [8.0]
+
+
+def test_op_pack_that_fails_leaves_nothing_behind(site):
+    site.install_pack("ops", "bad", OPS + "\n    1 / 0\n")
+    site.install_pack("ops", "good", OPS)
+    for _ in range(2):
+        with pytest.raises(
+            PluginUnavailable, match=r"op pack 'bad' \(acme-bad 1.2\).*ZeroDivision"
+        ):
+            plugrad.op_pack("bad")
+    assert "Cube" not in KERNELS
+    assert plugrad.get_gradient("Cube") is plugrad.get_kernel("Cube", "cpu") is None
+    assert "Traceback" in listed("bad", "ops").details
+    assert cube("cpu") == [8.0]  # from the other pack, without a warning: the reason is known
+
+
+def test_op_pack_that_fails_while_somebody_looks_for_a_kernel_is_a_warning(site):
+    site.install_pack("ops", "bad", "raise SystemExit(3)")
+    site.install_pack("ops", "good", OPS)
+    with pytest.warns(RuntimeWarning, match="op pack 'bad'.* cannot be imported: SystemExit: 3"):
+        assert cube("cpu") == [8.0]
+
+
+def test_op_pack_that_is_not_there_suggests_the_nearest(site):
+    site.install_pack("ops", "acme", OPS)
+    with pytest.raises(
+        PluginNotFound, match=r"op pack called 'acne' \(did you mean 'acme'\?\); installed are acme"
+    ):
+        plugrad.op_pack("acne")
+
+
+def test_op_packs_of_one_name_are_a_conflict(site):
+    site.install_pack("ops", "acme", "x = 1", distribution="one-ops")
+    site.install_pack("ops", "acme", "x = 2", distribution="other-ops")
+    with pytest.raises(PluginConflict, match="choose 'one-ops::acme' or 'other-ops::acme'"):
+        plugrad.op_pack("acme")
+    assert plugrad.op_pack("other-ops::acme").x == 2
+
+
+def test_disabled_op_pack_is_not_imported(site):
+    site.install_pack("ops", "acme", OPS)
+    plugrad.config.set("plugins.disable", "acme")
+    with pytest.raises(PluginUnavailable, match=r"is blocked: plugins.disable in plugrad.config"):
+        plugrad.op_pack("acme")
+    with pytest.raises(KernelNotFound):
+        cube("cpu")
+    assert site.imported() == []
+
+
+# --- a backend by its module ----------------------------------------------------------------------
+
+
+def test_backend_may_be_named_by_its_module(site, monkeypatch):
+    site.install("toy", target="acme_toy:backend")
+    (site.folder / "acme_toy-1.2.dist-info" / "entry_points.txt").unlink()
+    site.refresh()
+    assert "toy" not in [b.name for b in plugrad.backends()]
+    with plugrad.use("module://acme_toy:backend"):
+        assert plugrad.zeros(1, device="cpu").to("module://acme_toy:backend:1").device == "toy:1"
+        assert plugrad.which().device == "toy:0"
+        assert plugrad.asarray([1.0], device="toy").device == "toy:0"
+    monkeypatch.setenv("PLUGRAD_BACKEND", "module://acme_toy:backend,cpu")
+    assert plugrad.asarray([1.0]).device == "toy:0"
+    (found,) = [b for b in plugrad.backends() if b.name == "toy"]
+    assert (found.status, found.qualified_name) == ("active", "module://acme_toy:backend")
+
+
+def test_module_inside_a_package_is_not_looked_for_before_it_is_used(site):
+    site.install("toy", "raise AssertionError('the parent was imported')")
+    with pytest.raises(BackendUnavailable, match="AssertionError: the parent was imported"):
+        plugrad.use("module://acme_toy.inner:backend")
+    assert site.imported() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "module://a_package_that_is_not_there:backend",
+            "'a_package_that_is_not_there' is not inst",
+        ),
+        ("module://acme_toy", "'acme_toy:' must be like 'package.module:object'"),
+        ("module://", "':' must be like"),
+        ("module://a b:c", "the entry point 'a b:c' must be like 'package.module:object'"),
+    ],
+)
+def test_malformed_module_is_an_error(site, spec, message):
+    site.install("toy")
+    with pytest.raises(plugrad.errors.BackendNotFound, match=message):
+        plugrad.use(spec)
+
+
+def test_two_backends_of_one_name_cannot_both_be_loaded(site):
+    site.install("toy", distribution="acme-toy")
+    site.install("toy", distribution="other-toy")
+    with (
+        plugrad.use("acme-toy::toy"),
+        pytest.raises(
+            PluginConflict,
+            match=r"backend 'toy' \(acme-toy 1.2\) is loaded in this process already",
+        ),
+    ):
+        plugrad.use("other-toy::toy")
+    with warnings.catch_warnings(), plugrad.use("acme-toy::toy"):
+        warnings.simplefilter("error")
+        assert added("acme-toy::toy") == [4.0]
