@@ -1,5 +1,6 @@
 """Kernel records that plugrad answers differently, each with the answer that is right instead."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +9,9 @@ import numpy as np
 
 from conformance.forms import forms
 from conformance.reader import Record
-from plugrad.errors import ArgumentError, DTypeError, ShapeError
-from plugrad.extend import KERNELS, as_dtype, sliding_window
+from families import images, windows as loops
+from plugrad.errors import DTypeError, ShapeError
+from plugrad.extend import KERNELS, as_dtype
 
 Errors = tuple[type[Exception], ...]
 
@@ -23,62 +25,36 @@ class Deviation:
     expected: Callable[[Record], Any] | Errors
 
 
-def has_strings(record: Record) -> bool:
-    return record.attrs.get("dtype") == "string" or any(x.dtype == object for x in record.arrays)
-
-
 def is_refused(record: Record) -> bool:
     """Whether the contract does not take the first input's dtype."""
-    has_input = record.inputs and not has_strings(record)
-    return has_input and as_dtype(record.x.dtype) not in KERNELS[record.kernel].accepts
+    return record.inputs and as_dtype(record.x.dtype) not in KERNELS[record.kernel].accepts
 
 
-def windows(record: Record) -> tuple[list[tuple[Any, ...]], tuple[int, int]]:
-    """Return where in the image the cells of each window lie, and how many windows there are."""
+def pooled(record: Record) -> np.ndarray:
+    """Return what a kernel of poolings gives by definition."""
+    references = {
+        "MaxPool": loops.max_pool,
+        "AvgPool": loops.avg_pool,
+        "AvgPoolGrad": loops.avg_pool_gradient,
+    }
+    reference = references[record.kernel.replace("3D", "")]
+    return reference(*record.arrays, **forms(record)).astype(np.float32)
+
+
+def sees_padding_only(record: Record) -> bool:
+    """Whether a window of a pooling lies beyond the image."""
+    if "Pool" not in record.kernel:
+        return False
+    names = "filter_size", "strides", "pad"
     attrs = forms(record)
-    image = record.arrays[-1].shape  # the gradient of a pooling has it last
+    image = record.arrays[record.kernel.endswith("Grad")]
     rounding = attrs.get("dim_rounding_mode")
-    window = sliding_window(
-        image[1:3], attrs["filter_size"], attrs["strides"], attrs["pad"], rounding=rounding
-    )
-    places = []
-    for stop in np.ndindex(*window.out):
-        sides = []
-        for axis in (0, 1):
-            first = stop[axis] * window.strides[axis] - window.pad[axis][0]
-            last = first + window.filter[axis]
-            sides.append(slice(max(first, 0), max(0, min(last, image[1 + axis]))))
-        places.append((slice(None), *sides))
-    return places, window.out
+    _, seen = loops.slid(image, *(attrs[name] for name in names), 1, rounding)
+    return not all(seen.values())
 
 
-def pooled(record: Record, summarize: Callable[..., Any], empty: float) -> np.ndarray:
-    """Return each window's cells in the image summarized, and `empty` for a window beyond it."""
-    places, out = windows(record)
-    x = record.x
-    y = [
-        summarize(x[p], axis=(1, 2)) if x[p].size else np.full(x[:, 0, 0].shape, empty, x.dtype)
-        for p in places
-    ]
-    return np.stack(y, 1).reshape(x.shape[0], *out, x.shape[3])
-
-
-def average_gradient(record: Record) -> np.ndarray:
-    """Return dy, shared out evenly among the cells of each window that are in the image."""
-    dy, x = record.arrays[0], record.arrays[1]
-    dx = np.zeros_like(x)
-    for place, stop in zip(windows(record)[0], np.ndindex(*dy.shape[1:3]), strict=True):
-        cells = dx[place]
-        if cells.size:
-            share = dy[:, stop[0], stop[1]] / (cells.shape[1] * cells.shape[2])
-            cells += share[:, None, None, :]
-    return dx
-
-
-def has_lone_cells(record: Record) -> bool:
-    """Whether the window has one cell and there is padding."""
-    size, pad = record.attrs["filter_size"], record.attrs["pad"]
-    return size in (1, [1, 1]) and pad not in ("same", "valid", 0)
+def is_rounded_up(record: Record) -> bool:
+    return record.attrs.get("dim_rounding_mode") in ("ceil", "round")
 
 
 def is_padded(record: Record) -> bool:
@@ -94,12 +70,72 @@ def counted(record: Record) -> np.ndarray:
     return np.arange(attrs["start"], attrs["stop"], attrs["step"]).astype(attrs["dtype"])
 
 
+def in_order(record: Record) -> list[np.ndarray]:
+    """Return the largest elements and their positions in the order of x."""
+    order = np.argsort(-record.x, kind="stable")[..., : record.attrs["k"]]
+    order = np.sort(order).astype("int32")
+    return [np.take_along_axis(record.x, order, -1), order]
+
+
+def leaves_a_rest(record: Record) -> bool:
+    """Whether the windows of a volume, padded to the same size, do not reach its end."""
+    if not record.kernel.startswith("Conv3D") or record.attrs["pad"] != "same":
+        return False
+    attrs = forms(record)
+    volume = attrs.get("input_shape", record.x.shape)[1:-1]
+    cells = attrs.get("filter_shape", record.arrays[1].shape)[:-2]
+    return any(
+        (-(-n // stride) - 1) * stride + length < n
+        for n, length, stride in zip(volume, cells, attrs["strides"], strict=True)
+    )
+
+
+def convolved(record: Record) -> np.ndarray:
+    """Return what a kernel of convolutions of volumes gives by definition."""
+    references = {
+        "Conv3D": loops.convolve,
+        "Conv3DBackpropInputV2": loops.convolve_input_gradient,
+        "Conv3DBackpropFilterV2": loops.convolve_filter_gradient,
+    }
+    return references[record.kernel](*record.arrays, **forms(record)).astype(np.float32)
+
+
+def of_resized(record: Record) -> np.ndarray:
+    """Return the gradient of resized images."""
+    forward = RESIZED[record.kernel.removesuffix("Grad")]
+    dy, x, attrs = record.inputs["dy"], record.inputs["images"], record.attrs
+    return images.transposed(lambda x: forward(x, **attrs), x.shape, dy).astype(dy.dtype)
+
+
+def transformed(record: Record) -> np.ndarray:
+    return images.transform(*record.arrays, **forms(record)).astype(record.x.dtype)
+
+
+def turned(record: Record) -> np.ndarray:
+    return images.rotate_with_offset(record.x, **record.attrs).astype(record.x.dtype)
+
+
+def replaced(record: Record) -> np.ndarray:
+    """Return each match replaced by the rewrite as it is."""
+    pattern, rewrite = record.attrs["pattern"], record.attrs["rewrite"]
+    texts = [re.sub(pattern, lambda match: rewrite, text) for text in record.x]
+    return np.array(texts, record.x.dtype)
+
+
+RESIZED = {
+    "ResizeBilinear": images.resize_bilinear,
+    "ResizeNearestNeighbor": images.resize_nearest_neighbor,
+}
 DEVIATIONS = (
-    Deviation("plugrad has no strings yet", has_strings, (DTypeError, ArgumentError)),
     Deviation(
         "a kernel takes the dtypes of its contract; the op casts before it calls",
         is_refused,
         (DTypeError,),
+    ),
+    Deviation(
+        r"a group in a rewrite is \1, as in TensorFlow; TensorFlow.js takes JavaScript's $1",
+        lambda r: r.kernel == "StaticRegexReplace" and "$" in r.attrs["rewrite"],
+        replaced,
     ),
     Deviation(
         "nothing has no largest or smallest element; TensorFlow.js returns infinities",
@@ -134,19 +170,72 @@ DEVIATIONS = (
         lambda r: r.outputs[0].astype(bool),
     ),
     Deviation(
+        "a window that would start beyond the image is dropped; TensorFlow.js returns -infinity or "
+        "NaN for it",
+        lambda r: is_rounded_up(r) and sees_padding_only(r),
+        pooled,
+    ),
+    Deviation(
+        "there is no result for a window of padding; TensorFlow.js returns -infinity or NaN, or, "
+        "if it has one cell, something of the image",
+        sees_padding_only,
+        (ShapeError,),
+    ),
+    Deviation(
         "the largest of a window with NaN is NaN; TensorFlow.js passes over it",
-        lambda r: r.kernel == "MaxPool" and np.isnan(r.x).any(),
-        lambda r: pooled(r, np.max, -np.inf),
+        lambda r: of("MaxPool", "MaxPool3D")(r) and np.isnan(r.x).any(),
+        pooled,
     ),
     Deviation(
-        "TensorFlow.js copies the image when the window has one cell, also where that is padding",
-        lambda r: r.kernel == "MaxPool" and has_lone_cells(r),
-        lambda r: pooled(r, np.max, -np.inf),
+        "the largest elements come in their own order if not sorted; TensorFlow.js leaves it open",
+        lambda r: r.kernel == "TopK" and not r.attrs["sorted"],
+        in_order,
     ),
     Deviation(
-        "TensorFlow.js copies the image when the window has one cell, also where that is padding",
-        lambda r: r.kernel == "AvgPool" and has_lone_cells(r),
-        lambda r: pooled(r, np.mean, np.nan),
+        "windows that do not reach the end of a volume start at its begin; TensorFlow.js shifts "
+        "them, with a padding below 0",
+        leaves_a_rest,
+        convolved,
+    ),
+    Deviation(
+        "a gradient has the shape of its images, which count half-pixel centers; TensorFlow.js "
+        "exchanges height and width, and ignores the centers",
+        lambda r: (
+            r.kernel == "ResizeBilinearGrad"
+            and (np.diff(r.inputs["images"].shape[1:3]) or r.attrs["half_pixel_centers"])
+        ),
+        of_resized,
+    ),
+    Deviation(
+        "all images of a batch have a gradient, which count half-pixel centers; TensorFlow.js "
+        "leaves NaN beyond the first, and ignores the centers",
+        lambda r: (
+            r.kernel == "ResizeNearestNeighborGrad"
+            and (len(r.inputs["images"]) > 1 or r.attrs["half_pixel_centers"])
+        ),
+        of_resized,
+    ),
+    Deviation(
+        "a wrapped image is repeated; TensorFlow.js repeats it once, and its first or last pixel "
+        "beyond that",
+        lambda r: r.kernel == "Transform" and r.attrs["fill_mode"] == "wrap",
+        transformed,
+    ),
+    Deviation(
+        "each image has its transform; TensorFlow.js fills all but the first",
+        lambda r: r.kernel == "Transform" and len(r.inputs["transforms"]) > 1,
+        transformed,
+    ),
+    Deviation(
+        "an image turns about its middle, and loses nothing in a half turn; TensorFlow.js turns "
+        "it about a point half a pixel further",
+        lambda r: r.kernel == "RotateWithOffset" and r.attrs["radians"],
+        turned,
+    ),
+    Deviation(
+        "what occurs is counted once if only that is asked for; TensorFlow.js adds up weights",
+        lambda r: r.kernel == "DenseBincount" and r.attrs["binary_output"] and r.x.ndim == 1,
+        lambda r: np.isin(np.arange(r.attrs["size"]), r.x).astype(np.float32),
     ),
     Deviation(
         "the record lacks the dim_rounding_mode that its gradient has the shape of",
@@ -156,8 +245,8 @@ DEVIATIONS = (
     Deviation(
         "an average counts cells in the image, and so does its gradient; TensorFlow.js divides by "
         "the size of the window, which finite differences refute",
-        lambda r: r.kernel == "AvgPoolGrad" and is_padded(r),
-        average_gradient,
+        lambda r: of("AvgPoolGrad", "AvgPool3DGrad")(r) and is_padded(r),
+        pooled,
     ),
 )
 

@@ -1,5 +1,6 @@
 """Bring a record's attributes from TensorFlow.js's forms into those of plugrad's contracts."""
 
+import re
 from math import prod
 from operator import index
 from typing import Any
@@ -13,9 +14,9 @@ from plugrad.shapes import completed
 Forms = dict[str, Any]
 
 
-def pair(value: Any) -> tuple[int, int]:
-    """Return two numbers from one or two."""
-    return (value, value) if isinstance(value, int) else tuple(value)
+def each(value: Any, count: int) -> tuple[int, ...]:
+    """Return one number for each spatial axis from one or several; None stands for 1."""
+    return tuple(value) if isinstance(value, list) else (1 if value is None else value,) * count
 
 
 def integers(value: Any) -> tuple[int, ...]:
@@ -23,14 +24,14 @@ def integers(value: Any) -> tuple[int, ...]:
     return tuple(map(index, value if isinstance(value, list | np.ndarray) else [value]))
 
 
-def padding(value: Any, data_format: str) -> Any:
-    """Return (before, after) of the two axes of the image; TensorFlow.js may give all four."""
+def padding(value: Any, data_format: str, count: int) -> Any:
+    """Return (before, after) of each spatial axis; TensorFlow.js may give those of all axes."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        start = 1 if data_format == "NHWC" else 2
-        return tuple(map(tuple, value[start : start + 2]))
-    return ((value, value), (value, value))
+        start = 1 if data_format.endswith("C") else 2
+        return tuple(map(tuple, value[start : start + count]))
+    return ((value, value),) * count
 
 
 def parts(value: Any, length: int) -> tuple[int, ...]:
@@ -80,9 +81,18 @@ def forms(record: Record, x: Any = None) -> Forms:
         return strided(attrs, x)
     if name == "Slice":
         return block(attrs["begin"], attrs.get("size"), x)
+    if name in ("Bincount", "DenseBincount"):
+        return attrs
+    if name.startswith(("AvgPool3D", "MaxPool3D")):
+        attrs.pop("data_format", None)  # there is but one
     if name == "Reverse":
         attrs.setdefault("dims", None)  # absent means every axis
-    has_one_axis = name in {"ArgMax", "ArgMin", "Concat", "GatherV2", "Unpack", "SplitV"}
+    if name == "Transform":
+        attrs.setdefault("output_shape", list(x[1:3]))
+    has_one_axis = name in {
+        *("ArgMax", "ArgMin", "Concat", "Cumprod", "Cumsum", "GatherV2", "SplitV", "Unique"),
+        "Unpack",
+    }
     table = {
         "axis": lambda v: (
             axis_of(v, rank + 1)
@@ -96,14 +106,19 @@ def forms(record: Record, x: Any = None) -> Forms:
         "dim": lambda v: axis_of(v, rank + (name == "ExpandDims")),
         "batch_dims": lambda v: v + len(record.arrays[1].shape) if v < 0 else v,
         "num_or_size_splits": lambda v: parts(v, x[axis_of(attrs["axis"], rank)]),
-        "strides": pair,
-        "filter_size": pair,
-        "dilations": pair,
-        "pad": lambda v: padding(v, attrs.get("data_format", "NHWC")),
-        "paddings": lambda v: tuple(map(tuple, v)),
+        **dict.fromkeys(("strides", "filter_size", "dilations"), lambda v: each(v, rank - 2)),
+        "pad": lambda v: padding(v, attrs.get("data_format", "NHWC"), rank - 2),
+        **dict.fromkeys(("paddings", "crops"), lambda v: tuple(map(tuple, v))),
         "dtype": as_dtype,
+        "seed": int,
         "shape": lambda v: completed(integers(v), prod(x)) if name == "Reshape" else integers(v),
-        **dict.fromkeys(("perm", "reps", "input_shape", "filter_shape"), integers),
+        **dict.fromkeys(
+            ("perm", "reps", "input_shape", "filter_shape", "output_shape", "block_shape"), integers
+        ),
+        **dict.fromkeys(("size", "crop_size", "n_gram_widths"), integers),
+        "row_partition_types": tuple,
+        "center": lambda v: tuple(np.broadcast_to(v, 2).tolist()),
+        "fill_value": lambda v: tuple(v) if isinstance(v, list) else v,
     }
     changed = {key: table.get(key, lambda v: v)(part) for key, part in attrs.items()}
     if "dtype" in KERNELS[name].attributes and name != "Cast":
@@ -115,4 +130,7 @@ def inputs(record: Record) -> Any:
     """Return the inputs under plugrad's names."""
     if isinstance(record.inputs, list):
         return record.inputs
-    return {{"segmentIds": "segment_ids"}.get(n, n): x for n, x in record.inputs.items()}
+    given = {re.sub("([A-Z])", r"_\1", n).lower(): x for n, x in record.inputs.items()}
+    if record.kernel in ("Bincount", "DenseBincount") and given["weights"].size == 0:
+        given["weights"] = np.ones_like(given["x"], given["weights"].dtype)  # what it stands for
+    return given

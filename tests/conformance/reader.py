@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).parent / "records"
-STORED_AS = {"float32": "<f4", "int32": "<i4", "bool": "?", "complex64": "<c8", "uint8": "u1"}
+STORED_AS = {
+    "float32": "<f4",
+    "int32": "<i4",
+    "bool": "?",
+    "complex64": "<c8",
+    "uint8": "u1",
+    "int8": "i1",
+    "uint16": "<u2",
+    "int16": "<i2",
+    "uint32": "<u4",
+    "float64": "<f8",
+}
 NUMBERS = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf, "-0": -0.0}
 
 
@@ -30,11 +41,16 @@ class Record:
     saved: list[np.ndarray | None] = field(default_factory=list)
     gradients: dict[str, np.ndarray] = field(default_factory=dict)
     is_odd: bool = False
+    args: dict[str, Any] = field(default_factory=dict)  # of an op, by TensorFlow.js's name
+    result: Any = None
+    error: str = ""
+    is_random: bool = False
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """The inputs in order."""
-        return list(self.inputs.values()) if isinstance(self.inputs, dict) else list(self.inputs)
+        """The inputs in order, with those of lists among them."""
+        given = list(self.inputs.values()) if isinstance(self.inputs, dict) else self.inputs
+        return [x for part in given for x in (part if isinstance(part, list) else [part])]
 
     @property
     def x(self) -> np.ndarray:
@@ -48,25 +64,48 @@ def tensor(stored: dict[str, Any] | list[Any] | None) -> Any:
         return stored if stored is None else [tensor(part) for part in stored]
     shape = tuple(stored["shape"])
     if "strings" in stored:
-        values = np.empty(len(stored["strings"]), object)
-        values[:] = stored["strings"]
-        return values.reshape(shape)
+        return np.array(stored["strings"], np.dtypes.StringDType()).reshape(shape)
     values = np.frombuffer(
         base64.b64decode(stored["b64"]), STORED_AS[stored.get("stored", stored["dtype"])]
     )
     return values[: np.prod(shape, dtype=int)].reshape(shape).copy()
 
 
+class Absent:
+    """An argument that was left out in the middle of others."""
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """An argument that was a function or an object of JavaScript."""
+
+    what: str
+
+
 def value(stored: Any) -> Any:
-    """Decode an attribute."""
+    """Decode an attribute or an argument."""
     if isinstance(stored, list):
         return [value(part) for part in stored]
-    return NUMBERS[stored["$num"]] if isinstance(stored, dict) else stored
+    if not isinstance(stored, dict):
+        return stored
+    if "$num" in stored:
+        return NUMBERS[stored["$num"]]
+    if "$tensor" in stored or "$buffer" in stored:
+        return tensor(stored.get("$tensor", stored.get("$buffer")))
+    if "$typed" in stored:
+        return np.frombuffer(base64.b64decode(stored["b64"]), STORED_AS[stored["$typed"]]).copy()
+    if "$undefined" in stored:
+        return Absent
+    if "$fn" in stored or "$unsupported" in stored:
+        return Opaque(stored.get("$fn", stored.get("$unsupported")))
+    return {name: value(part) for name, part in stored.items()}
 
 
 def decoded(line: str) -> Record:
     """Decode one record."""
     stored = json.loads(line)
+    if stored["kind"] == "op":
+        return op_record(stored)
     attrs = {name: value(part) for name, part in stored["attrs"].items()}
     record = Record(
         stored["kernel"], stored["id"], stored["test"], attrs, is_odd='"stored"' in line
@@ -82,9 +121,27 @@ def decoded(line: str) -> Record:
     return record
 
 
+def op_record(stored: dict[str, Any]) -> Record:
+    """Decode one call of an op."""
+    record = Record(stored["op"], stored["id"], stored["test"], {})
+    parameters, args = stored["params"], [value(part) for part in stored["args"]]
+    if parameters and parameters[0].startswith("{") and args:
+        record.args = args[0]  # one object holds the arguments by name
+    elif parameters and parameters[-1].startswith("..."):
+        last = len(parameters) - 1
+        record.args = dict(zip(parameters[:last], args, strict=False))
+        record.args[parameters[-1].removeprefix("...")] = args[last:]
+    else:
+        record.args = dict(zip(parameters, args, strict=False))
+    record.args = {n: x for n, x in record.args.items() if x is not Absent}
+    record.result, record.error = value(stored.get("result")), stored.get("error", "")
+    record.is_random = stored.get("nondeterministic", False)
+    return record
+
+
 @cache
 def records(kind: str) -> dict[str, list[Record]]:
-    """Return the records of a kind, "kernels" or "gradients", by kernel name."""
+    """Return the records of a kind, "kernels", "gradients" or "ops", by name."""
     found = defaultdict(list)
     with gzip.open(FOLDER / f"{kind}.jsonl.gz", "rt", encoding="utf-8") as lines:
         for record in map(decoded, lines):

@@ -1,0 +1,257 @@
+"""Call plugrad's op with the arguments that TensorFlow.js's got, and take both results apart."""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+import plugrad
+from conformance.reader import Opaque, Record
+from consistency.tfjs import Place, places, signatures
+from plugrad import Tensor
+from plugrad.dtype import as_dtype
+
+Arguments = dict[str, Any]
+
+# TensorFlow.js takes what it is given for these as whole numbers; other bare numbers are float32.
+WHOLE = {
+    *("indices", "segment_ids", "box_ind", "targets", "block_shape", "s0", "s1"),
+    *("num_lower", "num_upper", "num_samples"),
+    *("sparse_indices", "data_splits", "starts", "limits", "deltas", "dense_shape"),
+    *("input_indices", "input_shape", "new_shape", "params_nested_splits"),
+    *("row_partition_tensors",),
+}
+ALWAYS_WHOLE = {"targets", "shape", "row_partition_tensors", "num_lower", "num_upper"}
+CLASSES = {"labels", "predictions"}  # of confusion_matrix
+SIZES = {"output_shape", "shape", "x_shape", "filter_shape", "strides", "axis", "size", "begin"}
+NUMBERS = {"clip_value_min", "clip_value_max"}
+TENSORS = {"x", "y", "a", "b", "tensors", "tensor", "values", "value", "t1", "t2"}
+REDUCTIONS = ("none", "mean", "sum", "sum_by_nonzero_weights")
+
+
+@cache
+def ops() -> dict[str, str]:
+    """Return the snake_case name of each op by the name under which its calls were recorded."""
+    return {
+        f"{op.rpartition('.')[0]}.{spelling}".lstrip("."): op
+        for op, (spelling, _) in signatures().items()
+    }
+
+
+def place(record: Record) -> Place:
+    """Return where the recorded op is in plugrad."""
+    recorded = record.kernel.removeprefix("math.")
+    found = next(prefix + recorded for prefix in ("", "spectral.") if prefix + recorded in ops())
+    return places()[ops()[found]]
+
+
+def given(record: Record, here: Place) -> Arguments:
+    """Return the recorded arguments under TensorFlow.js's snake_case names, as plugrad takes them."""
+    _, theirs = signatures()[here.op]
+    spelled = {name.replace("_", ""): name for name in theirs}
+    found = {}
+    for camel, value in record.args.items():
+        found[spelled.get(camel.lower(), camel)] = value
+    if here.op == "meshgrid":
+        found = {n if n in ("x", "y") else "indexing": v for n, v in found.items()}
+        found |= found.pop("indexing", {})
+    found = {n: v for n, v in found.items() if v is not None or n == "axis"}
+    if here.op == "signal.stft" and isinstance(found.get("window_fn"), Opaque):
+        window = {"hammingWindow": plugrad.signal.hamming_window}
+        found["window_fn"] = window.get(found["window_fn"].what, plugrad.signal.hann_window)
+    return {n: converted(n, v, here, found) for n, v in {**here.defaults, **found}.items()}
+
+
+def converted(name: str, value: Any, here: Place, others: Arguments) -> Any:
+    """Return an argument in plugrad's form."""
+    if name == "pad" and isinstance(value, list):  # all four axes: leave the spatial ones
+        first = 2 if others.get("data_format") == "NCHW" else 1
+        return value[first : first + len(value) - 2] if len(value) > 2 else value
+    if name == "reduction" and isinstance(value, int):
+        return REDUCTIONS[value]
+    if name in SIZES and isinstance(value, list | np.ndarray):
+        whole = [int(n) for n in np.ravel(value) if n == int(n)]
+        return whole if len(whole) == np.size(value) else value
+    is_list = isinstance(value, list)
+    if is_list and name == "values" and here.op.startswith("tensor"):
+        return value
+    if is_list and here.op.startswith(("concat", "stack", "add_n", "einsum")) and name in TENSORS:
+        return [part if isinstance(part, np.ndarray) else tensor_like("x", part) for part in value]
+    if is_list and any(isinstance(part, np.ndarray) for part in value) and name != "values":
+        return [converted(name, part, here, others) for part in value]
+    if isinstance(value, np.ndarray):
+        is_whole = name in ALWAYS_WHOLE and value.dtype.kind == "f"
+        return plugrad.asarray(value.astype("int32") if is_whole else value)
+    if is_class(name, here):
+        return plugrad.asarray(np.asarray(value, "int32"))
+    if isinstance(value, Opaque) or name in NUMBERS:
+        return value
+    parameter = here.parameters.get(here.arguments.get(name, name))
+    annotation = str(parameter.annotation) if parameter is not None else ""
+    if "TensorLike" in annotation or "np.generic" in annotation or name in TENSORS | WHOLE:
+        return tensor_like(name, value)
+    return value
+
+
+def is_class(name: str, here: Place) -> bool:
+    return name in CLASSES and here.op == "confusion_matrix"
+
+
+def tensor_like(name: str, value: Any) -> Any:
+    """Return a tensor; bare numbers are what TensorFlow.js makes of them."""
+    try:
+        values = np.asarray(value)
+    except ValueError:
+        return value  # ragged
+    if values.dtype.kind in "if":
+        values = values.astype("int32" if name in WHOLE else "float32")
+    return plugrad.asarray(values) if values.dtype.kind in "ifbc" else plugrad.asarray(value)
+
+
+def called(record: Record) -> Any:
+    """Call the op and return its result in the form that was recorded."""
+    here = place(record)
+    args = given(record, here)
+    if adapt := ADAPTERS.get(here.op):
+        args = adapt(args)
+    result = finished(here, args, run(here, args))
+    return RESULTS.get(here.op, lambda y: y)(result)
+
+
+def run(here: Place, args: Arguments) -> Any:
+    """Call plugrad with arguments under TensorFlow.js's names."""
+    renamed = {here.arguments.get(n, n): v for n, v in args.items() if n not in here.without}
+    if here.kernel:
+        contract = plugrad.extend.KERNELS[here.kernel]
+        inputs = {n: renamed[n] for n in contract.inputs if n in renamed}
+        attrs = {n: renamed[n] for n in contract.attributes if n in renamed}
+        return plugrad.run_kernel(here.kernel, inputs, attrs)
+    if (
+        here.plugrad.startswith("random.")
+        and as_dtype(args.get("dtype", "float32")).kind != "floating"
+    ):
+        floats = run(here, {n: v for n, v in args.items() if n != "dtype"})
+        return plugrad.astype(floats, args["dtype"])
+    target = attrgetter(here.for_integers)(plugrad) if is_whole(here, args) else here.target
+    parameters = inspect.signature(target).parameters
+    is_open = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    positional = []
+    for name, parameter in parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional += renamed.pop(name, [])
+        elif name in renamed and parameter.kind in (by_position if is_open else by_position[:1]):
+            positional.append(renamed.pop(name))
+    return target(*positional, **renamed)
+
+
+def is_whole(here: Place, args: Arguments) -> bool:
+    """Whether the callable for whole numbers is meant."""
+    if not here.for_integers:
+        return False
+    tensors = [v for v in args.values() if isinstance(v, Tensor)]
+    dtype = args.get("dtype")
+    return all(t.dtype.is_integer for t in tensors) if tensors else dtype == "int32"
+
+
+def finished(here: Place, args: Arguments, result: Any) -> Any:
+    """Return the result with what a parameter without a counterpart would have done to it."""
+    if "shape" in here.without and "shape" in args:
+        return plugrad.reshape(result, tuple(args["shape"]))
+    if "batch_shape" in here.without and "batch_shape" in args:
+        return plugrad.broadcast_to(result, (*args["batch_shape"], *result.shape))
+    if args.get("conjugate"):
+        return plugrad.conj(result)
+    return result
+
+
+def leaves(result: Any) -> list[np.ndarray]:
+    """Return the arrays and numbers of a result in order."""
+    if isinstance(result, Tensor):
+        return [result.numpy()]
+    if isinstance(result, dict):
+        return [leaf for part in result.values() for leaf in leaves(part)]
+    if isinstance(result, list | tuple):
+        return [leaf for part in result for leaf in leaves(part)]
+    return [np.asarray(result)]
+
+
+# --- what an op's arguments need beyond other names ------------------------------------------------
+
+
+def flat_tensors(args: Arguments) -> Arguments:
+    """Make the values a NumPy array in the given shape; TensorFlow.js takes them flat."""
+    values = args.get("values")
+    if isinstance(values, list):
+        typed = [part.dtype for part in values if isinstance(part, np.ndarray)]
+        try:
+            values = np.asarray(values, typed[0] if typed else None)
+        except ValueError:
+            return args  # ragged
+        if not typed and values.dtype.kind in "if" and "dtype" not in args:
+            args = {**args, "dtype": "float32"}
+    return args if values is None else {**args, "values": values}
+
+
+def qr_mode(args: Arguments) -> Arguments:
+    whole = args.pop("full_matrices", False)
+    return {**args, "full_matrices": "complete" if whole else "reduced"}
+
+
+def grids(args: Arguments) -> Arguments:
+    arrays = [args[n] for n in ("x", "y") if n in args]
+    return {**{n: v for n, v in args.items() if n == "indexing"}, "arrays": arrays}
+
+
+def padded_line(args: Arguments) -> Arguments:
+    return {**args, "paddings": [args["paddings"]]}
+
+
+def counted_in_floats(args: Arguments) -> Arguments:
+    """Make weights of size 0, which stand for none, ones; TensorFlow.js counts in float32."""
+    ones = plugrad.ones_like(args["x"], dtype="float32")
+    return {**args, "weights": args["weights"] if args["weights"].size else ones}
+
+
+def asked(name: str) -> Callable[[Arguments], Arguments]:
+    """Make an argument bool, as TensorFlow.js does."""
+    return lambda args: {**args, name: plugrad.astype(plugrad.asarray(args[name]), "bool")}
+
+
+def contract_forms(args: Arguments) -> Arguments:
+    """Make numbers and lists tuples, as contracts want their attributes."""
+
+    def pair(v: Any) -> Any:
+        return (v, v) if isinstance(v, int) else tuple(v)
+
+    changed = {n: pair(v) for n, v in args.items() if n in ("strides", "dilations")}
+    changed |= {n: tuple(v) for n, v in args.items() if n in ("x_shape", "filter_shape")}
+    if not isinstance(args["pad"], str):
+        pads = args["pad"] if isinstance(args["pad"], list) else [(args["pad"],) * 2] * 2
+        changed["pad"] = tuple(map(tuple, pads))
+    return {**args, **changed}
+
+
+ADAPTERS: dict[str, Callable[[Arguments], Arguments]] = {
+    **dict.fromkeys(["tensor", *(f"tensor{n}d" for n in range(1, 7))], flat_tensors),
+    **dict.fromkeys([op for op in places() if op.startswith("internal.conv")], contract_forms),
+    **dict.fromkeys([op for op in places() if op.startswith("internal.depth")], contract_forms),
+    "linalg.qr": qr_mode,
+    "meshgrid": grids,
+    **dict.fromkeys(["bincount", "dense_bincount"], counted_in_floats),
+    "boolean_mask_async": asked("mask"),
+    "where": asked("condition"),
+    "logical_not": asked("x"),
+    "pad1d": padded_line,
+}
+RESULTS: dict[str, Callable[[Any], Any]] = {
+    "where_async": lambda places: plugrad.stack(places, axis=1),
+}
+
+
+def dtype_of(leaf: np.ndarray) -> str:
+    """Return the name of a leaf's dtype; recorded strings are objects."""
+    return "string" if leaf.dtype == object else str(as_dtype(leaf.dtype))
