@@ -1,0 +1,177 @@
+"""Binary ops of any two dtypes, or of a tensor and a Python number, in any shapes that broadcast.
+
+The dtype is the array API standard's where it has one (array-api-strict tells), else that of the later kind
+among bool, integer, floating and complex: see docs/notes/0004. Values are NumPy's in that dtype.
+"""
+
+import array_api_strict as standard
+import hypothesis.extra.numpy as arrays
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as some
+
+import plugrad
+from plugrad.errors import ArgumentValueError, DTypeError
+
+checked = settings(derandomize=True, deadline=None, max_examples=250)
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+DTYPES = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
+REALS = (*INTEGERS, *FLOATS)
+NUMBERS = (*REALS, *COMPLEX)
+
+# By name of the op: NumPy's function, the dtypes it takes, and the dtype of the result if it is always the same.
+OPS = {
+    "add": (np.add, NUMBERS, ""),
+    "subtract": (np.subtract, NUMBERS, ""),
+    "multiply": (np.multiply, NUMBERS, ""),
+    "maximum": (np.maximum, REALS, ""),
+    "minimum": (np.minimum, REALS, ""),
+    "equal": (np.equal, DTYPES, "bool"),
+    "not_equal": (np.not_equal, DTYPES, "bool"),
+    "less": (np.less, ("bool", *REALS), "bool"),
+    "greater_equal": (np.greater_equal, ("bool", *REALS), "bool"),
+    "logical_xor": (np.logical_xor, ("bool",), "bool"),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def on_cpu():
+    """The cpu has all dtypes."""
+    with plugrad.use("cpu"):
+        yield
+
+
+def kind(dtype):
+    """Return the place of a dtype's kind; signed and unsigned integers are one kind."""
+    return "biufc".index(np.dtype(dtype).kind.replace("u", "i"))
+
+
+def standard_dtype(*parts):
+    """Return the standard's dtype for dtypes and Python numbers together, or None where it leaves it open."""
+    if "float16" in parts:
+        return None
+    try:
+        operands = [
+            standard.ones((), dtype=getattr(standard, p)) if type(p) is str else p for p in parts
+        ]
+        return str(standard.result_type(*operands)).removeprefix("array_api_strict.")
+    except TypeError:
+        return None
+
+
+def common(a, b):
+    """Return the dtype of two together, or None if there is none."""
+    if dtype := standard_dtype(a, b):
+        return dtype
+    if kind(a) == kind(b) == kind("int8"):
+        return None  # uint64 and a signed integer
+    return max(a, b, key=lambda dtype: (kind(dtype), np.dtype(dtype).itemsize))
+
+
+def with_scalar(dtype, scalar):
+    """Return the dtype of a tensor and a Python number together."""
+    if known := standard_dtype(dtype, scalar):
+        return known
+    default = {bool: "bool", int: "int32", float: "float32", complex: "complex64"}[type(scalar)]
+    return max(dtype, default, key=lambda d: (kind(d), d == dtype))
+
+
+def elements(dtype):
+    """Small whole numbers, which every dtype holds."""
+    if dtype == "bool":
+        return some.booleans()
+    return some.integers(0 if dtype.startswith("u") else -5, 5)
+
+
+def check(op, operands, dtype):
+    """Compare an op with NumPy's in the given dtype; both operands have it there."""
+    function, accepts, result = OPS[op]
+    if dtype not in accepts:
+        with pytest.raises(DTypeError):
+            getattr(plugrad, op)(*operands)
+        return
+    y = getattr(plugrad, op)(*operands)
+    expected = function(*(np.asarray(x).astype(dtype) for x in operands))
+    assert y.dtype == (result or dtype) == expected.dtype
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("a", DTYPES)
+def test_common_dtype(a):
+    for b in DTYPES:
+        if common(a, b) is None:
+            with pytest.raises(DTypeError, match="no common integer dtype"):
+                plugrad.result_type(a, b)
+        else:
+            assert plugrad.result_type(a, b) == common(a, b)
+
+
+@checked
+@given(
+    some.sampled_from(sorted(OPS)),
+    some.sampled_from(DTYPES),
+    some.sampled_from(DTYPES),
+    arrays.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, min_side=0, max_side=4),
+    some.data(),
+)
+def test_two_tensors(op, a, b, shapes, data):
+    x, y = (
+        data.draw(arrays.arrays(dtype, shape, elements=elements(dtype)))
+        for dtype, shape in zip((a, b), shapes.input_shapes, strict=True)
+    )
+    dtype = common(a, b)
+    if dtype is None:
+        with pytest.raises(DTypeError, match="no common integer dtype"):
+            getattr(plugrad, op)(plugrad.asarray(x), plugrad.asarray(y))
+        return
+    check(op, (plugrad.asarray(x), plugrad.asarray(y)), dtype)
+    check(op, (plugrad.asarray(x), y), dtype)
+    check(op, (x, plugrad.asarray(y)), dtype)
+
+
+@checked
+@given(
+    some.sampled_from(sorted(OPS)),
+    some.sampled_from(DTYPES),
+    arrays.array_shapes(min_dims=0, min_side=0, max_side=4),
+    some.sampled_from([True, 0, 3, 0.0, 2.0, -2.0, 1j]),
+    some.data(),
+)
+def test_tensor_and_python_number(op, dtype, shape, scalar, data):
+    x = plugrad.asarray(data.draw(arrays.arrays(dtype, shape, elements=elements(dtype))))
+    expected = with_scalar(dtype, scalar)
+    assert plugrad.result_type(dtype, scalar) == expected
+    check(op, (x, scalar), expected)
+    check(op, (scalar, x), expected)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_python_number_that_does_not_fit(dtype):
+    limits = np.iinfo(dtype)
+    x = plugrad.ones(2, dtype=dtype)
+    for number in (int(limits.min), int(limits.max)):
+        assert plugrad.minimum(x, number).dtype == dtype
+    for number in (int(limits.min) - 1, int(limits.max) + 1):
+        with pytest.raises(ArgumentValueError, match=f"does not fit {dtype}"):
+            plugrad.add(x, number)
+
+
+@checked
+@given(
+    some.sampled_from((*INTEGERS, *FLOATS)),
+    some.sampled_from((*INTEGERS, *FLOATS)),
+    arrays.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, min_side=0, max_side=4),
+)
+def test_whole_numbers_divide_as_floats(a, b, shapes):
+    dtype = common(a, b)
+    if dtype is None:
+        return  # uint64 and a signed integer
+    x, y = (
+        plugrad.ones(shape, dtype=d) for d, shape in zip((a, b), shapes.input_shapes, strict=True)
+    )
+    quotient = plugrad.divide(x, y)
+    assert quotient.dtype == (dtype if dtype in FLOATS else "float32")
+    assert quotient.shape == shapes.result_shape

@@ -1,0 +1,177 @@
+"""Orders, searches, sets and scans of random arrays agree with NumPy's."""
+
+import hypothesis.extra.numpy as arrays
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as some
+
+import plugrad
+
+checked = settings(derandomize=True, deadline=None, max_examples=60)
+
+DTYPES = ("float32", "float64", "int8", "int32", "int64", "uint8", "uint64", "bool")
+WHOLE = (-100, -2, -1, 0, 1, 2, 3, 100)
+SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def on_cpu():
+    """Sorting is the cpu's."""
+    with plugrad.use("cpu"):
+        yield
+
+
+def elements(dtype, with_nan=True):
+    """Few values, so that there are ties."""
+    if dtype.startswith("float"):
+        return some.sampled_from([*WHOLE, 0.5, -0.0, np.inf, -np.inf, *[np.nan] * with_nan])
+    if dtype == "bool":
+        return some.booleans()
+    return some.sampled_from([n for n in WHOLE if n >= 0 or not dtype.startswith("u")])
+
+
+@some.composite
+def drawn(draw, shape=SHAPES, with_nan=True):
+    """An array, and one of its axes."""
+    dtype = draw(some.sampled_from(DTYPES))
+    x = draw(arrays.arrays(dtype, shape, elements=elements(dtype, with_nan)))
+    return x, draw(some.integers(-x.ndim, x.ndim - 1))
+
+
+def ranks(x):
+    """Return whole numbers in the order of the elements; NaN is the largest."""
+    return np.unique(x, return_inverse=True)[1].reshape(x.shape)
+
+
+def same(actual, expected):
+    np.testing.assert_array_equal(actual, expected)
+    assert actual.dtype == expected.dtype
+
+
+@checked
+@given(drawn(), some.booleans())
+def test_sort(drawn, descending):
+    x, axis = drawn
+    expected = np.sort(x, axis)
+    same(
+        plugrad.sort(x, axis=axis, descending=descending),
+        np.flip(expected, axis) if descending else expected,
+    )
+
+
+@checked
+@given(drawn(), some.booleans())
+def test_argsort_is_stable(drawn, descending):
+    x, axis = drawn
+    order = np.argsort(-ranks(x) if descending else ranks(x), axis, kind="stable")
+    same(plugrad.argsort(x, axis=axis, descending=descending), order.astype("int32"))
+
+
+@checked
+@given(drawn(), some.data())
+def test_top_k(drawn, data):
+    x, _ = drawn
+    k = data.draw(some.integers(0, x.shape[-1]))
+    order = np.argsort(-ranks(x), kind="stable")[..., :k]
+    found = plugrad.top_k(x, k)
+    same(found.values, np.take_along_axis(x, order, -1))
+    same(found.indices, order.astype("int32"))
+
+
+@checked
+@given(drawn(arrays.array_shapes(max_dims=1, min_side=0)), some.data())
+def test_searchsorted(drawn, data):
+    x, _ = drawn
+    values = data.draw(arrays.arrays(x.dtype, SHAPES, elements=elements(x.dtype.name)))
+    for side, bound in [("left", plugrad.lower_bound), ("right", plugrad.upper_bound)]:
+        places = np.searchsorted(np.sort(x), values, side).astype("int32")
+        same(plugrad.searchsorted(np.sort(x), values, side=side), places)
+        same(plugrad.searchsorted(x, values, side=side, sorter=np.argsort(x)), places)
+        same(bound(np.sort(x), values), places)
+
+
+@checked
+@given(drawn(with_nan=False), some.data())
+def test_searchsorted_in_rows(drawn, data):
+    x, _ = drawn
+    x = np.sort(x)
+    count = data.draw(some.integers(0, 3))
+    values = data.draw(
+        arrays.arrays(x.dtype, (*x.shape[:-1], count), elements=elements(x.dtype.name, False))
+    )
+    less = (x[..., None, :] < values[..., None]).sum(-1)
+    not_greater = (x[..., None, :] <= values[..., None]).sum(-1)
+    same(plugrad.searchsorted(x, values), less.astype("int32"))
+    same(plugrad.searchsorted(x, values, side="right"), not_greater.astype("int32"))
+
+
+@checked
+@given(drawn())
+def test_unique_elements(drawn):
+    x, _ = drawn
+    values, indices, inverse, counts = np.unique(x, True, True, True, equal_nan=False)
+    found = plugrad.unique_all(x)
+    same(found.values, values)
+    same(found.indices, indices.astype("int32"))
+    same(found.inverse_indices, inverse.astype("int32").reshape(x.shape))
+    same(found.counts, counts.astype("int32"))
+    same(plugrad.unique_values(x), values)
+    for part in (plugrad.unique_counts(x), plugrad.unique_inverse(x)):
+        for name, values in part._asdict().items():
+            same(values, getattr(found, name).numpy())
+
+
+@checked
+@given(drawn())
+def test_unique_slices(drawn):
+    x, axis = drawn
+    found = plugrad.unique(x, axis=axis)
+    kinds = found.inverse_indices.numpy()
+    same(plugrad.take(found.values, kinds, axis=axis), x)
+    lines = np.moveaxis(ranks(x), axis, 0)
+    pairs = (lines[:, None] == lines[None]).all(tuple(range(2, x.ndim + 1)))
+    np.testing.assert_array_equal(kinds[:, None] == kinds[None], pairs)
+    _, first = np.unique(kinds, return_index=True)
+    np.testing.assert_array_equal(first, np.sort(first))  # numbered by first appearance
+    assert found.values.shape[axis] == len(first)
+
+
+@checked
+@given(drawn(), some.data())
+def test_membership(drawn, data):
+    x, _ = drawn
+    among = data.draw(arrays.arrays(x.dtype, SHAPES, elements=elements(x.dtype.name)))
+    expected = np.isin(x, among, kind="sort")
+    same(plugrad.isin(x, among), expected)
+    same(plugrad.isin(x, among, invert=True), ~expected)
+    found = plugrad.setdiff1d(x.ravel(), among.ravel())
+    same(found.values, x[~expected])
+    same(found.indices, np.flatnonzero(~expected).astype("int32"))
+
+
+@checked
+@given(drawn(), some.sampled_from(["initial", "exclusive", "plain"]), some.booleans())
+def test_scans(drawn, way, reverse):
+    x, axis = drawn
+    if x.dtype.kind in "biu" and x.dtype.itemsize < 4:  # as array API says, not as NumPy does
+        x = x.astype("uint32" if x.dtype.kind == "u" else "int32")
+    turned = np.flip(x, axis) if reverse else x
+    for op, scan, nothing in [
+        (plugrad.cumulative_sum, np.cumsum, 0),
+        (plugrad.cumulative_prod, np.cumprod, 1),
+    ]:
+        with np.errstate(all="ignore"):  # infinities meet, and products leave the range
+            expected = scan(turned, axis, dtype=x.dtype)
+            found = op(
+                x,
+                axis=axis,
+                include_initial=way == "initial",
+                exclusive=way == "exclusive",
+                reverse=reverse,
+            )
+        if way != "plain":
+            shape = [n if i != axis % x.ndim else 1 for i, n in enumerate(x.shape)]
+            expected = np.concatenate([np.full(shape, nothing, x.dtype), expected], axis)
+        if way == "exclusive":
+            expected = np.take(expected, range(x.shape[axis]), axis)
+        same(found, np.flip(expected, axis) if reverse else expected)
