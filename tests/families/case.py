@@ -150,6 +150,19 @@ class Case:
         if backend != "cpu":
             self.check_derivatives_against_cpu(arrays)
 
+    def check_first_gradient(self, rng: np.random.Generator) -> None:
+        """Compare the first gradient in float32 with finite differences."""
+        is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
+        arrays = self.drawn(rng, "complex64" if is_complex else "float32")
+        tensors = [plugrad.asarray(array) for array in arrays]
+        count = 1 if self.first_only else len(tensors)
+        check_gradient(
+            lambda *xs: self.differentiable(*xs, *tensors[count:]),
+            *tensors[:count],
+            order=1,
+            dtype="float32",
+        )
+
     def with_fixed(self, others: Sequence[plugrad.Tensor]) -> Callable[..., plugrad.Tensor]:
         """Return the op as a function of its first input."""
         return lambda x: self.differentiable(x, *others)

@@ -30,6 +30,18 @@ def test_gradient_agrees_with_finite_differences_to_second_order(name, rng):
             case.check_gradient(rng, "cpu")
 
 
+IN_DOUBLE = {"Cast": "its rows cast to float64"}
+
+
+@pytest.mark.parametrize("name", [n for n in WITH_GRADIENT if n not in IN_DOUBLE])
+def test_gradient_agrees_with_finite_differences_in_single_precision(name, backend, rng):
+    cases = checks()[name]
+    single = [c for c in cases if {"float32", "complex64"} & set(c.dtypes)] or cases
+    if backend != "cpu" and "float32" not in single[0].dtypes:
+        pytest.skip(f"{backend} has neither float64 nor complex numbers")
+    single[0].check_first_gradient(rng)
+
+
 @pytest.mark.parametrize("name", sorted(set(CONTRACTS) - set(WITH_GRADIENT)))
 def test_kernel_without_gradient_says_why(name):
     assert len(plugrad.get_gradient(name).because) > 10
