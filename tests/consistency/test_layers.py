@@ -114,6 +114,7 @@ def test_machinery_knows_no_family_beyond_its_need(path):
         "loading",
         "packs",
         "hooks",
+        "hook_manager",
         "fallback",
         "settings",
         "config",

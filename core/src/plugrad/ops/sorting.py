@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import movement, sorting
-from plugrad.ops.arguments import as_tensor, coerced, promoted
+from plugrad.ops.arguments import coerced, promoted
 from plugrad.ops.indexing import take_along_axis
 from plugrad.shapes import axis_of
 
@@ -98,8 +98,7 @@ def searchsorted(
     """
     sequence, values = promoted(x1, x2, sorting.search_sorted, "searchsorted")
     if sorter is not None:
-        order = as_tensor(sorter, "searchsorted", "sorter", backend=sequence.backend)
-        sequence = take_along_axis(sequence, order)
+        sequence = take_along_axis(sequence, sorter)
     return _searched(sorting.search_sorted, sequence, values, side=side)
 
 

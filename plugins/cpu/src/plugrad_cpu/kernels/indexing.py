@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from plugrad.extend import DType, Scalar, Shape, TensorIndexError
+from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_bodies
 from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table
 
@@ -69,12 +69,6 @@ def gather_nd(params: Array, indices: Array) -> Array:
     return parts[(flat_positions("GatherNd", indices.astype(np.intp), params.shape), ...)]
 
 
-@table.implements(indexing.where_true)
-def where_true(condition: Array) -> Array:
-    """Return the coordinates of the true elements."""
-    return np.argwhere(condition).astype(np.int32)
-
-
 @table.implements(indexing.one_hot)
 def one_hot(
     indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
@@ -101,3 +95,6 @@ def segment_sums(rows: Array, ids: Array, count: int) -> Array:
         used, starts = np.unique(ids[order], return_index=True)
         sums[used] = np.add.reduceat(rows[order], starts, axis=0, dtype=rows.dtype)
     return sums
+
+
+table.update(host_bodies(indexing))

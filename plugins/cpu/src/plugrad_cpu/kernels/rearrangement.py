@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from plugrad.extend import DataFormat, Pairs, Shape, broadcast
+from plugrad.extend import DataFormat, Pairs, Shape, host_bodies
 from plugrad.kernels import rearrangement
 from plugrad.kernels.rearrangement import MirrorMode
 from plugrad_cpu.declare import Array, table
@@ -64,7 +64,4 @@ def mirror_pad(x: Array, *, paddings: Pairs, mode: MirrorMode) -> Array:
     return np.pad(x, paddings, mode=mode)
 
 
-@table.implements(rearrangement.broadcast_args)
-def broadcast_args(s0: Array, s1: Array) -> Array:
-    """Return the shape that both shapes stretch to."""
-    return np.asarray(broadcast(tuple(s0.tolist()), tuple(s1.tolist())), s0.dtype)
+table.update(host_bodies(rearrangement))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import DType, Scalar, int32, size_of
+from plugrad.extend import DType, Scalar, host_bodies, int32, size_of
 from plugrad.kernels import indexing
 from plugrad_wasm.bits import bits_of
 from plugrad_wasm.declare import ExportNames, call, table
@@ -57,3 +57,6 @@ def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: 
         *(x.address, ids.address, out.address, ids.size, size_of(shape), num_segments)
     )
     return out
+
+
+table.update(host_bodies(indexing), on_host=True)

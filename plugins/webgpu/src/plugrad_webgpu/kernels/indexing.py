@@ -6,7 +6,7 @@ import math
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
-from plugrad.extend import float32, int32, uint32
+from plugrad.extend import float32, host_bodies, int32, uint32
 from plugrad.kernels import indexing
 from plugrad_webgpu.copying import filled, word_of
 from plugrad_webgpu.declare import table
@@ -82,3 +82,6 @@ def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: in
     program = _program("segment_sum", 1, ADDITIONS[x.dtype])
     device.launch_into(plan(program, parameters, count, x.shape, x.dtype), output, segment_ids, x)
     return output
+
+
+table.update(host_bodies(indexing), on_host=True)

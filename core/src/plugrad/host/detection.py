@@ -1,0 +1,99 @@
+"""The selection of boxes: one pass over all boxes for each one that is selected."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.kernels import detection
+
+Array = NDArray[Any]
+
+
+def non_max_suppression(
+    boxes: Array,
+    scores: Array,
+    *,
+    max_output_size: int,
+    iou_threshold: float,
+    score_threshold: float,
+) -> Array:
+    """Return the positions."""
+    return _selected(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
+
+
+def non_max_suppression_padded(
+    boxes: Array,
+    scores: Array,
+    *,
+    max_output_size: int,
+    iou_threshold: float,
+    score_threshold: float,
+    pad_to_max_output_size: bool,
+) -> tuple[Array, Array]:
+    """Return the positions, and their number."""
+    indices, _ = _selected(boxes, scores, max_output_size, iou_threshold, score_threshold)
+    count = np.array(len(indices), np.int32)
+    if pad_to_max_output_size:
+        indices = np.pad(indices, (0, max_output_size - len(indices)))
+    return indices, count
+
+
+def non_max_suppression_with_score(
+    boxes: Array,
+    scores: Array,
+    *,
+    max_output_size: int,
+    iou_threshold: float,
+    score_threshold: float,
+    soft_nms_sigma: float,
+) -> tuple[Array, Array]:
+    """Return the positions and the scores."""
+    return _selected(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
+
+
+def _selected(
+    boxes: Array,
+    scores: Array,
+    max_output_size: int,
+    iou_threshold: float,
+    score_threshold: float,
+    sigma: float = 0.0,
+) -> tuple[Array, Array]:
+    """Return the positions and the scores of the selected boxes, the best ones first."""
+    lows = np.minimum(boxes[:, :2], boxes[:, 2:])
+    highs = np.maximum(boxes[:, :2], boxes[:, 2:])
+    areas = (highs - lows).prod(axis=1)
+    dtype = scores.dtype
+    (positions,) = np.nonzero(scores > score_threshold)
+    scores = scores[positions]
+    chosen: list[np.intp] = []
+    chosen_scores: list[float] = []
+    while len(positions) and len(chosen) < max_output_size:
+        best = np.argmax(scores)
+        chosen.append(positions[best])
+        chosen_scores.append(scores[best])
+        left = np.arange(len(positions)) != best
+        positions, scores = positions[left], scores[left]
+        overlap = _overlaps(lows, highs, areas, chosen[-1], positions)
+        if sigma > 0:
+            scores = scores * np.exp(overlap * overlap * (-0.5 / sigma))
+        left = (overlap < iou_threshold) & (scores > score_threshold)
+        positions, scores = positions[left], scores[left]
+    return np.array(chosen, np.int32), np.array(chosen_scores, dtype)
+
+
+def _overlaps(lows: Array, highs: Array, areas: Array, one: np.intp, others: Array) -> Array:
+    """Return the overlap of a box with others: their common area by the area that they cover together."""
+    sides = np.minimum(highs[one], highs[others]) - np.maximum(lows[one], lows[others])
+    common = np.maximum(sides, 0).prod(axis=1)
+    covered = areas[one] + areas[others] - common
+    has_area = (areas[one] > 0) & (areas[others] > 0)
+    return np.divide(common, covered, out=np.zeros_like(common), where=has_area)
+
+
+BODIES = {
+    detection.non_max_suppression: non_max_suppression,
+    detection.non_max_suppression_padded: non_max_suppression_padded,
+    detection.non_max_suppression_with_score: non_max_suppression_with_score,
+}

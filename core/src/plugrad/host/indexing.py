@@ -1,0 +1,18 @@
+"""Positions of true elements, whose number depends on the values."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.kernels import indexing
+
+Array = NDArray[Any]
+
+
+def where_true(condition: Array) -> Array:
+    """Return the coordinates of the true elements."""
+    return np.argwhere(condition).astype(np.int32)
+
+
+BODIES = {indexing.where_true: where_true}

@@ -1,0 +1,19 @@
+"""Shapes that are values: what they are is known on the host only."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.kernels import rearrangement
+from plugrad.shapes import broadcast
+
+Array = NDArray[Any]
+
+
+def broadcast_args(s0: Array, s1: Array) -> Array:
+    """Return the shape that both shapes stretch to."""
+    return np.asarray(broadcast(tuple(s0.tolist()), tuple(s1.tolist())), s0.dtype)
+
+
+BODIES = {rearrangement.broadcast_args: broadcast_args}

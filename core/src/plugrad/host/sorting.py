@@ -1,0 +1,78 @@
+"""Sorting and searching: NumPy's."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.kernels import sorting
+from plugrad.kernels.sorting import Side
+
+Array = NDArray[Any]
+
+
+def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+    """Return the positions in order."""
+    return _order(x, axis, descending, stable).astype(np.int32)
+
+
+def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
+    """Return the largest elements and their positions."""
+    order = _order(x, -1, descending=True, stable=True)[..., :k]
+    order = order if sorted else np.sort(order)
+    return np.take_along_axis(x, order, -1), order.astype(np.int32)
+
+
+def _order(x: Array, axis: int, descending: bool, stable: bool) -> Array:
+    if descending:
+        # Turned around before and after, so that equal elements keep their order.
+        order = _order(np.flip(x, axis), axis, False, stable)
+        return x.shape[axis] - 1 - np.flip(order, axis)
+    return np.argsort(x, axis, kind="stable" if stable else None)
+
+
+def search_sorted(sorted_sequence: Array, values: Array, *, side: Side) -> Array:
+    """Return where to insert."""
+    return _searched(sorted_sequence, values, side)
+
+
+def lower_bound(sorted_sequence: Array, values: Array) -> Array:
+    """Return where to insert before equal elements."""
+    return _searched(sorted_sequence, values, "left")
+
+
+def upper_bound(sorted_sequence: Array, values: Array) -> Array:
+    """Return where to insert behind equal elements."""
+    return _searched(sorted_sequence, values, "right")
+
+
+def _searched(sorted_sequence: Array, values: Array, side: Side) -> Array:
+    *lead, length = sorted_sequence.shape
+    sequences = sorted_sequence.reshape(math.prod(lead), length)
+    rows = values.reshape(math.prod(lead), values.shape[-1])
+    positions = [np.searchsorted(s, row, side) for s, row in zip(sequences, rows, strict=True)]
+    return np.array(positions, np.int32).reshape(values.shape)
+
+
+def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
+    """Return the different slices; numbers for the elements make NaN equal NaN, and -0.0 equal 0.0."""
+    count = x.shape[axis]
+    slices = np.moveaxis(x, axis, 0).reshape(count, math.prod(x.shape[:axis] + x.shape[axis + 1 :]))
+    _, numbers = np.unique(slices, return_inverse=True)
+    _, first, which = np.unique(
+        numbers.reshape(slices.shape), axis=0, return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)
+    rank = np.argsort(order)
+    return np.take(x, first[order], axis), rank[which.reshape(-1)].astype(np.int32)
+
+
+BODIES = {
+    sorting.argsort: argsort,
+    sorting.top_k: top_k,
+    sorting.search_sorted: search_sorted,
+    sorting.lower_bound: lower_bound,
+    sorting.upper_bound: upper_bound,
+    sorting.unique: unique,
+}

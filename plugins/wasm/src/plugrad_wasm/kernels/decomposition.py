@@ -1,0 +1,7 @@
+"""Factorizations of matrices: what core has for every backend, on the host."""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import decomposition
+from plugrad_wasm.declare import table
+
+table.update(host_bodies(decomposition), on_host=True)

@@ -1,0 +1,7 @@
+"""Shapes that are values: what core has for every backend, on the host."""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import rearrangement
+from plugrad_wasm.declare import table
+
+table.update(host_bodies(rearrangement), on_host=True)

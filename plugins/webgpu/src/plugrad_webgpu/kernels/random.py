@@ -1,0 +1,7 @@
+"""Random draws: what core has for every backend, on the host."""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import random
+from plugrad_webgpu.declare import table
+
+table.update(host_bodies(random), on_host=True)

@@ -1,0 +1,7 @@
+"""Sorting and searching: what core has for every backend, on the host."""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import sorting
+from plugrad_webgpu.declare import table
+
+table.update(host_bodies(sorting), on_host=True)
