@@ -116,8 +116,6 @@ PLAIN = {
     "get_kernels_for_backend": "a look-up by name",
     "copy_registered_kernels": "needs a second backend",
     "override_kernel": "docs/examples shows it",
-    "register_plugin": "needs a plugin: docs/guide/extending.md shows one",
-    "unregister_plugin": "register_plugin's page shows both",
     "register_backend": "needs a backend: docs/guide/extending.md shows one",
     "set_memory_limit": "would limit the examples after it",
     "keep": "tidy shows its block",
