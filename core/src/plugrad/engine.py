@@ -197,17 +197,15 @@ def _with_strings(
     arrays: Sequence[Any],
     attrs: Mapping[str, Any],
 ) -> Any:
-    """Run a kernel that failed on strings with the cpu's implementation: they are on the host on every backend.
+    """Run a kernel that failed on strings with that of a backend on NumPy: they are on the host on every backend.
 
     Raises:
         DTypeError: the kernel does not take strings.
     """
-    from plugrad.loading import open_backend  # a backend's kernels run on the engine
-
     if kernel.inputs:
         kernel.infer(*arrays, **attrs)
-    reference = open_backend("cpu")
-    function = reference.functions.get(kernel.name)
+    reference = selection.numpy_backend()
+    function = None if reference is None else reference.functions.get(kernel.name)
     if function is not None and reference is not backend:
         try:
             return _on_host(function, backend)(*arrays, **attrs)

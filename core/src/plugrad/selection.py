@@ -180,6 +180,14 @@ def automatic_choices() -> Sequence[Plugin]:
     )
 
 
+def numpy_backend() -> Backend | None:
+    """Return the first backend whose arrays are NumPy's own, as its manifest says; what is on the host computes there."""
+    for plugin in automatic_choices():
+        if "shares-numpy-memory" in plugin.manifest.capabilities:
+            return open_backend(plugin.qualified_name)
+    return None
+
+
 def objection(plugin: Plugin) -> str:
     """Return why a backend is not chosen automatically, or nothing: it cannot start, or has only software devices."""
     try:
