@@ -1,5 +1,6 @@
 """The gradient registry: the table form, the explicit form, and what both refuse."""
 
+import numpy as np
 import pytest
 
 import plugrad
@@ -259,3 +260,28 @@ def test_unregistering_what_is_not_there_raises():
     ):
         plugrad.unregister_gradient("Nothing")
     assert plugrad.get_gradient("Nothing") is None
+
+
+def test_replacing_is_a_warning_in_debug_mode(wave):
+    gradient(wave, x=lambda dy, x: dy)
+    plugrad.config.set("debug", True)
+    try:
+        with pytest.warns(RuntimeWarning, match="the gradient of Wave is replaced"):
+            plugrad.register_gradient(wave, x=lambda dy, x: dy * 2, replace=True)
+        with (
+            pytest.warns(RuntimeWarning, match="Abs on backend 'cpu' is replaced"),
+            plugrad.override_kernel("Abs", "cpu", np.abs),
+        ):
+            pass
+    finally:
+        plugrad.config.reset("debug")
+    plugrad.register_gradient(wave, x=lambda dy, x: dy, replace=True)  # in silence
+
+
+def test_every_gradient_is_listed():
+    listed = plugrad.get_gradients()
+    assert listed["Exp"] is plugrad.get_gradient("Exp")
+    assert listed["Floor"].because
+    assert listed["Conv2D"].inputs == ("x", "filter")
+    listed.clear()
+    assert plugrad.get_gradient("Exp") is not None

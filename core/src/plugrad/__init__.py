@@ -369,6 +369,7 @@ from plugrad.registry import (
     KernelConfig as KernelConfig,
     copy_registered_kernels as copy_registered_kernels,
     get_gradient as get_gradient,
+    get_gradients as get_gradients,
     get_kernel as get_kernel,
     get_kernels_for_backend as get_kernels_for_backend,
     override_kernel as override_kernel,

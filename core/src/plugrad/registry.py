@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError
+from plugrad.errors import GradientNotFound, KernelNotFound, RegistrationError, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -73,7 +73,16 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
         seen.add(key)
         check_parameters(config)
     for config in configs:
+        if (config.kernel_name, config.backend_name) in _kernels:
+            _warn_in_debug_mode(f"{config.kernel_name} on backend {config.backend_name!r}")
         _set(config)
+
+
+def _warn_in_debug_mode(what: str) -> None:
+    from plugrad.config import config  # whose hooks may register kernels
+
+    if config.get("debug"):
+        warn(f"{what} is replaced (the setting debug is on)")
 
 
 def _set(config: KernelConfig) -> None:
@@ -234,11 +243,13 @@ def set_gradient(gradient: Gradient, *, replace: bool = False) -> None:
     Raises:
         RegistrationError: the kernel has a gradient and `replace` is False.
     """
-    if gradient.kernel_name in gradients and not replace:
-        raise RegistrationError(
-            f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or "
-            "use override_gradient for a while"
-        )
+    if gradient.kernel_name in gradients:
+        if not replace:
+            raise RegistrationError(
+                f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or "
+                "use override_gradient for a while"
+            )
+        _warn_in_debug_mode(f"the gradient of {gradient.kernel_name}")
     gradients[gradient.kernel_name] = gradient
 
 
@@ -251,6 +262,18 @@ def unregister_gradient(kernel_name: str) -> Gradient:
     if kernel_name not in gradients:
         raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
     return gradients.pop(kernel_name)
+
+
+def get_gradients() -> dict[str, Gradient]:
+    """Return every gradient by the name of its kernel.
+
+    >>> import plugrad
+    >>> plugrad.get_gradients()["Multiply"].inputs
+    ('a', 'b')
+    >>> plugrad.get_gradients()["Floor"].because
+    'they are constant between jumps'
+    """
+    return dict(gradients)
 
 
 def get_gradient(kernel_name: str) -> Gradient | None:

@@ -103,6 +103,13 @@ KEYS: Final[Mapping[str, Key]] = {
             None,
         ),
         Key(
+            "debug",
+            "whether replacing the gradient or the implementation of a kernel is a warning",
+            BOOLEAN,
+            _boolean,
+            False,
+        ),
+        Key(
             "fallback",
             "what happens when the backend at hand has no implementation of a kernel: an error, or another "
             "backend computes it, with a warning for each kernel or silently",
