@@ -5,6 +5,7 @@ import warnings
 import pytest
 
 import plugrad
+from plugins.hostile import backend_source
 from plugrad.errors import (
     BackendUnavailable,
     KernelNotFound,
@@ -310,6 +311,18 @@ def test_backend_may_be_named_by_its_module(site, monkeypatch):
     assert plugrad.asarray([1.0]).device == "toy:0"
     (found,) = [b for b in plugrad.backends() if b.name == "toy"]
     assert (found.status, found.qualified_name) == ("active", "module://acme_toy:backend")
+
+
+def test_module_that_was_mended_works_after_a_refresh(site):
+    site.install("toy", "raise OSError('half written')")
+    (site.folder / "acme_toy-1.2.dist-info" / "entry_points.txt").unlink()
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable, match="OSError: half written"):
+            plugrad.use("module://acme_toy:backend")
+    (site.folder / "acme_toy" / "__init__.py").write_text(backend_source("toy"))
+    site.refresh()
+    with plugrad.use("module://acme_toy:backend"):
+        assert plugrad.which().device == "toy:0"
 
 
 def test_module_inside_a_package_is_not_looked_for_before_it_is_used(site):

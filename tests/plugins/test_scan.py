@@ -105,6 +105,15 @@ def test_copy_that_is_hidden_is_told(site, tmp_path, monkeypatch):
     assert [(s.version, s.path) for s in hidden] == [("1.0", str(further))]
 
 
+def test_folder_that_is_on_the_path_twice_counts_once(site, monkeypatch):
+    write_backend(site.folder, "toy")
+    monkeypatch.setattr(
+        "sys.path", [*sys.path, str(site.folder / "." / "..") + f"/{site.folder.name}"]
+    )
+    assert len(found(site)) == 1
+    assert [s for s in shadowed() if s.distribution == "acme-toy"] == []
+
+
 def test_two_hundred_distributions_take_little_time(site):
     """4 ms on the machine where this was written; ten times that would be noticed at every start."""
     for i in range(200):

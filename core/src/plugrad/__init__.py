@@ -64,9 +64,7 @@ from plugrad.dtype import (
 from plugrad.engine import (
     run_kernel as run_kernel,
 )
-from plugrad.fallback import (
-    fallback_report as fallback_report,
-)
+from plugrad.fallback import fallback_report as fallback_report
 from plugrad.gradient import (
     GradientConfig as GradientConfig,
     override_gradient as override_gradient,
@@ -77,9 +75,7 @@ from plugrad.hooks import (
     register_plugin as register_plugin,
     unregister_plugin as unregister_plugin,
 )
-from plugrad.loading import (
-    close_backend as close_backend,
-)
+from plugrad.loading import close_backend as close_backend
 from plugrad.memory import (
     dispose as dispose,
     keep as keep,
@@ -225,7 +221,6 @@ from plugrad.ops.movement import (
     split as split,
     squeeze as squeeze,
     stack as stack,
-    strided_slice as strided_slice,
     tile as tile,
     unstack as unstack,
 )
@@ -314,6 +309,7 @@ from plugrad.ops.statistics import (
 )
 from plugrad.ops.subscript import (
     boolean_mask as boolean_mask,
+    strided_slice as strided_slice,
 )
 from plugrad.ops.training import (
     dropout as dropout,
@@ -362,9 +358,7 @@ from plugrad.ops.unary import (
     tanh as tanh,
     trunc as trunc,
 )
-from plugrad.packs import (
-    op_pack as op_pack,
-)
+from plugrad.packs import op_pack as op_pack
 from plugrad.registry import (
     KernelConfig as KernelConfig,
     copy_registered_kernels as copy_registered_kernels,
@@ -377,9 +371,7 @@ from plugrad.registry import (
     unregister_gradient as unregister_gradient,
     unregister_kernel as unregister_kernel,
 )
-from plugrad.scope import (
-    carry_context as carry_context,
-)
+from plugrad.scope import carry_context as carry_context
 from plugrad.selection import (
     use as use,
     which as which,

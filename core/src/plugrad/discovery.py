@@ -152,6 +152,8 @@ def _listed(*, refresh: bool = False) -> list[Plugin]:
     if _plugins is None or refresh:
         entries = [e for e in scan.scan(refresh=refresh).entry_points if e.group in GROUPS]
         kept = {e: p for e, p in _known.items() if p.status == "active" or not refresh}
+        for plugin in _run_time if refresh else ():
+            plugin.forgive()
         _known.clear()
         _known.update({e: kept[e] if e in kept else _described(e) for e in entries})
         order = list(NOUNS)

@@ -55,6 +55,9 @@ from plugrad.gradient import (
     not_differentiable as not_differentiable,
     register_gradient as register_gradient,
 )
+from plugrad.hooks import (
+    hookimpl as hookimpl,
+)
 from plugrad.host import (
     host_bodies as host_bodies,
 )

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 def plugrad_configure(config: Config) -> Mapping[str, Any] | None:
     """Suggest settings, by name; every layer of the configuration but the defaults is stronger.
 
-    Called once, before the first setting is read. What plugins are loaded cannot be suggested.
+    Called before the first setting is read, and again when another plugin has been loaded. What
+    starts with ``plugins.`` cannot be suggested: it says which plugins are loaded.
     """
 
 
@@ -108,13 +109,11 @@ Hook = TypeVar("Hook", bound=Callable[..., Any])
 def hookimpl(function: Hook) -> Hook:
     """Mark a function of a plugin as a hook; its name says which.
 
-    >>> class Watcher:
-    ...     @plugrad.hookimpl
-    ...     def plugrad_fallback(self, kernel_name, milliseconds):
-    ...         print(f"{kernel_name} took {milliseconds} ms")
-    >>> plugrad.register_plugin(Watcher(), name="watcher")
-    'watcher'
-    >>> plugrad.unregister_plugin("watcher")
+    >>> @plugrad.hookimpl
+    ... def plugrad_fallback(kernel_name, milliseconds):
+    ...     print(f"{kernel_name} took {milliseconds} ms")
+
+    It may be a function of a module, or a method of an object; see `register_plugin`.
     """
     from pluggy import HookimplMarker  # who marks a function has a plugin
 
@@ -123,6 +122,16 @@ def hookimpl(function: Hook) -> Hook:
 
 def register_plugin(plugin: object, *, name: str = "") -> str:
     """Load hooks of this process, without an installed plugin, and return their name.
+
+    >>> class Careful:
+    ...     @plugrad.hookimpl
+    ...     def plugrad_configure(self):
+    ...         return {"memory_limit": "1GB"}
+    >>> plugrad.register_plugin(Careful())
+    'Careful'
+    >>> plugrad.config.explain("memory_limit").layer
+    'plugin <this process>::Careful'
+    >>> plugrad.unregister_plugin("Careful")
 
     Args:
         plugin: a module or an object with functions that are marked with `hookimpl`.
@@ -152,6 +161,10 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
 
 def unregister_plugin(name: str) -> None:
     """Take back what `register_plugin` did: the hooks, and the kernels and gradients that they brought.
+
+    >>> plugrad.unregister_plugin("Careles")
+    Traceback (most recent call last):
+    plugrad.errors.PluginNotFound: no hooks of this process are called 'Careles'; ...
 
     Raises:
         PluginNotFound: no hooks of this process are called that.
@@ -282,13 +295,16 @@ def _load(plugin: Plugin) -> None:
     Raises:
         RegistrationError: something is wrong; nothing has changed then.
     """
-    global _suggested
+    global _manager, _suggested
     from plugrad import loading, packs  # which call hooks
-    from plugrad.registry import all_or_nothing
+    from plugrad.hook_manager import create, register  # with pluggy
 
-    with all_or_nothing():
+    with registry.all_or_nothing():
         implementer = plugin.load()
-        manager = _registered(implementer, plugin)
+        if _manager is None:
+            _manager = create(sys.modules[__name__], SPECIFICATIONS)
+        manager = _manager
+        register(manager, implementer, plugin, SPECIFICATIONS)
         try:
             _register_gradients(manager, plugin)
         except BaseException:
@@ -315,57 +331,6 @@ def _unload(plugin: Plugin) -> None:
         registry.unregister_gradient(kernel_name)
         if gradient is not None:
             registry.set_gradient(gradient)
-
-
-def _registered(implementer: Any, plugin: Plugin) -> PluginManager:
-    """Give a plugin to pluggy, which checks the arguments of its hooks, and check the rest."""
-    global _manager
-    from pluggy import HookspecMarker, PluginManager, PluginValidationError
-
-    if _manager is None:
-        manager = PluginManager("plugrad")
-        mark = HookspecMarker("plugrad")
-        for specification in SPECIFICATIONS.values():
-            mark(specification)
-        manager.add_hookspecs(sys.modules[__name__])
-        _manager = manager
-    if isinstance(implementer, type):
-        raise RegistrationError(f"{plugin}: {plugin.target} is a class; name an object of it")
-    try:
-        _manager.register(implementer, name=plugin.qualified_name)
-    except (PluginValidationError, ValueError) as error:
-        raise RegistrationError(f"{plugin}: {error}") from error
-    callers = _manager.get_hookcallers(implementer) or []
-    try:
-        _check_names(implementer, {caller.name for caller in callers}, plugin)
-        _manager.check_pending()
-        if any(
-            i.wrapper or i.hookwrapper
-            for caller in callers
-            for i in caller.get_hookimpls()
-            if i.plugin is implementer
-        ):
-            raise RegistrationError(f"{plugin}: a hook cannot wrap those of other plugins")
-    except BaseException:
-        _manager.unregister(name=plugin.qualified_name)
-        raise
-    return _manager
-
-
-def _check_names(implementer: Any, marked: set[str], plugin: Plugin) -> None:
-    """Raise if a hook is misspelt, or not marked."""
-    for name in sorted(marked - SPECIFICATIONS.keys()):
-        raise RegistrationError(
-            f"{plugin}: there is no hook {name!r}{suggestion(name, SPECIFICATIONS)}; "
-            f"the hooks are {', '.join(SPECIFICATIONS)}"
-        )
-    for name in SPECIFICATIONS:
-        if name not in marked and callable(getattr(implementer, name, None)):
-            raise RegistrationError(f"{plugin}: mark {name} with plugrad.hookimpl")
-    if not marked:
-        raise RegistrationError(
-            f"{plugin}: it has no hook; the hooks are {', '.join(SPECIFICATIONS)}"
-        )
 
 
 def _register_gradients(manager: PluginManager, plugin: Plugin) -> None:

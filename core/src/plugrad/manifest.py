@@ -46,7 +46,7 @@ class Manifest(NamedTuple):
     dtypes: tuple[str, ...] = ()
     """The dtypes that arrays may have on some device."""
     capabilities: tuple[str, ...] = ()
-    """Words for people who choose, such as ``gpu`` or ``sandbox``; plugrad itself reads none."""
+    """Words for people who choose, such as ``gpu``; ``shares-numpy-memory`` tells plugrad that arrays are NumPy's."""
     install: str = ""
     """What else must be installed for it to start, such as a driver."""
     kernels: tuple[str, ...] = ()

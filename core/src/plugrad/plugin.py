@@ -91,6 +91,11 @@ class Plugin:
         self.status, self.reason = "failed", f"{type(error).__name__}: {error}"
         self.details = "".join(format_exception(error))
 
+    def forgive(self) -> None:
+        """Forget a failure: what was wrong may have been mended."""
+        if self.status == "failed":
+            self.status, self.reason, self.details = "available", "", ""
+
     @property
     def remedy(self) -> str:
         """What to do about a failure."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -59,17 +60,19 @@ def _scanned() -> Scan:
 
     found: list[EntryPoint] = []
     hidden: list[Shadowed] = []
-    seen: set[str] = set()
+    seen: dict[str, Shadowed] = {}
     everything: Any = importlib_metadata.distributions()  # pyright: ignore[reportUnknownMemberType]
     for distribution in everything:
         declared = distribution.read_text("entry_points.txt")
         if not declared or PREFIX not in declared:
             continue  # most of them: their metadata need not be read
         name, version = _identity(distribution)
+        copy = Shadowed(name, version, os.path.realpath(distribution.locate_file("")))
         if name.lower() in seen:
-            hidden.append(Shadowed(name, version, str(distribution.locate_file(""))))
+            if seen[name.lower()] != copy:  # else a folder is on the path twice
+                hidden.append(copy)
             continue
-        seen.add(name.lower())
+        seen[name.lower()] = copy
         found += [
             EntryPoint(group, entry, target, name, version)
             for group, entry, target in _entries(declared)

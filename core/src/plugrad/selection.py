@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plugrad import hooks
 from plugrad.config import config
 from plugrad.discovery import MODULE, backends, first_party
-from plugrad.errors import BackendNotFound, BackendUnavailable, CannotRun, ConfigError, warn
+from plugrad.errors import (
+    ArgumentError,
+    BackendNotFound,
+    BackendUnavailable,
+    CannotRun,
+    ConfigError,
+    warn,
+)
 from plugrad.loading import open_backend, probe
 from plugrad.scope import active_scope, surround, transfer_target
 
@@ -151,6 +158,8 @@ def preferred(spec: str, layer: str) -> Backend:
 
     A single name never falls back: whoever asked for a GPU learns that there is none.
     """
+    if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass devices of other libraries
+        raise ArgumentError(f"{layer}: {spec!r} must be a string, such as 'cpu' or 'webgpu:1'")
     choices = [part for part in spec.split(",") if part.strip()] or [""]
     if len(choices) == 1:
         return open_backend(*split(choices[0], layer))

@@ -1,0 +1,126 @@
+"""The command ``plugrad``: one module of `plugrad.cli.commands` for each of its commands.
+
+Nothing here imports NumPy or a plugin: what runs plugins' code does so in processes of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.cli import layout, page
+from plugrad.errors import PlugradError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FINE: Final = 0
+FINDING: Final = 1
+MISUSE: Final = 2
+INTERRUPTED: Final = 130
+
+COMMANDS: Final = {
+    "list": "show the installed backends, packs of kernels and ops, and hooks",
+    "info": "show all about one backend or pack, and load it to see how it does",
+    "doctor": "check every plugin, and say what to do about what is wrong",
+    "devices": "show the devices of each backend",
+    "kernels": "show which backend implements which kernel",
+    "config": "show the settings, and which file or variable decides each",
+    "conformance": "run the conformance kit on a backend",
+    "new-backend": "write a new project: a backend",
+    "new-ops": "write a new project: an op of your own, with kernels and a gradient",
+}
+STATUSES: Final = """\
+exit status:
+  0    all is well
+  1    a finding: a plugin that fails, a test that fails
+  2    the command cannot do what was asked: wrong argument,
+       unknown name, malformed setting, missing package
+  130  interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0 for fine, 1 for a finding, 2 for misuse."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    layout.start()
+    try:
+        arguments = _parser(argv).parse_args(argv)
+        status = arguments.run(arguments)
+        sys.stdout.flush()
+    except PlugradError as error:
+        print(f"plugrad: {error}", file=sys.stderr)
+        return MISUSE
+    except BrokenPipeError:  # `plugrad kernels | head`: nobody reads on
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return FINE if status is None else status
+
+
+def _parser(argv: Sequence[str]) -> ArgumentParser:
+    """Return the parser with the arguments of the command at hand only."""
+    command = next((word for word in argv if not word.startswith("-")), "")
+    parser = ArgumentParser(
+        "plugrad",
+        description="Look after plugrad's backends and other plugins.",
+        epilog=f"`plugrad COMMAND --help` says more. {STATUSES}".replace(". e", ".\n\ne", 1),
+        formatter_class=_Help,
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+
+    def overview(arguments: Namespace) -> None:
+        if arguments.version:
+            _say_version()
+        else:
+            parser.print_help()
+
+    parser.set_defaults(run=overview)
+    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        sub = subcommands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=STATUSES,
+            formatter_class=_Help,
+        )
+        if name == command:
+            module: Any = import_module(f"plugrad.cli.commands.{name.replace('-', '_')}")
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+    if command not in COMMANDS and "--version" not in argv:
+        _add_others(subcommands)
+    return parser
+
+
+def _add_others(subcommands: object) -> None:
+    """Add the commands that plugins bring: the only place where the command itself runs their code."""
+    from plugrad.discovery import plugins
+
+    if plugins("hooks"):
+        page.run()
+        from plugrad import hooks
+
+        hooks.call("plugrad_cli", subcommands=subcommands)
+
+
+def _say_version() -> None:
+    from plugrad.cli.environment import installed  # what it imports takes longer than the rest
+
+    layout.say(f"plugrad {installed('plugrad-core')}")
+
+
+class _Help(RawDescriptionHelpFormatter):
+    """Help as wide as everything else."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=layout.columns())
+        # argparse forgets that commands are indented once more than the rest.
+        self._action_max_length = max(map(len, COMMANDS)) + 4

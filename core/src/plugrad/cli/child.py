@@ -1,0 +1,184 @@
+"""What runs in a process of its own: loading a plugin, step by step, and trying what it can do."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import sys
+import time
+import traceback
+from importlib import import_module
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.errors import PluginUnavailable, PlugradError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from plugrad.plugin import Plugin
+
+
+class Report:
+    """The file that the parent reads: each line is written at once, for there may be no next one."""
+
+    def __init__(self, path: str) -> None:
+        """Write to a new file."""
+        self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - until the process ends
+
+    def add(self, **found: object) -> None:
+        """Write down what was found."""
+        print(json.dumps(found), file=self._file, flush=True)
+
+
+def main(request: Mapping[str, Any]) -> None:
+    """Do the job that the parent asks for, and report how it went."""
+    report = Report(request["records"])
+    _leave_no_core_dump()
+    faulthandler.enable()
+    # Says where it hangs, just before the parent loses its patience.
+    faulthandler.dump_traceback_later(max(0.1, request["deadline"] - time.time() - 0.5))
+    try:
+        JOBS[request["job"]](report, **request["arguments"])
+    except BaseException as error:  # plugins may raise SystemExit, or anything
+        report.add(error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
+    report.add(finished=True)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _leave_no_core_dump() -> None:
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def backend(report: Report, name: str, until: str) -> None:
+    """Import a backend, ask it whether it can start, open it and compute; `until` is the last step."""
+    from plugrad.discovery import find
+
+    report.add(stage="it is looked for")
+    _leave_out_hooks(name)
+    plugin = find(name)
+    report.add(stage="it is imported")
+    import_module(plugin.target.partition(":")[0])
+    try:
+        _tried(report, plugin, until)
+    except PlugradError as error:
+        # The plugin's own reason and traceback, rather than what plugrad says about them.
+        if not plugin.details:
+            raise
+        cause = error.__cause__
+        reason = f"{type(cause).__name__}: {cause}" if cause else plugin.reason
+        report.add(error=reason, traceback=plugin.details)
+
+
+def _tried(report: Report, plugin: Plugin, until: str) -> None:
+    from plugrad import discovery, loading, registry
+    from plugrad.cli.trial import trial
+    from plugrad.extend import DTYPES
+
+    report.add(stage="it is asked whether it can start")
+    probe = loading.probe(plugin)
+    devices = [device._asdict() for device in probe.devices]
+    report.add(can_start=probe.ok, refusal=probe.reason, devices=devices)
+    if until == "probe" or not probe.ok:
+        return
+    report.add(stage="it is opened")
+    opened = loading.open_backend(plugin.qualified_name)
+    configs = registry.get_kernels_for_backend(opened.name)
+    report.add(
+        device=opened.device,
+        stored_dtypes=[str(d) for d in DTYPES if d in opened.dtypes()],
+        kernels={c.kernel_name: "host" if c.on_host else "own" for c in configs},
+        packs=[
+            {"name": str(p), "status": p.status, "reason": p.reason, "details": p.details}
+            for p in discovery.plugins("kernels")
+            if p.backend_name == opened.name
+        ],
+    )
+    if until == "open":
+        report.add(contracts=_contracts())
+        return
+    report.add(stage="it computes")
+    report.add(checks=trial(plugin.qualified_name))
+    report.add(stage="it is closed")
+    loading.close_backend(opened)
+
+
+def ops(report: Report, name: str) -> None:
+    """Import an op pack."""
+    from plugrad.discovery import find
+    from plugrad.packs import op_pack
+
+    report.add(stage="it is looked for")
+    _leave_out_hooks(name)
+    pack = find(name, "ops")
+    report.add(stage="it is imported")
+    try:
+        op_pack(name)
+    except PluginUnavailable:
+        report.add(error=pack.reason, traceback=pack.details)
+
+
+def section(report: Report, name: str) -> None:
+    """Load one plugin with hooks, and take its section for the doctor."""
+    from plugrad import hooks
+    from plugrad.discovery import find, plugins
+
+    report.add(stage="it is looked for")
+    _leave_out_hooks(name)
+    find(name, "hooks")
+    report.add(stage="its hooks are loaded")
+    hooks.collect()
+    report.add(stage="it is asked for its section")
+    sections = [section for _, section in hooks.call("plugrad_doctor_section")]
+    report.add(sections=[[str(title), str(text)] for title, text in sections])
+    plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
+    if plugin.reason:
+        report.add(error=plugin.reason, traceback=plugin.details)
+
+
+def _leave_out_hooks(but: str) -> None:
+    """Load the hooks of one plugin at most: what others break is not its fault."""
+    from plugrad.config import config
+    from plugrad.discovery import plugins
+
+    others = [p.qualified_name for p in plugins("hooks") if p.qualified_name != but]
+    config.set("plugins.disable", [*config.get("plugins.disable"), *others])
+
+
+def active(report: Report) -> None:
+    """Say which backend runs when nobody says anything, what decided it, and which ones were passed over."""
+    from plugrad.selection import automatic_choices, objection, which
+
+    report.add(stage="a backend is chosen")
+    selection = which()
+    report.add(device=selection.device, layer=selection.layer, description=selection.description)
+    if selection.layer == "automatic choice":
+        better = takewhile(lambda p: p.name != selection.backend.name, automatic_choices())
+        report.add(passed_over={plugin.name: objection(plugin) for plugin in better})
+
+
+def contracts(report: Report) -> None:
+    """List the kernels that core knows, whoever implements them."""
+    report.add(contracts=_contracts())
+
+
+def _contracts() -> dict[str, Any]:
+    from plugrad.extend import KERNELS
+
+    return {
+        name: {
+            "family": kernel.family,
+            "inputs": list(kernel.inputs),
+            "attributes": list(kernel.attributes),
+        }
+        for name, kernel in KERNELS.items()
+    }
+
+
+JOBS: Final[dict[str, Callable[..., None]]] = {
+    job.__name__: job for job in (backend, ops, section, active, contracts)
+}

@@ -1,0 +1,97 @@
+"""``plugrad config``: the settings, and which layer decides each."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from plugrad.cli import layout, page
+from plugrad.config import config, user_file
+from plugrad.discovery import plugins
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from plugrad.config import Setting
+
+LAYERS = (
+    "an argument, such as device= or x.to(…)",
+    "plugrad.use(…)",
+    "plugrad.config.set(…)",
+    "the environment variable",
+    "plugrad.toml, or [tool.plugrad] in pyproject.toml, here or in a folder above",
+    "your own file, {user_file}",
+    "what a plugin suggests",
+    "the default",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--explain", action="store_true", help="say what each means, takes and is called elsewhere"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: Namespace) -> None:
+    """Print every setting."""
+    if plugins("hooks"):  # they may suggest settings
+        page.run()
+    keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - no dict
+    records: list[dict[str, Any]] = []
+    for setting in config:
+        key = keys.get(setting.key)
+        records.append(
+            {
+                "key": setting.key,
+                "value": setting.value,
+                "decided_by": setting.layer,
+                "meaning": key.meaning if key else "an option of a backend: see `plugrad info`",
+                "accepts": key.accepts if key else "",
+                "default": key.default if key else None,
+                "variable": key.variable if key else "",
+                "overruled": _overruled(setting, key.variable if key else ""),
+            }
+        )
+    if arguments.json:
+        layout.say_json({"settings": records, "files": [path for path, _ in config.files()]})
+    elif arguments.explain:
+        _explain(records)
+    else:
+        rows = [(r["key"], _shown(r["value"]), r["decided_by"]) for r in records]
+        layout.table(("SETTING", "VALUE", "DECIDED BY"), rows, indent="")
+
+
+def _overruled(setting: Setting, variable: str) -> list[tuple[str, str]]:
+    """Return the values that weaker layers have for a setting, and where."""
+    found = [(os.environ.get(variable), f"environment variable {variable}")]
+    found += [(values.get(setting.key), path) for path, values in config.files()]
+    return [(_shown(v), place) for v, place in found if v is not None and place != setting.layer]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value)) or "none"
+    return {None: "none", True: "true", False: "false"}.get(value, str(value))  # type: ignore[call-overload]
+
+
+def _explain(records: list[dict[str, Any]]) -> None:
+    for record in records:
+        layout.title(record["key"])
+        lines = [
+            ("means", record["meaning"]),
+            ("is", f"{_shown(record['value'])}, decided by {record['decided_by']}"),
+            *(("overrules", f"{value} in {place}") for value, place in record["overruled"]),
+            ("takes", record["accepts"]),
+            ("default", _shown(record["default"])),
+            ("variable", record["variable"]),
+        ]
+        layout.pairs((name, text) for name, text in lines if text)
+    layout.title("First match wins")
+    for i, layer in enumerate(LAYERS, 1):
+        layout.paragraph(f"{i}. {layer.format(user_file=user_file())}", hanging=layout.GAP * 3)
+    layout.title("Files that were found")
+    files = [path for path, _ in config.files()]
+    for path in files or ["none"]:
+        layout.say(f"{layout.GAP}{path}")

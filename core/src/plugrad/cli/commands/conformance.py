@@ -1,0 +1,84 @@
+"""``plugrad conformance NAME``: run the conformance kit of `plugrad.testing` on a backend."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from plugrad.cli import layout
+from plugrad.cli.jobs import end_of
+from plugrad.discovery import MODULE, find
+from plugrad.errors import PluginUnavailable
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges")
+BOOTSTRAP: Final = (
+    "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('path'); "
+    "from plugrad.testing import run_conformance; sys.exit(run_conformance(**request))"
+)
+STATUSES: Final = {0: 0, 1: 1, 2: 130}
+"""Ours for pytest's own: all passed, some failed, interrupted."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("name", metavar="NAME", help="a backend, or a device of it: acme, acme:1")
+    parser.add_argument(
+        "--level", choices=LEVELS, default=LEVELS[-1], help="how far to go (all the way)"
+    )
+    parser.add_argument("-k", dest="only", metavar="WORDS", help="run tests of such names only")
+    parser.add_argument(
+        "--xfail",
+        metavar="FILE",
+        help="the tests that must fail (plugrad-xfail.toml, if it is here)",
+    )
+    parser.add_argument("--report", metavar="FILE", help="write the results as JSON")
+    parser.add_argument("--badge", metavar="FILE", help="write the result as an SVG badge")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+
+
+def run(arguments: Namespace) -> int:
+    """Run the kit with pytest, in a process of its own; return 1 if a test fails.
+
+    Raises:
+        BackendNotFound, BackendUnavailable: the backend cannot be used.
+        PluginUnavailable: pytest is not installed.
+    """
+    name: str = arguments.name
+    if not name.startswith(MODULE):
+        distribution, colons, rest = name.rpartition("::")
+        find(f"{distribution}{colons}{rest.partition(':')[0]}")
+    if find_spec("pytest") is None:
+        raise PluginUnavailable(
+            "the conformance kit runs on pytest, which is not installed; "
+            'run: pip install "plugrad-core[testing]"'
+        )
+    with TemporaryDirectory() as folder:
+        report = Path(arguments.report or Path(folder) / "report.json")
+        request = {
+            "path": sys.path,
+            "backend": name,
+            "level": arguments.level,
+            "report": str(report),
+            "badge": arguments.badge,
+            "xfail": arguments.xfail,
+            "arguments": ["-q", "--tb=short", *(["-k", arguments.only] if arguments.only else [])],
+        }
+        code = subprocess.run(
+            [sys.executable, "-c", BOOTSTRAP, json.dumps(request)],
+            stdout=sys.stderr if arguments.json else None,
+            check=False,
+        ).returncode
+        if code in (0, 1) and arguments.json:
+            layout.say(report.read_text("utf-8").rstrip())
+    if code < 0:
+        print(f"plugrad: backend {name!r} {end_of(code)} during the tests", file=sys.stderr)
+        return 1
+    return STATUSES.get(code, 2)

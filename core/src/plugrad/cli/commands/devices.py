@@ -1,0 +1,60 @@
+"""``plugrad devices``: what each backend can run on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.cli import jobs, layout
+from plugrad.cli.jobs import Job
+from plugrad.cli.records import chosen
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("names", metavar="NAME", nargs="*", help="of these backends only")
+    jobs.add_timeout(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: Namespace) -> int:
+    """Ask each backend in a process of its own; return 1 if one that was named has no device."""
+    backends = chosen(arguments.names, "backend")
+    usable = [b for b in backends if b.status in ("available", "active", "conflict")]
+    asking = [Job("backend", {"name": b.qualified_name, "until": "probe"}) for b in usable]
+    outcomes = jobs.run(asking, arguments.timeout)
+    records: list[dict[str, Any]] = []
+    reasons = {b.qualified_name: f"{b.status}: {b.reason}" for b in backends if b not in usable}
+    for backend, outcome in zip(usable, outcomes, strict=True):
+        name = backend.name if backend.status != "conflict" else backend.qualified_name
+        for device in outcome.found.get("devices", ()):
+            records.append(
+                {**device, "backend": backend.qualified_name, "use": f"{name}:{device['name']}"}
+            )
+        if outcome.problem:
+            reasons[backend.qualified_name] = outcome.problem
+        elif not outcome.found["can_start"]:
+            reasons[backend.qualified_name] = outcome.found["refusal"]
+    if arguments.json:
+        layout.say_json({"devices": records, "without": reasons})
+    else:
+        _print(records, reasons)
+    return int(bool(arguments.names and reasons))
+
+
+def _print(records: list[dict[str, Any]], reasons: dict[str, str]) -> None:
+    if records:
+        layout.table(
+            ("DEVICE", "KIND", "DESCRIPTION"),
+            [
+                (r["use"], "software" if r["is_software"] else "hardware", r["description"])
+                for r in records
+            ],
+            indent="",
+        )
+    if reasons:
+        layout.say()
+        layout.say("Without a device here:")
+        layout.pairs(reasons.items())

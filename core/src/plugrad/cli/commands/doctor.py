@@ -1,0 +1,234 @@
+"""``plugrad doctor``: check every plugin, each in a process of its own, and say what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.cli import findings, jobs, layout
+from plugrad.cli.environment import environment
+from plugrad.cli.findings import Finding
+from plugrad.cli.jobs import Job, Outcome
+from plugrad.cli.records import chosen, described
+from plugrad.discovery import backends
+from plugrad.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+    from plugrad.plugin import Plugin
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("names", metavar="NAME", nargs="*", help="check these plugins only")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    jobs.add_timeout(parser)
+
+
+def run(arguments: Namespace) -> int:
+    """Check, print, and return 1 if there is a problem."""
+    try:
+        report = _examined(arguments.names, arguments.timeout)
+    except ConfigError as error:
+        report = _unreadable(error)
+    problems = sum(finding["level"] == "problem" for finding in report["findings"])
+    if arguments.json:
+        layout.say_json(report)
+    else:
+        _print(report, problems)
+    return int(problems > 0)
+
+
+def _unreadable(error: ConfigError) -> dict[str, Any]:
+    """Return the report where no program that uses plugrad can start."""
+    finding = Finding(
+        "problem",
+        "settings",
+        f"cannot be read: {error}",
+        "correct that first: nothing else can be checked before",
+    )
+    return {
+        "environment": {},
+        "active": {},
+        "plugins": [],
+        "sections": [],
+        "findings": [finding._asdict()],
+    }
+
+
+def _examined(names: list[str], timeout: float) -> dict[str, Any]:
+    candidates = chosen(names)
+    packed = {p.backend_name for p in candidates if p.kind == "kernels"}
+    candidates += [b for b in backends() if b.name in packed and b not in candidates]
+    refused = {id(p): found for p in candidates if (found := findings.without_running(p))}
+    tried = [p for p in candidates if id(p) not in refused and p.kind != "kernels"]
+    wanted = [_job(plugin) for plugin in tried]
+    if not names:
+        wanted.append(Job("active", {}))
+    outcomes = jobs.run(wanted, timeout)
+    by_plugin = {id(p): outcome for p, outcome in zip(tried, outcomes, strict=False)}
+    found = list(_of_plugrad(outcomes))
+    found += [
+        finding
+        for plugin in candidates
+        for finding in _findings(plugin, refused.get(id(plugin)), by_plugin.get(id(plugin)))
+    ]
+    if names:  # who asks for a plugin by name wants it to run
+        found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
+    else:
+        found += _shadowed()
+    return {
+        "environment": environment(),
+        "active": {} if names else _active(outcomes[-1]),
+        "plugins": [
+            _summary(p, refused.get(id(p)), by_plugin.get(id(p)), found) for p in candidates
+        ],
+        "sections": [
+            {"title": title, "text": text, "from": p.qualified_name}
+            for p, outcome in zip(tried, outcomes, strict=False)
+            for title, text in outcome.found.get("sections", ())
+        ],
+        "findings": [finding._asdict() for finding in found],
+    }
+
+
+def _of_plugrad(outcomes: list[Outcome]) -> Iterator[Finding]:
+    """Yield that plugrad itself cannot be imported, once."""
+    for outcome in outcomes:
+        if not outcome.has_started:
+            remedy = "install it again with `pip install --force-reinstall plugrad-core numpy`"
+            details = findings.essence(outcome.details)
+            yield Finding("problem", "plugrad", f"itself {outcome.problem}", remedy, details)
+            return
+
+
+def _job(plugin: Plugin) -> Job:
+    if plugin.kind == "backend":
+        return Job("backend", {"name": plugin.qualified_name, "until": "compute"})
+    return Job({"ops": "ops", "hooks": "section"}[plugin.kind], {"name": plugin.qualified_name})
+
+
+def _findings(
+    plugin: Plugin, refused: Finding | None, outcome: Outcome | None
+) -> Iterator[Finding]:
+    if plugin.status == "conflict":
+        yield findings.conflict(plugin)
+    if refused is not None:
+        yield refused
+    if outcome is not None and outcome.has_started:
+        yield from findings.from_running(plugin, outcome)
+
+
+def _shadowed() -> Iterator[Finding]:
+    from plugrad.scan import shadowed
+
+    for name, version, path in shadowed():
+        yield Finding(
+            "problem",
+            name,
+            f"is installed twice; a copy of version {version} in {path} is hidden by another one",
+            f"run `pip uninstall {name}` until it finds nothing, remove what is left of it in {path}, "
+            "and install it again",
+        )
+
+
+def _active(outcome: Outcome) -> dict[str, Any]:
+    if outcome.problem:
+        return {"error": outcome.problem}
+    return outcome.found
+
+
+def _summary(
+    plugin: Plugin, refused: Finding | None, outcome: Outcome | None, found: list[Finding]
+) -> dict[str, Any]:
+    """Return how one plugin does, in a word and a line, with all that was learnt about it."""
+    own = [f for f in found if f.subject == str(plugin)]
+    record = described(plugin)
+    record["health"] = (
+        "FAILS" if any(f.level == "problem" for f in own) else "note" if own else "ok"
+    )
+    if refused is not None:
+        return record | {"line": refused.headline}
+    if outcome is None:  # a pack of kernels: loaded with its backend
+        return record | {"line": own[0].headline if own else "loaded with its backend"}
+    if not outcome.has_started:
+        return record | {
+            "health": "FAILS",
+            "line": "cannot be tried: plugrad itself does not start",
+        }
+    learnt = {k: v for k, v in outcome.found.items() if k not in ("packs", "sections")}
+    fails = own and own[0].level == "problem"
+    return record | {
+        "line": own[0].headline if fails else _line(outcome),
+        "details": outcome.details or plugin.details,
+        "seconds": round(outcome.seconds, 2),
+        **learnt,
+    }
+
+
+def _line(outcome: Outcome) -> str:
+    """Return what a plugin can do, in one line."""
+    found = outcome.found
+    if found.get("can_start") is False:
+        return f"cannot start here: {found['refusal']}"
+    if "device" not in found:
+        return "loads"
+    checks = [check for check in found["checks"] if check["result"] != "lacks"]
+    agreeing = sum(check["result"] == "agrees" for check in checks)
+    result = f"{agreeing} of {len(checks)}" if agreeing < len(checks) else str(agreeing)
+    return f"{layout.count(len(found['kernels']), 'kernel')}, {result} checks agree"
+
+
+def _print(report: dict[str, Any], problems: int) -> None:
+    if report["environment"]:
+        layout.title("Environment")
+        layout.pairs(_environment_lines(report["environment"], report["active"]))
+        layout.title("Plugins")
+        layout.table(
+            ("HEALTH", "NAME", "FROM", "TIME", "HOW IT DOES"),
+            [
+                (
+                    p["health"],
+                    p["name"],
+                    f"{p['distribution']} {p['version']}".rstrip(),
+                    f"{p['seconds']:.1f} s" if "seconds" in p else "",
+                    p["line"],
+                )
+                for p in report["plugins"]
+            ],
+        )
+    for section in report["sections"]:
+        layout.title(section["title"])
+        layout.verbatim(section["text"], layout.GAP)
+    for level, heading in (("problem", "Problems"), ("note", "Notes")):
+        chosen_ones = [f for f in report["findings"] if f["level"] == level]
+        if chosen_ones:
+            layout.title(heading)
+        for i, finding in enumerate(chosen_ones):
+            if i:
+                layout.say()
+            layout.paragraph(f"{finding['subject']} {finding['text']}", hanging=layout.GAP * 2)
+            if finding["details"]:
+                layout.verbatim(finding["details"], layout.GAP * 3)
+            if finding["remedy"]:
+                layout.paragraph(f"→ {finding['remedy']}", layout.GAP * 2, layout.GAP * 3)
+    notes = len(report["findings"]) - problems
+    layout.say()
+    layout.say(f"{layout.count(problems, 'problem')}, {layout.count(notes, 'note')}.")
+
+
+def _environment_lines(found: dict[str, Any], active: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Python", f"{found['python']}, {found['executable']}"
+    yield "Platform", found["platform"]
+    yield "plugrad", f"{found['plugrad']}, plugin API {found['plugin_api']}"
+    yield "NumPy", found["numpy"]
+    yield "Settings", ", ".join(found["config_files"]) or "no file"
+    for name, value in found["variables"].items():
+        yield "", f"{name}={value}"
+    if "error" in active:
+        yield "Active", f"none: {active['error']}"
+    elif active:
+        yield "Active", f"{active['device']} ({active['description']}), chosen by {active['layer']}"
+        for name, reason in active.get("passed_over", {}).items():
+            yield "", f"not {name}: {reason}"

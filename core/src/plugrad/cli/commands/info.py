@@ -1,0 +1,106 @@
+"""``plugrad info NAME``: all that is known about one plugin, and how it does when it is loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from plugrad.cli import jobs, layout
+from plugrad.cli.findings import essence
+from plugrad.cli.jobs import Job
+from plugrad.cli.records import UNUSABLE, chosen, described
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+    from plugrad.plugin import Plugin
+
+LEARNT: Final = ("can_start", "refusal", "devices", "device", "stored_dtypes", "kernels", "packs")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "name", metavar="NAME", help="a backend or another plugin, or a distribution"
+    )
+    jobs.add_timeout(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: Namespace) -> int:
+    """Load the plugin in a process of its own and print what is known; return 1 if it cannot be used."""
+    plugins = chosen([arguments.name])
+    records = [described(plugin) for plugin in plugins]
+    tried = [i for i, plugin in enumerate(plugins) if _job(plugin)]
+    for i, outcome in zip(
+        tried, jobs.run(filter(None, map(_job, plugins)), arguments.timeout), strict=True
+    ):
+        record = records[i]
+        record |= {key: outcome.found[key] for key in LEARNT if key in outcome.found}
+        if outcome.problem:
+            record["status"] = "failed"
+            record["reason"] = outcome.problem
+            record["details"] = outcome.details
+        elif outcome.found.get("can_start") is False:
+            record["reason"] = f"cannot start here: {outcome.found['refusal']}"
+    if arguments.json:
+        layout.say_json(records)
+    else:
+        for record in records:
+            layout.title(record["qualified_name"])
+            layout.pairs((name, text) for name, text in _lines(record) if text)
+            if record["details"]:
+                layout.say()
+                layout.verbatim(essence(record["details"], 40), layout.GAP * 2)
+    return int(any(r["status"] in UNUSABLE for r in records))
+
+
+def _job(plugin: Plugin) -> Job | None:
+    usable = plugin.status in ("available", "active", "conflict")
+    if plugin.kind == "backend" and usable:
+        return Job("backend", {"name": plugin.qualified_name, "until": "open"})
+    if plugin.kind == "ops" and usable:
+        return Job("ops", {"name": plugin.qualified_name})
+    return None
+
+
+def _lines(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from plugrad.cli.environment import homepage
+
+    yield "what", record["summary"] or "no summary"
+    yield "status", record["status"] + (f": {record['reason']}" if record["reason"] else "")
+    yield "from", f"{record['distribution']} {record['version']}".rstrip()
+    if url := record["url"] or homepage(record["distribution"]):
+        yield "url", url
+    yield "entry point", record["target"]
+    yield "plugin API", record["api"]
+    if record["kind"] == "backend":
+        yield "priority", str(record["priority"])
+        yield from _devices(record)
+        yield "dtypes", ", ".join(record.get("stored_dtypes") or record["dtypes"])
+        yield "good for", ", ".join(record["capabilities"])
+        if record["install"]:
+            yield "needs", record["install"]
+    if record["kind"] in ("backend", "kernels"):
+        yield "kernels", _kernels(record["kernels"])
+    for name, option in record["options"].items():
+        default = "" if option["default"] is None else f", {option['default']} by default"
+        yield "option", f"{name}: {option['summary']} ({option['type']}{default})"
+
+
+def _devices(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if "devices" in record and record["devices"] and isinstance(record["devices"][0], dict):
+        for device in record["devices"]:
+            kind = ", software" if device["is_software"] else ""
+            yield "device", f"{record['name']}:{device['name']}, {device['description']}{kind}"
+    else:
+        yield "devices", ", ".join(record["devices"])
+
+
+def _kernels(kernels: Any) -> str:
+    """Return how many there are: by name and place if it was loaded, by name if the manifest has them."""
+    if not isinstance(kernels, dict):
+        return f"{len(kernels)} in the manifest" if kernels else "the manifest names none"
+    places = cast("dict[str, str]", kernels).values()
+    on_host = sum(place == "host" for place in places)
+    return str(len(places)) + (f", {on_host} of them in NumPy on the host" if on_host else "")

@@ -1,0 +1,151 @@
+"""``plugrad kernels``: which backend implements which kernel."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from plugrad.cli import jobs, layout
+from plugrad.cli.jobs import Job
+from plugrad.cli.records import chosen
+from plugrad.errors import PluginUnavailable
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from plugrad.cli.jobs import Outcome
+    from plugrad.plugin import Plugin
+
+Implementations = dict[str, dict[str, str]]
+"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, or ``"declared"`` by a manifest."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "pattern",
+        metavar="PATTERN",
+        nargs="?",
+        default="*",
+        help="a family, a part of the name, or a pattern such as 'Conv*' (all)",
+    )
+    parser.add_argument(
+        "--backend", action="append", default=[], metavar="NAME", help="of this backend only"
+    )
+    parser.add_argument("--matrix", action="store_true", help="a column for each backend")
+    jobs.add_timeout(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: Namespace) -> None:
+    """Load each backend in a process of its own, and print who has what."""
+    backends = [
+        b
+        for b in chosen(arguments.backend, "backend")
+        if b.status in ("available", "active", "conflict")
+    ]
+    loading = [Job("backend", {"name": b.qualified_name, "until": "open"}) for b in backends]
+    first, *outcomes = jobs.run([Job("contracts", {}), *loading], arguments.timeout)
+    if first.problem:
+        raise PluginUnavailable(f"plugrad itself {first.problem}; `plugrad doctor` says more")
+    contracts: dict[str, dict[str, Any]] = first.found["contracts"]
+    for outcome in outcomes:  # those that packs bring
+        contracts |= outcome.found.get("contracts", {})
+    have, reasons = _implementations(backends, outcomes)
+    everything = [*contracts, *sorted({n for table in have.values() for n in table} - {*contracts})]
+    names = [name for name in everything if _matches(arguments.pattern, name, contracts)]
+    if arguments.backend:
+        names = [name for name in names if any(name in table for table in have.values())]
+    if arguments.json:
+        layout.say_json(
+            {
+                "kernels": {
+                    name: {
+                        **contracts.get(name, {"family": "", "inputs": [], "attributes": []}),
+                        "backends": {b: table[name] for b, table in have.items() if name in table},
+                    }
+                    for name in names
+                },
+                "without": reasons,
+            }
+        )
+        return
+    if not names:
+        layout.say(f"No kernel matches {arguments.pattern!r}.")
+    elif arguments.matrix:
+        _print_matrix(names, contracts, have)
+    else:
+        _print_list(names, contracts, have)
+    if reasons:
+        layout.say()
+        layout.say("Not loaded, so known from the manifest at most:")
+        layout.pairs(reasons.items())
+
+
+def _matches(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> bool:
+    """Return whether a pattern means a kernel: its name, a part of it, or its family."""
+    if not set(pattern) & set("*?["):
+        if any(contract["family"] == pattern for contract in contracts.values()):
+            return name in contracts and contracts[name]["family"] == pattern
+        pattern = f"*{pattern}*"
+    return fnmatchcase(name.lower(), pattern.lower())
+
+
+def _implementations(
+    backends: list[Plugin], outcomes: list[Outcome]
+) -> tuple[Implementations, dict[str, str]]:
+    """Return what each backend implements, and why some could not be asked."""
+    have: Implementations = {}
+    reasons: dict[str, str] = {}
+    for backend, outcome in zip(backends, outcomes, strict=True):
+        name = backend.name if backend.status != "conflict" else backend.qualified_name
+        have[name] = outcome.found.get("kernels") or dict.fromkeys(
+            backend.manifest.kernels or (), "declared"
+        )
+        if outcome.problem or not outcome.found["can_start"]:
+            reasons[name] = outcome.problem or outcome.found["refusal"]
+            if not have[name]:
+                del have[name]
+    return have, reasons
+
+
+def _print_list(
+    names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations
+) -> None:
+    rows = [
+        (
+            name,
+            contracts[name]["family"] if name in contracts else "–",
+            _signature(contracts[name]) if name in contracts else "–",
+            " ".join(backend for backend, table in have.items() if name in table) or "–",
+        )
+        for name in names
+    ]
+    layout.table(("KERNEL", "FAMILY", "TAKES", "BACKENDS"), rows, indent="")
+
+
+def _signature(contract: dict[str, Any]) -> str:
+    attributes = ", ".join(contract["attributes"])
+    return ", ".join(contract["inputs"]) + (f"; {attributes}" if attributes else "")
+
+
+def _print_matrix(
+    names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations
+) -> None:
+    shown = {"own": "yes", "host": "host", "declared": "yes"}
+    rows = [
+        (
+            name,
+            contracts[name]["family"] if name in contracts else "–",
+            *(shown[table[name]] if name in table else "–" for table in have.values()),
+        )
+        for name in names
+    ]
+    layout.table(("KERNEL", "FAMILY", *have), rows, indent="")
+    totals = ", ".join(
+        f"{backend} {sum(name in table for name in names)}" for backend, table in have.items()
+    )
+    layout.say()
+    is_any_on_host = any(row.count("host") for row in rows)
+    explained = " 'host': in NumPy, by the code that all backends share." if is_any_on_host else ""
+    layout.say(f"{layout.count(len(names), 'kernel')}: {totals}.{explained}")

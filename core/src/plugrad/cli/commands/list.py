@@ -1,0 +1,41 @@
+"""``plugrad list``: what is installed. No plugin is imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.cli import layout
+from plugrad.cli.records import KINDS, described
+from plugrad.discovery import plugins
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: Namespace) -> None:
+    """Print a table for each kind of plugin."""
+    records = [described(plugin) for plugin in plugins()]
+    if arguments.json:
+        layout.say_json(records)
+        return
+    for kind, heading in KINDS.items():
+        rows = [
+            (
+                record["name"],
+                record["status"],
+                f"{record['distribution']} {record['version']}".rstrip(),
+                record["reason"] or record["summary"],
+            )
+            for record in records
+            if record["kind"] == kind
+        ]
+        if rows:
+            layout.title(heading)
+            layout.table(("NAME", "STATUS", "FROM", "SUMMARY"), rows)
+    if not any(record["kind"] == "backend" for record in records):
+        layout.say("No backend is installed; run: pip install plugrad")

@@ -1,0 +1,53 @@
+"""The environment that plugins run in: versions, settings, and installations that get in each other's way."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from plugrad.config import config
+from plugrad.discovery import plugins
+from plugrad.manifest import API
+
+
+def environment() -> dict[str, Any]:
+    """Return the versions, the place, and what the settings are read from."""
+    return {
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "plugrad": installed("plugrad-core"),
+        "plugin_api": ".".join(map(str, API)),
+        "numpy": installed("numpy"),
+        "plugins": {p.distribution: p.version for p in plugins() if p.version},
+        "config_files": [path for path, _ in config.files()],
+        "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith("PLUGRAD_")},
+    }
+
+
+def installed(distribution: str) -> str:
+    """Return the version of a distribution, or ``"not installed"``."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def homepage(distribution: str) -> str:
+    """Return where a distribution's authors can be reached, as its metadata say, or ``""``."""
+    from importlib.metadata import metadata
+
+    try:
+        found = metadata(distribution)
+    except PackageNotFoundError:
+        return ""
+    labelled = [line.partition(", ") for line in found.get_all("Project-URL") or ()]
+    labelled += [("homepage", "", url) for url in found.get_all("Home-page") or ()]
+    for wanted in ("issues", "tracker", "repository", "source", "homepage", ""):
+        for label, _, url in labelled:
+            if wanted in label.lower():
+                return url
+    return ""

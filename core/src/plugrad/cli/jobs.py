@@ -1,0 +1,180 @@
+"""Plugins' code runs in processes of its own, so that one that crashes, hangs or exits harms nobody.
+
+A job is a function of `plugrad.cli.child`. Its process writes what it learns to a file, line by
+line, so that it is known how far it came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Iterable, Mapping
+
+TIMEOUT: Final = 30.0
+"""Seconds that a plugin may take: opening a GPU for the first time compiles shaders."""
+BOOTSTRAP: Final = (
+    "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
+    "from plugrad.cli.child import main; main(request)"
+)
+POLL: Final = 0.01
+STARTING: Final = "plugrad itself is imported"
+"""The stage before the first one that a job reports."""
+
+
+def add_timeout(parser: ArgumentParser) -> None:
+    """Declare the argument ``--timeout``."""
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=TIMEOUT,
+        metavar="S",
+        help="seconds that each plugin may take (%(default)g)",
+    )
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds."""
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise ValueError
+    return value
+
+
+class Job(NamedTuple):
+    """What a process is to do: a function of `plugrad.cli.child`, and its arguments."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Outcome(NamedTuple):
+    """How a job ended."""
+
+    found: dict[str, Any]
+    """What it reported."""
+    problem: str
+    """What went wrong, as a sentence without its subject, or ``""``."""
+    details: str
+    """The traceback, or what it wrote to the terminal, when something went wrong."""
+    seconds: float
+    has_started: bool
+    """Whether plugrad itself could be imported."""
+
+
+class _Running:
+    """A process, and the folder with what it writes."""
+
+    def __init__(self, job: Job, timeout: float) -> None:
+        self._folder = TemporaryDirectory(prefix="plugrad-", ignore_cleanup_errors=True)
+        self._records = Path(self._folder.name) / "records"
+        self._output = Path(self._folder.name) / "output"
+        self._started = time.monotonic()
+        self._timeout = timeout
+        request = {
+            "path": sys.path,
+            "job": job.name,
+            "arguments": dict(job.arguments),
+            "records": str(self._records),
+            "deadline": time.time() + timeout,
+        }
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", BOOTSTRAP],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # so that what it starts can be ended with it
+            )
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(json.dumps(request).encode())
+
+    def outcome(self) -> Outcome | None:
+        """Return how it ended, or None while it runs."""
+        seconds = time.monotonic() - self._started
+        code = self._process.poll()
+        if code is None and seconds < self._timeout:
+            return None
+        self.end()
+        found, stage = self._reported()
+        error, trace = found.pop("error", ""), found.pop("traceback", "")
+        finished, has_started = found.pop("finished", False), stage != STARTING
+        if error:
+            return Outcome(found, f"fails while {stage}: {error}", trace, seconds, has_started)
+        if finished and code == 0:
+            return Outcome(found, "", "", seconds, has_started)
+        stage = "the interpreter ends" if finished else stage
+        how = end_of(code) if code is not None else "hangs"
+        problem = f"{how} while {stage}"
+        if code is None:
+            problem += f": no answer within {self._timeout:g} seconds"
+        output = self._output.read_text("utf-8", "replace")
+        return Outcome(found, problem, output, seconds, has_started)
+
+    def _reported(self) -> tuple[dict[str, Any], str]:
+        """Return all that it wrote, and the last stage that it came to."""
+        found: dict[str, Any] = {}
+        stage = STARTING
+        lines = self._records.read_text("utf-8").splitlines() if self._records.exists() else []
+        for line in lines:
+            with contextlib.suppress(ValueError):  # a line that it died over
+                found |= json.loads(line)
+                stage = found.pop("stage", stage)
+        return found, stage
+
+    def end(self) -> None:
+        """End the process, with all that it started."""
+        with contextlib.suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        self._process.wait()
+
+    def forget(self) -> None:
+        """Remove the folder."""
+        self._folder.cleanup()
+
+
+def end_of(code: int) -> str:
+    """Say how a process ended."""
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"dies of {signal.Signals(-code).name}"
+    if code >= 0xC0000000:  # Windows' way
+        return f"dies of error {code:#x}"
+    return f"ends the process with exit code {code}"
+
+
+def run(jobs: Iterable[Job], timeout: float) -> list[Outcome]:
+    """Return the outcomes of jobs, in their order; several run at a time."""
+    waiting = list(enumerate(jobs))
+    running: dict[int, _Running] = {}
+    outcomes: dict[int, Outcome] = {}
+    at_once = max(2, os.cpu_count() or 1)
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                i, job = waiting.pop(0)
+                running[i] = _Running(job, timeout)
+            for i, process in list(running.items()):
+                if outcome := process.outcome():
+                    outcomes[i] = outcome
+                    running.pop(i).forget()
+            time.sleep(POLL)
+    finally:
+        for process in running.values():  # the user has had enough
+            process.end()
+            process.forget()
+    return [outcomes[i] for i in sorted(outcomes)]

@@ -1,0 +1,109 @@
+"""Text for terminals: tables and lists whose columns line up between 60 and 120 characters."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NARROW: Final = 12
+"""No column is made narrower than this to fit the terminal."""
+GAP: Final = "  "
+
+
+def columns() -> int:
+    """Return the width to write for: the terminal's, within reason; 100 where there is none."""
+    return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
+
+
+def say(text: str = "") -> None:
+    """Print a line; a terminal that lacks a character shows its code instead."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def say_json(value: object) -> None:
+    """Print a value for programs."""
+    print(json.dumps(value, indent=2))
+
+
+def title(text: str) -> None:
+    """Print the heading of a part, with an empty line before all but the first one."""
+    say(f"\n{text}" if _parts else text)
+    _parts.append(text)
+
+
+_parts: Final[list[str]] = []
+
+
+def start() -> None:
+    """Forget the headings of an earlier command in this process."""
+    _parts.clear()
+
+
+def paragraph(text: str, indent: str = GAP, hanging: str | None = None) -> None:
+    """Print text in lines of the terminal's width; lines that are there are kept."""
+    for line in text.splitlines() or [""]:
+        for part in wrap(
+            line,
+            columns(),
+            initial_indent=indent,
+            subsequent_indent=indent if hanging is None else hanging,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]:
+            say(part)
+        indent = indent if hanging is None else hanging
+
+
+def verbatim(text: str, indent: str = GAP * 2) -> None:
+    """Print text as it is, such as a traceback."""
+    for line in text.rstrip().splitlines():
+        say(f"{indent}{line}".rstrip())
+
+
+def pairs(rows: Iterable[tuple[str, str]], indent: str = GAP) -> None:
+    """Print names and what they stand for, the latter in one column; an empty name goes on with the one before."""
+    rows = list(rows)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        start = f"{indent}{name:{width}}{GAP}"
+        paragraph(text or "–", start, " " * len(start))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = GAP) -> None:
+    """Print rows under a header in columns; the widest ones are broken into lines if they must be."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = _fitted([max(len(row[i]) for row in cells) for i in range(len(header))], len(indent))
+    for row in cells:
+        lines = [
+            wrap(cell, width, break_on_hyphens=False) or [""]
+            for cell, width in zip(row, widths, strict=True)
+        ]
+        for i in range(max(map(len, lines))):
+            parts = [
+                f"{line[i] if i < len(line) else '':{width}}"
+                for line, width in zip(lines, widths, strict=True)
+            ]
+            say(f"{indent}{GAP.join(parts)}".rstrip())
+
+
+def _fitted(widths: list[int], indent: int) -> list[int]:
+    """Return widths that fit the terminal, taken from the widest column first."""
+    room = columns() - indent - len(GAP) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > NARROW:
+        widest = widths.index(max(widths))
+        second = max([w for i, w in enumerate(widths) if i != widest], default=NARROW)
+        excess = sum(widths) - room
+        widths[widest] -= max(1, min(excess, widths[widest] - max(second, NARROW)))
+    return widths
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``"1 device"`` or ``"2 devices"``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

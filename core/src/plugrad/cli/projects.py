@@ -1,0 +1,110 @@
+"""Write a new project: `plugrad/templates` holds two, both called acme, in files that end in ``.template``."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plugrad.cli import layout
+from plugrad.cli.environment import installed
+from plugrad.discovery import plugins
+from plugrad.errors import ArgumentValueError, PluginConflict
+from plugrad.manifest import API
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+TEMPLATES: Final = Path(__file__).parents[1] / "templates"
+SUFFIX: Final = ".template"
+LICENCES: Final = ("Apache-2.0", "MIT", "BSD-3-Clause")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments that both kinds of project take."""
+    parser.add_argument("name", metavar="NAME", help="lower case, such as acme or my_gpu")
+    parser.add_argument(
+        "--directory", metavar="D", help="where to write it (plugrad-NAME, in this folder)"
+    )
+    parser.add_argument(
+        "--license", choices=LICENCES, default=LICENCES[0], help="its licence (%(default)s)"
+    )
+    parser.add_argument("--author", help="whom the licence and the metadata name")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def write(template: str, arguments: Namespace) -> None:
+    """Write a project and say what to do with it.
+
+    Raises:
+        ArgumentValueError: the name is not one, or the folder is there and not empty.
+        PluginConflict: something installed has the name.
+    """
+    name: str = arguments.name
+    author: str = arguments.author or f"The plugrad-{name} authors"
+    _check(template, name, author)
+    distribution = f"plugrad-{name.replace('_', '-')}"
+    folder = Path(arguments.directory or distribution)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ArgumentValueError(
+            f"--directory: {folder} is there already; name an empty one, or a new one"
+        )
+    words = {
+        "plugrad-acme": distribution,
+        "ACME": name.upper(),
+        "Acme": "".join(part.capitalize() for part in name.split("_")),
+        "acme": name,
+        "AUTHOR": author,
+        "LICENSE_ID": arguments.license,
+        "YEAR": time.strftime("%Y"),
+        "CORE_VERSION": _core_version(),
+        "API_VERSION": ".".join(map(str, API)),
+    }
+    files = {
+        _filled(str(path.relative_to(TEMPLATES / template)), words): path
+        for path in sorted((TEMPLATES / template).rglob(f"*{SUFFIX}"))
+    }
+    written = {
+        file.removesuffix(SUFFIX).replace("dot_", "."): path.read_text("utf-8")
+        for file, path in files.items()
+    }
+    written["LICENSE"] = (TEMPLATES / "licenses" / f"{arguments.license}.txt").read_text("utf-8")
+    for file, text in written.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(_filled(text, words), "utf-8")
+    if arguments.json:
+        layout.say_json({"folder": str(folder.resolve()), "files": sorted(written)})
+        return
+    layout.say(f"Wrote {layout.count(len(written), 'file')} to {folder}. To install and test it:")
+    layout.say()
+    python = Path(sys.executable).name
+    for step in (f"cd {folder}", f'{python} -m pip install -e ".[test]"', f"{python} -m pytest"):
+        layout.say(f"{layout.GAP}{step}")
+    layout.say()
+    layout.say("Its README.md says how to go on.")
+
+
+def _check(template: str, name: str, author: str) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name == "plugins":
+        raise ArgumentValueError(
+            f"NAME={name!r} must start with a lower-case letter and go on with those, digits and _"
+        )
+    if not author.isprintable() or set(author) & set('"\\'):
+        raise ArgumentValueError(
+            f"--author={author!r} must be one line without quotes and backslashes"
+        )
+    for plugin in plugins():
+        if plugin.kind == template and plugin.name == name:
+            raise PluginConflict(f"{plugin} is installed already; choose another name")
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    """Return a text with the names of the new project in the places of the template's."""
+    return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
+
+
+def _core_version() -> str:
+    version = installed("plugrad-core")
+    return version if version[:1].isdigit() else "0"

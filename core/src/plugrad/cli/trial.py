@@ -1,0 +1,72 @@
+"""A small computation on a backend, compared with NumPy."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import plugrad
+from plugrad.errors import KernelNotFound, UnsupportedDtype
+from plugrad.extend import DTYPES, string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Compute = Callable[[Any, Sequence[Any]], Any]
+    Inputs = tuple[np.ndarray[Any, Any], ...]
+
+ROWS: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
+ROW: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
+COUNTS: Final = np.asarray([[3, -7], [2, 11]], np.int32)
+TOLERANCE: Final = 1e-4
+
+# The namespace, plugrad or NumPy, comes first; both have the names of the array API standard.
+CHECKS: Final[dict[str, tuple[Compute, Inputs]]] = {
+    "add": (lambda xp, x: xp.add(x[0], x[1]), (ROWS, ROW)),
+    "multiply int32": (lambda xp, x: xp.multiply(x[0], x[0]), (COUNTS,)),
+    "less": (lambda xp, x: xp.less(x[0], x[1]), (ROWS, ROW)),
+    "exp": (lambda xp, x: xp.exp(x[0]), (ROWS,)),
+    "sum": (lambda xp, x: xp.sum(x[0], axis=1), (ROWS,)),
+    "matmul": (lambda xp, x: xp.matmul(x[0], x[1]), (ROWS, ROWS.T.copy())),
+}
+
+
+def trial(backend: str) -> list[dict[str, str]]:
+    """Return for each check whether the backend ``"agrees"``, ``"differs"``, ``"fails"`` or ``"lacks"`` something."""
+    with plugrad.use(backend) as selection:
+        stored = selection.backend.dtypes()
+        found = [_stored(str(dtype)) for dtype in DTYPES if dtype in stored and dtype != string]
+        for name, (compute, inputs) in CHECKS.items():
+            found.append(_checked(name, partial(_computed, compute, inputs), compute(np, inputs)))
+        return [*found, _checked("gradient", _gradient, 3 * ROWS**2)]
+
+
+def _computed(compute: Compute, inputs: Inputs) -> plugrad.Tensor:
+    return compute(plugrad, [plugrad.asarray(x) for x in inputs])
+
+
+def _stored(dtype: str) -> dict[str, str]:
+    expected = np.arange(6).reshape(2, 3).astype(dtype)
+    return _checked(f"store {dtype}", lambda: plugrad.asarray(expected), expected)
+
+
+def _gradient() -> plugrad.Tensor:
+    return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(ROWS))
+
+
+def _checked(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) -> dict[str, str]:
+    try:
+        values = compute().numpy()
+    except (KernelNotFound, UnsupportedDtype) as error:
+        return {"check": name, "result": "lacks", "why": str(error)}
+    except Exception as error:
+        return {"check": name, "result": "fails", "why": f"{type(error).__name__}: {error}"}
+    if values.shape != expected.shape or values.dtype != expected.dtype:
+        why = f"it gives {values.dtype}{list(values.shape)}, NumPy {expected.dtype}{list(expected.shape)}"
+        return {"check": name, "result": "differs", "why": why}
+    if not np.allclose(values, expected, TOLERANCE, TOLERANCE):
+        worst = float(np.max(np.abs(values.astype(float) - expected.astype(float))))
+        return {"check": name, "result": "differs", "why": f"by up to {worst:.3g}"}
+    return {"check": name, "result": "agrees", "why": ""}

@@ -1,0 +1,202 @@
+"""Run a row on a backend and compare what comes out with NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.dtype import as_dtype
+from plugrad.errors import UnsupportedDtype
+from plugrad.ops.creation import asarray
+from plugrad.ops.movement import concat, reshape
+from plugrad.registry import get_gradient, get_kernel
+from plugrad.testing.finite_differences import check_gradient
+from plugrad.testing.rows import ROW, TEXT, Array, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.backend import Backend
+    from plugrad.kernel import Kernel
+    from plugrad.tensor import Tensor
+
+TOLERANCES: Final = {
+    "float16": 4e-3,
+    "float32": 1e-5,
+    "float64": 1e-12,
+    "complex64": 1e-5,
+    "complex128": 1e-12,
+}
+PRECISE: Final = {
+    "float64": "float64",
+    "float32": "float32",
+    "complex128": "float64",
+    "complex64": "float32",
+}
+"""The dtypes in which gradients are compared, the best first, and those of their real parts."""
+
+
+class NotClaimed(Exception):
+    """The backend does not say that it can do this; the message says what."""
+
+
+def require_kernel(kernel: Kernel[..., Any], backend: Backend) -> None:
+    """Raise unless the backend implements a kernel.
+
+    Raises:
+        NotClaimed: it does not.
+    """
+    if get_kernel(kernel.name, backend.name) is None:
+        raise NotClaimed(f"{backend.name} does not implement {kernel.name}")
+
+
+def require_dtypes(names: Sequence[str] | set[str], backend: Backend) -> None:
+    """Raise unless the backend stores some dtypes.
+
+    Raises:
+        NotClaimed: it does not store one of them.
+    """
+    if missing := sorted({n for n in names if as_dtype(n) not in backend.dtypes()}):
+        raise NotClaimed(f"{backend.name} does not store {', '.join(missing)}")
+
+
+def main_dtype(row: Row, backend: Backend) -> str:
+    """Return the most important dtype of a row that the backend stores.
+
+    Raises:
+        NotClaimed: it stores none of them, or does not implement the kernel.
+    """
+    require_kernel(row.kernel, backend)
+    stored = backend.dtypes()
+    for dtype in row.runs_on:
+        if all(as_dtype(name) in stored for name in row.needs(dtype)):
+            return dtype
+    raise NotClaimed(f"{backend.name} stores none of the dtypes of {row}: {', '.join(row.runs_on)}")
+
+
+def tensors_of(arrays: Sequence[Array | None]) -> list[Tensor | None]:
+    """Return arrays as tensors of the active backend, and gaps as gaps."""
+    return [None if x is None else asarray(x) for x in arrays]
+
+
+def run(row: Row, tensors: Sequence[Tensor | None], dtype: str) -> list[Tensor]:
+    """Return the outputs of a row's kernel."""
+    result = row.kernel(*tensors, **row.attributes(dtype))
+    return list(result) if isinstance(result, list) else [result]
+
+
+def check_values(
+    row: Row,
+    dtype: str,
+    given: Sequence[Array | None],
+    tensors: Sequence[Tensor | None] | None = None,
+) -> None:
+    """Compare shapes, dtypes and values, and see that the inputs stay as they were.
+
+    The inputs are given as arrays, and as tensors if these are not just made of the arrays.
+    """
+    arrays = [x if x is None else x.copy() for x in given]  # a tensor may share its memory
+    tensors = tensors_of(given) if tensors is None else tensors
+    outputs = run(row, tensors, dtype)
+    expected = row.expected(arrays)
+    specs = row.kernel.infer(*tensors, **row.attributes(dtype))
+    promised = [specs] if hasattr(specs, "dtype") else list(specs)
+    where = _described(row, dtype, arrays)
+    _equal(len(outputs), len(promised), "number of outputs", where)
+    for output, spec in zip(outputs, promised, strict=True):
+        _equal(output.dtype, spec.dtype, "dtype", where)
+        if not row.kernel.dynamic_shape:
+            _equal(output.shape, spec.shape, "shape", where)
+    found = [x.numpy() for x in outputs]
+    for output, values in zip(outputs, found, strict=True):
+        _equal(values.shape, output.shape, "shape of what to_numpy gives", where)
+        _equal(as_dtype(values.dtype), output.dtype, "dtype of what to_numpy gives", where)
+    if row.settled is not None:
+        found = row.settled(*found)
+    for values, wanted in zip(found, expected, strict=True):
+        _compare(values, wanted, row, where)
+    for array, tensor in zip(arrays, tensors, strict=True):
+        if array is not None and tensor is not None:
+            np.testing.assert_array_equal(tensor.numpy(), array, f"{where}: an input was changed")
+
+
+def _equal(actual: object, expected: object, what: str, where: str) -> None:
+    if actual != expected:
+        raise AssertionError(f"{where}: the {what} is {actual}; it must be {expected}")
+
+
+def _compare(actual: Array, expected: Array, row: Row, where: str) -> None:
+    _equal(actual.shape, expected.shape, "shape", where)
+    name = str(as_dtype(actual.dtype))
+    if name not in TOLERANCES:
+        wanted = expected if actual.dtype == TEXT else expected.astype(actual.dtype)
+        np.testing.assert_array_equal(actual, wanted, where)
+        return
+    with np.errstate(all="ignore"):  # what is beyond the largest number is infinite
+        wanted = expected.astype(actual.dtype)
+    allowed = TOLERANCES[name] * row.factor
+    sizes = np.abs(wanted[np.isfinite(wanted)])
+    largest = 1.0 if row.kernel.is_elementwise else max(1.0, float(sizes.max(initial=1)))
+    np.testing.assert_allclose(actual, wanted, allowed, allowed * largest, err_msg=where)
+
+
+def _described(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
+    shapes = ", ".join("absent" if x is None else str(x.shape) for x in arrays)
+    attrs = "".join(f", {name}={value!r}" for name, value in row.attributes(dtype).items())
+    return f"{row.kernel.name}({shapes}{attrs}) of {dtype}"
+
+
+def is_differentiable(row: Row) -> bool:
+    """Whether a row's gradient can be compared with finite differences."""
+    gradient = get_gradient(row.kernel.name)
+    places = _differentiated(row)
+    if not row.is_smooth or row.is_edge or gradient is None or not places:
+        return False
+    return bool(PRECISE.keys() & set(row.runs_on)) and bool(gradient.planner(row.kernel, places))
+
+
+def _differentiated(row: Row) -> list[int]:
+    """Return the positions of the inputs that are differentiated."""
+    return [i for i, x in enumerate(row.inputs) if x and x.dtype == ROW and i not in row.fixed]
+
+
+def check_row_gradient(row: Row, backend: Backend) -> None:
+    """Compare the gradient with finite differences: to second order, or to first in single precision."""
+    require_kernel(row.kernel, backend)
+    stored = backend.dtypes()
+    dtypes = [
+        dtype
+        for dtype, real in PRECISE.items()
+        if dtype in row.runs_on
+        and all(as_dtype(name) in stored for name in {real, *row.needs(dtype)})
+    ]
+    if not dtypes:
+        raise NotClaimed(
+            f"{backend.name} stores no dtype in which the gradient of {row} is compared"
+        )
+    for dtype in dtypes:
+        try:
+            _check_gradient_in(row, dtype)
+        except UnsupportedDtype:
+            if dtype == dtypes[-1]:
+                raise
+        else:
+            return
+
+
+def _check_gradient_in(row: Row, dtype: str) -> None:
+    tensors = tensors_of(row.drawn(dtype))
+    places = _differentiated(row)
+
+    def function(*xs: Tensor) -> Tensor:
+        inputs = list(tensors)
+        for i, x in zip(places, xs, strict=True):
+            inputs[i] = x if row.before is None else row.before(x)
+        outputs = [x for x in run(row, inputs, dtype) if x.dtype.is_inexact]
+        return outputs[0] if len(outputs) == 1 else concat([reshape(x, (-1,)) for x in outputs])
+
+    function.__name__ = str(row)
+    arguments = [x for i in places if (x := tensors[i]) is not None]
+    order = 2 if PRECISE[dtype] == "float64" else 1
+    check_gradient(function, *arguments, order=order, dtype=PRECISE[dtype])

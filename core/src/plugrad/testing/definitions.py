@@ -1,0 +1,160 @@
+"""Windows, interpolation and transposes from their definitions, in NumPy: what several tables refer to."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.shapes import Padding, Rounding, Shape
+
+Array = NDArray[Any]
+
+
+def unfolded(
+    x: Array,
+    size: Shape,
+    strides: Shape,
+    pad: Padding = "valid",
+    dilations: Shape = (),
+    rounding: Rounding = None,
+    *,
+    outside: Any = 0,
+) -> Array:
+    """Return what each window sees, as (batch, stops …, channels, cells …); `outside` is beside the image."""
+    axes = len(size)
+    dilations = dilations or (1,) * axes
+    starts: list[list[int]] = []
+    margins = [(0, 0)]
+    for axis, (length, stride) in enumerate(zip(size, strides, strict=True)):
+        extent = (length - 1) * dilations[axis] + 1
+        n = x.shape[1 + axis]
+        if pad == "same":
+            stops = -(-n // stride)
+            before = max((stops - 1) * stride + extent - n, 0) // 2
+        else:
+            before, after = (0, 0) if pad == "valid" else pad[axis]
+            room = (n + before + after - extent) / stride
+            rounded = {"ceil": math.ceil(room), "round": math.floor(room + 0.5)}
+            stops = rounded.get(rounding or "floor", math.floor(room)) + 1
+        starts.append(list(range(0, stops * stride, stride)))
+        margins.append((before, max(0, (stops - 1) * stride + extent - before - n)))
+    x = np.pad(x, [*margins, (0, 0)], constant_values=outside)
+    shape = (x.shape[0], *map(len, starts), x.shape[-1], *size)
+    seen = np.zeros(shape, x.dtype)
+    for stop in np.ndindex(*map(len, starts)):
+        for cell in np.ndindex(*size):
+            places: list[int] = [starts[a][stop[a]] + cell[a] * dilations[a] for a in range(axes)]
+            seen[(slice(None), *stop, slice(None), *cell)] = x[(slice(None), *places)]
+    return seen
+
+
+def in_order(x: Array, data_format: str) -> Array:
+    """Return images with their channels last."""
+    return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
+
+
+def as_asked(x: Array, data_format: str) -> Array:
+    """Return images that have their channels last in the asked order."""
+    return x if data_format.endswith("C") else np.moveaxis(x, -1, 1)
+
+
+def convolved(
+    x: Array,
+    filter: Array,
+    *,
+    strides: Shape,
+    pad: Padding,
+    data_format: str = "NHWC",
+    dilations: Shape = (),
+    dim_rounding_mode: Rounding = None,
+    is_depthwise: bool = False,
+) -> Array:
+    """Return the sum over the cells of each window and over the channels, or over the cells only."""
+    size = filter.shape[:-2]
+    seen = unfolded(
+        in_order(x, data_format), size, strides, pad, dilations, dim_rounding_mode
+    )  # (batch, stops …, channels, cells …)
+    axes = len(size)
+    cells = tuple(range(seen.ndim - axes, seen.ndim))
+    if is_depthwise:
+        filters = np.moveaxis(filter, (-2, -1), (0, 1))  # (channels, multiplier, cells …)
+        product = (seen[..., None, *[slice(None)] * axes] * filters).sum(
+            tuple(range(-axes, 0))
+        )  # (batch, stops …, channels, multiplier)
+        y = product.reshape(*product.shape[:-2], -1)
+    else:
+        y = np.tensordot(seen, filter, ((seen.ndim - axes - 1, *cells), (axes, *range(axes))))
+    return as_asked(y, data_format)
+
+
+def transposed(forward: Callable[[Array], Array], shape: Shape, dy: Array) -> Array:
+    """Return the gradient of a linear function of an array: dy, times what each element alone gives."""
+    result = np.zeros(shape)
+    for place in np.ndindex(*shape):
+        alone = np.zeros(shape)
+        alone[place] = 1
+        result[place] = np.sum(forward(alone) * dy)
+    return result
+
+
+def activated(z: Array, activation: str, slopes: Array | None, alpha: float) -> Array:
+    """Return an activation of z."""
+    return {
+        "linear": lambda: z,
+        "relu": lambda: np.maximum(z, 0),
+        "relu6": lambda: np.clip(z, 0, 6),
+        "elu": lambda: np.where(z > 0, z, np.expm1(np.minimum(z, 0))),
+        "sigmoid": lambda: 1 / (1 + np.exp(-z)),
+        "leakyrelu": lambda: np.where(z > 0, z, alpha * z),
+        "prelu": lambda: np.where(z > 0, z, np.asarray(slopes) * z),
+    }[activation]()
+
+
+def wrapped_place(i: Array, n: int, mode: str) -> Array:
+    """Return which pixel of n stands at place i, where an image goes on beyond its pixels."""
+    if mode == "wrap":
+        return i % n
+    if mode == "reflect":
+        return np.minimum(i % (2 * n), 2 * n - 1 - i % (2 * n))
+    return np.clip(i, 0, n - 1)
+
+
+def shown(
+    image: Array, rows: Array, columns: Array, method: str, mode: str, fill: Any = 0
+) -> Array:
+    """Return the points (rows, columns) of one image (height, width, channels)."""
+    height, width, channels = image.shape
+    known = np.isfinite(rows) & np.isfinite(columns)
+    rows, columns = np.where(known, rows, 0), np.where(known, columns, 0)
+    fill = np.broadcast_to(np.asarray(fill, float), channels)
+
+    def pixel(i: Array, j: Array) -> Array:
+        i, j = i.astype(int), j.astype(int)
+        values = image[wrapped_place(i, height, mode), wrapped_place(j, width, mode)]
+        inside = (i >= 0) & (i < height) & (j >= 0) & (j < width)
+        return values if mode != "constant" else np.where(inside[..., None], values, fill)
+
+    if method == "nearest":
+        found = pixel(np.floor(rows + 0.5), np.floor(columns + 0.5))
+    else:
+        top, left = np.floor(rows), np.floor(columns)
+        down, right = (rows - top)[..., None], (columns - left)[..., None]
+        found = (1 - down) * (1 - right) * pixel(top, left)
+        found = found + (1 - down) * right * pixel(top, left + 1)
+        found = found + down * (1 - right) * pixel(top + 1, left)
+        found = found + down * right * pixel(top + 1, left + 1)
+    return np.where(known[..., None], found, fill)
+
+
+def stretched(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+    """Return which place of an axis each place of a resized axis shows."""
+    i = np.arange(out)
+    if align_corners and out > 1:
+        return i * (size - 1) / (out - 1)
+    return (i + 0.5) * size / out - 0.5 if half_pixel_centers else i * size / out

@@ -1,0 +1,195 @@
+"""Edge cases that come from the tables: odd shapes, broadcasting, special values, views and sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from plugrad.dtype import as_dtype
+from plugrad.errors import ShapeError
+from plugrad.kernel import Shape, Shaped
+from plugrad.kernels import binary, indexing, linalg, movement, reduction, unary
+from plugrad.ops.creation import asarray
+from plugrad.ops.movement import flip, permute_dims
+from plugrad.testing.checks import (
+    check_values,
+    main_dtype,
+    require_dtypes,
+    require_kernel,
+    run,
+    tensors_of,
+)
+from plugrad.testing.lifecycle import main_of
+from plugrad.testing.rows import FLOATS, ROW, TEXT, Array, Row, numbers, of_shape, whole
+from plugrad.testing.tables import rows
+
+if TYPE_CHECKING:
+    from plugrad.backend import Backend
+    from plugrad.tensor import Tensor
+
+SHAPES: Final[list[Shape]] = [(), (1,), (0,), (2, 0, 3), (1, 1, 1), (2, 3, 2, 1, 3), (70_001,)]
+STRETCHED: Final[list[tuple[Shape, ...]]] = [
+    ((3, 1), (1, 5)),
+    ((5,), (2, 3, 5)),
+    ((), (3, 5)),
+    ((2, 1, 4), (3, 1)),
+    ((2, 3, 4, 5), (3, 1, 5)),
+    ((0, 1), (1, 3)),
+    ((1,), (1, 1, 1)),
+]
+SPECIAL: Final = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 0.5, 6.0, 100.0, -100.0]
+
+first_rows = [row for row in rows() if row.number == 1]
+elementwise = [row for row in first_rows if row.kernel.is_elementwise and row.inputs]
+
+
+def stretches(row: Row) -> bool:
+    """Whether a kernel broadcasts its inputs."""
+    dtypes = [as_dtype(row.runs_on[0] if x.dtype == ROW else x.dtype) for x in row.inputs if x]
+    shapes = [(2, 1), *[(1, 3)] * (len(dtypes) - 1)]
+    try:
+        out = row.kernel.infer(*map(Shaped, shapes, dtypes), **row.attributes(row.runs_on[0]))
+    except ShapeError:
+        return False
+    return out.shape == (2, 3)
+
+
+broadcasting = [row for row in elementwise if stretches(row)]
+special = [
+    row for row in elementwise if row.is_special and {"float32", "float64"} & set(row.runs_on)
+]
+viewed = [row for row in first_rows if any(x and x.shape and x.dtype == ROW for x in row.inputs)]
+
+
+def check_shapes(row: Row, backend: Backend) -> None:
+    """Compare values for every rank, for nothing at all and for many elements."""
+    dtype = main_dtype(row, backend)
+    for shape in SHAPES:
+        other = row.with_shapes(*[shape] * len(row.inputs))
+        check_values(other, dtype, other.drawn(dtype))
+
+
+def check_broadcasting(row: Row, backend: Backend) -> None:
+    """Compare values for inputs of different shapes, in each order."""
+    dtype = main_dtype(row, backend)
+    count = len(row.inputs)
+    for pair in STRETCHED:
+        for shapes in {
+            (*pair, *[pair[0]] * count)[:count],
+            (*pair[::-1], *[pair[1]] * count)[:count],
+        }:
+            other = row.with_shapes(*shapes)
+            check_values(other, dtype, other.drawn(dtype))
+
+
+def check_refusals(row: Row, backend: Backend) -> None:
+    """See that shapes which do not fit are an error: the engine asks the contract only when a kernel fails."""
+    dtype = main_dtype(row, backend)
+    for shapes in [((3,), (4,)), ((2, 3), (3, 2)), ((0,), (3,))]:
+        other = row.with_shapes(*shapes, *[shapes[0]] * (len(row.inputs) - 2))
+        tensors = tensors_of(other.drawn(dtype))
+        try:
+            result = run(other, tensors, dtype)[0]
+        except ShapeError:
+            continue
+        raise AssertionError(
+            f"{row.kernel.name} of shapes {shapes[0]} and {shapes[1]} gave shape {result.shape}; "
+            "the implementation must fail where shapes do not fit"
+        )
+
+
+def check_special_values(row: Row, backend: Backend) -> None:
+    """Compare what NaN, infinities, zeros and large numbers give, in every combination."""
+    require_kernel(row.kernel, backend)
+    dtypes = [d for d in FLOATS[:2] if d in row.runs_on and as_dtype(d) in backend.dtypes()]
+    require_dtypes(dtypes or FLOATS[:1], backend)
+    count = sum(1 for x in row.inputs if x and x.dtype == ROW)
+    for dtype in dtypes:
+        grids = iter(np.meshgrid(*[np.array(SPECIAL, dtype)] * count))
+        size = len(SPECIAL) ** count
+        arrays = [
+            next(grids).reshape(-1)
+            if x and x.dtype == ROW
+            else x and x.draw(np.random.default_rng(0), (size,), x.dtype)
+            for x in row.inputs
+        ]
+        check_values(row, dtype, arrays)
+
+
+def _transposed(array: Array) -> Tensor:
+    order = tuple(reversed(range(array.ndim)))
+    return permute_dims(asarray(array.transpose(order)), order)
+
+
+def _flipped(array: Array) -> Tensor:
+    return flip(asarray(np.flip(array)))
+
+
+def _cut_out(array: Array) -> Tensor:
+    """Return the same values as every second element from the middle of a larger tensor."""
+    larger = np.resize(array, [2 * n + 3 for n in array.shape])
+    place = tuple(slice(1, 1 + 2 * n, 2) for n in array.shape)
+    larger[place] = array
+    return asarray(larger)[place]
+
+
+def check_views(row: Row, backend: Backend) -> None:
+    """Compare values for inputs that may be views: transposed, reversed, and cut out of larger tensors."""
+    dtype = main_dtype(row, backend)
+    arrays = row.drawn(dtype)
+    for view in (_transposed, _flipped, _cut_out):
+        tensors = [
+            x if x is None else view(x) if x.ndim and x.dtype != TEXT else asarray(x)
+            for x in arrays
+        ]
+        check_values(row, dtype, arrays, tensors)
+
+
+MANY: Final = 1_000_003
+
+LARGE: Final = [
+    Row(unary.negative, np.negative, [of_shape(5_000_000)]),
+    Row(binary.add, np.add, [of_shape(3_000, 1), of_shape(1, 1_001)]),
+    Row(reduction.sum, np.sum, [numbers(0, 1, shape=(MANY,))], {"axis": (0,)}, factor=10),
+    Row(
+        reduction.sum,
+        lambda x: np.sum(x, (0, 2)),
+        [numbers(0, 1, shape=(70, 9, 800))],
+        {"axis": (0, 2)},
+        factor=10,
+        number=2,
+    ),
+    Row(reduction.max, np.max, [of_shape(MANY)], {"reduction_indices": (0,)}),
+    Row(reduction.argmax, np.argmax, [of_shape(MANY)], {"axis": 0}),
+    Row(linalg.matmul, np.matmul, [of_shape(257, 513), of_shape(513, 129)], factor=4),
+    Row(movement.transpose, np.transpose, [of_shape(1_025, 2_049)], {"perm": (1, 0)}),
+    Row(
+        indexing.gather,
+        lambda x, i: x[i],
+        [of_shape(100_000, 7), whole(0, 99_999, 90_000)],
+        {"axis": 0},
+    ),
+]
+
+
+def check_large(row: Row, backend: Backend) -> None:
+    """Compare values for inputs that take more than one pass, block or dispatch."""
+    dtype = main_dtype(row, backend)
+    check_values(row, dtype, row.drawn(dtype))
+
+
+def check_positions_out_of_range(backend: Backend) -> None:
+    """See that a position out of range is an error, or reads zeros: never another tensor's memory."""
+    require_kernel(indexing.gather, backend)
+    require_dtypes(["int32", main_of(backend)], backend)
+    others = [asarray(np.full(1000, 7, main_of(backend))) for _ in range(3)]
+    x = asarray(np.full(5, 3, main_of(backend)))
+    try:
+        y = indexing.gather(x, asarray(np.array([1, 5, 900, -900], "int32")), axis=0, batch_dims=0)
+        values = y.numpy().tolist()
+    except IndexError:
+        return
+    if values != [3, 0, 0, 0]:
+        raise AssertionError(f"elements 1, 5, 900 and -900 of five are {values}, not 3, 0, 0, 0")
+    del others

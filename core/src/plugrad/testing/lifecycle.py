@@ -1,0 +1,300 @@
+"""Checks of what a backend does besides computing: it says what it is, stores, counts, refuses and ends."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad import registry
+from plugrad.backend import Backend, Memory, Probe
+from plugrad.discovery import backends
+from plugrad.dtype import DTYPES, DType, as_dtype
+from plugrad.errors import OutOfMemory, UnsupportedDtype
+from plugrad.kernels import binary
+from plugrad.loading import close_backend
+from plugrad.ops.creation import asarray
+from plugrad.ops.transfer import to_device
+from plugrad.selection import use
+from plugrad.testing.checks import NotClaimed, require_kernel
+from plugrad.testing.rows import TEXT, Array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MEBIBYTE: Final = 2**20
+STORED: Final = tuple(str(dtype) for dtype in DTYPES)
+ROUNDED_UP: Final = 2
+"""How many times as large as the array a buffer may be."""
+
+
+def expect(condition: bool, message: str) -> None:
+    """Raise unless a condition holds."""
+    if not condition:
+        raise AssertionError(message)
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+def manifest_keeps_its_promises(backend: Backend, spec: str) -> None:
+    """Whatever the manifest lists without running the plugin is there when it runs."""
+    plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
+    manifest = plugin.manifest
+    stored = {str(dtype) for dtype in backend.dtypes()}
+    missing = sorted(set(manifest.dtypes) - stored)
+    expect(not missing, f"the manifest promises dtypes {missing}; dtypes() does not have them")
+    has = {config.kernel_name for config in registry.get_kernels_for_backend(backend.name)}
+    lacking = sorted(set(manifest.kernels) - has)
+    expect(not lacking, f"the manifest promises kernels {lacking}, which are not registered")
+
+
+def probe_tells_the_devices(backend: Backend, spec: str) -> None:
+    """Probing does no harm, also when the backend is open."""
+    first, second = backend.probe(), backend.probe()
+    expect(isinstance(first, Probe) and first.ok, f"probe() gives {first}")  # pyright: ignore[reportUnnecessaryIsInstance]
+    expect(first == second, f"probe() gives {first}, then {second}")
+    names = [device.name for device in first.devices]
+    expect(backend.device in names, f"device {backend.device!r} is not among the probed {names}")
+    expect(len(names) == len(set(names)), f"two devices have one name: {names}")
+    expect(backend.devices() == first.devices, "devices() differs from probe().devices")
+
+
+def dtypes_are_plugrads(backend: Backend, spec: str) -> None:
+    """What is stored is said with plugrad's own dtypes."""
+    stored = backend.dtypes()
+    expect(bool(stored), "dtypes() is empty")
+    strange = [d for d in stored if not isinstance(d, DType)]  # pyright: ignore[reportUnnecessaryIsInstance]
+    expect(not strange, f"dtypes() has {strange}, which are no plugrad dtypes")
+
+
+def other_dtypes_are_refused(backend: Backend, spec: str) -> None:
+    """What is not stored is refused with the backend's name, and never becomes another dtype."""
+    others = [dtype for dtype in DTYPES if dtype not in backend.dtypes()]
+    if not others:
+        raise NotClaimed(f"{backend.name} stores every dtype")
+    for dtype in others:
+        try:
+            made = asarray(np.zeros(2, dtype.numpy))
+        except UnsupportedDtype as refusal:
+            expect(backend.name in str(refusal), f"the error for {dtype} must name the backend")
+        else:
+            raise AssertionError(f"an array of {dtype} became a tensor of {made.dtype}")
+
+
+# --- what it stores -------------------------------------------------------------------------------
+
+
+def limits(dtype: str) -> Array:
+    """Return the values of a dtype that are most easily stored wrong."""
+    kind = as_dtype(dtype).kind
+    if kind == "string":
+        return np.array(["", "a", "é", "日本語 🙂", "long " * 50], TEXT)
+    if kind == "bool":
+        return np.array([True, False, True])
+    if kind in ("signed", "unsigned"):
+        span = np.iinfo(dtype)
+        return np.array([span.min, span.max, 0, 1, span.max - 1, span.min + 1], dtype)
+    span = np.finfo(dtype)
+    ends = [span.max, span.min, span.tiny, span.smallest_subnormal, span.eps, 1 / 3]
+    values = np.array([*ends, 0.0, -0.0, np.inf, -np.inf, np.nan], span.dtype)
+    return (values + 1j * values[::-1]).astype(dtype) if kind == "complex" else values
+
+
+def check_storing(dtype: str, backend: Backend) -> None:
+    """Store arrays of every shape and read them back, bit for bit."""
+    values = limits(dtype)
+    shapes = [(), (1,), (0,), (2, 0, 3), (7,), (2, 3), (2, 1, 3, 1, 2), (50_001,)]
+    arrays = [*values.reshape(-1, 1), *(np.resize(values, shape) for shape in shapes)]
+    table = np.resize(values, (6, 8))
+    arrays += [table.T, table[::-1, ::2], np.asfortranarray(table), np.broadcast_to(values[:1], 5)]
+    for array in arrays:
+        x = asarray(array)
+        what = f"an array of {dtype} of shape {array.shape}"
+        expect(x.backend is backend, f"{what} went to {x.device}")
+        expect(tuple(x.array.shape) == array.shape, f"{what} has shape {x.array.shape}")
+        expect(as_dtype(x.array.dtype) == dtype, f"{what} has dtype {x.array.dtype}")
+        back = x.numpy()
+        expect(
+            back.shape == array.shape and as_dtype(back.dtype) == dtype, f"{what} became {back!r}"
+        )
+        same = back.tolist() == array.tolist() if dtype == "string" else _bits(back) == _bits(array)
+        expect(same, f"{what} became {back!r} instead of {array!r}")
+
+
+def _bits(array: Array) -> bytes:
+    # The bits of NaN are nobody's business.
+    return (
+        np.where(np.isnan(array), np.nan, array).tobytes()
+        if array.dtype.kind in "fc"
+        else array.tobytes()
+    )
+
+
+def main_of(backend: Backend) -> str:
+    """Return a dtype of numbers that the backend stores.
+
+    Raises:
+        NotClaimed: it stores no numbers.
+    """
+    for name in ("float32", "float64", "int32", *STORED):
+        if as_dtype(name) in backend.dtypes() and name not in ("bool", "string"):
+            return name
+    raise NotClaimed(f"{backend.name} stores no numbers")
+
+
+def ramp(backend: Backend, size: int) -> Array:
+    """Return so many bytes of small numbers."""
+    dtype = np.dtype(main_of(backend))
+    return (np.arange(size // dtype.itemsize) % 100).astype(dtype)
+
+
+def values_are_copies(backend: Backend, spec: str) -> None:
+    """A tensor does not follow the array that it was made of."""
+    array = ramp(backend, MEBIBYTE)
+    expected = array.copy()
+    x = asarray(array)
+    array[:] = 7
+    np.testing.assert_array_equal(x.numpy(), expected, "the tensor changed with its source")
+
+
+def values_outlive_their_tensor(backend: Backend, spec: str) -> None:
+    """What was read stays right when the tensor is gone and its memory is used again."""
+    expected = ramp(backend, MEBIBYTE)
+    values = asarray(expected).numpy()
+    gc.collect()
+    others = [asarray(np.full_like(expected, i)) for i in range(4)]
+    np.testing.assert_array_equal(values, expected, "values that were read changed afterwards")
+    del others
+
+
+def cpu_and_backend_exchange_tensors(backend: Backend, spec: str) -> None:
+    """Copies to the reference backend and back have the same values."""
+    if backend.name == "cpu" or not any(p.name == "cpu" for p in backends()):
+        raise NotClaimed("there is no cpu backend beside this one")
+    expected = ramp(backend, 400)
+    there = to_device(asarray(expected), "cpu")
+    expect(there.device.startswith("cpu:"), f"x.to('cpu') lives on {there.device}")
+    back = to_device(there, spec)
+    expect(back.backend is backend, f"x.to({spec!r}) lives on {back.device}")
+    np.testing.assert_array_equal(back.numpy(), expected)
+
+
+# --- what it counts -------------------------------------------------------------------------------
+
+
+def used(backend: Backend) -> Memory:
+    """Return what is in use when nothing is left to do or to collect."""
+    gc.collect()
+    backend.synchronize()
+    return backend.memory()
+
+
+def memory_is_counted(backend: Backend, spec: str) -> None:
+    """An array counts from when it is made until its last handle is gone."""
+    array = ramp(backend, MEBIBYTE)
+    before = used(backend)
+    x = asarray(array)
+    during = used(backend)
+    grown = during.bytes - before.bytes
+    expect(
+        array.nbytes <= grown <= ROUNDED_UP * array.nbytes,
+        f"memory().bytes grew by {grown} when an array of {array.nbytes} bytes was stored",
+    )
+    expect(
+        during.buffers == before.buffers + 1, f"{before.buffers} buffers became {during.buffers}"
+    )
+    expect(
+        during.peak >= during.bytes, f"the peak {during.peak} is less than {during.bytes} in use"
+    )
+    x.dispose()
+    after = used(backend)
+    expect(
+        (after.bytes, after.buffers) == (before.bytes, before.buffers),
+        f"after dispose() {after.bytes} bytes in {after.buffers} buffers are in use; "
+        f"before it were {before.bytes} in {before.buffers}",
+    )
+    expect(after.peak >= during.bytes, "the peak forgot an array that is gone")
+
+
+def nothing_leaks(backend: Backend, spec: str) -> None:
+    """Results that nobody holds give their memory back."""
+    require_kernel(binary.add, backend)
+    x = asarray(ramp(backend, MEBIBYTE))
+    before = used(backend)
+    for _ in range(50):
+        y = x + x + x
+        del y
+    after = used(backend)
+    expect(
+        after.bytes <= before.bytes,
+        f"{before.bytes} bytes in use became {after.bytes} after 50 sums that nobody kept",
+    )
+
+
+def memory_limit_is_kept(backend: Backend, spec: str) -> None:
+    """Beyond the limit there is an error, and within it, and without one, there is not."""
+    small, large = ramp(backend, MEBIBYTE), ramp(backend, 64 * MEBIBYTE)
+    limit = used(backend).bytes + 16 * MEBIBYTE
+    backend.set_memory_limit(limit)
+    try:
+        expect(backend.memory().limit == limit, f"memory().limit is {backend.memory().limit}")
+        asarray(small)
+        _must_not_fit(lambda: asarray(large), "an array")
+        if registry.get_kernel(binary.add.name, backend.name) is not None:
+            x = asarray(small[:4096])
+            tall, wide = x.reshape((4096, 1)), x.reshape((1, 4096))
+            _must_not_fit(lambda: tall + wide, "the result of a kernel")
+        asarray(small)
+    finally:
+        backend.set_memory_limit(None)
+    expect(backend.memory().limit is None, "set_memory_limit(None) leaves a limit")
+    np.testing.assert_array_equal(asarray(large).numpy(), large)
+
+
+def _must_not_fit(make: Callable[[], Any], what: str) -> None:
+    try:
+        make()
+    except OutOfMemory:
+        return
+    raise AssertionError(f"{what} of 64 MiB exceeded a limit that had 16 MiB left")
+
+
+# --- how it ends ----------------------------------------------------------------------------------
+
+
+def synchronize_returns(backend: Backend, spec: str) -> None:
+    """Waiting for nothing is no error, nor is waiting twice."""
+    backend.synchronize()
+    asarray(ramp(backend, 400))
+    backend.synchronize()
+    backend.synchronize()
+
+
+def backend_opens_again_after_it_was_closed(backend: Backend, spec: str) -> None:
+    """Closing is not the end of the process: the next use starts afresh, and works."""
+    expected = ramp(backend, 4000)
+    read = asarray(expected).numpy()
+    close_backend(backend)
+    expect(backend.is_closed, "is_closed is False after close()")
+    np.testing.assert_array_equal(read, expected, "values that were read changed at close()")
+    with use(spec) as again:
+        expect(again.backend is not backend, "the closed backend was opened again")
+        np.testing.assert_array_equal(asarray(expected).numpy(), expected)
+
+
+CHECKS: Final[list[Callable[[Backend, str], None]]] = [
+    manifest_keeps_its_promises,
+    probe_tells_the_devices,
+    dtypes_are_plugrads,
+    other_dtypes_are_refused,
+    values_are_copies,
+    values_outlive_their_tensor,
+    cpu_and_backend_exchange_tensors,
+    memory_is_counted,
+    nothing_leaks,
+    memory_limit_is_kept,
+    synchronize_returns,
+    backend_opens_again_after_it_was_closed,
+]

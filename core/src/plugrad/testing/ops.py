@@ -1,0 +1,229 @@
+"""What programs call: ops that are made of several kernels, and short programs, compared with NumPy."""
+
+# What functions take is tensors and arrays, which a lambda has no place to say.
+# pyright: basic
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import plugrad
+from plugrad.testing.checks import TOLERANCES
+from plugrad.testing.lifecycle import main_of
+from plugrad.testing.rows import Array, in_double, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.backend import Backend
+    from plugrad.kernel import Shape
+    from plugrad.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Op:
+    """A function of tensors, and the same of arrays."""
+
+    name: str
+    of_tensors: Callable[..., Any]
+    of_arrays: Callable[..., Any]
+    shapes: Sequence[Shape] = ((3, 5),)
+    low: float = -3
+    factor: float = 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def check_op(op: Op, backend: Backend) -> None:
+    """Compare an op with NumPy, in the best floating dtype that the backend stores."""
+    dtype = main_of(backend)
+    rng = np.random.default_rng(20240229)
+    arrays = [numbers(op.low, 3).draw(rng, shape, dtype) for shape in op.shapes]
+    result = op.of_tensors(*map(plugrad.asarray, arrays))
+    expected = op.of_arrays(*map(in_double, arrays))
+    found: list[Any] = result if isinstance(result, list) else [result]
+    wanted: list[Any] = expected if isinstance(expected, list) else [expected]
+    for actual, value in zip(found, wanted, strict=True):
+        _compare(actual, np.asarray(value), op, backend)
+
+
+def _compare(actual: Tensor, expected: Array, op: Op, backend: Backend) -> None:
+    if actual.backend is not backend:
+        raise AssertionError(f"{op.name}: the result lives on {actual.device}")
+    allowed = TOLERANCES.get(str(actual.dtype), 0) * op.factor
+    largest = max(1.0, float(np.abs(expected).max(initial=1)))
+    np.testing.assert_allclose(
+        actual.numpy(), expected, allowed, allowed * largest, err_msg=op.name
+    )
+
+
+def _softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _trained(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """Return weights after ten steps of gradient descent."""
+    loss = plugrad.grad(lambda w: plugrad.mean(plugrad.square(x @ w - y)))
+    for _ in range(10):
+        weights = weights - loss(weights) * 0.05
+    return weights
+
+
+def _trained_by_hand(x: Array, y: Array, weights: Array) -> Array:
+    for _ in range(10):
+        weights = weights - 0.05 * 2 / y.size * x.T @ (x @ weights - y)
+    return weights
+
+
+def _network(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
+    return plugrad.sum(plugrad.square(plugrad.tanh(x @ w) @ v))
+
+
+def _network_gradients(x: Array, w: Array, v: Array) -> list[Array]:
+    hidden = np.tanh(x @ w)
+    dy = 2 * (hidden @ v)
+    return [x.T @ (dy @ v.T * (1 - hidden**2)), hidden.T @ dy]
+
+
+def _with_adam(x: Tensor) -> Tensor:
+    """Return a variable after Adam's first step, which is as long as the learning rate says."""
+    variable = plugrad.Variable(x)
+    optimizer = plugrad.optimizers.Adam(0.1)
+    optimizer.minimize(lambda: plugrad.sum(plugrad.square(variable)), [variable])
+    return variable + 0
+
+
+def _tidied(x: Tensor) -> Tensor:
+    with plugrad.tidy() as scope:
+        y = x * 2
+        z = scope.keep(y + 1)
+    if not y.is_disposed:
+        raise AssertionError("tidy() left a tensor that was made in its block")
+    return z
+
+
+IMAGES: Final = (2, 5, 6, 3)
+
+OPS: Final = [
+    Op("std", lambda x: plugrad.std(x, axis=1), lambda x: x.std(1)),
+    Op("var", lambda x: plugrad.var(x), np.var),
+    Op(
+        "moments",
+        lambda x: list(plugrad.moments(x, axis=0)),
+        lambda x: [x.mean(0), x.var(0)],
+    ),
+    Op("diff", lambda x: plugrad.diff(x), np.diff),
+    Op("sort", lambda x: plugrad.sort(x, axis=0), lambda x: np.sort(x, 0)),
+    Op("roll", lambda x: plugrad.roll(x, 2, axis=1), lambda x: np.roll(x, 2, 1)),
+    Op("repeat", lambda x: plugrad.repeat(x, 2, axis=0), lambda x: np.repeat(x, 2, 0)),
+    Op("tril", lambda x: plugrad.tril(x), np.tril),
+    Op(
+        "moveaxis", lambda x: plugrad.moveaxis(x, 0, 2), lambda x: np.moveaxis(x, 0, 2), [(2, 3, 4)]
+    ),
+    Op("squeeze", lambda x: plugrad.squeeze(x, 1), lambda x: x.squeeze(1), [(3, 1, 2)]),
+    Op("stack", lambda *xs: plugrad.stack(xs, axis=1), lambda *xs: np.stack(xs, 1), [(3, 2)] * 2),
+    Op(
+        "meshgrid",
+        lambda *xs: list(plugrad.meshgrid(*xs)),
+        lambda *xs: list(np.meshgrid(*xs)),
+        [(3,), (4,)],
+    ),
+    Op("where", lambda x: plugrad.where(x > 0, x, x * 2), lambda x: np.where(x > 0, x, x * 2)),
+    Op("clip", lambda x: plugrad.clip(x, -1, 2), lambda x: np.clip(x, -1, 2)),
+    Op(
+        "tensordot",
+        lambda a, b: plugrad.tensordot(a, b, axes=2),
+        lambda a, b: np.tensordot(a, b, 2),
+        [(2, 3, 4), (3, 4, 5)],
+    ),
+    Op("vecdot", lambda a, b: plugrad.vecdot(a, b), lambda a, b: (a * b).sum(-1), [(3, 5)] * 2),
+    Op("norm", lambda x: plugrad.linalg.norm(x), np.linalg.norm),
+    Op("softmax", lambda x: plugrad.softmax(x), _softmax),
+    Op(
+        "log_sum_exp",
+        lambda x: plugrad.log_sum_exp(x, axis=1),
+        lambda x: np.log(np.exp(x).sum(1)),
+    ),
+    Op(
+        "absolute_difference",
+        lambda a, b: plugrad.losses.absolute_difference(a, b),
+        lambda a, b: np.abs(a - b).mean(),
+        [(3, 5)] * 2,
+    ),
+    Op(
+        "mean_squared_error",
+        lambda a, b: plugrad.losses.mean_squared_error(a, b),
+        lambda a, b: np.square(a - b).mean(),
+        [(3, 5)] * 2,
+    ),
+    Op(
+        "softmax_cross_entropy",
+        lambda logits: plugrad.losses.softmax_cross_entropy(plugrad.softmax(logits * 2), logits),
+        lambda logits: -(_softmax(logits * 2) * np.log(_softmax(logits))).sum(-1).mean(),
+    ),
+    Op(
+        "conv1d",
+        lambda x, w: plugrad.conv1d(x, w),
+        lambda x, w: np.stack(
+            [np.tensordot(x[:, i : i + 3], w, ((1, 2), (0, 1))) for i in range(5)], 1
+        ),
+        [(2, 7, 2), (3, 2, 4)],
+    ),
+    # indexing
+    Op("x[1]", lambda x: x[1], lambda x: x[1]),
+    Op("x[::-1, 1:4:2]", lambda x: x[::-1, 1:4:2], lambda x: x[::-1, 1:4:2]),
+    Op("x[..., None, -1]", lambda x: x[..., None, -1], lambda x: x[..., None, -1], [(2, 3, 4)]),
+    Op(
+        "x[[2, 0], [1, -1]]",
+        lambda x: x[plugrad.asarray([2, 0]), plugrad.asarray([1, -1])],
+        lambda x: x[[2, 0], [1, -1]],
+    ),
+    Op("x[x > 0]", lambda x: x[x > 0], lambda x: x[x > 0]),
+    # derivatives and programs
+    Op(
+        "gradient of an indexed element",
+        lambda x: plugrad.grad(lambda x: x[1] * x[1])(x),
+        lambda x: np.array([0, 2 * x[1], 0]),
+        [(3,)],
+    ),
+    Op(
+        "gradients of a network",
+        lambda x, w, v: list(plugrad.grad(_network, (1, 2))(x, w, v)),
+        _network_gradients,
+        [(4, 3), (3, 5), (5, 2)],
+        factor=4,
+    ),
+    Op(
+        "hessian",
+        lambda x: plugrad.hessian(lambda x: plugrad.sum(x * x * x))(x),
+        lambda x: 6 * np.diag(x),
+        [(4,)],
+    ),
+    Op(
+        "gradient descent",
+        _trained,
+        _trained_by_hand,
+        [(8, 3), (8, 2), (3, 2)],
+        factor=4,
+    ),
+    Op("Adam", _with_adam, lambda x: x - 0.1 * 2 * x / (2 * x + 1e-8), low=1, factor=10),
+    Op("tidy", _tidied, lambda x: 2 * x + 1),
+    Op(
+        "two outputs of one input",
+        lambda x: list(plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x)))(x)),
+        lambda x: [np.exp(x).sum(), np.exp(x)],
+        factor=4,
+    ),
+    Op(
+        "batch_norm",
+        lambda x: plugrad.batch_norm(x, *plugrad.moments(x, axis=(0, 1, 2)), variance_epsilon=0.1),
+        lambda x: (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + 0.1),
+        [IMAGES],
+        factor=4,
+    ),
+]

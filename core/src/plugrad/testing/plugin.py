@@ -1,0 +1,278 @@
+"""The pytest plugin of the conformance kit.
+
+In the author's conftest.py stands ``pytest_plugins = ["plugrad.testing.plugin"]``, in a test module
+``from plugrad.testing.suite import *``, and ``pytest --plugrad-backend=acme`` runs the suite.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+from plugrad.config import config as settings
+from plugrad.discovery import backends
+from plugrad.errors import KernelNotFound, PlugradError
+from plugrad.registry import get_kernel
+from plugrad.selection import preferred, use
+from plugrad.testing.checks import NotClaimed
+from plugrad.testing.report import LEVELS, Outcome, Report, badge
+from plugrad.testing.xfail import XFAIL_FILE, Excuses
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from plugrad.backend import Backend
+
+KEY: Final = pytest.StashKey["Session"]()
+
+
+class Session:
+    """What one run of the kit knows: the backends, the excuses and the results."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Read the options and open the backends."""
+        settings.set("fallback", "error")  # what a backend lacks, no other may compute for it
+        option = config.getoption
+        self.levels = _levels(str(option("plugrad_level")))
+        self.excuses = _excuses(config.rootpath, option("plugrad_xfail"))
+        self.report = Report(self.levels)
+        self.report_file, self.badge_file = option("plugrad_report"), option("plugrad_badge")
+        self.names: dict[str, str] = {}
+        chosen = str(option("plugrad_backend") or config.getini("plugrad_backend") or "")
+        for spec in filter(None, map(str.strip, chosen.split(","))):
+            backend = _opened(spec)
+            if backend.name in self.report.backends:
+                raise pytest.UsageError(
+                    f"--plugrad-backend={chosen}: test one device of {backend.name!r} at a time"
+                )
+            self.names[spec] = backend.name
+            self.report.of(backend.name).device = _description(backend)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count a result: of the test itself, or of what failed before or after it."""
+        about: Any = next(
+            (value for key, value in report.user_properties if key == "plugrad"), None
+        )
+        if about is None or (report.when != "call" and report.passed):
+            return
+        backend, level, kernel, name = about
+        outcome: Outcome = report.outcome
+        reason = ""
+        if hasattr(report, "wasxfail"):
+            outcome, reason = "xfailed", report.wasxfail
+        elif report.skipped:
+            reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else "")
+            reason = reason.removeprefix("Skipped: ")
+        elif report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = crash.message if crash else str(report.longrepr)
+        self.report.of(backend).add(level, kernel, name, outcome, reason)
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the files that were asked for."""
+        for backend, found in self.report.backends.items():
+            found.versions = _versions(backend)
+        if self.report_file:
+            Path(self.report_file).write_text(self.report.as_json(), "utf-8")
+        if self.badge_file:
+            Path(self.badge_file).write_text(badge(self.report.as_dict()), "utf-8")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the results of each backend."""
+        lines = list(self.report.lines())
+        if lines:
+            terminalreporter.section("plugrad conformance")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+def _levels(last: str) -> tuple[str, ...]:
+    """Return the levels up to one that is named, or counted from 1.
+
+    Raises:
+        UsageError: there is no such level.
+    """
+    for number, level in enumerate(LEVELS, 1):
+        if last in (level, str(number)):
+            return LEVELS[:number]
+    raise pytest.UsageError(
+        f"--plugrad-level={last} must be 1 to {len(LEVELS)} or one of {', '.join(LEVELS)}"
+    )
+
+
+def _excuses(folder: Path, file: str | None) -> Excuses:
+    """Return the entries of the xfail file: the one that is named, or the one that is in a folder.
+
+    Raises:
+        UsageError: it cannot be read or is no such file.
+    """
+    path = Path(file) if file else folder / XFAIL_FILE
+    try:
+        return Excuses.read(path, is_required=file is not None)
+    except (OSError, ValueError, TypeError) as error:
+        raise pytest.UsageError(f"{path}: {error}") from error
+
+
+def _opened(spec: str) -> Backend:
+    """Return the backend that an option means.
+
+    Raises:
+        UsageError: it cannot be used here.
+    """
+    try:
+        return preferred(spec, "--plugrad-backend")
+    except PlugradError as error:
+        raise pytest.UsageError(f"--plugrad-backend={spec}: {error}") from error
+
+
+def _description(backend: Backend) -> str:
+    devices = {device.name: device.description for device in backend.devices()}
+    return devices.get(backend.device, "")
+
+
+def _versions(backend: str) -> dict[str, str]:
+    """Return the versions of what a result depends on."""
+    from importlib_metadata import version
+
+    active = [c for c in backends() if c.name == backend and c.status == "active"]
+    mine = {c.distribution: c.version for c in active if c.version}
+    return {"plugrad-core": version("plugrad-core"), "numpy": np.__version__, **mine}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    group = parser.getgroup("plugrad", "the conformance kit of plugrad")
+    group.addoption("--plugrad-backend", help="the backends to test, such as acme or acme:1,other")
+    group.addoption(
+        "--plugrad-level",
+        default=LEVELS[-1],
+        help=f"how far to go: 1 to {len(LEVELS)}, or one of {', '.join(LEVELS)} (default: all)",
+    )
+    group.addoption("--plugrad-report", metavar="FILE", help="write the results as JSON")
+    group.addoption("--plugrad-badge", metavar="FILE", help="write the result as an SVG badge")
+    group.addoption(
+        "--plugrad-xfail",
+        metavar="FILE",
+        help=f"the tests that must fail, and why (default: {XFAIL_FILE} beside pytest's settings)",
+    )
+    parser.addini(
+        "plugrad_backend", "the backends to test if --plugrad-backend names none", "string"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the options, open the backends and describe the marker.
+
+    Last, because pytest's faulthandler must have its signal handlers before a library of a backend
+    has its own.
+    """
+    config.addinivalue_line(
+        "markers", "plugrad_level(name): the level of the conformance kit that a test belongs to"
+    )
+    config.stash[KEY] = session = Session(config)
+    config.pluginmanager.register(session, "plugrad conformance")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test of the kit on each backend that was named."""
+    if "plugrad_backend" in metafunc.fixturenames:
+        session = metafunc.config.stash[KEY]
+        if not session.names:
+            raise pytest.UsageError(
+                "say which backend to test: pytest --plugrad-backend=NAME, or plugrad_backend in pytest's settings"
+            )
+        metafunc.parametrize("plugrad_backend", list(session.names), indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def plugrad_backend(request: pytest.FixtureRequest) -> str:
+    """What to give `plugrad.use`."""
+    return request.param
+
+
+@pytest.fixture
+def opened(plugrad_backend: str) -> Iterator[Backend]:
+    """The backend to test, which is the active one while the test runs."""
+    with use(plugrad_backend) as selection:
+        yield selection.backend
+
+
+def spec_of(item: pytest.Item) -> str:
+    """Return what was given to name the backend that a test runs on; nothing for a test that is not the kit's."""
+    spec = getattr(item, "callspec", None)
+    return spec.params.get("plugrad_backend", "") if spec else ""
+
+
+def backend_of(item: pytest.Item) -> str:
+    """Return the name of the backend that a test of the kit runs on, or nothing."""
+    return item.config.stash[KEY].names.get(spec_of(item), "")
+
+
+def level_of(item: pytest.Item) -> str:
+    """Return the level that a test says it belongs to."""
+    marker = item.get_closest_marker("plugrad_level")
+    return marker.args[0] if marker else LEVELS[0]
+
+
+def name_of(item: pytest.Item) -> str:
+    """Return a test's name in the xfail file and in reports: ``full/Conv2D.2-float32``."""
+    function, _, rest = item.name.removeprefix("test_").partition("[")
+    rest = rest.removesuffix("]").removeprefix(spec_of(item)).removeprefix("-")
+    return f"{function}/{rest}" if rest else function
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out higher levels, and turn the entries of the xfail file into strict marks."""
+    session = config.stash[KEY]
+    left_out: list[pytest.Item] = []
+    for item in items:
+        if backend := backend_of(item):
+            reason = session.excuses.reason(backend, name_of(item))
+            if reason is not None:
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+            if level_of(item) not in session.levels:
+                left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+    is_about_all = not any("::" in argument for argument in config.args)
+    unused = session.excuses.unused(set(session.names.values()))
+    if unused and is_about_all and any(map(backend_of, items)):
+        raise pytest.UsageError(f"{XFAIL_FILE}: no test is called {', '.join(unused)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Skip what the backend does not claim, with the reason."""
+    backend = backend_of(pyfuncitem)
+    if not backend:
+        return (yield)
+    try:
+        with np.errstate(all="ignore"):
+            return (yield)
+    except NotClaimed as reason:
+        pytest.skip(str(reason))
+    except KernelNotFound as missing:
+        if not missing.kernel_name or get_kernel(missing.kernel_name, backend) is not None:
+            raise
+        pytest.skip(f"{backend} does not implement {missing.kernel_name}, which this test needs")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the report say which backend, level and kernel it is about."""
+    report = yield
+    if backend := backend_of(item):
+        row = getattr(item, "callspec").params.get("row")  # noqa: B009 - only parametrized tests have one
+        about = backend, level_of(item), row.kernel.name if row else "", name_of(item)
+        report.user_properties.append(("plugrad", about))
+    return report

@@ -1,0 +1,154 @@
+"""What a run of the conformance kit found: as JSON, as a badge, and as a few lines for the terminal."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges")
+Outcome = Literal["passed", "failed", "skipped", "xfailed"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
+FORMAT: Final = 1
+MOST_LISTED: Final = 20
+
+
+class Findings:
+    """The results of one backend."""
+
+    def __init__(self) -> None:
+        """Begin without results."""
+        self.versions: dict[str, str] = {}
+        self.device = ""
+        self.levels: dict[str, Counter[str]] = {}
+        self.kernels: dict[str, Counter[str]] = {}
+        self.failures: dict[str, str] = {}
+        self.xfailures: dict[str, str] = {}
+        self.skips: Counter[str] = Counter()
+
+    def add(self, level: str, kernel: str, name: str, outcome: Outcome, reason: str) -> None:
+        """Count one test."""
+        self.levels.setdefault(level, Counter())[outcome] += 1
+        if kernel:
+            self.kernels.setdefault(kernel, Counter())[outcome] += 1
+        if outcome == "failed":
+            self.failures[name] = reason
+        elif outcome == "xfailed":
+            self.xfailures[name] = reason
+        elif outcome == "skipped":
+            self.skips[reason] += 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        total = Counter[str]()
+        for counts in self.levels.values():
+            total += counts
+        return {
+            "device": self.device,
+            "versions": self.versions,
+            "total": _counts(total),
+            "levels": {name: _counts(self.levels[name]) for name in LEVELS if name in self.levels},
+            "kernels": {name: _counts(counts) for name, counts in sorted(self.kernels.items())},
+            "failures": self.failures,
+            "xfailures": self.xfailures,
+            "skips": dict(self.skips.most_common()),
+        }
+
+
+def _counts(counter: Counter[str]) -> dict[str, int]:
+    return {outcome: counter[outcome] for outcome in OUTCOMES}
+
+
+class Report:
+    """The results of all backends of one run."""
+
+    def __init__(self, levels: Iterable[str] = LEVELS) -> None:
+        """Begin a report about some levels."""
+        self.levels = tuple(levels)
+        self.backends: dict[str, Findings] = {}
+
+    def of(self, backend: str) -> Findings:
+        """Return the results of one backend so far."""
+        return self.backends.setdefault(backend, Findings())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        return {
+            "format": FORMAT,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "levels": list(self.levels),
+            "backends": {name: found.as_dict() for name, found in self.backends.items()},
+        }
+
+    def as_json(self) -> str:
+        """Return the report as text."""
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def lines(self) -> Iterable[str]:
+        """Yield a few lines about each backend."""
+        for name, found in self.backends.items():
+            if not found.levels:
+                continue
+            yield f"{name} on {found.device or 'an unknown device'}: {_kernels_passing(found.as_dict())}"
+            for level in LEVELS:
+                if counts := found.levels.get(level):
+                    yield f"  {level:10}" + ", ".join(
+                        f"{counts[outcome]:5} {outcome}" for outcome in OUTCOMES if counts[outcome]
+                    )
+            for failure in list(found.failures)[:MOST_LISTED]:
+                yield f"  failed: {failure}"
+            if (more := len(found.failures) - MOST_LISTED) > 0:
+                yield f"  and {more} more"
+
+
+def _kernels_passing(found: Mapping[str, Any]) -> str:
+    counts: Iterable[Mapping[str, int]] = found["kernels"].values()
+    passing = sum(1 for c in counts if c["passed"] and not c["failed"] and not c["xfailed"])
+    return f"{passing} kernels pass"
+
+
+def badge(report: Mapping[str, Any]) -> str:
+    """Return an SVG badge that says in a word what a report says.
+
+    >>> from plugrad.testing.report import Report, badge
+    >>> report = Report(["lifecycle"])
+    >>> report.of("acme").add("lifecycle", "", "probe", "passed", "")
+    >>> "0 kernels pass" in badge(report.as_dict())
+    True
+    """
+    found = list(report["backends"].values())
+    failed = sum(backend["total"]["failed"] for backend in found)
+    excused = sum(backend["total"]["xfailed"] for backend in found)
+    if failed or not any(sum(backend["total"].values()) for backend in found):
+        text, colour = (f"{failed} failed", "#b3261e") if failed else ("not run", "#6b6b6b")
+    else:
+        text = " · ".join(_kernels_passing(backend) for backend in found)
+        colour = "#8a6100" if excused else "#1a7f37"
+        text += f", {excused} excused" if excused else ""
+    return _svg(f"plugrad {', '.join(report['backends'])}".strip(), text, colour)
+
+
+def _svg(label: str, text: str, colour: str) -> str:
+    """Return two boxes with text, in the size that badges have everywhere."""
+    left, right = (round(6.6 * len(part)) + 12 for part in (label, text))
+    width = left + right
+    label, text = (
+        part.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+        for part in (label, text)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img"\n'
+        f'     aria-label="{label}: {text}">\n'
+        f'  <rect width="{width}" height="20" rx="3" fill="#444"/>\n'
+        f'  <path d="M{left} 0h{right - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H{left}z" fill="{colour}"/>\n'
+        '  <g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">\n'
+        f'    <text x="{left / 2}" y="14">{label}</text>\n'
+        f'    <text x="{left + right / 2}" y="14">{text}</text>\n'
+        "  </g>\n"
+        "</svg>\n"
+    )

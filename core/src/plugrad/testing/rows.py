@@ -1,0 +1,197 @@
+"""A row of the conformance kit's tables: a kernel, what to feed it, and what NumPy says it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.dtype import DTYPES, as_dtype, string
+from plugrad.kernel import Kernel, Shape
+
+Array = NDArray[Any]
+Draw = Callable[[np.random.Generator, Shape, str], Array]
+
+TEXT: Final = np.dtypes.StringDType()
+NUMBERS: Final = tuple(str(dtype) for dtype in DTYPES if dtype is not string)
+FLOATS: Final = ("float32", "float64", "float16")
+INTEGERS: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
+ROW: Final = "the dtype of the row"
+"""Stands for itself among the attributes, and among the dtypes of inputs."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """Where the elements of an input come from; it has the row's dtype unless it names one."""
+
+    draw: Draw
+    shape: Shape = (3, 5)
+    dtype: str = ROW
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel on certain inputs, and what it gives.
+
+    Args:
+        kernel: the contract.
+        reference: what it gives: a function of the inputs, with floats in double precision, that
+            returns an array, or a list of them for several outputs.
+        inputs: one for each input; None for one that is absent.
+        attrs: the attributes as implementations get them.
+        dtypes: what the row runs on, the most important first; by default all that the kernel takes.
+        is_smooth: whether the gradient is compared with finite differences, if the kernel has one.
+        fixed: the positions of inputs that are not differentiated then, beside those of a dtype of
+            their own.
+        before: makes the (only) input out of another tensor then, because not every one is allowed.
+        factor: how much further off than usual a result may be.
+        settled: turns the outputs into what the reference gives, where outputs are not unique.
+        is_edge: whether the row is about an edge case.
+        is_special: whether the reference is right for NaN, infinities and zeros, too.
+    """
+
+    kernel: Kernel[..., Any]
+    reference: Callable[..., Any]
+    inputs: Sequence[Input | None] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    dtypes: Sequence[str] = ()
+    is_smooth: bool = True
+    fixed: Sequence[int] = ()
+    before: Callable[..., Any] | None = None
+    factor: float = 1
+    settled: Callable[..., Any] | None = None
+    is_edge: bool = False
+    is_special: bool = True
+    number: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.kernel.name}.{self.number}"
+
+    @property
+    def runs_on(self) -> tuple[str, ...]:
+        """The dtypes that the row runs on, the most important first."""
+        if self.dtypes:
+            return tuple(self.dtypes)
+        first = [*FLOATS[:2], "int32", "bool"]
+        accepted = [name for name in NUMBERS if as_dtype(name) in self.kernel.accepts]
+        return tuple(sorted(accepted, key=lambda n: first.index(n) if n in first else len(first)))
+
+    def needs(self, dtype: str) -> set[str]:
+        """Return the dtypes that must be stored for the row to run on one."""
+        named = {x.dtype for x in self.inputs if x is not None}
+        named |= {v for k, v in self.attrs.items() if k == "dtype"}
+        return {dtype if name == ROW else str(name) for name in (*named, ROW)}
+
+    def attributes(self, dtype: str) -> dict[str, Any]:
+        """Return the attributes for a dtype."""
+        return {k: as_dtype(dtype) if v is ROW else v for k, v in self.attrs.items()}
+
+    def drawn(self, dtype: str) -> list[Array | None]:
+        """Return the inputs; they are the same in every run."""
+        rng = np.random.default_rng(20240229)
+        return [
+            x and x.draw(rng, x.shape, dtype if x.dtype == ROW else x.dtype) for x in self.inputs
+        ]
+
+    def with_shapes(self, *shapes: Shape) -> Row:
+        """Return the row with inputs of other shapes."""
+        inputs = [
+            x and replace(x, shape=shape) for x, shape in zip(self.inputs, shapes, strict=True)
+        ]
+        return replace(self, inputs=inputs)
+
+    def expected(self, arrays: Iterable[Array | None]) -> list[Array]:
+        """Return what the outputs should be, in double precision."""
+        with np.errstate(all="ignore"):
+            result = self.reference(*[x if x is None else in_double(x) for x in arrays])
+        parts = cast("list[Array]", result if isinstance(result, list) else [result])
+        return [np.asarray(part) for part in parts]
+
+
+def in_double(array: Array) -> Array:
+    """Return floating and complex numbers in double precision, and others as they are."""
+    return array.astype({"f": "float64", "c": "complex128"}.get(array.dtype.kind, array.dtype))
+
+
+def numbers(
+    low: float = -3,
+    high: float = 3,
+    *,
+    shape: Shape = (3, 5),
+    avoid: Sequence[float] = (),
+    dtype: str = ROW,
+) -> Input:
+    """Numbers between two bounds; `avoid` are the kinks of a function, and what whole numbers may not be."""
+
+    def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
+        kind = as_dtype(dtype).kind
+        if kind == "bool":
+            return rng.integers(0, 2, shape).astype(bool)
+        if kind in ("signed", "unsigned"):
+            least = max(low, 0) if kind == "unsigned" else low
+            choices = list(range(int(np.ceil(least)), int(np.floor(high)) + 1))
+            # A function that has a kink at every whole number has none for whole numbers.
+            wanted = [n for n in choices if n not in avoid] or choices
+            return rng.choice(wanted, shape).astype(dtype)
+        x = np.asarray(rng.uniform(low, high, shape))
+        for kink in avoid:
+            x = np.where(np.abs(x - kink) < 0.1, x + 0.2, x)
+        return (x + 1j * rng.uniform(-1, 1, shape) if kind == "complex" else x).astype(dtype)
+
+    return Input(draw, shape, dtype)
+
+
+def whole(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
+    """Whole numbers from `low` to `high`, both included."""
+    return Input(
+        lambda rng, shape, dtype: rng.integers(low, high, shape, endpoint=True).astype(dtype),
+        shape,
+        dtype,
+    )
+
+
+def flags(*shape: int) -> Input:
+    """Bools."""
+    return whole(0, 1, *shape, dtype="bool")
+
+
+def different(*shape: int, step: float = 0.25) -> Input:
+    """Numbers around 0 in random order, no two of them equal."""
+
+    def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
+        count = int(np.prod(shape))
+        least = 0 if as_dtype(dtype).kind in ("unsigned", "bool") else count // 2
+        unit = step if as_dtype(dtype).is_inexact else 1
+        return ((rng.permutation(count) - least) * unit).reshape(shape).astype(dtype)
+
+    return Input(draw, shape)
+
+
+def these(values: Any, dtype: str = ROW) -> Input:
+    """The given values."""
+    if dtype == string:
+        return Input(lambda rng, shape, dtype: np.array(values, TEXT), np.shape(values), dtype)
+    return Input(lambda rng, shape, dtype: np.array(values).astype(dtype), np.shape(values), dtype)
+
+
+def of_shape(*shape: int) -> Input:
+    """Any numbers, of a shape."""
+    return numbers(shape=shape)
+
+
+def extremes(turned: bool = False) -> Input:
+    """The ends of a dtype, and what is near them: each beside each of another that is `turned`."""
+
+    def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
+        if as_dtype(dtype).is_integer:
+            span = np.iinfo(dtype)
+            ends = np.array([span.min, span.min + 1, 0, 1, span.max - 1, span.max], dtype)
+        else:
+            limits = np.finfo(dtype)
+            ends = np.array([limits.min, -limits.tiny, 0, limits.eps, 1 / 3, limits.max], dtype)
+        return np.repeat(ends, 6) if turned else np.tile(ends, 6)
+
+    return Input(draw, (36,))

@@ -1,0 +1,151 @@
+"""The tests of the conformance kit: ``from plugrad.testing.suite import *`` in a test module runs them.
+
+What a backend claims must work: the kernels in its table, on the dtypes that it stores. What it
+does not claim is skipped, with the reason. Expected values are NumPy's, or recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from plugrad.backend import Backend
+from plugrad.errors import UnsupportedDtype
+from plugrad.testing import edges, lifecycle
+from plugrad.testing.checks import (
+    check_row_gradient,
+    check_values,
+    is_differentiable,
+    main_dtype,
+    require_dtypes,
+    require_kernel,
+)
+from plugrad.testing.ops import OPS, Op, check_op
+from plugrad.testing.tables import rows
+
+if TYPE_CHECKING:
+    from plugrad.testing.rows import Row
+
+Check = Callable[[Backend, str], None]
+
+CORE = frozenset(
+    (
+        *("activation", "binary", "creation", "indexing", "linalg"),
+        *("movement", "normalization", "reduction", "unary"),
+    )
+)
+"""The families that most programs need."""
+
+plain = [row for row in rows() if not row.is_edge]
+in_core = [row for row in plain if row.kernel.family in CORE]
+beyond = [row for row in plain if row.kernel.family not in CORE]
+odd = [row for row in rows() if row.is_edge]
+
+
+def on_dtypes(some: list[Row]) -> pytest.MarkDecorator:
+    """Run a test on each row and each of its dtypes."""
+    cases = [pytest.param(row, dtype, id=f"{row}-{dtype}") for row in some for dtype in row.runs_on]
+    return pytest.mark.parametrize(("row", "dtype"), cases)
+
+
+def on(some: list[Row]) -> pytest.MarkDecorator:
+    """Run a test on each row."""
+    return pytest.mark.parametrize("row", some, ids=str)
+
+
+def check(row: Row, dtype: str, backend: Backend) -> None:
+    """Compare a row with NumPy; a kernel may refuse a dtype that is not its most important one."""
+    require_kernel(row.kernel, backend)
+    require_dtypes(row.needs(dtype), backend)
+    try:
+        check_values(row, dtype, row.drawn(dtype))
+    except UnsupportedDtype as refusal:
+        if dtype == main_dtype(row, backend):
+            raise
+        pytest.skip(str(refusal))
+
+
+@pytest.mark.plugrad_level("lifecycle")
+@pytest.mark.parametrize("what", lifecycle.CHECKS, ids=lambda check: check.__name__)
+def test_lifecycle(what: Check, opened: Backend, plugrad_backend: str) -> None:
+    what(opened, plugrad_backend)
+
+
+@pytest.mark.plugrad_level("lifecycle")
+@pytest.mark.parametrize("dtype", lifecycle.STORED)
+def test_storing(dtype: str, opened: Backend) -> None:
+    require_dtypes([dtype], opened)
+    lifecycle.check_storing(dtype, opened)
+
+
+@pytest.mark.plugrad_level("core")
+@on_dtypes(in_core)
+def test_core(row: Row, dtype: str, opened: Backend) -> None:
+    check(row, dtype, opened)
+
+
+@pytest.mark.plugrad_level("gradients")
+@on([row for row in plain if is_differentiable(row)])
+def test_gradients(row: Row, opened: Backend) -> None:
+    check_row_gradient(row, opened)
+
+
+@pytest.mark.plugrad_level("full")
+@on_dtypes(beyond)
+def test_full(row: Row, dtype: str, opened: Backend) -> None:
+    check(row, dtype, opened)
+
+
+@pytest.mark.plugrad_level("full")
+@pytest.mark.parametrize("op", OPS, ids=str)
+def test_ops(op: Op, opened: Backend) -> None:
+    check_op(op, opened)
+
+
+@pytest.mark.plugrad_level("edges")
+@on_dtypes(odd)
+def test_edges(row: Row, dtype: str, opened: Backend) -> None:
+    check(row, dtype, opened)
+
+
+@pytest.mark.plugrad_level("edges")
+@on(edges.elementwise)
+def test_shapes(row: Row, opened: Backend) -> None:
+    edges.check_shapes(row, opened)
+
+
+@pytest.mark.plugrad_level("edges")
+@on(edges.broadcasting)
+def test_broadcasting(row: Row, opened: Backend) -> None:
+    edges.check_broadcasting(row, opened)
+
+
+@pytest.mark.plugrad_level("edges")
+@on(edges.broadcasting)
+def test_refusals(row: Row, opened: Backend) -> None:
+    edges.check_refusals(row, opened)
+
+
+@pytest.mark.plugrad_level("edges")
+def test_positions_out_of_range(opened: Backend) -> None:
+    edges.check_positions_out_of_range(opened)
+
+
+@pytest.mark.plugrad_level("edges")
+@on(edges.special)
+def test_special_values(row: Row, opened: Backend) -> None:
+    edges.check_special_values(row, opened)
+
+
+@pytest.mark.plugrad_level("edges")
+@on(edges.viewed)
+def test_views(row: Row, opened: Backend) -> None:
+    edges.check_views(row, opened)
+
+
+@pytest.mark.plugrad_level("edges")
+@on(edges.LARGE)
+def test_large(row: Row, opened: Backend) -> None:
+    edges.check_large(row, opened)

@@ -1,0 +1,102 @@
+"""Functions of two tensors, element by element; how they are broadcast is an edge case."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+import numpy as np
+
+from plugrad.dtype import DTYPES
+from plugrad.kernels import binary
+from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, different, extremes, flags, numbers
+
+any_number = numbers()
+no_0 = numbers(avoid=(0,))
+positive = numbers(0.4, 3)
+apart = [different(3, 5), numbers(-0.1, 0.1)]
+ORDERED = tuple(str(d) for d in DTYPES if d.kind not in ("complex", "string"))
+
+ROWS = [
+    Row(binary.add, np.add, [any_number, any_number]),
+    Row(binary.subtract, np.subtract, [any_number, any_number]),
+    Row(binary.multiply, np.multiply, [any_number, any_number]),
+    Row(binary.divide, np.divide, [any_number, positive]),
+    Row(binary.floor_divide, np.floor_divide, [numbers(-9, 9), no_0], is_smooth=False),
+    Row(binary.remainder, np.remainder, [numbers(-9, 9), no_0], is_smooth=False),
+    Row(
+        binary.remainder,
+        np.remainder,
+        [numbers(2.2, 2.8), numbers(-1.05, -0.95)],
+        dtypes=FLOATS,
+    ),
+    Row(binary.power, np.power, [positive, positive]),
+    Row(binary.squared_difference, lambda a, b: np.square(a - b), [any_number, any_number]),
+    Row(binary.maximum, np.maximum, apart),
+    Row(binary.minimum, np.minimum, apart),
+    Row(binary.atan2, np.arctan2, [no_0, no_0]),
+    Row(binary.hypot, np.hypot, [no_0, no_0]),
+    Row(binary.log_add_exp, np.logaddexp, [any_number, any_number]),
+    *(
+        Row(
+            binary.next_after,
+            lambda a, b, d=dtype: np.nextafter(a.astype(d), b.astype(d)),
+            [any_number, any_number],
+            dtypes=[dtype],
+        )
+        for dtype in ("float32", "float64")
+    ),
+    *(
+        Row(kernel, reference, [numbers(-2, 2), numbers(-2, 2)], dtypes=dtypes)
+        for kernel, reference, dtypes in [
+            (binary.equal, np.equal, NUMBERS),
+            (binary.not_equal, np.not_equal, NUMBERS),
+            (binary.greater, np.greater, ORDERED),
+            (binary.greater_equal, np.greater_equal, ORDERED),
+            (binary.less, np.less, ORDERED),
+            (binary.less_equal, np.less_equal, ORDERED),
+        ]
+    ),
+    Row(binary.logical_and, np.logical_and, [any_number, any_number]),
+    Row(binary.logical_or, np.logical_or, [any_number, any_number]),
+    Row(binary.logical_xor, np.logical_xor, [any_number, any_number]),
+    Row(binary.select, np.where, [flags(3, 5), any_number, any_number], dtypes=NUMBERS),
+    Row(binary.add_n, lambda *xs: sum(xs), [any_number] * 3),
+    Row(binary.add_n, np.copy, [any_number]),
+    # An integer divided by 0 is 0, and so is what remains of it.
+    *(
+        Row(
+            kernel,
+            lambda a, b: np.zeros_like(a),
+            [numbers(-9, 9), numbers(0, 0)],
+            dtypes=INTEGERS,
+            is_edge=True,
+        )
+        for kernel in (binary.floor_divide, binary.remainder)
+    ),
+    # Whole numbers wrap around; floats become infinite.
+    *(
+        Row(
+            kernel,
+            reference,
+            [extremes(), extremes(turned=True)],
+            dtypes=(*FLOATS, *INTEGERS),
+            is_edge=True,
+        )
+        for kernel, reference in [
+            (binary.add, np.add),
+            (binary.subtract, np.subtract),
+            (binary.multiply, np.multiply),
+            (binary.maximum, np.maximum),
+            (binary.minimum, np.minimum),
+            (binary.equal, np.equal),
+            (binary.less, np.less),
+            (binary.greater_equal, np.greater_equal),
+        ]
+    ),
+    Row(
+        binary.power,
+        lambda a, b: np.square(a),
+        [no_0, numbers(2, 2)],
+        dtypes=(*FLOATS, *INTEGERS),
+        is_edge=True,
+    ),
+]

@@ -1,0 +1,22 @@
+"""Complex numbers and their parts."""
+
+import numpy as np
+
+from plugrad.kernels import complex
+from plugrad.testing.rows import Row, numbers
+
+ROWS = [
+    Row(complex.complex, lambda a, b: a + 1j * b, [numbers(), numbers()], is_special=False),
+    Row(complex.real, np.real, [numbers()]),
+    Row(complex.imag, np.imag, [numbers()]),
+    Row(complex.complex_abs, np.abs, [numbers(0.5, 3)]),
+    Row(complex.conj, np.conj, [numbers()]),
+    Row(  # the squares are beyond the largest number
+        complex.complex_abs,
+        np.abs,
+        [numbers(1e30, 2e30)],
+        is_smooth=False,
+        is_edge=True,
+        dtypes=("complex64", "complex128"),
+    ),
+]

@@ -1,0 +1,88 @@
+"""Filters that slide over images."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from plugrad.kernel import Kernel
+from plugrad.kernels import convolution
+from plugrad.shapes import Shape
+from plugrad.testing.definitions import convolved, transposed
+from plugrad.testing.rows import Array, Row, of_shape
+
+
+class Slide(NamedTuple):
+    """Images, filters, and how the filters slide."""
+
+    image: Shape
+    filter: Shape
+    strides: Shape
+    pad: Any = "valid"
+    data_format: str = "NHWC"
+    dilations: Shape = (1, 1)
+    dim_rounding_mode: str | None = None
+
+
+SLIDES = [
+    Slide((2, 5, 6, 3), (3, 2, 3, 4), (1, 1)),
+    Slide((1, 5, 6, 2), (3, 3, 2, 3), (2, 1), "same"),
+    Slide((1, 6, 7, 2), (2, 3, 2, 2), (2, 2), ((1, 0), (2, 1))),
+    Slide((2, 3, 5, 6), (3, 2, 3, 2), (1, 2), "same", "NCHW"),
+    Slide((1, 7, 7, 2), (3, 2, 2, 3), (1, 1), "same", "NHWC", (2, 3)),
+    Slide((1, 6, 6, 1), (3, 3, 1, 2), (2, 2), ((1, 1), (1, 1)), "NHWC", (1, 1), "floor"),
+    Slide((1, 4, 4, 3), (1, 1, 3, 5), (1, 1)),
+    Slide((0, 4, 4, 2), (2, 2, 2, 3), (1, 1)),
+]
+
+
+def rows(
+    slides: list[Slide],
+    forward: Kernel[..., Any],
+    for_image: Kernel[..., Any],
+    for_filter: Kernel[..., Any],
+    reference: Callable[..., Array] = convolved,
+) -> list[Row]:
+    """Return the rows of a convolution and of its two gradients, which are its transposes."""
+    found: list[Row] = []
+    for slide in slides:
+        image, filter, attrs = slide.image, slide.filter, slide._asdict()
+        del attrs["image"], attrs["filter"]
+        result = reference(np.zeros(image), np.zeros(filter), **attrs).shape
+        is_edge = 0 in image
+
+        def of(x: Array, w: Array, attrs: dict[str, Any] = attrs) -> Array:
+            return reference(x, w, **attrs)
+
+        def of_dy(
+            dy: Array, w: Array, of: Callable[..., Array] = of, shape: Shape = image
+        ) -> Array:
+            return transposed(lambda x: of(x, w), shape, dy)
+
+        def of_x(
+            x: Array, dy: Array, of: Callable[..., Array] = of, shape: Shape = filter
+        ) -> Array:
+            return transposed(lambda w: of(x, w), shape, dy)
+
+        found += [
+            Row(forward, of, [of_shape(*image), of_shape(*filter)], attrs, is_edge=is_edge),
+            Row(
+                *(for_image, of_dy, [of_shape(*result), of_shape(*filter)]),
+                {"input_shape": image, **attrs},
+                is_edge=is_edge,
+            ),
+            Row(
+                *(for_filter, of_x, [of_shape(*image), of_shape(*result)]),
+                {"filter_shape": filter, **attrs},
+                is_edge=is_edge,
+            ),
+        ]
+    return found
+
+
+ROWS = rows(
+    SLIDES,
+    convolution.conv2d,
+    convolution.conv2d_input_gradient,
+    convolution.conv2d_filter_gradient,
+)

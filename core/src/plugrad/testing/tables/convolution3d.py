@@ -1,0 +1,18 @@
+"""Filters that slide over volumes."""
+
+from plugrad.kernels import convolution3d
+from plugrad.testing.tables.convolution import Slide, rows
+
+ONES = (1, 1, 1)
+
+ROWS = rows(
+    [
+        Slide((1, 3, 4, 3, 2), (2, 2, 2, 2, 3), ONES, "valid", "NDHWC", ONES),
+        Slide((1, 3, 4, 5, 1), (2, 3, 2, 1, 2), (1, 2, 2), "same", "NDHWC", ONES),
+        Slide((2, 2, 3, 3, 4), (2, 2, 2, 2, 1), ONES, ((1, 0), (0, 1), (1, 1)), "NCDHW", ONES),
+        Slide((1, 5, 4, 4, 1), (2, 2, 2, 1, 1), ONES, "valid", "NDHWC", (2, 1, 2)),
+    ],
+    convolution3d.conv3d,
+    convolution3d.conv3d_input_gradient,
+    convolution3d.conv3d_filter_gradient,
+)

@@ -1,0 +1,58 @@
+"""Tensors out of nothing."""
+
+import numpy as np
+
+from plugrad.kernels import creation
+from plugrad.testing.rows import INTEGERS, NUMBERS, ROW, Row, of_shape
+
+FLOATS = ("float32", "float64")
+
+ROWS = [
+    *(
+        Row(
+            creation.fill,
+            lambda s=shape, v=value: np.full(s, v),
+            attrs={"shape": shape, "value": value, "dtype": ROW},
+            dtypes=NUMBERS,
+            is_edge=not shape or 0 in shape,
+        )
+        for shape, value in [((2, 3), 1), ((3,), 0), ((), 1), ((2, 0), 1)]
+    ),
+    *(
+        Row(
+            creation.fill,
+            lambda v=value: np.full((2, 3), v),
+            attrs={"shape": (2, 3), "value": value, "dtype": ROW},
+            dtypes=FLOATS,
+            is_edge=True,
+        )
+        for value in (np.inf, -np.inf, np.nan)
+    ),
+    Row(creation.zeros_like, np.zeros_like, [of_shape(2, 3)]),
+    Row(creation.ones_like, np.ones_like, [of_shape(2, 3)]),
+    *(
+        Row(
+            creation.range,
+            lambda a=start, b=stop, s=step: np.arange(a, b, s),
+            attrs={"start": start, "stop": stop, "step": step, "dtype": ROW},
+            dtypes=dtypes,
+            is_edge=start == stop,
+        )
+        for start, stop, step, dtypes in [
+            (0, 7, 1, (*FLOATS, *INTEGERS)),
+            (9, 0, -2, (*FLOATS, "int32")),
+            (0.5, 3.2, 0.25, FLOATS),
+            (3, 3, 1, (*FLOATS, "int32")),
+        ]
+    ),
+    *(
+        Row(
+            creation.linspace,
+            lambda a=start, b=stop, n=num: np.linspace(a, b, n),
+            attrs={"start": start, "stop": stop, "num": num, "dtype": ROW},
+            dtypes=FLOATS,
+            is_edge=num < 2,
+        )
+        for start, stop, num in [(0, 1, 5), (3, -2, 7), (1, 2, 1), (0, 1, 0)]
+    ),
+]

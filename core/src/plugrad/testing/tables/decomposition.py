@@ -1,0 +1,146 @@
+"""Factorizations of matrices. Factors that are not unique are multiplied, and compared with the matrix."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from plugrad.kernel import Kernel
+from plugrad.kernels import decomposition
+from plugrad.tensor import Tensor
+from plugrad.testing.rows import Array, Input, Row, numbers, of_shape
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+def adjoint(x: Array) -> Array:
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def regular(*shape: int) -> Input:
+    """Matrices that are far from singular: random ones plus a diagonal."""
+    inner = of_shape(*shape)
+    diagonal = 4 * np.eye(shape[-2], shape[-1]) * np.arange(1, shape[-1] + 1)
+    return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
+
+
+def definite(*shape: int) -> Input:
+    """Hermitian, positive definite matrices."""
+    inner = regular(*shape)
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+        x = inner.draw(rng, shape, dtype) / 4
+        return (x @ adjoint(x) + np.eye(shape[-1])).astype(dtype)
+
+    return replace(inner, draw=draw)
+
+
+def hermitian(x: Tensor) -> Tensor:
+    """Return the part of a matrix that kernels of Hermitian matrices may read."""
+    return (x + x.mT) * 0.5
+
+
+def unitary(x: Array) -> Array:
+    """Return how far the columns are from orthonormal, with 1 on the diagonal."""
+    return adjoint(x) @ x
+
+
+def eigen(values: Array, vectors: Array) -> list[Array]:
+    return [values, vectors @ (values[..., None] * adjoint(vectors)), unitary(vectors)]
+
+
+def singular(u: Array, s: Array, vh: Array) -> list[Array]:
+    k = s.shape[-1]
+    product = (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
+    return [s, product, unitary(u), unitary(adjoint(vh))]
+
+
+def triangular(q: Array, r: Array) -> list[Array]:
+    return [q @ r, unitary(q), np.tril(r, -1)]
+
+
+def eyes(x: Array, n: int) -> Array:
+    return np.broadcast_to(np.eye(n), (*x.shape[:-2], n, n))
+
+
+ONE_INPUT: list[tuple[Kernel[..., Any], Callable[..., Any], Callable[..., Input]]] = [
+    (decomposition.cholesky, np.linalg.cholesky, definite),
+    (decomposition.inverse, np.linalg.inv, regular),
+    (decomposition.determinant, np.linalg.det, regular),
+    (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), regular),
+]
+
+ROWS = [
+    *(
+        Row(
+            *(kernel, reference, [domain(*shape)]),
+            dtypes=DTYPES,
+            factor=4,
+            is_edge=0 in shape,
+            before=hermitian if kernel is decomposition.cholesky else None,
+        )
+        for kernel, reference, domain in ONE_INPUT
+        for shape in [(3, 3), (2, 4, 4), (1, 1), (0, 2, 2)]
+    ),
+    *(
+        Row(
+            *(decomposition.solve, np.linalg.solve, [regular(*matrix), of_shape(*rhs)]),
+            dtypes=DTYPES,
+            factor=4,
+        )
+        for matrix, rhs in [((3, 3), (3, 2)), ((2, 3, 3), (3, 1)), ((2, 1, 2, 2), (3, 2, 4))]
+    ),
+    *(
+        Row(
+            decomposition.eigh,
+            lambda x: [np.linalg.eigvalsh(x), x, eyes(x, x.shape[-1])],
+            [definite(*shape)],
+            settled=eigen,
+            dtypes=DTYPES,
+            factor=8,
+            before=hermitian,
+        )
+        for shape in [(3, 3), (2, 4, 4)]
+    ),
+    *(
+        Row(
+            decomposition.svd,
+            lambda x, full=full: [
+                np.linalg.svd(x, compute_uv=False),
+                x,
+                eyes(x, x.shape[-2] if full else min(x.shape[-2:])),
+                eyes(x, x.shape[-1] if full else min(x.shape[-2:])),
+            ],
+            [numbers(shape=shape)],
+            {"full_matrices": full},
+            settled=singular,
+            dtypes=DTYPES,
+            factor=8,
+            is_smooth=not full,
+        )
+        for shape in [(4, 3), (2, 3, 5)]
+        for full in (False, True)
+    ),
+    *(
+        Row(
+            decomposition.qr,
+            lambda x, full=full: [
+                x,
+                eyes(x, x.shape[-2] if full else min(x.shape[-2:])),
+                np.zeros((*x.shape[:-2], x.shape[-2] if full else min(x.shape[-2:]), x.shape[-1])),
+            ],
+            [numbers(shape=shape)],
+            {"full_matrices": full},
+            settled=triangular,
+            dtypes=DTYPES,
+            factor=8,
+            is_smooth=not full,
+        )
+        for shape in [(4, 3), (2, 3, 5)]
+        for full in (False, True)
+    ),
+]

@@ -1,0 +1,20 @@
+"""Filters that slide over the channels of images, each over one channel."""
+
+from functools import partial
+
+from plugrad.kernels import depthwise
+from plugrad.testing.definitions import convolved
+from plugrad.testing.tables.convolution import Slide, rows
+
+ROWS = rows(
+    [
+        Slide((2, 5, 6, 3), (3, 2, 3, 1), (1, 1)),
+        Slide((1, 5, 6, 2), (3, 3, 2, 2), (2, 2), "same"),
+        Slide((1, 3, 5, 6), (2, 3, 3, 2), (1, 1), ((1, 0), (2, 1)), "NCHW"),
+        Slide((1, 7, 7, 2), (3, 2, 2, 1), (1, 1), "same", "NHWC", (2, 3)),
+    ],
+    depthwise.depthwise_conv2d,
+    depthwise.depthwise_conv2d_input_gradient,
+    depthwise.depthwise_conv2d_filter_gradient,
+    partial(convolved, is_depthwise=True),
+)

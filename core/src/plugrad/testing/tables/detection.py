@@ -1,0 +1,93 @@
+"""The choice among overlapping boxes."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+import numpy as np
+
+from plugrad.kernels import detection
+from plugrad.testing.rows import FLOATS, Array, Input, Row
+
+
+def overlap(a: Array, b: Array) -> float:
+    """Return the common area of two boxes by the area that they cover together."""
+    low, high = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
+    low_b, high_b = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
+    areas = np.prod(high - low), np.prod(high_b - low_b)
+    common = np.prod(np.maximum(np.minimum(high, high_b) - np.maximum(low, low_b), 0))
+    return float(common / (sum(areas) - common)) if min(areas) > 0 else 0.0
+
+
+def selected(
+    boxes: Array, scores: Array, limits: tuple[int, float, float], sigma: float = 0
+) -> list[Array]:
+    """Return the positions and scores of the selected boxes, one box after the other."""
+    count, iou, least = limits
+    left = dict(enumerate(scores.tolist()))
+    chosen: list[tuple[int, float]] = []
+    while len(chosen) < count and (left := {i: s for i, s in left.items() if s > least}):
+        best = max(left, key=lambda i: (left[i], -i))
+        chosen.append((best, left.pop(best)))
+        shared = {i: overlap(boxes[best], boxes[i]) for i in left}
+        left = {
+            i: s * np.exp(-(shared[i] ** 2) / (2 * sigma)) if sigma else s
+            for i, s in left.items()
+            if shared[i] < iou
+        }
+    return [np.array([i for i, _ in chosen], int), np.array([s for _, s in chosen], float)]
+
+
+def padded(chosen: Array, count: int) -> list[Array]:
+    """Return positions filled up with zeros, and how many they are."""
+    return [np.pad(chosen, (0, max(0, count - len(chosen)))), np.array(len(chosen))]
+
+
+boxes = Input(lambda rng, shape, dtype: (rng.integers(0, 7, shape) / 4).astype(dtype), (20, 4))
+scores = Input(lambda rng, shape, dtype: rng.permutation(20).astype(dtype) / 32, (20,))
+LIMITS = [(5, 0.5, -np.inf), (20, 0.2, 0.3), (4, 1.0, 0.1), (0, 0.5, 0.0)]
+
+
+def attributes(count: int, iou: float, least: float, **more: object) -> dict[str, object]:
+    names = {"max_output_size": count, "iou_threshold": iou, "score_threshold": least}
+    return {**names, **more}
+
+
+ROWS = [
+    row
+    for limits in LIMITS
+    for row in [
+        Row(
+            detection.non_max_suppression,
+            lambda b, s, limits=limits: selected(b, s, limits)[0],
+            [boxes, scores],
+            attributes(*limits),
+            dtypes=FLOATS[:2],
+            is_edge=not limits[0],
+        ),
+        *(
+            Row(
+                detection.non_max_suppression_padded,
+                lambda b, s, limits=limits, full=full: padded(
+                    selected(b, s, limits)[0], limits[0] if full else 0
+                ),
+                [boxes, scores],
+                attributes(*limits, pad_to_max_output_size=full),
+                dtypes=FLOATS[:2],
+                is_edge=not limits[0],
+            )
+            for full in (False, True)
+        ),
+        *(
+            Row(
+                detection.non_max_suppression_with_score,
+                lambda b, s, limits=limits, sigma=sigma: selected(b, s, limits, sigma),
+                [boxes, scores],
+                attributes(*limits, soft_nms_sigma=sigma),
+                dtypes=FLOATS[:2],
+                is_edge=not limits[0],
+                is_smooth=False,
+            )
+            for sigma in (0.0, 0.5)
+        ),
+    ]
+]

@@ -1,0 +1,78 @@
+"""Products and convolutions with a bias and an activation."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from plugrad.kernel import Kernel
+from plugrad.kernels import fused
+from plugrad.shapes import Shape
+from plugrad.testing.definitions import activated, convolved
+from plugrad.testing.rows import Array, Input, Row, of_shape
+
+# What goes into the activation is an odd number of eighths, away from all kinks.
+halves = lambda shape: Input(_multiples(2, 0), shape)  # noqa: E731
+eighths = lambda shape: Input(_multiples(4, 1 / 8), shape)  # noqa: E731
+
+
+def _multiples(parts: int, offset: float) -> Callable[..., Array]:
+    return lambda rng, shape, dtype: (rng.integers(-4, 5, shape) / parts + offset).astype(dtype)
+
+
+def rows(
+    kernel: Kernel[..., Any],
+    linear: Callable[..., Array],
+    a: Shape,
+    b: Shape,
+    channels: int,
+    attrs: dict[str, Any],
+) -> list[Row]:
+    """Return a row for each activation, with a bias, and one without."""
+
+    def reference(activation: str) -> Callable[..., Array]:
+        return lambda a, b, bias, slopes: activated(
+            linear(a, b) + (0 if bias is None else bias), activation, slopes, 0.2
+        )
+
+    inputs = [halves(a), halves(b)]
+    return [
+        *(
+            Row(
+                kernel,
+                reference(activation),
+                [
+                    *inputs,
+                    eighths((channels,)),
+                    of_shape(channels) if activation == "prelu" else None,
+                ],
+                {**attrs, "activation": activation},
+            )
+            for activation in fused.ACTIVATIONS
+        ),
+        Row(kernel, reference("linear"), [*inputs, None, None], attrs),
+    ]
+
+
+SLIDING = {"strides": (1, 2), "pad": "same"}
+
+ROWS = [
+    *rows(
+        *(fused.matmul, lambda a, b: np.swapaxes(a, -1, -2) @ b, (2, 4, 3), (4, 5), 5),
+        {"transpose_a": True},
+    ),
+    *rows(
+        *(fused.conv2d, partial(convolved, **SLIDING), (1, 4, 5, 2), (3, 2, 2, 3), 3),  # type: ignore[arg-type]
+        SLIDING,
+    ),
+    *rows(
+        fused.depthwise_conv2d,
+        partial(convolved, **SLIDING, is_depthwise=True),  # type: ignore[arg-type]
+        *((1, 4, 5, 2), (3, 2, 2, 2), 4),
+        SLIDING,
+    ),
+]

@@ -1,0 +1,154 @@
+"""Images whose pixels are put elsewhere."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from typing import Any
+
+import numpy as np
+
+from plugrad.kernels import image
+from plugrad.shapes import Shape
+from plugrad.testing.definitions import shown, transposed
+from plugrad.testing.rows import FLOATS, Array, Row, of_shape, these
+
+SHAPE = (2, 4, 5, 2)
+BOXES = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]
+OWNERS = [0, 1, 1, 0]
+
+
+def cropped(
+    images: Array, boxes: Array, owners: Array, size: Shape, method: str, fill: float
+) -> Array:
+    """Take the points of each box; those outside the image are filled."""
+    found: list[Array] = []
+    for (top, left, bottom, right), owner in zip(boxes, owners, strict=True):
+        height, width = images.shape[1:3]
+        rows = line(top, bottom, size[0]) * (height - 1)
+        columns = line(left, right, size[1]) * (width - 1)
+        rows, columns = np.meshgrid(rows, columns, indexing="ij")
+        outside = (rows < 0) | (rows > height - 1) | (columns < 0) | (columns > width - 1)
+        points = np.where(outside, np.nan, rows), np.where(outside, np.nan, columns)
+        found.append(shown(images[owner], *points, method, "nearest", fill))
+    return np.stack(found)
+
+
+def line(first: float, last: float, count: int) -> Array:
+    return np.linspace(first, last, count) if count > 1 else np.array([(first + last) / 2])
+
+
+def turned(images: Array, radians: float, fill: Any, center: tuple[float, float]) -> Array:
+    """Turn the complex plane, whose imaginary axis points up, while rows are counted downwards."""
+    height, width = images.shape[1:3]
+    across, down = center[0] * width, center[1] * height
+    y, x = np.mgrid[:height, :width]
+    came_from = ((x + 0.5 - across) - 1j * (y + 0.5 - down)) * np.exp(-1j * radians)
+    columns, rows = came_from.real + across - 0.5, -came_from.imag + down - 0.5
+    return np.stack([shown(i, rows, columns, "nearest", "constant", fill) for i in images])
+
+
+def seen(images: Array, transforms: Array, method: str, mode: str, fill: Any, size: Shape) -> Array:
+    """Multiply the points of the result, as homogeneous vectors, with a 3 × 3 matrix."""
+    y, x = np.mgrid[: size[0], : size[1]]
+    points = np.stack([x, y, np.ones_like(x)])
+    found: list[Array] = []
+    for picture, eight in zip(images, np.broadcast_to(transforms, (len(images), 8)), strict=True):
+        matrix = np.append(eight, 1).reshape(3, 3)
+        x, y, depth = np.einsum("ij,jhw->ihw", matrix, points)
+        found.append(shown(picture, y / depth, x / depth, method, mode, fill))
+    return np.stack(found)
+
+
+TURNS = [
+    (0.7, 0.0, (0.5, 0.5)),
+    (-2.1, 3.0, (0.2, 0.6)),
+    (np.pi / 2 + 0.01, (1.0, -1.0), (0.5, 0.5)),
+]
+TRANSFORMS = [
+    ([[1, 0.1, 0.3, -0.2, 0.9, 0.4, 0.01, 0.02]], "bilinear", "constant", 0.5, (4, 5)),
+    ([[1, 0.1, 1.3, -0.2, 1.9, -0.4, 0, 0]], "bilinear", "reflect", 0.0, (3, 6)),
+    ([[0.7, 0.1, 2.3, 0.2, 1.1, -3.4, 0, 0]] * 2, "bilinear", "wrap", 0.0, (4, 5)),
+    ([[1, 0.1, 2.3, -0.2, 0.9, -0.4, 0, 0]], "nearest", "nearest", 0.0, (4, 5)),
+    ([[1.1, 0.1, 2.3, -0.2, 0.9, -0.4, 0, 0]], "nearest", "constant", (1.0, 2.0), (5, 2)),
+]
+
+ROWS = [
+    *(
+        row
+        for size, method, fill in [
+            ((3, 4), "bilinear", 0.5),
+            ((2, 2), "nearest", 0),
+            ((1, 3), "bilinear", 0),
+        ]
+        for row in [
+            Row(
+                image.crop_and_resize,
+                lambda x, b, i, s=size, m=method, f=fill: cropped(x, b, i, s, m, f),
+                [of_shape(*SHAPE), these(BOXES, "float32"), these(OWNERS, "int32")],
+                {"crop_size": size, "method": method, "extrapolation_value": fill},
+                dtypes=("float32", "float64", "int32"),
+            ),
+            Row(
+                image.crop_and_resize_image_gradient,
+                lambda dy, b, i, s=size, m=method: transposed(
+                    lambda x: cropped(x, b, i, s, m, 0), SHAPE, dy
+                ),
+                [
+                    of_shape(len(BOXES), *size, SHAPE[3]),
+                    these(BOXES, "float32"),
+                    these(OWNERS, "int32"),
+                ],
+                {"image_shape": SHAPE, "method": method},
+                dtypes=FLOATS[:2],
+            ),
+        ]
+    ),
+    Row(image.flip_left_right, lambda x: x[:, :, ::-1], [of_shape(*SHAPE)]),
+    *(
+        Row(
+            image.rotate_with_offset,
+            lambda x, r=radians, f=fill, c=center: turned(x, r, f, c),
+            [of_shape(*SHAPE)],
+            {"radians": radians, "fill_value": fill, "center": center},
+        )
+        for radians, fill, center in TURNS
+    ),
+    *(
+        Row(
+            image.rotate_with_offset_gradient,
+            lambda dy, r=radians, c=center: transposed(lambda x: turned(x, r, 0, c), dy.shape, dy),
+            [of_shape(*SHAPE)],
+            {"radians": radians, "center": center},
+        )
+        for radians, _, center in TURNS
+    ),
+    *(
+        row
+        for transforms, method, mode, fill, size in TRANSFORMS
+        for row in [
+            Row(
+                image.transform,
+                lambda x, t, a=(method, mode, fill, size): seen(x, t, *a),
+                [of_shape(*SHAPE), these(transforms, "float32")],
+                {
+                    "interpolation": method,
+                    "fill_mode": mode,
+                    "fill_value": fill,
+                    "output_shape": size,
+                },
+                dtypes=FLOATS[:2],
+                factor=10,  # where a float stands for a place
+            ),
+            Row(
+                image.transform_image_gradient,
+                lambda dy, t, a=(method, mode, 0, size): transposed(
+                    lambda x: seen(x, t, *a), SHAPE, dy
+                ),
+                [of_shape(SHAPE[0], *size, SHAPE[3]), these(transforms, "float32")],
+                {"image_shape": SHAPE, "interpolation": method, "fill_mode": mode},
+                dtypes=FLOATS[:2],
+                factor=10,
+            ),
+        ]
+    ),
+]

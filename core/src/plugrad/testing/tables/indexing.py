@@ -1,0 +1,87 @@
+"""Elements that are picked by position."""
+
+import numpy as np
+
+from plugrad.kernels import indexing
+from plugrad.testing.rows import NUMBERS, ROW, Array, Row, flags, of_shape, these, whole
+
+
+def by_batch(x: Array, indices: Array, axis: int) -> Array:
+    """Return what each batch picks of its own."""
+    return np.stack([np.take(a, i, axis - 1) for a, i in zip(x, indices, strict=True)])
+
+
+def segments(x: Array, ids: Array, count: int) -> Array:
+    result = np.zeros((count, *x.shape[ids.ndim :]), x.dtype)
+    for place in np.ndindex(*ids.shape):
+        if 0 <= ids[place] < count:
+            result[ids[place]] += x[place]
+    return result
+
+
+ROWS = [
+    *(
+        Row(
+            indexing.gather,
+            lambda x, i, a=axis: np.take(x, i, a),
+            [of_shape(*shape), whole(-shape[axis], shape[axis] - 1, *places)],
+            {"axis": axis, "batch_dims": 0},
+            dtypes=NUMBERS,
+        )
+        for shape, axis, places in [
+            ((5, 3), 0, (4,)),
+            ((2, 5), 1, (2, 3)),
+            ((2, 3, 4), 1, ()),
+            ((7,), 0, (2, 1, 2)),
+        ]
+    ),
+    Row(
+        indexing.gather,
+        lambda x, i: by_batch(x, i, 2),
+        [of_shape(2, 3, 5), whole(0, 4, 2, 4)],
+        {"axis": 2, "batch_dims": 1},
+        dtypes=NUMBERS,
+    ),
+    Row(
+        indexing.gather,
+        lambda x, i: np.take(x, i, 0),
+        [of_shape(3, 2), these(np.zeros((0,)), "int32")],
+        {"axis": 0, "batch_dims": 0},
+        dtypes=NUMBERS,
+        is_edge=True,
+    ),
+    *(
+        Row(
+            indexing.gather_nd,
+            lambda x, i: x[tuple(np.moveaxis(i, -1, 0))],
+            [of_shape(3, 4, 2), these(places, "int32")],
+            dtypes=NUMBERS,
+        )
+        for places in ([[2], [0]], [[2, 3], [0, 0], [-1, -4]], [[[0, 1, 1]], [[2, 3, 0]]])
+    ),
+    Row(indexing.where_true, np.argwhere, [flags(3, 5)]),
+    *(
+        Row(indexing.where_true, np.argwhere, [these(values, "bool")], is_edge=True)
+        for values in (np.zeros((2, 3)), np.ones((2, 2, 2)), np.zeros((0, 3)))
+    ),
+    *(
+        Row(
+            indexing.one_hot,
+            lambda i: np.where(i[..., None] == np.arange(4), 2, -1),
+            [whole(-2, 5, *shape)],
+            {"depth": 4, "on_value": 2, "off_value": -1, "dtype": ROW},
+            dtypes=("float32", "float64", "int32", "int64"),
+        )
+        for shape in [(5,), (2, 3), ()]
+    ),
+    *(
+        Row(
+            indexing.unsorted_segment_sum,
+            lambda x, ids: segments(x, ids, 4),
+            [of_shape(*shape), whole(-2, 5, *ids)],
+            {"num_segments": 4},
+            is_edge=0 in shape,
+        )
+        for shape, ids in [((6,), (6,)), ((6, 3), (6,)), ((2, 3, 2), (2, 3)), ((0, 2), (0,))]
+    ),
+]

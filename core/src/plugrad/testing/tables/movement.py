@@ -1,0 +1,179 @@
+"""Elements that move, and stay as they are."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from typing import Any
+
+import numpy as np
+
+from plugrad.dtype import float32
+from plugrad.kernel import Kernel, Shaped
+from plugrad.kernels import movement
+from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, of_shape, these
+
+
+def moved(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) -> Row:
+    """Return a row of any dtype, with inputs of the given shapes."""
+    shapes = [x if isinstance(x, Input) else of_shape(*x) for x in inputs]
+    promised = kernel.infer(*[Shaped(x.shape, float32) for x in shapes], **attrs)
+    outputs = [promised] if hasattr(promised, "dtype") else promised
+    is_edge = any(0 in x.shape or not x.shape for x in (*shapes, *outputs))
+    return Row(kernel, reference, shapes, attrs, dtypes=NUMBERS, is_edge=is_edge)
+
+
+def zeros_with(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> Array:
+    result = np.zeros(shape, dy.dtype)
+    result[place] = dy
+    return result
+
+
+def stretches(*bounds: tuple[int, int, int]) -> tuple[slice, ...]:
+    """Return slices, as Python has them: -1 is the end of a range that runs backwards."""
+    return tuple(slice(b, None if s < 0 and e < 0 else e, s) for b, e, s in bounds)
+
+
+SLICES = [
+    ((4, 5), [(1, 3, 1), (0, 5, 2)]),
+    ((4, 5), [(3, -1, -1), (4, 0, -2)]),
+    ((2, 7, 3), [(0, 2, 1), (1, 7, 3), (2, 3, 1)]),
+    ((4, 5), [(2, 2, 1), (0, 5, 1)]),
+]
+
+ROWS = [
+    *(
+        moved(movement.reshape, lambda x, s=new: x.reshape(s), old, shape=new)
+        for old, new in [((2, 3, 4), (4, 6)), ((6,), (1, 6, 1)), ((1,), ()), ((), (1, 1))]
+    ),
+    moved(movement.reshape, lambda x: x.reshape(0, 4), (2, 0, 3), shape=(0, 4)),
+    *(
+        moved(movement.expand_dims, lambda x, d=dim: np.expand_dims(x, d), (2, 3), dim=dim)
+        for dim in (0, 1, 2)
+    ),
+    *(
+        moved(movement.transpose, lambda x, p=perm: x.transpose(p), shape, perm=perm)
+        for shape, perm in [
+            ((3, 5), (1, 0)),
+            ((2, 3, 4), (2, 0, 1)),
+            ((2, 3, 4, 5), (0, 3, 1, 2)),
+            ((2, 1, 3, 2, 2), (4, 2, 0, 3, 1)),
+            ((33, 65), (1, 0)),
+            ((2, 0), (1, 0)),
+            ((), ()),
+        ]
+    ),
+    *(
+        moved(movement.broadcast_to, lambda x, s=new: np.broadcast_to(x, s), old, shape=new)
+        for old, new in [
+            ((3, 1), (3, 4)),
+            ((4,), (2, 3, 4)),
+            ((1, 3, 1), (2, 3, 4)),
+            ((), (2, 3)),
+            ((1, 3), (0, 3)),
+        ]
+    ),
+    *(
+        moved(
+            movement.slice,
+            lambda x, b=begin, n=size: x[tuple(slice(i, i + k) for i, k in zip(b, n, strict=True))],
+            shape,
+            begin=begin,
+            size=size,
+        )
+        for shape, begin, size in [
+            ((4, 5), (1, 2), (2, 3)),
+            ((2, 3, 4), (0, 1, 3), (2, 2, 1)),
+            ((4, 5), (4, 0), (0, 5)),
+        ]
+    ),
+    *(
+        moved(
+            movement.strided_slice,
+            lambda x, b=bounds: x[stretches(*b)],
+            shape,
+            begin=tuple(b for b, _, _ in bounds),
+            end=tuple(e for _, e, _ in bounds),
+            strides=tuple(s for _, _, s in bounds),
+        )
+        for shape, bounds in SLICES
+    ),
+    *(
+        moved(
+            movement.strided_slice_gradient,
+            lambda dy, s=shape, b=bounds: zeros_with(dy, s, stretches(*b)),
+            tuple(len(range(*bound)) for bound in bounds),
+            shape=shape,
+            begin=tuple(b for b, _, _ in bounds),
+            end=tuple(e for _, e, _ in bounds),
+            strides=tuple(s for _, _, s in bounds),
+        )
+        for shape, bounds in SLICES
+    ),
+    *(
+        moved(movement.concat, lambda *xs, a=axis: np.concatenate(xs, a), *shapes, axis=axis)
+        for shapes, axis in [
+            ([(2, 3), (4, 3)], 0),
+            ([(2, 3), (2, 1), (2, 2)], 1),
+            ([(2, 1, 2), (2, 3, 2)], 1),
+            ([(3,)], 0),
+            ([(0, 3), (2, 3)], 0),
+        ]
+    ),
+    *(
+        moved(movement.pack, lambda *xs, a=axis: np.stack(xs, a), *[shape] * 3, axis=axis)
+        for shape, axis in [((2, 3), 0), ((2, 3), 1), ((2, 3), 2), ((), 0), ((0, 2), 1)]
+    ),
+    *(
+        moved(movement.unpack, lambda x, a=axis: list(np.moveaxis(x, a, 0)), (2, 3, 4), axis=axis)
+        for axis in (0, 1, 2)
+    ),
+    *(
+        moved(
+            movement.split,
+            lambda x, n=sizes, a=axis: np.split(x, np.cumsum(n)[:-1], a),
+            (4, 5),
+            num_or_size_splits=sizes,
+            axis=axis,
+        )
+        for sizes, axis in [((1, 3), 0), ((2, 0, 3), 1), ((5,), 1)]
+    ),
+    *(
+        moved(
+            movement.pad,
+            lambda x, p=paddings, v=value: np.pad(x, p, constant_values=v) if p else x,
+            shape,
+            paddings=paddings,
+            constant_value=value,
+        )
+        for shape, paddings, value in [
+            ((2, 3), ((1, 0), (2, 1)), 0),
+            ((3,), ((0, 2),), 1),
+            ((2, 3, 1), ((0, 0), (1, 1), (0, 2)), 1),
+            ((2, 0), ((1, 1), (1, 0)), 1),
+            ((), (), 0),
+        ]
+    ),
+    *(
+        moved(movement.tile, lambda x, r=reps: np.tile(x, r), shape, reps=reps)
+        for shape, reps in [((2, 3), (2, 1)), ((3,), (4,)), ((2, 1, 2), (1, 3, 2)), ((2,), (0,))]
+    ),
+    *(
+        moved(movement.reverse, lambda x, d=dims: np.flip(x, d), shape, dims=dims)
+        for shape, dims in [((2, 3), (1,)), ((2, 3, 4), (0, 2)), ((3,), ()), ((0, 2), (0,))]
+    ),
+    Row(
+        movement.pad,
+        lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=-np.inf),
+        [of_shape(2, 3)],
+        {"paddings": ((1, 0), (0, 2)), "constant_value": -np.inf},
+        dtypes=FLOATS,
+        is_edge=True,
+    ),
+    Row(
+        movement.concat,
+        lambda *xs: np.concatenate(xs),
+        [these(["a", "é"], "string"), these(["", "日本語"], "string")],
+        {"axis": 0},
+        dtypes=["string"],
+    ),
+]

@@ -1,0 +1,81 @@
+"""Rows of different lengths."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from plugrad.kernels import ragged
+from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+
+FLOATS = ("float32", "float64")
+
+
+def recorded(*outputs: object) -> Callable[..., list[Array]]:
+    """Return a reference that gives known outputs, worked out by hand."""
+    return lambda *inputs: [np.asarray(part) for part in outputs]
+
+
+def dense(values: Array, default: Array, rows: list[list[int]]) -> Array:
+    """Return the values at positions; -1 stands for the default."""
+    return np.stack([np.stack([default if i < 0 else values[i] for i in row]) for row in rows])
+
+
+ROWS = [
+    *(
+        Row(
+            ragged.ragged_range,
+            recorded(splits, values),
+            [these(starts), these(limits), these(deltas)],
+            dtypes=FLOATS if is_smooth else (*FLOATS, "int32", "int64"),
+            is_smooth=is_smooth,
+        )
+        for starts, limits, deltas, splits, values, is_smooth in [
+            (
+                [0, 5, 8, 5],
+                [8, 7, 8, 1],
+                [2, 1, 1, -1],
+                [0, 4, 6, 6, 10],
+                [0, 2, 4, 6, 5, 6, 5, 4, 3, 2],
+                False,  # a limit is met exactly
+            ),
+            (0, [3, 0, 2], 1, [0, 3, 3, 5], [0, 1, 2, 0, 1], False),
+            (0, 5, 2, [0, 3], [0, 2, 4], False),
+            (0.25, [1.6, 0.5], 0.5, [0, 3, 4], [0.25, 0.75, 1.25, 0.25], True),
+        ]
+    ),
+    *(
+        Row(
+            ragged.ragged_gather,
+            lambda x, i, *splits, s=found, p=places: [*map(np.array, s), x[p]],
+            [of_shape(5, 2), these(indices, "int32"), these([0, 2, 2, 5], "int32")],
+            {"output_ragged_rank": np.ndim(indices)},
+            dtypes=NUMBERS,
+        )
+        for indices, found, places in [
+            ([2, 0], [[0, 3, 5]], [2, 3, 4, 0, 1]),
+            ([[2, 0], [1, 2]], [[0, 2, 4], [0, 3, 5, 5, 8]], [2, 3, 4, 0, 1, 2, 3, 4]),
+        ]
+    ),
+    *(
+        Row(
+            ragged.ragged_tensor_to_tensor,
+            lambda shape, x, default, *partitions, rows=rows: dense(x, default, rows),
+            [
+                these(shape, "int32"),
+                of_shape(5),
+                of_shape(),
+                *(these(partition, "int32") for partition in partitions),
+            ],
+            {"row_partition_types": kinds},
+            dtypes=NUMBERS,
+        )
+        for shape, kinds, partitions, rows in [
+            (-1, ("ROW_SPLITS",), [[0, 2, 2, 5]], [[0, 1, -1], [-1, -1, -1], [2, 3, 4]]),
+            ([2, 2], ("ROW_SPLITS",), [[0, 2, 2, 5]], [[0, 1], [-1, -1]]),
+            (
+                *([-1, 4], ("FIRST_DIM_SIZE", "VALUE_ROWIDS"), [3, [0, 0, 2, 2, 2]]),
+                [[0, 1, -1, -1], [-1, -1, -1, -1], [2, 3, 4, -1]],
+            ),
+        ]
+    ),
+]

@@ -1,0 +1,102 @@
+"""Elements that move in blocks, or are mirrored."""
+
+import numpy as np
+
+from plugrad.kernels import rearrangement
+from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def to_batch(x: Array, block: tuple[int, ...], paddings: Pairs) -> Array:
+    """Return the cells of all blocks that have one position, for each position."""
+    x = np.pad(x, [(0, 0), *paddings, *[(0, 0)] * (x.ndim - 1 - len(block))])
+    return np.concatenate(
+        [
+            x[(slice(None), *(slice(i, None, b) for i, b in zip(cell, block, strict=True)))]
+            for cell in np.ndindex(*block)
+        ]
+    )
+
+
+def to_space(x: Array, block: tuple[int, ...], crops: Pairs) -> Array:
+    sizes = [n * b for n, b in zip(x.shape[1:], block, strict=False)]
+    batch = x.shape[0] // int(np.prod(block))
+    result = np.zeros((batch, *sizes, *x.shape[1 + len(block) :]), x.dtype)
+    for cell, part in zip(np.ndindex(*block), np.split(x, len(x) // batch), strict=True):
+        place = (slice(i, None, b) for i, b in zip(cell, block, strict=True))
+        result[(slice(None), *place)] = part
+    kept = (slice(b, n - a) for n, (b, a) in zip(sizes, crops, strict=True))
+    return result[(slice(None), *kept)]
+
+
+def deep(x: Array, size: int) -> Array:
+    """Return channels as blocks of the image."""
+    batch, height, width, depth = x.shape
+    x = x.reshape(batch, height, width, size, size, depth // size**2)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height * size, width * size, -1)
+
+
+ROWS = [
+    *(
+        Row(
+            rearrangement.space_to_batch_nd,
+            lambda x, b=block, p=paddings: to_batch(x, b, p),
+            [of_shape(*shape)],
+            {"block_shape": block, "paddings": paddings},
+            dtypes=NUMBERS,
+        )
+        for shape, block, paddings in [
+            ((2, 4, 6, 3), (2, 3), ((0, 0), (0, 0))),
+            ((1, 3, 5), (2, 2), ((1, 0), (0, 1))),
+            ((2, 6), (3,), ((0, 0),)),
+        ]
+    ),
+    *(
+        Row(
+            rearrangement.batch_to_space_nd,
+            lambda x, b=block, c=crops: to_space(x, b, c),
+            [of_shape(*shape)],
+            {"block_shape": block, "crops": crops},
+            dtypes=NUMBERS,
+        )
+        for shape, block, crops in [
+            ((12, 2, 2, 3), (2, 3), ((0, 0), (0, 0))),
+            ((4, 2, 3), (2, 2), ((1, 0), (0, 2))),
+        ]
+    ),
+    Row(
+        rearrangement.depth_to_space,
+        lambda x: deep(x, 2),
+        [of_shape(2, 2, 3, 12)],
+        {"block_size": 2, "data_format": "NHWC"},
+        dtypes=NUMBERS,
+    ),
+    Row(
+        rearrangement.depth_to_space,
+        lambda x: np.moveaxis(deep(np.moveaxis(x, 1, -1), 3), -1, 1),
+        [of_shape(1, 18, 2, 2)],
+        {"block_size": 3, "data_format": "NCHW"},
+        dtypes=NUMBERS,
+    ),
+    *(
+        Row(
+            rearrangement.mirror_pad,
+            lambda x, p=paddings, m=mode: np.pad(x, p, m),  # type: ignore[call-overload]
+            [of_shape(*shape)],
+            {"paddings": paddings, "mode": mode},
+            dtypes=NUMBERS,
+        )
+        for shape, paddings in [((3, 4), ((2, 1), (0, 3))), ((5,), ((0, 4),))]
+        for mode in ("reflect", "symmetric")
+    ),
+    *(
+        Row(
+            rearrangement.broadcast_args,
+            lambda a, b: np.array(np.broadcast_shapes(tuple(a), tuple(b))),
+            [these(a, "int32"), these(b, "int32")],
+            dtypes=["int32"],
+        )
+        for a, b in [([3, 1], [2, 1, 5]), ([], [4]), ([0, 1], [1, 7])]
+    ),
+]

@@ -1,0 +1,171 @@
+"""Sums and their like along axes, and counts in bins."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from plugrad.kernel import Kernel
+from plugrad.kernels import reduction
+from plugrad.testing.rows import (
+    FLOATS,
+    INTEGERS,
+    Array,
+    Input,
+    Row,
+    different,
+    extremes,
+    numbers,
+    these,
+    whole,
+)
+
+SHAPE = (2, 3, 4)
+any_number = numbers(shape=SHAPE)
+few = numbers(0.5, 2, shape=SHAPE)
+NAN, INF = np.nan, np.inf
+
+
+def folded(
+    kernel: Kernel[..., Any],
+    reference: Callable[..., Any],
+    x: Input,
+    *axes: tuple[int, ...],
+    keep_dims: bool = False,
+    **options: Any,
+) -> list[Row]:
+    """Return a row for each choice of axes."""
+    name = "reduction_indices" if kernel is reduction.max else "axis"
+    return [
+        Row(
+            kernel,
+            lambda x, axis=axis: reference(x, axis=axis, keepdims=keep_dims),
+            [x],
+            {name: axis, "keep_dims": keep_dims},
+            **options,
+        )
+        for axis in axes
+    ]
+
+
+def binned(x: Array, weights: Array | None, size: int) -> Array:
+    """Return the count, or the sum of weights, of each number."""
+    hits = x[..., None] == np.arange(size)
+    return (hits if weights is None else hits * weights[..., None]).sum(-2)
+
+
+FOLDS: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
+    (reduction.sum, np.sum, any_number),
+    (reduction.prod, np.prod, few),
+    (reduction.mean, np.mean, any_number),
+    (reduction.max, np.max, different(*SHAPE)),
+    (reduction.min, np.min, different(*SHAPE)),
+    (reduction.all, np.all, any_number),
+    (reduction.any, np.any, any_number),
+]
+EMPTY: list[tuple[Kernel[..., Any], Callable[..., Any]]] = [
+    (reduction.sum, np.sum),
+    (reduction.prod, np.prod),
+    (reduction.all, np.all),
+    (reduction.any, np.any),
+]
+bins = whole(-1, 6, 9)
+ends = extremes(turned=True)
+SQUARE = Input(lambda *given: ends.draw(*given).reshape(6, 6), (6, 6))
+
+ROWS = [
+    *(row for fold in FOLDS for row in folded(*fold, (1,), (0, 1, 2), (0, 2), ())),
+    *(row for fold in FOLDS for row in folded(*fold, (0,), (0, 1, 2), keep_dims=True)),
+    *(
+        Row(kernel, lambda x, f=reference, a=axis: f(x, a), [different(*SHAPE)], {"axis": axis})
+        for kernel, reference in [
+            (reduction.argmax, lambda x, a: np.argmax(x, a)),
+            (reduction.argmin, lambda x, a: np.argmin(x, a)),
+        ]
+        for axis in (0, 1, 2)
+    ),
+    # edge cases
+    *(
+        row
+        for kernel, reference in EMPTY
+        for row in folded(
+            kernel, reference, numbers(shape=(2, 0, 3)), (1,), (0, 1, 2), (0,), is_edge=True
+        )
+    ),
+    *folded(
+        reduction.mean,
+        lambda x, axis, keepdims: np.full((2, 3), NAN),
+        *(numbers(shape=(2, 0, 3)), (1,)),
+        is_edge=True,
+        is_smooth=False,
+    ),
+    *(
+        row
+        for kernel, reference, _ in FOLDS
+        for row in folded(kernel, reference, numbers(shape=()), (), is_edge=True)
+    ),
+    *(
+        row
+        for kernel, reference, _ in FOLDS[:5]
+        for row in folded(
+            kernel,
+            reference,
+            these([[NAN, 1, 2], [INF, 1, 2], [-INF, 1, 2], [-INF, INF, 1], [2, NAN, -INF]]),
+            (1,),
+            dtypes=FLOATS,
+            is_edge=True,
+            is_smooth=False,
+        )
+    ),
+    *(
+        Row(
+            kernel,
+            lambda x, f=reference: f(x),
+            [these([[1, 3, 3, 0, 0], [NAN, 1, 9, -9, 2], [1, INF, -INF, NAN, INF]])],
+            {"axis": 1},
+            dtypes=FLOATS,
+            is_edge=True,
+        )
+        for kernel, reference in [
+            (reduction.argmax, lambda x: np.argmax(x, 1)),
+            (reduction.argmin, lambda x: np.argmin(x, 1)),
+        ]
+    ),
+    *(
+        Row(
+            kernel,
+            lambda x, f=reference: f(x, 1),
+            [SQUARE],
+            {name: (1,)},
+            dtypes=INTEGERS,
+            is_edge=True,
+        )
+        for kernel, reference, name in [
+            (reduction.max, np.max, "reduction_indices"),
+            (reduction.min, np.min, "axis"),
+            (reduction.sum, np.sum, "axis"),
+        ]
+    ),
+    # bins
+    *(
+        Row(
+            kernel,
+            lambda x, weights: binned(x, weights, 5),
+            [bins, weights],
+            {"size": 5},
+            dtypes=dtypes,
+        )
+        for kernel in (reduction.bincount, reduction.dense_bincount)
+        for weights, dtypes in [(None, ("int32",)), (numbers(shape=(9,)), FLOATS[:2])]
+    ),
+    Row(
+        reduction.dense_bincount,
+        lambda x, weights: binned(x, None, 4).clip(0, 1),
+        [whole(-1, 5, 3, 7), None],
+        {"size": 4, "binary_output": True},
+        dtypes=("int32",),
+    ),
+]

@@ -1,0 +1,58 @@
+"""Images of another size."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+import numpy as np
+
+from plugrad.kernels import resize
+from plugrad.shapes import Shape
+from plugrad.testing.definitions import shown, stretched, transposed
+from plugrad.testing.rows import Array, Row, of_shape
+
+SIZES = [
+    ((2, 3, 4, 2), (5, 6), False, False),
+    ((1, 5, 4, 1), (2, 3), False, True),
+    ((1, 3, 4, 1), (7, 5), True, False),
+    ((1, 4, 4, 2), (1, 8), True, False),
+    ((1, 4, 6, 1), (8, 3), False, True),
+]
+
+
+def bilinear(images: Array, size: Shape, *how: bool) -> Array:
+    points = [stretched(n, out, *how) for n, out in zip(images.shape[1:3], size, strict=True)]
+    rows, columns = np.meshgrid(*points, indexing="ij")
+    return np.stack([shown(image, rows, columns, "bilinear", "nearest") for image in images])
+
+
+def nearest(images: Array, size: Shape, align_corners: bool, half_pixel_centers: bool) -> Array:
+    middle = 0.5 if align_corners or half_pixel_centers else 0
+    rows, columns = (
+        np.floor(stretched(n, out, align_corners, half_pixel_centers) + middle + 1e-9).astype(int)
+        for n, out in zip(images.shape[1:3], size, strict=True)
+    )
+    return images[:, rows][:, :, columns]
+
+
+ROWS = [
+    row
+    for forward, backward, reference in [
+        (resize.resize_bilinear, resize.resize_bilinear_gradient, bilinear),
+        (resize.resize_nearest_neighbor, resize.resize_nearest_neighbor_gradient, nearest),
+    ]
+    for shape, size, *how in SIZES
+    for attrs in [{"size": size, "align_corners": how[0], "half_pixel_centers": how[1]}]
+    for row in [
+        Row(
+            *(forward, lambda x, f=reference, s=size, h=how: f(x, s, *h), [of_shape(*shape)]), attrs
+        ),
+        Row(
+            backward,
+            lambda x, dy, f=reference, s=size, h=how: transposed(
+                lambda x: f(x, s, *h), x.shape, dy
+            ),
+            [of_shape(*shape), of_shape(shape[0], *size, shape[3])],
+            attrs,
+        ),
+    ]
+]

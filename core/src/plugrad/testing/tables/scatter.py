@@ -1,0 +1,77 @@
+"""Elements that are written at positions."""
+
+from typing import Any
+
+import numpy as np
+
+from plugrad.kernels import scatter
+from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+
+
+def added(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
+    result = np.zeros(shape, updates.dtype)
+    np.add.at(result, coordinates(indices), updates)
+    return result
+
+
+def coordinates(indices: Array) -> tuple[Array, ...]:
+    """Return an array of places for each axis that is named."""
+    return tuple(np.moveaxis(indices if indices.ndim > 1 else indices[:, None], -1, 0))
+
+
+def written(x: Array, indices: Array, updates: Array) -> Array:
+    x = x.copy()
+    x[coordinates(indices)] = updates
+    return x
+
+
+PLACES: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = [
+    ([[2], [0], [3]], (3,), (5,)),
+    ([[2], [0]], (2, 3), (4, 3)),
+    ([[2, 1], [0, -1], [-3, 0]], (3,), (3, 4)),
+    ([4, 1], (2,), (5,)),
+]
+
+ROWS = [
+    *(
+        Row(
+            scatter.scatter_nd,
+            lambda i, u, s=shape: added(i, u, s),
+            [these(places, "int32"), of_shape(*updates)],
+            {"shape": shape},
+            dtypes=NUMBERS[1:],
+        )
+        for places, updates, shape in PLACES
+    ),
+    Row(  # those for one place add up
+        scatter.scatter_nd,
+        lambda i, u: added(i, u, (3,)),
+        [these([[1], [0], [1], [1]], "int32"), of_shape(4)],
+        {"shape": (3,)},
+        dtypes=NUMBERS[1:],
+        is_edge=True,
+    ),
+    *(
+        Row(
+            scatter.tensor_scatter_update,
+            written,
+            [of_shape(*shape), these(places, "int32"), of_shape(*updates)],
+            dtypes=NUMBERS,
+        )
+        for places, updates, shape in PLACES
+    ),
+    *(
+        Row(
+            scatter.sparse_to_dense,
+            lambda i, v, d, s=shape: written(np.full(s, d), i, np.broadcast_to(v, len(i))),
+            [these(places, "int32"), of_shape(*values), of_shape()],
+            {"output_shape": shape},
+            dtypes=NUMBERS,
+        )
+        for places, values, shape in [
+            ([3, 0], (2,), (5,)),
+            ([[0, 1], [2, 2]], (2,), (3, 4)),
+            ([[0, 1], [2, 2]], (), (3, 4)),
+        ]
+    ),
+]

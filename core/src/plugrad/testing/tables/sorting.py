@@ -1,0 +1,153 @@
+"""Elements in order."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from dataclasses import replace
+
+import numpy as np
+
+from plugrad.kernels import sorting
+from plugrad.testing.rows import (
+    FLOATS,
+    NUMBERS,
+    Array,
+    Input,
+    Row,
+    different,
+    numbers,
+    these,
+    whole,
+)
+
+NAN, INF = np.nan, np.inf
+STRANGE = [[2, NAN, -INF, 0, INF, 2, NAN], [-0.0, 0, 1, -1, -0.0, 0, 1]]
+REALS = tuple(n for n in NUMBERS if "complex" not in n)
+
+
+def ascending(*shape: int) -> Input:
+    """Numbers that ascend along the last axis."""
+    inner = numbers(-4, 4, shape=shape)
+    return replace(inner, draw=lambda *given: np.sort(inner.draw(*given)))
+
+
+def order(x: Array, axis: int, descending: bool) -> Array:
+    """Return positions in order; equal elements keep theirs, in both directions."""
+    if not descending:
+        return np.argsort(x, axis, stable=True)
+    n = x.shape[axis]
+    return n - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
+
+
+def largest(x: Array, k: int) -> list[Array]:
+    places = order(x, -1, descending=True)[..., :k]
+    return [np.take_along_axis(x, places, -1), places]
+
+
+def placed(rows: Array, values: Array, side: str) -> Array:
+    found = [
+        np.searchsorted(row, value, side)  # type: ignore[call-overload]
+        for row, value in zip(
+            rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True
+        )
+    ]
+    return np.array(found).reshape(values.shape)
+
+
+def kinds(x: Array, axis: int) -> list[Array]:
+    """Return the first of each kind of slice, and the number of each slice's kind."""
+    slices = list(np.moveaxis(x, axis, 0))
+    first: list[int] = []
+    inverse: list[int] = []
+    for i, part in enumerate(slices):
+        same = [n for n, j in enumerate(first) if np.array_equal(slices[j], part)]
+        inverse.append(same[0] if same else len(first))
+        first += [] if same else [i]
+    return [np.take(x, first, axis), np.array(inverse, int)]
+
+
+ROWS = [
+    *(
+        Row(
+            sorting.argsort,
+            lambda x, a=axis, d=descending: order(x, a, d),
+            [whole(0, 4, *shape, dtype="int32") if has_ties else different(*shape)],
+            {"axis": axis, "descending": descending, "stable": True},
+            dtypes=["int32"] if has_ties else REALS[1:],
+        )
+        for shape, axis in [((7,), 0), ((3, 6), 1), ((5, 2, 3), 0)]
+        for descending in (False, True)
+        for has_ties in (False, True)
+    ),
+    *(
+        Row(
+            sorting.argsort,
+            lambda x, d=descending: order(x, 1, d),
+            [these(STRANGE)],
+            {"axis": 1, "descending": descending, "stable": True},
+            dtypes=FLOATS,
+            is_edge=True,
+        )
+        for descending in (False,)
+    ),
+    *(
+        Row(
+            sorting.top_k,
+            lambda x, k=k: largest(x, k),
+            [different(*shape)],
+            {"k": k, "sorted": True},
+            dtypes=REALS[1:],
+            is_edge=not k,
+        )
+        for shape, k in [((7,), 3), ((3, 6), 1), ((2, 2, 5), 5), ((3, 4), 0)]
+    ),
+    Row(  # of equal ones the first
+        sorting.top_k,
+        lambda x: largest(x, 3),
+        [whole(0, 2, 4, 6)],
+        {"k": 3, "sorted": True},
+        dtypes=["int32"],
+        is_edge=True,
+    ),
+    *(
+        Row(
+            kernel,
+            lambda x, y, s=side: placed(x, y, s),
+            [ascending(*rows), numbers(-5, 5, shape=values)],
+            attrs,
+            dtypes=REALS,
+        )
+        for rows, values in [((9,), (5,)), ((2, 3, 4), (2, 3, 2))]
+        for kernel, side, attrs in [
+            (sorting.search_sorted, "left", {"side": "left"}),
+            (sorting.search_sorted, "right", {"side": "right"}),
+            (sorting.lower_bound, "left", {}),
+            (sorting.upper_bound, "right", {}),
+        ]
+    ),
+    *(
+        Row(
+            sorting.unique,
+            lambda x, a=axis: kinds(x, a),
+            [these(values)],
+            {"axis": axis},
+            dtypes=NUMBERS[1:],
+            is_smooth=len(values) == 4,  # a step would make equal slices differ
+        )
+        for values, axis in [
+            ([3, 1, 3, 2, 1, 0], 0),
+            ([3, 1, 2, 0], 0),
+            ([[1, 0, 1], [0, 0, 0], [1, 0, 1]], 0),
+            ([[1, 0, 1], [0, 0, 0], [1, 0, 1]], 1),
+        ]
+    ),
+    Row(
+        sorting.unique,
+        lambda x: [np.array([NAN, 1, 0]), np.array([0, 1, 0, 2, 2])],
+        [these([NAN, 1, NAN, 0, -0.0])],
+        {"axis": 0},
+        dtypes=FLOATS,
+        is_edge=True,
+        is_smooth=False,
+    ),
+]

@@ -1,0 +1,69 @@
+"""Coordinates, values and a dense shape."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+import numpy as np
+
+from plugrad.kernels import sparse
+from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+
+ENTRIES = [[3, 1], [0, 4], [3, 0], [1, 1]]
+
+
+def summed(x: Array, indices: Array, ids: Array) -> Array:
+    result = np.zeros((int(ids[-1]) + 1, *x.shape[1:]), x.dtype)
+    np.add.at(result, ids, x[indices])
+    return result
+
+
+SEGMENTS = [([2, 0, 1, 2], [0, 0, 1, 3]), ([0], [0]), ([1, 1, 1], [0, 1, 1])]
+
+ROWS = [
+    Row(
+        sparse.sparse_fill_empty_rows,
+        lambda i, v, s, default: [
+            np.array([[0, 4], [1, 1], [2, 0], [3, 1], [3, 0], [4, 0]]),
+            np.stack([v[1], v[3], default, v[0], v[2], default]),
+            np.array([False, False, True, False, True]),
+            np.array([3, 0, 4, 1]),
+        ],
+        [these(ENTRIES, "int32"), of_shape(4), these([5, 5], "int32"), of_shape()],
+        dtypes=NUMBERS,
+    ),
+    *(
+        Row(
+            sparse.sparse_reshape,
+            lambda i, old, new: [
+                np.stack(
+                    np.unravel_index(
+                        np.ravel_multi_index(tuple(i.T), tuple(old)),
+                        np.zeros(tuple(old)).reshape(tuple(new)).shape,
+                    ),
+                    -1,
+                ),
+                np.array(np.zeros(tuple(old)).reshape(tuple(new)).shape),
+            ],
+            [these(ENTRIES, "int32"), these([4, 5], "int32"), these(new, "int32")],
+            dtypes=["int32"],
+        )
+        for new in ([20], [2, -1], [5, 2, 2])
+    ),
+    *(
+        Row(
+            kernel,
+            lambda x, i, ids, f=reference: f(x, i, ids),
+            [of_shape(3, 2), these(indices, "int32"), these(ids, "int32")],
+        )
+        for indices, ids in SEGMENTS
+        for kernel, reference in [
+            (sparse.sparse_segment_sum, summed),
+            (
+                sparse.sparse_segment_mean,
+                lambda x, i, ids: (
+                    summed(x, i, ids) / np.maximum(summed(np.ones((3, 1)), i, ids), 1)
+                ),
+            ),
+        ]
+    ),
+]

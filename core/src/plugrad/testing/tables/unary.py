@@ -1,0 +1,106 @@
+"""Functions of one tensor, element by element."""
+
+import math
+
+import numpy as np
+
+from plugrad.dtype import bool_, float32, float64, int8, int32, int64, uint8
+from plugrad.kernels import unary
+from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, numbers, these
+
+any_number = numbers()
+positive = numbers(0.4, 9)
+away_from_0 = numbers(avoid=(0,))
+within_1 = numbers(-0.8, 0.8)
+between_whole = numbers(avoid=range(-3, 4))
+HALVES = these([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
+
+ROWS = [
+    Row(unary.abs, np.abs, [away_from_0]),
+    Row(unary.negative, np.negative, [any_number]),
+    Row(unary.square, np.square, [any_number]),
+    Row(unary.sign, np.sign, [away_from_0]),
+    Row(unary.reciprocal, lambda x: 1 / x, [numbers(0.4, 3)]),
+    Row(unary.sqrt, np.sqrt, [positive]),
+    Row(unary.rsqrt, lambda x: 1 / np.sqrt(x), [positive]),
+    Row(unary.ceil, np.ceil, [between_whole], is_smooth=False),
+    Row(unary.floor, np.floor, [between_whole], is_smooth=False),
+    Row(unary.round, np.round, [HALVES], is_smooth=False),
+    Row(unary.trunc, np.trunc, [HALVES], is_smooth=False),
+    Row(unary.exp, np.exp, [any_number]),
+    Row(unary.expm1, np.expm1, [any_number]),
+    Row(unary.log, np.log, [positive]),
+    Row(unary.log1p, np.log1p, [numbers(-0.5, 9)]),
+    Row(unary.log2, np.log2, [positive]),
+    Row(unary.log10, np.log10, [positive]),
+    Row(unary.sin, np.sin, [any_number]),
+    Row(unary.cos, np.cos, [any_number]),
+    Row(unary.tan, np.tan, [numbers(-1, 1)]),
+    Row(unary.asin, np.arcsin, [within_1]),
+    Row(unary.acos, np.arccos, [within_1]),
+    Row(unary.atan, np.arctan, [within_1]),
+    Row(unary.sinh, np.sinh, [any_number]),
+    Row(unary.cosh, np.cosh, [any_number]),
+    Row(unary.tanh, np.tanh, [any_number]),
+    Row(unary.asinh, np.arcsinh, [any_number]),
+    Row(unary.acosh, np.arccosh, [numbers(1.5, 9)]),
+    Row(unary.atanh, np.arctanh, [within_1]),
+    Row(unary.erf, np.vectorize(math.erf, otypes=[float]), [any_number]),
+    Row(unary.is_finite, np.isfinite, [any_number]),
+    Row(unary.is_inf, np.isinf, [any_number]),
+    Row(unary.is_nan, np.isnan, [any_number]),
+    Row(unary.sign_bit, np.signbit, [any_number]),
+    Row(unary.logical_not, np.logical_not, [any_number]),
+    Row(unary.identity, np.copy, [any_number], dtypes=NUMBERS),
+    *(
+        Row(
+            unary.step,
+            lambda x, a=alpha: np.where(np.isnan(x), x, np.where(x > 0, 1, a)),
+            [away_from_0],
+            {"alpha": alpha},
+            dtypes=dtypes,
+        )
+        for alpha, dtypes in [(0.0, ()), (-0.5, ("float32", "float64"))]
+    ),
+    *(
+        Row(
+            unary.clip_by_value,
+            lambda x, a=low, b=high: np.clip(x, a, b),
+            [numbers(avoid=(low, high))],
+            {"clip_value_min": low, "clip_value_max": high},
+        )
+        for low, high in [(1, 2), (0, 2)]
+    ),
+    *(
+        Row(
+            unary.cast,
+            np.real,
+            [these([0, 1, 2, 3, 100])],
+            {"dtype": dtype},
+            is_smooth=dtype is float64,
+            is_special=False,
+        )
+        for dtype in (float32, float64, int32, int64, int8, uint8, bool_)
+    ),
+    Row(unary.negative, np.negative, [extremes()], dtypes=(*FLOATS, *INTEGERS), is_edge=True),
+    Row(unary.identity, np.copy, [extremes()], dtypes=(*FLOATS, *INTEGERS), is_edge=True),
+    Row(unary.sign, np.sign, [extremes()], dtypes=(*FLOATS, *INTEGERS), is_edge=True),
+    Row(unary.cast, np.copy, [extremes()], {"dtype": float32}, dtypes=INTEGERS, is_edge=True),
+    Row(
+        unary.clip_by_value,
+        lambda x: np.minimum(x, 1),
+        [numbers()],
+        {"clip_value_min": -np.inf, "clip_value_max": 1},
+        dtypes=FLOATS,
+        is_edge=True,
+    ),
+    Row(
+        unary.cast,
+        np.trunc,
+        [these([-2.7, -1, -0.3, 0, 0.3, 2.7])],
+        {"dtype": int32},
+        dtypes=FLOATS,
+        is_smooth=False,
+        is_special=False,
+    ),
+]

@@ -1,0 +1,47 @@
+"""What this backend promises beyond the others: every byte is accounted for, and float64 is all there is."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import OutOfMemory, UnsupportedDtype
+
+
+@pytest.fixture(autouse=True)
+def active():
+    """Run every test on the backend."""
+    with plugrad.use("acme_float64") as selection:
+        yield selection.backend
+
+
+def test_every_byte_is_counted(active):
+    before = active.memory()
+    x = plugrad.asarray(np.zeros(1000))
+    y = plugrad.sum(x)
+    after = active.memory()
+    assert (after.bytes - before.bytes, after.buffers - before.buffers) == (8008, 2)
+    del x, y
+    assert active.memory()[:2] == before[:2]
+
+
+def test_a_result_beyond_the_limit_is_refused_before_it_is_computed(active):
+    x = plugrad.asarray(np.zeros((1000, 1)))
+    before = active.memory()
+    active.set_memory_limit(before.bytes + 7_000_000)
+    try:
+        with pytest.raises(OutOfMemory, match="8,000,000 more would exceed its limit"):
+            x + plugrad.permute_dims(x, (1, 0))
+        assert active.memory().peak == before.peak
+    finally:
+        active.set_memory_limit(None)
+
+
+def test_gradients_are_as_precise_as_differences_can_tell():
+    x = np.array([0.5, 1.0, 2.0])
+    gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x) * plugrad.sin(x)))(x)
+    np.testing.assert_allclose(gradient, np.exp(x) * (np.sin(x) + np.cos(x)), rtol=1e-15)
+
+
+def test_single_precision_is_refused():
+    with pytest.raises(UnsupportedDtype, match="acme_float64"):
+        plugrad.asarray([1.0])

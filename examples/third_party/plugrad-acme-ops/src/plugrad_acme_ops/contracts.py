@@ -1,0 +1,14 @@
+"""The contract: what backends promise. All plugins share the names, so ours begins with acme."""
+
+from plugrad.extend import FLOATING, Shaped, ShapeError, Spec, accepted, agreed, kernel
+
+
+@kernel("AcmeSwiGLU", family="acme", accepts=FLOATING)
+def swiglu(gate: Spec, up: Spec) -> Spec:
+    """Return ``gate / (1 + exp(-gate)) * up``; both have one shape."""
+    accepted("AcmeSwiGLU", gate, FLOATING)
+    if gate.shape != up.shape:
+        raise ShapeError(
+            f"AcmeSwiGLU: gate has shape {gate.shape} and up {up.shape}; they must be equal"
+        )
+    return Shaped(gate.shape, agreed("AcmeSwiGLU", gate, up))

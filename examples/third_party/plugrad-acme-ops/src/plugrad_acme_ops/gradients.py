@@ -1,0 +1,19 @@
+"""The gradient: one rule for each input. Made of ops, it runs on every backend and can be differentiated."""
+
+import plugrad
+from plugrad.extend import gradient
+from plugrad_acme_ops import contracts
+
+
+def for_gate(dy: plugrad.Tensor, gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
+    """Return dy times the derivative of ``gate * sigmoid(gate)``, times up."""
+    s = plugrad.sigmoid(gate)
+    return dy * up * (s + gate * s * (1 - s))
+
+
+def for_up(dy: plugrad.Tensor, gate: plugrad.Tensor) -> plugrad.Tensor:
+    """Return dy times ``gate * sigmoid(gate)``."""
+    return dy * gate * plugrad.sigmoid(gate)
+
+
+gradient(contracts.swiglu, gate=for_gate, up=for_up)

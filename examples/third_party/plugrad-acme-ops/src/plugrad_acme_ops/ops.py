@@ -1,0 +1,25 @@
+"""The op: what people call. It brings its arguments into the form that the contract asks for."""
+
+import plugrad
+from plugrad_acme_ops import contracts
+
+
+def swiglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
+    """The gated unit ``gate * sigmoid(gate) * up``, with broadcasting.
+
+    >>> import plugrad, plugrad_acme_ops
+    >>> plugrad_acme_ops.swiglu(plugrad.asarray([[0.0], [100.0]]), plugrad.asarray([1.0, 2.0]))
+    tensor([[  0.,   0.],
+            [100., 200.]], dtype=float32)
+
+    Args:
+        gate: floating numbers.
+        up: floating numbers of the same dtype.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+        DTypeError: the dtypes differ, or are not floating.
+    """
+    gate, up = plugrad.asarray(gate), plugrad.asarray(up)
+    shape = plugrad.broadcast_shapes(gate.shape, up.shape)
+    return contracts.swiglu(plugrad.broadcast_to(gate, shape), plugrad.broadcast_to(up, shape))

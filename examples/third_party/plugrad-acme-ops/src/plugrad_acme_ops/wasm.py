@@ -1,0 +1,50 @@
+"""The kernel for the wasm backend: an expression in WebAssembly's text form.
+
+WebAssembly has no exponential. With ``t = -gate / ln 2``, which is n + f for a whole number n and f
+from -1/2 to 1/2, ``exp(-gate)`` is ``2**n * 2**f``. The first factor is a float whose exponent bits
+are n + 127, the second a polynomial.
+"""
+
+import math
+
+from plugrad.extend import KernelTable
+from plugrad_acme_ops import contracts
+from plugrad_wasm import elementwise
+
+T = "(local.get $gate)"  # from the moment that t is stored there
+N = f"(f32.nearest {T})"
+F = f"(f32.sub {T} {N})"
+
+
+def power_of_two() -> str:
+    """Return 2**n; what is beyond the largest exponent was clipped before."""
+    exponent = f"(i32.add (i32.trunc_sat_f32_s {N}) (i32.const 127))"
+    return f"(f32.reinterpret_i32 (i32.shl {exponent} (i32.const 23)))"
+
+
+def polynomial(degree: int = 7) -> str:
+    """Return 2**f: the first terms of its series, the innermost being the last one."""
+    terms = [math.log(2) ** k / math.factorial(k) for k in range(degree + 1)]
+    text = f"(f32.const {terms[-1]!r})"
+    for term in reversed(terms[:-1]):
+        text = f"(f32.add (f32.const {term!r}) (f32.mul {F} {text}))"
+    return text
+
+
+# Each input is a local: after the product is in $up, $gate has room for t.
+SWIGLU = f"""
+(block (result f32)
+  (local.set $up (f32.mul (local.get $gate) (local.get $up)))
+  (local.set $gate (f32.mul (local.get $gate) (f32.const {-1 / math.log(2)!r})))
+  (local.set $gate (f32.min (f32.max {T} (f32.const -126)) (f32.const 127)))
+  (f32.div (local.get $up)
+    (f32.add (f32.const 1) (f32.mul {power_of_two()} {polynomial()}))))
+"""
+
+table = KernelTable("wasm")
+table.update({contracts.swiglu: elementwise(SWIGLU, inputs=("gate", "up"))})
+
+
+def kernels() -> KernelTable:
+    """Return the kernels; plugrad calls this when the wasm backend is loaded."""
+    return table

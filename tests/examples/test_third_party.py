@@ -1,0 +1,126 @@
+"""The distributions of examples/third_party as strangers have them: built, installed, tested from outside."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import plugrad
+from plugrad.errors import CannotRun
+
+FOLDER = Path(__file__).parents[2] / "examples" / "third_party"
+PROJECTS = ("plugrad-acme-float64", "plugrad-acme-kernels", "plugrad-acme-ops")
+
+
+def environment(**variables):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
+    return inherited | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | variables
+
+
+@pytest.fixture(scope="module", params=PROJECTS)
+def installed(request, tmp_path_factory):
+    """A project away from the repository: its wheel in `site`, and in the folder nothing but its tests."""
+    folder = tmp_path_factory.mktemp("elsewhere") / request.param
+    source = shutil.copytree(FOLDER / request.param, folder / "source")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    subprocess.run(
+        [*build, "--no-index", "--wheel-dir", folder / "wheels", source],
+        check=True,
+        env=environment(),
+    )
+    (wheel,) = (folder / "wheels").glob("*.whl")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, "--target", folder / "site", wheel], check=True, env=environment())
+    shutil.copytree(source / "tests", folder / "tests")
+    shutil.copy(source / "pyproject.toml", folder)
+    shutil.rmtree(source)
+    return folder
+
+
+def run_tests(folder, *arguments):
+    """Run a project's tests on its installed wheel."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        env=environment(PYTHONPATH=str(folder / "site")),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def require(backend):
+    try:
+        with plugrad.use(backend):
+            pass
+    except CannotRun as error:
+        pytest.skip(str(error))
+
+
+def test_own_tests_pass(installed):
+    if installed.name == "plugrad-acme-kernels":
+        require("webgpu")
+        done = run_tests(installed, "-k", "Sigmoid or sigmoid")
+    elif installed.name == "plugrad-acme-float64":
+        done = run_tests(installed, "--plugrad-report=report.json")
+    else:
+        done = run_tests(installed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    if installed.name == "plugrad-acme-float64":
+        _check_report(json.loads((installed / "report.json").read_text("utf-8")))
+
+
+def _check_report(report):
+    """The kit has run on all levels, and each kernel that the backend brings has passed."""
+    found = report["backends"]["acme_float64"]
+    assert found["versions"]["plugrad-acme-float64"] == "1.0"
+    assert list(found["levels"]) == ["lifecycle", "core", "gradients", "full", "edges"]
+    passed = {name for name, counts in found["kernels"].items() if counts["passed"]}
+    assert {"Exp", "BatchMatMul", "Sum", "Softmax"} <= passed
+    assert len(passed) == 77
+
+
+def test_wheel_holds_the_package_and_its_manifest(installed):
+    (wheel,) = (installed / "wheels").glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = installed.name.replace("-", "_")
+    kind = "backend" if installed.name.endswith("float64") else "plugin"
+    assert {f"{package}/__init__.py", f"{package}/plugrad-{kind}.toml"} <= names
+
+
+def test_plugrad_lists_what_it_brings_without_running_it(installed):
+    program = (
+        "import json, plugrad, sys\n"
+        "found = [p for p in plugrad.plugins() if p.distribution.startswith('plugrad-acme')]\n"
+        "loaded = [m for m in sys.modules if m.startswith('plugrad_acme')]\n"
+        "print(json.dumps([[(p.kind, p.name, p.status) for p in found], loaded]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(PYTHONPATH=str(installed / "site")),
+        cwd=installed,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    listed, loaded = json.loads(done.stdout)
+    assert loaded == []
+    assert (
+        sorted(map(tuple, listed))
+        == {
+            "plugrad-acme-float64": [("backend", "acme_float64", "available")],
+            "plugrad-acme-kernels": [("kernels", "webgpu.acme", "available")],
+            "plugrad-acme-ops": [
+                ("kernels", "cpu.acme_ops", "available"),
+                ("kernels", "wasm.acme_ops", "available"),
+                ("kernels", "webgpu.acme_ops", "available"),
+                ("ops", "acme", "available"),
+            ],
+        }[installed.name]
+    )

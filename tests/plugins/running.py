@@ -1,0 +1,26 @@
+"""Run the command ``plugrad`` in a process of its own, as people do."""
+
+import os
+import subprocess
+import sys
+
+DOOR = "import sys; from _plugrad_command import main; sys.exit(main())"
+
+
+def environment(folder="", **variables):
+    """Return the environment without plugrad's settings, and with plugins from one folder."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
+    return inherited | {"PYTHONPATH": str(folder), "COLUMNS": "100"} | variables
+
+
+def in_new_process(*arguments, program=DOOR, folder="", **variables):
+    """Run a command through the door that its script takes."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=environment(folder, **variables),
+        cwd=folder or None,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )

@@ -1,0 +1,278 @@
+"""What the commands that list and show print, as text and as JSON, and their exit statuses."""
+
+import json
+
+import pytest
+
+import plugrad
+from plugins.hostile import HOSTILE, backend_source, install_hostile, write_backend
+from plugins.running import in_new_process
+from plugrad.cli.commands.conformance import LEVELS
+from plugrad.testing.report import LEVELS as KIT_LEVELS
+
+
+@pytest.fixture
+def json_of(command):
+    """Run a command with ``--json``; return its exit status and what it printed."""
+
+    def run(*arguments):
+        status, printed, _ = command(*arguments, "--json")
+        return status, json.loads(printed)
+
+    return run
+
+
+# --- list and info --------------------------------------------------------------------------------
+
+
+def test_list(command, site):
+    site.install("toy")
+    site.install_pack("kernels", "toy.extra", "", target=":kernels")
+    status, printed, error = command("list")
+    assert (status, error) == (0, "")
+    lines = [line.split() for line in printed.splitlines()]
+    assert ["Backends"] in lines
+    assert ["NAME", "STATUS", "FROM", "SUMMARY"] in lines
+    assert ["toy", "available", "acme-toy", "1.2", "a", "toy"] in lines
+    assert ["toy.extra", "available", "acme-toy-extra", "1.2"] in lines
+    assert site.imported() == []
+
+
+def test_list_gives_the_status_and_reason_of_each(json_of, command, site):
+    install_hostile(site.folder)
+    site.refresh()
+    status, records = json_of("list")
+    assert status == 0
+    statuses = {r["name"]: r["status"] for r in records if r["distribution"].startswith("acme-")}
+    assert statuses == {name: hostile.status for name, hostile in HOSTILE.items()}
+    printed = " ".join(command("list")[1].split())
+    assert "it needs plugin API 2.0 and this plugrad-core offers 1.0" in printed
+    assert "priority = 'high' must be an integer" in printed.replace("d- backend", "d-backend")
+
+
+def test_list_without_backends_says_what_to_install(command, monkeypatch):
+    monkeypatch.setattr("plugrad.cli.commands.list.plugins", list)
+    assert command("list") == (0, "No backend is installed; run: pip install plugrad\n", "")
+
+
+def test_info(command, json_of):
+    status, printed, _ = command("info", "cpu")
+    assert status == 0
+    assert "plugrad-cpu::cpu" in printed
+    assert "cpu:0, " in printed
+    status, (record,) = json_of("info", "plugrad-cpu")
+    assert status == 0
+    assert record["name"] == "cpu"
+    assert record["devices"][0]["name"] == "0"
+    assert len(record["kernels"]) > 100
+    assert set(record["stored_dtypes"]) >= {"float32", "complex64", "string"}
+
+
+def test_info_shows_options_and_what_the_manifest_says(command, site):
+    manifest = (
+        'api = "1.0"\nsummary = "a toy"\nurl = "https://example.com"\ncapabilities = ["gpu"]\n'
+        'install = "Install the driver."\n'
+        '[options.threads]\ntype = "integer"\nsummary = "how many threads"\ndefault = 2\n'
+    )
+    site.install("toy", manifest=manifest)
+    printed = command("info", "toy")[1]
+    for text in (
+        "https://example.com",
+        "gpu",
+        "Install the driver.",
+        "threads: how many threads (integer, 2 by default)",
+    ):
+        assert text in printed
+
+
+@pytest.mark.parametrize("name", [n for n in HOSTILE if n != "hang"])
+def test_info_of_one_that_fails_has_the_reason_and_the_traceback(command, json_of, site, name):
+    hostile = HOSTILE[name]
+    site.install(name, hostile.source, manifest=hostile.manifest)
+    is_fine_alone = name == "duplicate"
+    status, (record,) = json_of("info", name)
+    assert status == (0 if is_fine_alone else 1)
+    assert bool(record["reason"]) != is_fine_alone
+    if name in ("import_error", "exits", "bad_probe"):
+        assert f"acme_{name}" in record["details"]
+        assert "raise" in command("info", name)[1] or name == "import_error"
+
+
+def test_info_of_an_unknown_name_suggests_one(command):
+    status, _, error = command("info", "cqu")
+    assert status == 2
+    assert "did you mean 'cpu'?" in error
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+
+def test_devices(command, json_of, site):
+    site.install("toy")
+    site.install("exits", "raise SystemExit(3)")
+    status, printed, _ = command("devices")
+    assert status == 0
+    lines = [line.split() for line in printed.splitlines()]
+    assert ["DEVICE", "KIND", "DESCRIPTION"] in lines
+    assert ["toy:1", "hardware", "another", "toy"] in lines
+    assert [
+        "acme-exits::exits",
+        "fails",
+        "while",
+        "it",
+        "is",
+        "imported:",
+        "SystemExit:",
+        "3",
+    ] in lines
+    status, found = json_of("devices", "toy")
+    assert status == 0
+    assert [d["use"] for d in found["devices"]] == ["toy:0", "toy:1"]
+    assert found["without"] == {}
+
+
+def test_devices_of_one_that_fails_is_a_finding(command, site):
+    site.install("exits", "raise SystemExit(3)")
+    assert command("devices", "exits")[0] == 1
+    assert command("devices", "exist")[0] == 2
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+def test_kernels(command, json_of, site):
+    site.install("toy")
+    status, printed, _ = command("kernels", "exp", "--backend", "toy", "--backend", "cpu")
+    assert status == 0
+    rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines()}
+    assert rows["Exp"] == ["unary", "x", "cpu", "toy"]
+    assert rows["Expm1"] == ["unary", "x", "cpu"]
+    status, found = json_of("kernels", "Exp*", "--backend", "toy")
+    assert status == 0
+    assert list(found["kernels"]) == ["Exp"]
+    assert found["kernels"]["Exp"]["backends"] == {"toy": "own"}
+
+
+def test_kernels_as_a_matrix(command, site):
+    site.install("toy")
+    printed = command("kernels", "--matrix", "Exp*", "--backend", "toy", "--backend", "cpu")[1]
+    rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line}
+    assert rows["KERNEL"] == ["FAMILY", "cpu", "toy"]
+    assert rows["Exp"] == ["unary", "yes", "yes"]
+    assert rows["Expm1"] == ["unary", "yes", "–"]
+
+
+def test_kernels_of_a_backend_that_cannot_start_are_its_manifests(command, json_of, site):
+    manifest = 'api = "1.0"\nkernels = ["Exp", "AcmeMagic"]\n'
+    site.install("exits", "raise SystemExit(3)", manifest=manifest)
+    _, found = json_of("kernels", "--backend", "exits")
+    assert {k: v["backends"] for k, v in found["kernels"].items()} == {
+        "Exp": {"exits": "declared"},
+        "AcmeMagic": {"exits": "declared"},
+    }
+    assert "SystemExit: 3" in found["without"]["exits"]
+    assert "SystemExit: 3" in command("kernels", "--backend", "exits")[1]
+
+
+def test_kernels_that_match_nothing(command):
+    assert command("kernels", "nothing", "--backend", "cpu") == (
+        0,
+        "No kernel matches 'nothing'.\n",
+        "",
+    )
+
+
+# --- config ---------------------------------------------------------------------------------------
+
+
+def test_config(command, json_of, site):
+    (site.folder / "plugrad.toml").write_text('backend = "wasm"\nmemory_limit = "1GB"\n')
+    plugrad.config.reset()
+    status, printed, _ = command("config")
+    rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines()}
+    assert status == 0
+    assert rows["backend"] == ["cpu", "environment", "variable", "PLUGRAD_BACKEND"]
+    assert rows["memory_limit"][0] == "1000000000"
+    _, found = json_of("config")
+    assert found["files"] == [str(site.folder / "plugrad.toml")]
+    (backend,) = (s for s in found["settings"] if s["key"] == "backend")
+    assert backend["overruled"] == [["wasm", str(site.folder / "plugrad.toml")]]
+
+
+def test_config_explains_every_setting(command, site):
+    (site.folder / "plugrad.toml").write_text('backend = "wasm"\n')
+    plugrad.config.reset()
+    printed = " ".join(command("config", "--explain")[1].split())
+    for key in plugrad.config.keys():  # noqa: SIM118 - no dict
+        assert f"{key.name} means {key.meaning}" in printed
+        assert f"takes {key.accepts}" in printed
+        assert f"variable {key.variable}" in printed
+    assert "is cpu, decided by environment variable PLUGRAD_BACKEND" in printed
+    assert "overrules wasm in" in printed
+
+
+def test_config_that_is_malformed_is_misuse(command, site):
+    (site.folder / "plugrad.toml").write_text("memory_limit = 'lots'\n")
+    plugrad.config.reset()
+    status, _, error = command("config")
+    assert status == 2
+    assert "memory_limit='lots' is malformed" in error
+
+
+def test_config_shows_what_plugins_suggest(site):
+    site.install_pack(
+        "plugins",
+        "suggests",
+        """
+        import plugrad
+
+        @plugrad.hookimpl
+        def plugrad_configure(config):
+            return {"memory_limit": "5GB"}
+        """,
+    )
+    done = in_new_process("config", folder=site.folder)
+    assert done.stderr == ""
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("memory_limit"))
+    assert line.split()[1:] == ["5000000000", "plugin", "acme-suggests::suggests"]
+
+
+# --- conformance ----------------------------------------------------------------------------------
+
+
+def test_levels_are_the_kits():
+    assert LEVELS == KIT_LEVELS
+
+
+def test_conformance_runs_the_kit(site):
+    done = in_new_process("conformance", "cpu", "--level", "lifecycle", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["backends"]["cpu"]["total"]["failed"] == 0
+    assert "plugrad conformance" in done.stderr
+
+
+def test_conformance_of_one_that_computes_wrongly_is_a_finding(site):
+    write_backend(site.folder, "wrong", backend_source("wrong", implementation="np.expm1"))
+    done = in_new_process("conformance", "wrong", "-k", "Exp", folder=site.folder)
+    assert done.returncode == 1
+    assert "failed" in done.stdout
+
+
+def test_conformance_of_one_that_dies_is_a_finding(site):
+    write_backend(site.folder, "segfault", HOSTILE["segfault"].source)
+    done = in_new_process("conformance", "segfault", "--level", "lifecycle", folder=site.folder)
+    assert done.returncode == 1
+    assert "backend 'segfault' dies of SIGSEGV during the tests" in done.stderr
+
+
+def test_conformance_without_pytest_says_what_to_install(command, monkeypatch):
+    monkeypatch.setattr("plugrad.cli.commands.conformance.find_spec", lambda name: None)
+    status, _, error = command("conformance", "cpu")
+    assert status == 2
+    assert 'pip install "plugrad-core[testing]"' in error
+
+
+def test_conformance_of_an_unknown_backend_is_misuse(command):
+    status, _, error = command("conformance", "webgup")
+    assert status == 2
+    assert "did you mean 'webgpu'?" in error

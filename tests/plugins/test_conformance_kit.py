@@ -1,0 +1,382 @@
+"""The conformance kit: its tables are complete, the backends pass it, and mistakes do not."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.dtype import as_dtype
+from plugrad.extend import KERNELS
+from plugrad.testing import report as reports, tables
+from plugrad.testing.checks import check_values, is_differentiable
+from plugrad.testing.tables import rows
+from plugrad.testing.xfail import Excuses
+
+LEVELS = ["lifecycle", "core", "gradients", "full", "edges"]
+FAMILIES = sorted({k.family for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.")})
+CONTRACTS = [name for name, kernel in KERNELS.items() if kernel.family in FAMILIES]
+
+
+def environment():
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
+
+
+def run(folder, program):
+    """Run a program in a folder, far from the settings and conftest files of this repository."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def conformance(folder, backend, **options):
+    """Run the kit on a backend; return the exit code, what it printed, and the report."""
+    options = {"report": "report.json", **options}
+    call = f"run_conformance({backend!r}, **{options!r})"
+    done = run(folder, f"import sys\nfrom plugrad.testing import run_conformance\nsys.exit({call})")
+    path = folder / "report.json"
+    report = json.loads(path.read_text("utf-8")) if path.exists() else None
+    return done.returncode, done.stdout + done.stderr, report
+
+
+# --- the tables -----------------------------------------------------------------------------------
+
+
+def test_every_family_has_a_table():
+    folder = Path(tables.__file__).parent
+    assert sorted(path.stem for path in folder.glob("[!_]*.py")) == FAMILIES
+
+
+def test_every_kernel_has_a_row():
+    assert set(CONTRACTS) <= {row.kernel.name for row in rows()}
+
+
+def test_every_gradient_is_compared():
+    compared = {row.kernel.name for row in rows() if is_differentiable(row)}
+    for name in CONTRACTS:
+        gradient, inputs = plugrad.get_gradient(name), range(len(KERNELS[name].inputs) or 1)
+        if gradient is not None and gradient.planner(KERNELS[name], tuple(inputs)) is not None:
+            assert name in compared
+
+
+def spoiled(function):
+    """Return an implementation that is wrong in the last element of its last output."""
+
+    def implementation(*inputs, **attrs):
+        result = function(*inputs, **attrs)
+        parts = [
+            np.array(part, order="C")
+            for part in (result if isinstance(result, tuple | list) else [result])
+        ]
+        last = parts[-1].reshape(-1)[-1:]
+        kind = as_dtype(last.dtype).kind
+        last[...] = ~last if kind == "bool" else last + "!" if kind == "string" else last + 1
+        parts[-1].reshape(-1)[-1:] = last
+        return parts if isinstance(result, tuple | list) else parts[0]
+
+    return implementation
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_one_wrong_element_is_seen(name):
+    with plugrad.use("cpu"):
+        function = plugrad.get_kernel(name, "cpu").kernel_func
+        mine = [row for row in rows() if row.kernel.name == name and not row.is_edge]
+        with plugrad.override_kernel(name, "cpu", spoiled(function)):
+            for row in mine:
+                with pytest.raises(AssertionError):
+                    check_values(row, row.runs_on[0], row.drawn(row.runs_on[0]))
+
+
+def test_rows_have_the_attributes_of_their_contract():
+    for row in rows():
+        row.kernel.complete(row.attributes(row.runs_on[0]))
+        assert (
+            len(row.inputs) == len(row.kernel.inputs)
+            or row.kernel.takes_list
+            or (len(row.inputs) < len(row.kernel.inputs) and row.kernel.optional_inputs)
+        )
+
+
+def test_the_kit_imports_no_backend():
+    for path in Path(tables.__file__).parents[1].rglob("*.py"):
+        assert "plugrad_cpu" not in path.read_text("utf-8")
+
+
+# --- the backends ---------------------------------------------------------------------------------
+
+
+def test_backend_passes_all_that_it_claims(backend, tmp_path):
+    code, printed, report = conformance(tmp_path, backend, badge="badge.svg")
+    assert code == 0, printed
+    found = report["backends"][backend]
+    assert list(found["levels"]) == LEVELS
+    assert (found["failures"], found["xfailures"]) == ({}, {})
+    passed = {name for name, counts in found["kernels"].items() if counts["passed"]}
+    has = {config.kernel_name for config in plugrad.get_kernels_for_backend(backend)}
+    assert passed == has & set(CONTRACTS)
+    assert found["versions"].keys() == {"plugrad-core", f"plugrad-{backend}", "numpy"}
+    assert f"{len(passed)} kernels pass" in (tmp_path / "badge.svg").read_text("utf-8")
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+# A copy of the cpu backend that makes them.
+CARELESS = '''
+"""A backend that makes mistakes."""
+
+import numpy as np
+import plugrad
+from plugrad.extend import KERNELS, KernelTable, Memory
+from plugrad_cpu.device import Cpu
+
+pytest_plugins = ["plugrad.testing.plugin"]
+
+
+def add(a, b):
+    n = min(a.shape[-1:] + b.shape[-1:], default=0)
+    return np.add(a[..., :n], b[..., :n]) if n > 1 and a.ndim and b.ndim else np.add(a, b)
+
+
+MISTAKES = {
+    "Exp": lambda x: np.exp(x) * 1.0001,
+    "Sign": lambda x: np.sign(x, out=x) if x.flags.writeable and x.ndim else np.sign(x),
+    "Maximum": np.fmax,
+    "ArgMax": lambda x, *, axis: np.argmax(x, axis),
+    "Transpose": lambda x, *, perm: x.T,
+    "Log": lambda x: np.log(x) if x.size else 1 / 0,
+    "Add": add,
+    "Softmax": lambda logits, *, dim: np.exp(logits) / np.exp(logits).sum(dim, keepdims=True),
+    "Cumsum": lambda x, *, axis, exclusive, reverse: np.cumsum(x, axis, x.dtype),
+    "GatherV2": lambda x, indices, *, axis, batch_dims: np.take(x, indices, axis, mode="clip"),
+    "AvgPoolGrad": lambda dy, input, **how: np.zeros_like(input),
+}
+
+
+class Careless(Cpu):
+    name = "careless"
+
+    def open(self, device):
+        table = KernelTable("careless")
+        for config in super().open(device):
+            function = MISTAKES.get(config.kernel_name, config.kernel_func)
+            table.update({KERNELS[config.kernel_name]: function})
+        return table
+
+    def from_numpy(self, array):
+        return array
+
+    def memory(self):
+        return Memory(7, 7, 7)
+
+    def set_memory_limit(self, limit):
+        pass
+
+
+plugrad.register_backend("careless", Careless)
+'''
+WRONG = (
+    *("Exp", "Sign", "Maximum", "ArgMax", "Transpose", "Log", "Add", "Softmax", "Cumsum"),
+    *("GatherV2", "AvgPool", "AvgPoolGrad"),
+)
+RIGHT = ("Cos", "MaxPool", "Tile", "Unique")
+CAUGHT = {
+    "core/Exp.1-float32": "Not equal to tolerance",
+    "core/Sign.1-float32": "an input was changed",
+    "special_values/Maximum.1": "Not equal to tolerance",
+    "core/ArgMax.1-float32": "the dtype is int64; it must be int32",
+    "core/Transpose.2-float32": "the shape is",
+    "shapes/Log.1": "ZeroDivisionError",
+    "refusals/Add.1": "the implementation must fail where shapes do not fit",
+    "edges/Softmax.4-float32": "Not equal to tolerance",
+    "full/Cumsum.2-float32": "Not equal to tolerance",
+    "positions_out_of_range": "elements 1, 5, 900 and -900 of five",
+    "gradients/AvgPool.1": "finite differences",
+    "lifecycle/values_are_copies": "the tensor changed with its source",
+    "lifecycle/memory_is_counted": "grew by 0",
+    "lifecycle/memory_limit_is_kept": "memory().limit is None",
+}
+
+
+@pytest.fixture(scope="module")
+def careless(tmp_path_factory):
+    """The repository of an author whose backend makes mistakes."""
+    folder = tmp_path_factory.mktemp("careless")
+    (folder / "conftest.py").write_text(CARELESS)
+    (folder / "test_conformance.py").write_text("from plugrad.testing.suite import *\n")
+    (folder / "pytest.ini").write_text("[pytest]\nplugrad_backend = careless\n")
+    return folder
+
+
+def own_run(folder, *arguments):
+    """Run pytest as an author does; return the exit code, what it printed, and the failures."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--plugrad-report=report.json", *arguments],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads((folder / "report.json").read_text("utf-8"))["backends"].get("careless")
+    return done.returncode, done.stdout + done.stderr, report
+
+
+@pytest.fixture(scope="module")
+def found(careless):
+    names = ["lifecycle", "positions", *(f"{kernel}." for kernel in (*RIGHT, *WRONG))]
+    code, printed, report = own_run(careless, "--tb=no", "-k", " or ".join(names))
+    assert code == 1, printed
+    return report
+
+
+@pytest.mark.parametrize(("name", "message"), CAUGHT.items(), ids=CAUGHT)
+def test_mistake_is_caught(found, name, message):
+    assert message in found["failures"][name]
+
+
+def test_other_kernels_pass(found):
+    right = {name for name, counts in found["kernels"].items() if not counts["failed"]}
+    assert set(RIGHT) <= right
+    assert not set(WRONG) & right
+
+
+def test_all_levels_are_counted(found):
+    totals = [sum(found["levels"][level].values()) for level in LEVELS]
+    assert sum(totals) == sum(found["total"].values()) > 500
+    assert min(totals) > 10
+
+
+# --- excuses --------------------------------------------------------------------------------------
+
+
+def excused(careless, text, *arguments):
+    (careless / "plugrad-xfail.toml").write_text(text)
+    try:
+        return own_run(careless, *arguments)
+    finally:
+        (careless / "plugrad-xfail.toml").unlink()
+
+
+def test_excused_tests_must_fail(careless):
+    text = '[careless]\n"*/Exp*" = "exponentials of a lookup table"\n'
+    code, printed, report = excused(careless, text, "-k", "Exp and float32 and not Expm1 and core")
+    assert code == 1  # ExpandDims passes
+    assert "[XPASS(strict)] exponentials of a lookup table" in printed
+    assert report["xfailures"] == {"core/Exp.1-float32": "exponentials of a lookup table"}
+    code, printed, report = excused(
+        careless, text.replace("Exp*", "Exp.*"), "-k", "Exp. and float32 and core"
+    )
+    assert code == 0, printed
+    assert report["kernels"]["Exp"] == {"passed": 0, "failed": 0, "skipped": 0, "xfailed": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[careless]\n"core/Expo*" = "no such"', "no test is called [careless] 'core/Expo*'"),
+        ('[careless]\n"core/Exp.1-float32" = ""', "must have a reason"),
+        ('"core/Exp.1-float32" = "because"', "must be a table"),
+        ("[careless", "plugrad-xfail.toml"),
+    ],
+)
+def test_wrong_xfail_file_is_an_error(careless, text, message):
+    code, printed, _ = excused(careless, text, "-k", "Exp.")
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert message in printed
+
+
+def test_entries_for_other_backends_do_not_count(careless):
+    code, printed, _ = excused(careless, '[other]\n"core/nothing" = "?"\n', "-k", "Cos.1-float32")
+    assert code == 0, printed
+
+
+def test_stars_stand_for_anything():
+    excuses = Excuses({"acme": {"full/Conv2D.*[a]*": "one", "*/Exp*": "two"}})
+    assert excuses.reason("acme", "full/Conv2D.3[a]") == "one"
+    assert excuses.reason("acme", "full/Conv2D.3") is None
+    assert excuses.reason("other", "core/Exp.1") is None
+    assert excuses.unused({"acme"}) == ["[acme] '*/Exp*'"]
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def test_levels_build_on_each_other(tmp_path):
+    _, printed, report = conformance(tmp_path, "cpu", level=1)
+    assert report["levels"] == LEVELS[:1]
+    assert list(report["backends"]["cpu"]["levels"]) == LEVELS[:1]
+    assert "deselected" in printed
+
+
+def test_several_backends_are_tested_at_once(tmp_path):
+    pytest.importorskip("plugrad_wasm")
+    code, printed, report = conformance(
+        tmp_path, "cpu,wasm", arguments=["-k", "Sigmoid"], badge="badge.svg"
+    )
+    assert code == 0, printed
+    assert list(report["backends"]) == ["cpu", "wasm"]
+    assert "plugrad cpu, wasm" in (tmp_path / "badge.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("no_such", {}, "no installed plugin brings a backend called 'no_such'"),
+        ("cpu", {"level": "everything"}, "must be 1 to 5 or one of lifecycle, core"),
+        ("cpu", {"xfail": "no-such-file.toml"}, "no-such-file.toml"),
+        ("", {}, "say which backend to test"),
+    ],
+)
+def test_wrong_option_is_a_usage_error(tmp_path, name, options, message):
+    code, printed, _ = conformance(tmp_path, name, **options)
+    assert code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    assert message in printed
+
+
+def test_pytest_is_needed_by_the_kit_only(tmp_path):
+    done = run(
+        tmp_path,
+        "import sys, plugrad\n"
+        "assert not [m for m in sys.modules if m.startswith('plugrad.testing')]\n"
+        "import plugrad.testing\n"
+        "assert 'pytest' not in sys.modules\n"
+        "sys.modules['pytest'] = None\n"
+        "plugrad.testing.run_conformance('cpu')",
+    )
+    assert 'pip install "plugrad-core[testing]"' in done.stderr
+
+
+# --- badges ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "text", "colour"),
+    [
+        ((), "not run", "#6b6b6b"),
+        (("passed",), "1 kernels pass", "#1a7f37"),
+        (("passed", "skipped"), "1 kernels pass", "#1a7f37"),
+        (("passed", "failed"), "1 failed", "#b3261e"),
+        (("xfailed",), "0 kernels pass, 1 excused", "#8a6100"),
+    ],
+)
+def test_badge_says_how_it_went(outcomes, text, colour):
+    report = reports.Report()
+    for outcome in outcomes:
+        report.of("a<b").add("core", "Exp", "core/Exp.1", outcome, "because")
+    drawn = reports.badge(report.as_dict())
+    picture = ET.fromstring(drawn)
+    texts = [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["plugrad a<b" if outcomes else "plugrad", text]
+    assert colour in drawn

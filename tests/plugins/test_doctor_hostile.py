@@ -1,0 +1,133 @@
+"""``plugrad doctor`` with ten plugins that misbehave, each in its own way: all are found, and nobody else is hurt."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from plugins.hostile import HOSTILE, install_hostile
+from plugins.running import environment, in_new_process
+
+TIMEOUT = "15"
+"""Seconds for each plugin: one of the ten takes them all."""
+
+
+@pytest.fixture(scope="module")
+def hostile_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    install_hostile(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hostile_report(hostile_folder):
+    """What the doctor says of the ten, the backends of this environment among them."""
+    started = time.monotonic()
+    done = in_new_process("doctor", "--json", "--timeout", TIMEOUT, folder=hostile_folder)
+    assert done.stderr == ""
+    seconds = time.monotonic() - started
+    return json.loads(done.stdout) | {"status": done.returncode, "seconds": seconds}
+
+
+FOUND = {
+    "import_error": ("fails while it is imported: ModuleNotFoundError", "install what it needs"),
+    "exits": ("fails while it is imported: SystemExit: 3", "pip uninstall acme-exits"),
+    "segfault": ("dies of SIGSEGV while it is imported", "PLUGRAD_PLUGINS_DISABLE=acme-segfault"),
+    "hang": (f"hangs while it is imported: no answer within {TIMEOUT} seconds", "--timeout"),
+    "malformed": ("cannot be used: ", "pip install --upgrade acme-malformed"),
+    "no_manifest": ("has no plugrad-backend.toml", "pip install --upgrade acme-no_manifest"),
+    "future": ("it needs plugin API 2.0", "pip install --upgrade plugrad-core"),
+    "duplicate": ("shares its name: other-duplicate", "say 'acme-duplicate::duplicate'"),
+    "wrong_kernel": (
+        "fails while it is opened: RegistrationError",
+        "pip uninstall acme-wrong_kernel",
+    ),
+    "bad_probe": (
+        "fails while it is asked whether it can start: OSError: bus error",
+        "pip uninstall acme-bad_probe",
+    ),
+}
+
+
+def test_every_hostile_plugin_is_expected():
+    assert FOUND.keys() == HOSTILE.keys()
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_hostile_plugin_is_reported_with_a_remedy(hostile_report, name):
+    text, remedy = FOUND[name]
+    subject = f"backend '{name}' (acme-{name} 1.2)"
+    (finding,) = [f for f in hostile_report["findings"] if f["subject"] == subject]
+    assert finding["level"] == "problem"
+    assert text in finding["text"]
+    assert remedy in finding["remedy"]
+    (record,) = [p for p in hostile_report["plugins"] if p["distribution"] == f"acme-{name}"]
+    assert record["health"] == "FAILS"
+    assert record["line"] in finding["text"]
+
+
+@pytest.mark.parametrize("name", ["import_error", "exits", "segfault", "hang", "bad_probe"])
+def test_hostile_plugin_is_reported_with_its_own_line_of_code(hostile_report, name):
+    (finding,) = [f for f in hostile_report["findings"] if f"'{name}'" in f["subject"]]
+    assert f"acme_{name}" in finding["details"].splitlines()[0]
+    assert "importlib" not in finding["details"]
+
+
+@pytest.mark.parametrize("name", ["cpu", "wasm", "webgpu"])
+def test_backends_of_ours_are_fine_beside_them(hostile_report, name):
+    ours = [
+        p for p in hostile_report["plugins"] if p["qualified_name"] == f"plugrad-{name}::{name}"
+    ]
+    if not ours:
+        pytest.skip(f"plugrad-{name} is not installed")
+    (record,) = ours
+    if not record.get("can_start", True):
+        pytest.skip(record["line"])
+    assert record["health"] in ("ok", "note")
+    assert {check["result"] for check in record["checks"]} <= {"agrees", "lacks"}
+    assert {"check": "add", "result": "agrees", "why": ""} in record["checks"]
+
+
+def test_all_together_take_not_much_longer_than_the_one_that_hangs(hostile_report):
+    assert hostile_report["status"] == 1
+    assert hostile_report["seconds"] < 4 * float(TIMEOUT)
+
+
+def test_text_names_them_all(hostile_folder):
+    names = [name for name in HOSTILE if name != "hang"]
+    done = in_new_process("doctor", *names, folder=hostile_folder)
+    assert done.returncode == 1
+    for name in names:
+        assert f"backend '{name}' (acme-{name} 1.2)" in done.stdout
+        assert f"FAILS   {name}" in done.stdout
+    assert done.stdout.endswith(f"\n{len(names) + 1} problems, 0 notes.\n")  # the duplicate is two
+
+
+def test_interruption_ends_what_was_started(hostile_folder):
+    doctor = subprocess.Popen(
+        [sys.executable, "-m", "plugrad", "doctor", "hang", "--timeout", "600"],
+        env=environment(hostile_folder),
+        cwd=hostile_folder,
+        stdout=subprocess.DEVNULL,
+    )
+    started = time.monotonic()
+    while not (children := children_of(doctor.pid)) and time.monotonic() < started + 60:
+        time.sleep(0.05)
+    time.sleep(1)
+    doctor.send_signal(signal.SIGINT)
+    assert doctor.wait(30) == 130
+    for child in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        pytest.skip("this system does not tell a process's children")

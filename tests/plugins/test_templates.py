@@ -1,0 +1,251 @@
+"""``plugrad new-backend`` and ``new-ops``: what they write is built, installed, and passes its own tests at once."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from plugins.running import environment, in_new_process
+from plugrad.cli.projects import LICENCES, SUFFIX, TEMPLATES
+
+CORE = Path(__file__).parents[2] / "core"
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+
+
+def built(project, folder):
+    """Build a wheel with hatchling in this environment: nothing is downloaded."""
+    wheel = [*PIP, "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", folder]
+    subprocess.run([*wheel, project], check=True, env=environment())
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+class Project:
+    """A new project, its wheel, and a folder where that is installed."""
+
+    def __init__(self, command, name, folder):
+        done = in_new_process(command, name, folder=folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        self.said = done.stdout
+        (self.folder,) = folder.glob("plugrad-*")
+        self.wheel = built(self.folder, folder / "wheels")
+        self.site = folder / "site"
+        install = [*PIP, "install", "--quiet", "--no-deps", "--no-index", "--target", self.site]
+        subprocess.run([*install, self.wheel], check=True, env=environment())
+
+
+@pytest.fixture(scope="module")
+def new_backend(tmp_path_factory):
+    return Project("new-backend", "my_gpu", tmp_path_factory.mktemp("backend"))
+
+
+@pytest.fixture(scope="module")
+def new_ops(tmp_path_factory):
+    return Project("new-ops", "smooth", tmp_path_factory.mktemp("ops"))
+
+
+@pytest.fixture(params=["new_backend", "new_ops"])
+def project(request):
+    return request.getfixturevalue(request.param)
+
+
+# --- both kinds ------------------------------------------------------------------------------------
+
+
+def test_it_says_what_to_do(project):
+    lines = project.said.splitlines()
+    assert lines[0].startswith("Wrote ")
+    assert f"  cd {project.folder.name}" in lines
+    assert any(line.endswith('-m pip install -e ".[test]"') for line in lines)
+
+
+def test_nothing_of_the_template_is_left(project):
+    for path in project.folder.rglob("*"):
+        assert path.suffix != SUFFIX
+        text = path.read_text("utf-8") if path.is_file() and path.name != "LICENSE" else ""
+        assert not re.search("(?i:acme)|AUTHOR|LICENSE_ID|_VERSION", f"{path.name} {text}")
+
+
+def test_it_has_what_a_repository_needs(project):
+    for file in (
+        ".gitignore",
+        ".github/workflows/test.yml",
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+    ):
+        assert (project.folder / file).is_file()
+
+
+def test_wheel_holds_the_package_and_its_manifest(project):
+    package = project.folder.name.replace("-", "_")
+    assert project.wheel.name == f"{package}-0.1.0-py3-none-any.whl"
+    names = zipfile.ZipFile(project.wheel).namelist()
+    sources = project.folder / "src"
+    files = {str(path.relative_to(sources)) for path in sources.rglob("*") if path.is_file()}
+    assert files <= set(names)
+    assert any(name.endswith(".toml") for name in files)
+    assert f"{package}/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_its_own_tests_pass(project):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"],
+        env=environment(project.site),
+        cwd=project.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
+
+
+def test_doctor_finds_nothing(project):
+    done = in_new_process("doctor", "--json", project.folder.name, folder=project.site)
+    report = json.loads(done.stdout)
+    assert [f for f in report["findings"] if f["level"] == "problem"] == []
+    assert done.returncode == 0
+    assert {p["health"] for p in report["plugins"]} <= {"ok", "note"}
+
+
+def test_style_is_clean(project):
+    rules = "E,F,W,I,N,B,UP,SIM,RET,C4,PIE,PT,RUF,TC"
+    for check in (
+        ["check", "--no-cache", "--isolated", "--select", rules],
+        ["format", "--isolated", "--check"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *check, "--line-length", "100", "."],
+            cwd=project.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+
+# --- each kind -------------------------------------------------------------------------------------
+
+
+def test_backend_is_listed_without_being_imported_and_runs(new_backend):
+    (listed,) = [
+        p
+        for p in json.loads(in_new_process("list", "--json", folder=new_backend.site).stdout)
+        if p["name"] == "my_gpu"
+    ]
+    assert (listed["status"], listed["distribution"]) == ("available", "plugrad-my-gpu")
+    program = (
+        "import sys, plugrad; assert 'plugrad_my_gpu' not in sys.modules;"
+        "x = plugrad.asarray([1.0, 2.0]); print(x * x + 1)"
+    )
+    done = in_new_process(program=program, folder=new_backend.site, PLUGRAD_BACKEND="my_gpu")
+    assert done.stdout == "tensor([2., 5.], dtype=float32, device='my_gpu:0')\n"
+
+
+def test_backend_conforms(new_backend):
+    done = in_new_process(
+        "conformance", "my_gpu", "--level", "core", "--json", folder=new_backend.site
+    )
+    total = json.loads(done.stdout)["backends"]["my_gpu"]["total"]
+    assert (done.returncode, total["failed"]) == (0, 0)
+    assert total["passed"] > 40
+
+
+def test_ops_come_with_kernels_for_two_backends(new_ops):
+    done = in_new_process("kernels", "--json", "*Squareplus", folder=new_ops.site)
+    (kernel,) = json.loads(done.stdout)["kernels"].values()
+    assert kernel["family"] == "smooth"
+    assert kernel["attributes"] == ["b"]
+    assert kernel["backends"]["cpu"] == "own"
+    if "webgpu" not in json.loads(done.stdout)["without"]:
+        assert kernel["backends"]["webgpu"] == "own"
+
+
+def test_ops_are_found_by_the_name_of_their_kernel(new_ops):
+    program = (
+        "import sys, plugrad; plugrad.use('cpu');"
+        "x = plugrad.run_kernel('SmoothSquareplus', {'x': plugrad.asarray([1.5])}, {'b': 4.0});"
+        "print(x, 'plugrad_smooth' in sys.modules)"
+    )
+    done = in_new_process(program=program, folder=new_ops.site)
+    assert (done.stdout, done.stderr) == ("tensor([2.], dtype=float32) True\n", "")
+
+
+# --- choices and refusals --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("licence", LICENCES)
+def test_licence_and_author(command, site, licence):
+    folder = site.folder / "new"
+    arguments = ["--directory", str(folder), "--license", licence, "--author", "Ann O'Hara"]
+    assert command("new-backend", "ann", *arguments)[0] == 0
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["license"] == licence
+    assert project["authors"] == [{"name": "Ann O'Hara"}]
+    text = (folder / "LICENSE").read_text("utf-8")
+    assert licence.partition("-")[0] in text
+    assert ("Ann O'Hara" in text) == (licence != "Apache-2.0")
+
+
+def test_json_says_what_was_written(command, site):
+    status, printed, _ = command("new-ops", "mine", "--json")
+    written = json.loads(printed)
+    assert status == 0
+    assert written["folder"] == str(site.folder / "plugrad-mine")
+    for file in written["files"]:
+        assert (site.folder / "plugrad-mine" / file).is_file()
+
+
+@pytest.mark.parametrize("name", ["Acme", "my-gpu", "9lives", "_x", "plugins", "a b"])
+def test_name_that_is_none_is_refused(command, name):
+    status, _, error = command("new-backend", name)
+    assert status == 2
+    assert f"NAME={name!r} must start with a lower-case letter" in error
+
+
+def test_name_that_is_taken_is_refused(command):
+    status, _, error = command("new-backend", "cpu")
+    assert status == 2
+    assert "backend 'cpu' (plugrad-cpu" in error
+    assert "is installed already" in error
+
+
+def test_author_that_would_break_the_metadata_is_refused(command):
+    status, _, error = command("new-ops", "mine", "--author", 'Ann "A" Hara')
+    assert status == 2
+    assert "--author=" in error
+
+
+def test_folder_with_something_in_it_is_left_alone(command, site):
+    (site.folder / "plugrad-mine").mkdir()
+    assert command("new-ops", "mine")[0] == 0
+    status, _, error = command("new-ops", "mine")
+    assert status == 2
+    assert "is there already" in error
+
+
+# --- in the wheel of core --------------------------------------------------------------------------
+
+
+def test_templates_and_the_door_travel_with_core(tmp_path):
+    names = set(zipfile.ZipFile(built(CORE, tmp_path)).namelist())
+    templates = {
+        f"plugrad/templates/{p.relative_to(TEMPLATES).as_posix()}"
+        for p in TEMPLATES.rglob("*")
+        if p.is_file()
+    }
+    assert len(templates) > 20
+    assert templates <= names
+    assert {"_plugrad_command.py", "plugrad/__main__.py", "plugrad/cli/__init__.py"} <= names
+    assert {name.split("/")[0] for name in names if "dist-info" not in name} == {
+        "plugrad",
+        "_plugrad_command.py",
+    }
