@@ -28,7 +28,7 @@ SOURCES = sorted(
 PUBLIC_PAGE = CORE / "__init__.py"  # a list of names, as long as there are names
 OPS_ONLY = {  # made of other families' ops; how all ops convert
     *("evaluation", "losses", "recurrent", "sets", "statistics", "training", "transfer"),
-    *("arguments", "subscript", "einsum", "fft", "norms"),
+    *("arguments", "attributes", "subscript", "einsum", "fft", "norms"),
 }
 
 

@@ -288,7 +288,7 @@ def test_single_values_are_formatted():
             "obj=2147483648 does not fit int32; ask for another dtype, such as 'int64'",
         ),
         ([1, 2**40], ValueError, "does not fit int32"),
-        (np.array([None]), DTypeError, "is not a dtype"),
+        (np.array([None]), ArgumentError, "obj must hold numbers or strings; it holds object"),
     ],
 )
 def test_what_cannot_be_a_tensor_is_named(value, error, message):

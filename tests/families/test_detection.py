@@ -197,7 +197,9 @@ REFUSALS = [
     Refusal(suppressed(BOX, [1.0], 1), ShapeError, ["boxes", "(4,)"]),
     Refusal(suppressed([BOX], [1.0, 2.0], 1), ShapeError, ["scores", "(2,)", "1 boxes"]),
     Refusal(suppressed([BOX], [[1.0]], 1), ShapeError, ["scores", "(1, 1)"]),
-    Refusal(suppressed([BOX], [1.0], -1), ArgumentValueError, ["max_output_size=-1", "0 or more"]),
+    Refusal(
+        suppressed([BOX], [1.0], -1), ArgumentValueError, ["max_output_size=-1", "between 0 and"]
+    ),
     Refusal(
         suppressed([BOX], [1.0], 1, iou_threshold=1.5),
         ArgumentValueError,

@@ -6,7 +6,7 @@ import pytest
 import plugrad
 from families.case import VIEWS, Case, Refusal
 from families.domains import different, few, whole
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 
 def np_confusion_matrix(labels, predictions, *, num_classes):
@@ -73,7 +73,7 @@ def test_whole_predictions_and_other_indices(backend):
 REFUSALS = [
     Refusal(
         lambda: plugrad.confusion_matrix([0], [0], 2.5),
-        ArgumentValueError,
+        ArgumentError,
         ["confusion_matrix", "num_classes=2.5", "whole number"],
     ),
     Refusal(lambda: plugrad.confusion_matrix([0], [0], 0), ArgumentValueError, ["num_classes=0"]),
@@ -90,8 +90,12 @@ REFUSALS = [
     Refusal(lambda: plugrad.in_top_k([1.0], 0), ShapeError, ["in_top_k", "(1,)", "2 or more axes"]),
     Refusal(lambda: plugrad.in_top_k([[1.0]], [0, 1]), ShapeError, ["(1, 1)", "(2,)"]),
     Refusal(lambda: plugrad.in_top_k([[1.0]], [0.0]), DTypeError, ["targets", "float32"]),
-    Refusal(lambda: plugrad.in_top_k([[1.0]], [0], 0), ArgumentValueError, ["k=0", "at least 1"]),
-    Refusal(lambda: plugrad.in_top_k([[1.0]], [0], 2), ArgumentValueError, ["k=2", "at most 1"]),
+    Refusal(
+        lambda: plugrad.in_top_k([[1.0]], [0], 0), ArgumentValueError, ["k=0", "between 1 and 1"]
+    ),
+    Refusal(
+        lambda: plugrad.in_top_k([[1.0]], [0], 2), ArgumentValueError, ["k=2", "between 1 and 1"]
+    ),
 ]
 
 

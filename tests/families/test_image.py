@@ -305,7 +305,7 @@ REFUSALS = [
     refused_crop(DTypeError, "crop_and_resize", "boxes", "bool", boxes=[[True] * 4]),
     refused_crop(ArgumentValueError, "crop_and_resize", "crop_size=0", "at least 1", size=0),
     refused_crop(ArgumentValueError, "crop_size=(1, 2, 3)", "one or 2", size=(1, 2, 3)),
-    refused_crop(ArgumentValueError, "method='cubic'", "bilinear, nearest", method="cubic"),
+    refused_crop(ArgumentValueError, "method='cubic'", "'bilinear' or 'nearest'", method="cubic"),
     Refusal(
         lambda: image.crop_and_resize(ones(1, 2, 2, 1) > 0, ONE, [0], 2),
         DTypeError,
@@ -352,12 +352,15 @@ REFUSALS = [
     ),
     refused_transform(DTypeError, "transform", "transforms", "bool", transforms=[[True] * 8]),
     refused_transform(
-        ArgumentValueError, "interpolation='cubic'", "bilinear, nearest", interpolation="cubic"
+        ArgumentValueError,
+        "interpolation='cubic'",
+        "'bilinear' or 'nearest'",
+        interpolation="cubic",
     ),
     refused_transform(
         ArgumentValueError,
         "fill_mode='mirror'",
-        "constant, reflect, wrap, nearest",
+        "'constant', 'reflect', 'wrap' or 'nearest'",
         fill_mode="mirror",
     ),
     refused_transform(

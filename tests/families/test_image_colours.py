@@ -132,7 +132,7 @@ REFUSALS = [
     Refusal(
         lambda: image.threshold(ones(2, 2, 1), "mean"),
         ArgumentValueError,
-        ["threshold", "method='mean'", "binary, otsu"],
+        ["threshold", "method='mean'", "'binary' or 'otsu'"],
     ),
 ]
 

@@ -7,7 +7,13 @@ from scipy import special
 import plugrad
 from families.case import VIEWS, Case, Refusal
 from families.domains import uniform, whole
-from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    DTypeError,
+    ShapeError,
+)
 from plugrad.kernels import normalization
 
 PAIRS = [
@@ -223,7 +229,7 @@ REFUSALS = [
     ),
     Refusal(
         lambda: plugrad.local_response_normalization([1.0], 0.5),
-        ArgumentValueError,
+        ArgumentError,
         ["local_response_normalization", "depth_radius=0.5", "whole number"],
     ),
     Refusal(

@@ -177,7 +177,7 @@ REFUSALS = [
     Refusal(
         lambda: image.from_pixels(np.zeros((2, 2, 3), np.uint8), 5),
         ArgumentValueError,
-        ["from_pixels", "num_channels=5", "1, 2, 3 or 4"],
+        ["from_pixels", "num_channels=5", "between 1 and 4"],
     ),
     Refusal(
         lambda: image.from_pixels(plugrad.zeros((2, 2, 3))),

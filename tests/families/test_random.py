@@ -362,7 +362,7 @@ REFUSALS = [
     Refusal(
         lambda: generator().bernoulli(2, 1.5), ArgumentValueError, ["p=1.5", "between 0 and 1"]
     ),
-    Refusal(lambda: generator().permutation(-1), ArgumentValueError, ["x=-1", "0 or more"]),
+    Refusal(lambda: generator().permutation(-1), ArgumentValueError, ["x=-1", "between 0 and"]),
     Refusal(lambda: generator().permutation([1], axis=1), AxisError, ["axis=1", "rank 1"]),
     Refusal(lambda: generator().multinomial(0.5, 1), ShapeError, ["multinomial", "()"]),
     Refusal(lambda: generator().multinomial([[]], 1), ShapeError, ["Multinomial", "(1, 0)"]),

@@ -198,7 +198,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.signal.frame([1.0], 0, 1),
         ArgumentValueError,
-        ["frame_length=0", "positive"],
+        ["frame_length=0", "1 or more"],
     ),
     Refusal(lambda: plugrad.signal.frame([1.0], 1, 0), ArgumentValueError, ["frame_step=0"]),
     Refusal(lambda: plugrad.signal.frame(1.0, 1, 1), ShapeError, ["frame", "0-d"]),

@@ -46,6 +46,8 @@ def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any
         BackendMismatch: the inputs live on different backends.
         DisposedTensor: an input was disposed.
     """
+    if kernel.is_checked_first and len(inputs) < kernel.input_count:
+        inputs = (*inputs, *[None] * (kernel.input_count - len(inputs)))  # left out at the end
     if surroundings() is not None:
         inputs = [x if x is None else selection.transferred(x) for x in inputs]
     try:
@@ -86,6 +88,12 @@ def _run_with_gaps(
         if kernel.inputs:
             raise ArgumentError(f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}")
         return create(kernel, selection.active_backend(), attrs)
+    absent = {name for name, x in zip(kernel.inputs, inputs, strict=False) if x is None}
+    if not absent <= kernel.optional_inputs:
+        raise ArgumentError(
+            f"{kernel.name}: inputs {sorted(absent - kernel.optional_inputs)} are missing; it takes "
+            f"{list(kernel.inputs)}"
+        )
     backend = given[0].backend
     if any(x.backend is not backend for x in given):
         raise _mismatch(kernel, given)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from math import prod
+from sys import maxsize
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -22,8 +24,17 @@ from typing import (
     overload,
 )
 
+from plugrad import kinds
 from plugrad.dtype import ANY, DType, as_dtype, spellings, string
-from plugrad.errors import ArgumentError, DTypeError, RegistrationError
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    DTypeError,
+    OutOfMemory,
+    RegistrationError,
+    ShapeError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,6 +131,8 @@ class Kernel(Generic[Params, Result]):
     accepted_spellings: frozenset[object] = field(init=False)
     """The same, as ours and as NumPy's: backend arrays carry either."""
     attribute_count: int = field(init=False)
+    input_count: int = field(init=False)
+    """The number of inputs, without those in a list."""
     is_checked_first: bool = field(init=False)
     """Whether the contract is enforced before the implementation runs."""
 
@@ -127,6 +140,7 @@ class Kernel(Generic[Params, Result]):
         # The engine reads these for every call: plain attributes are faster than properties.
         object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
         object.__setattr__(self, "attribute_count", len(self.attributes))
+        object.__setattr__(self, "input_count", len(self.inputs) - self.takes_list)
         object.__setattr__(self, "is_checked_first", not self.is_elementwise)
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
@@ -179,6 +193,12 @@ class Kernel(Generic[Params, Result]):
         """Whether a list of inputs is all that the kernel takes, as Concat does."""
         return self.takes_list and len(self.inputs) == 1
 
+    @cached_property
+    def annotations(self) -> dict[str, Any]:
+        """What the contract says that the attributes are."""
+        said = self.rule.__annotations__
+        return {name: said[name] for name in self.attributes if name in said}
+
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with the defaults filled in.
 
@@ -204,6 +224,7 @@ class Kernel(Generic[Params, Result]):
         Raises:
             ShapeError: the inputs' shapes do not satisfy the contract.
             DTypeError: the inputs' dtypes do not.
+            ArgumentError, ArgumentValueError: an attribute is not what the contract says.
         """
         described = tuple([None if x is None else (x.shape, x.dtype) for x in inputs])
         try:
@@ -236,7 +257,26 @@ def _inferred(
     specs = [None if x is None else Shaped(x[0], as_dtype(x[1])) for x in inputs]
     if specs and specs[0] is not None:
         accepted(kernel.name, specs[0], kernel.accepts)
-    return kernel.rule(*specs, **kernel.complete(dict(attrs)))
+    completed = kernel.complete(dict(attrs))
+    for attribute, annotation in kernel.annotations.items():
+        value = completed[attribute]
+        if not kinds.fits(value, annotation):
+            error = ArgumentValueError if isinstance(value, str) else ArgumentError
+            raise error(
+                f"{kernel.name}: {attribute}={value!r} must be {kinds.described(annotation)}"
+            )
+    try:
+        outputs = kernel.rule(*specs, **completed)
+    except (ShapeError, AxisError, ArgumentValueError) as error:
+        if kernel.name in str(error):
+            raise
+        raise type(error)(f"{kernel.name}: {error}") from None
+    for x in [outputs] if hasattr(outputs, "dtype") else outputs:
+        if prod(x.shape) * x.dtype.itemsize > maxsize:
+            raise OutOfMemory(
+                f"{kernel.name}: a result of shape {x.shape} is more than an address reaches"
+            )
+    return outputs
 
 
 def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:

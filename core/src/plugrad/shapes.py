@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import product, zip_longest
+from numbers import Integral
 from operator import index
 from typing import Final, Literal, NamedTuple
 
@@ -77,16 +78,36 @@ def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
     Raises:
         ShapeError: a size is negative or not an integer.
     """
-    try:
-        shape = tuple(index(n) for n in (sizes if isinstance(sizes, Iterable) else (sizes,)))
-    except TypeError:
-        raise ShapeError(f"{name}={sizes!r} is not a shape: sizes must be integers") from None
+    shape = _integers(sizes, name)
     if any(n < 0 for n in shape):
         raise ShapeError(f"{name}={shape} has a negative size; sizes must be 0 or more")
     return shape
 
 
-def completed(shape: int | Sequence[int], size: int) -> Shape:
+def _integers(sizes: object, name: str) -> Shape:
+    try:
+        return integers_of(sizes)
+    except TypeError:
+        raise ShapeError(f"{name}={sizes!r} is not a shape: sizes must be integers") from None
+
+
+def integers_of(value: object) -> tuple[int, ...]:
+    """Return one integer, or several, as a tuple.
+
+    Raises:
+        TypeError: they are no integers.
+    """
+    if not isinstance(value, tuple | list):
+        try:
+            return (index(value),)  # type: ignore[arg-type]
+        except (TypeError, ShapeError):  # a tensor with several elements
+            pass
+        if isinstance(value, str | bytes | Mapping | Set):
+            raise TypeError
+    return tuple(index(n) for n in value)  # type: ignore[union-attr]
+
+
+def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> Shape:
     """Return `shape` with its one ``-1`` replaced so that it holds `size` elements.
 
     >>> completed((2, -1), 6)
@@ -95,20 +116,20 @@ def completed(shape: int | Sequence[int], size: int) -> Shape:
     Raises:
         ShapeError: the shape cannot hold `size` elements, or has more than one ``-1``.
     """
-    sizes = tuple(index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
+    sizes = _integers(shape, name)
     if sizes.count(-1) > 1:
-        raise ShapeError(f"shape {sizes} has more than one -1; only one size can be inferred")
+        raise ShapeError(f"{name}={sizes} has more than one -1; only one size can be inferred")
     if -1 in sizes:
         rest = math.prod(n for n in sizes if n != -1)
         if rest == 0 or size % rest:
             raise ShapeError(
-                f"{size} elements do not fit shape {sizes}: {rest} does not divide {size}"
+                f"{name}={sizes} does not fit {size} elements: {rest} does not divide {size}"
             )
         sizes = tuple(size // rest if n == -1 else n for n in sizes)
-    sizes = shape_of(sizes)
+    sizes = shape_of(sizes, name=name)
     if math.prod(sizes) != size:
         raise ShapeError(
-            f"{size} elements do not fit shape {sizes}, which holds {math.prod(sizes)}"
+            f"{name}={sizes} does not fit {size} elements: it holds {math.prod(sizes)}"
         )
     return sizes
 
@@ -121,7 +142,7 @@ def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
     """
     try:
         axis = index(axis)
-    except TypeError:
+    except (TypeError, ShapeError):  # a tensor with several elements is the second
         raise AxisError(f"{name}={axis!r} is not an integer") from None
     if not -rank <= axis < rank:
         raise AxisError(
@@ -143,9 +164,11 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     """
     if axis is None:
         return tuple(range(rank))
-    axes = sorted(
-        axis_of(a, rank, name=name) for a in (axis if isinstance(axis, Iterable) else (axis,))
-    )
+    try:
+        given = integers_of(axis)
+    except TypeError:
+        raise AxisError(f"{name}={axis!r} must be an integer, or several") from None
+    axes = sorted(axis_of(a, rank, name=name) for a in given)
     if len(set(axes)) != len(axes):
         raise AxisError(f"{name}={axis} names an axis twice")
     return tuple(axes)
@@ -186,11 +209,11 @@ class Window(NamedTuple):
     dilations: Shape
 
 
-ROUNDINGS: Final[dict[Rounding, Callable[[float], int]]] = {
-    None: math.floor,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "round": lambda stops: math.floor(stops + 0.5),
+ROUNDINGS: Final[dict[Rounding, Callable[[int, int], int]]] = {
+    None: lambda room, stride: room // stride,
+    "floor": lambda room, stride: room // stride,
+    "ceil": lambda room, stride: -(-room // stride),
+    "round": lambda room, stride: (2 * room + stride) // (2 * stride),
 }
 
 
@@ -226,6 +249,12 @@ def sliding_window(
             f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
             f"and paddings; they are {filter}, {strides}, {dilations} and {pad!r}"
         )
+    steps = (*filter, *strides, *dilations)
+    if any(n < 1 or n >= 2**31 for n in steps):
+        raise ArgumentValueError(
+            f"a window of {filter} with strides {strides} and dilations {dilations}: all must be at least 1, and "
+            "less than 2**31"
+        )
     outs: list[int] = []
     pads: list[Pair] = []
     for axis, (size, length, stride, dilation) in enumerate(
@@ -239,8 +268,7 @@ def sliding_window(
         else:
             before, after = (0, 0) if pad == "valid" else pad[axis]
             room = size + before + after - extent
-            rounded = ROUNDINGS[rounding]
-            out = rounded(room / stride) + 1 if room >= 0 else 0
+            out = ROUNDINGS[rounding](room, stride) + 1 if room >= 0 else 0
         if out <= 0 and size > 0:
             raise ShapeError(
                 f"a window of {filter} (dilations {dilations}) does not fit an image of {image} with pad={pad!r}; "
@@ -281,8 +309,13 @@ def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 
     Raises:
         ArgumentValueError: the value is not one or `count` such ints.
     """
-    values = tuple(value) if isinstance(value, Iterable) else (value,) * count
-    if len(values) != count or not all(isinstance(v, int) and v >= least for v in values):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass floats
+    try:
+        values = integers_of(value)
+    except TypeError:
+        values = ()
+    if len(values) == 1 and not isinstance(value, Iterable):
+        values *= count
+    if len(values) != count or any(v < least for v in values):
         raise ArgumentValueError(
             f"{name}={value!r} must be one or {count} integers of at least {least}"
         )
@@ -295,7 +328,14 @@ def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
     Raises:
         ArgumentValueError: a pair is not two such sizes.
     """
-    pairs = [sizes_of(part, 2, name, least=0) for part in value]
+    try:
+        pairs = [integers_of(part) for part in value]
+    except TypeError:
+        pairs = [()]
+    if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        raise ArgumentValueError(
+            f"{name}={value!r} must be pairs (before, after) of integers of at least 0, one for each axis"
+        )
     return tuple((before, after) for before, after in pairs)
 
 
@@ -307,16 +347,17 @@ def padding_of(pad: object, count: int, op: str) -> Padding:
     Raises:
         ArgumentValueError: it is none of these.
     """
-    if pad == "same":
-        return "same"
-    if pad == "valid":
-        return "valid"
-    if isinstance(pad, int) and not isinstance(pad, bool) and pad >= 0:
-        return ((pad, pad),) * count
-    try:
-        pairs = pairs_of(pad, "pad")  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    if isinstance(pad, str):
+        if pad == "same" or pad == "valid":
+            return pad
         pairs = ()
+    elif isinstance(pad, Integral) and not isinstance(pad, bool) and pad >= 0:
+        return ((int(pad), int(pad)),) * count
+    else:
+        try:
+            pairs = pairs_of(pad, "pad")  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            pairs = ()
     if len(pairs) != count:
         raise ArgumentValueError(
             f"{op}: pad={pad!r} must be 'same', 'valid', a number of cells, or one (before, after) "
@@ -333,7 +374,7 @@ def format_of(data_format: str, count: int, op: str) -> DataFormat:
     """
     formats: tuple[DataFormat, ...] = ("NHWC", "NCHW") if count == 2 else ("NDHWC", "NCDHW")
     for known in formats:
-        if data_format == known:
+        if isinstance(data_format, str) and data_format == known:
             return known
     raise ArgumentValueError(
         f"{op}: data_format={data_format!r} must be {' or '.join(map(repr, formats))}"

@@ -1,5 +1,6 @@
 """Factorizations through NumPy, which takes them from LAPACK."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from plugrad.errors import ArgumentValueError
 from plugrad.kernels import decomposition
 
 Array = NDArray[Any]
+UNBOUNDED = "has no factors that could be found; its elements must be finite"
 
 
 def cholesky(input: Array) -> Array:
@@ -17,7 +19,7 @@ def cholesky(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is not positive definite.
     """
-    return _solved("Cholesky", "is not positive definite", np.linalg.cholesky, input)
+    return np.asarray(_solved("Cholesky", "is not positive definite", np.linalg.cholesky, input))
 
 
 def inverse(input: Array) -> Array:
@@ -26,7 +28,7 @@ def inverse(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return _solved("MatrixInverse", "is singular", np.linalg.inv, input)
+    return np.asarray(_solved("MatrixInverse", "is singular", np.linalg.inv, input))
 
 
 def solve(matrix: Array, rhs: Array) -> Array:
@@ -35,7 +37,7 @@ def solve(matrix: Array, rhs: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return _solved("MatrixSolve", "is singular", np.linalg.solve, matrix, rhs)
+    return np.asarray(_solved("MatrixSolve", "is singular", np.linalg.solve, matrix, rhs))
 
 
 def determinant(input: Array) -> Array:
@@ -50,13 +52,22 @@ def log_determinant(input: Array) -> list[Array]:
 
 
 def eigh(input: Array) -> list[Array]:
-    """Return eigenvalues and eigenvectors."""
-    return list(np.linalg.eigh(input))
+    """Return eigenvalues and eigenvectors.
+
+    Raises:
+        ArgumentValueError: the method does not converge.
+    """
+    return list(_solved("Eigh", UNBOUNDED, np.linalg.eigh, input))
 
 
 def svd(input: Array, *, full_matrices: bool) -> list[Array]:
-    """Return the three factors."""
-    return list(np.linalg.svd(input, full_matrices=full_matrices))
+    """Return the three factors.
+
+    Raises:
+        ArgumentValueError: the method does not converge.
+    """
+    factors = partial(np.linalg.svd, full_matrices=full_matrices)
+    return list(_solved("Svd", UNBOUNDED, factors, input))
 
 
 def qr(input: Array, *, full_matrices: bool) -> list[Array]:
@@ -64,9 +75,9 @@ def qr(input: Array, *, full_matrices: bool) -> list[Array]:
     return list(np.linalg.qr(input, mode="complete" if full_matrices else "reduced"))
 
 
-def _solved(name: str, trouble: str, function: Any, *arrays: Array) -> Array:
+def _solved(name: str, trouble: str, function: Any, *arrays: Array) -> Any:
     try:
-        return np.asarray(function(*arrays))
+        return function(*arrays)
     except np.linalg.LinAlgError:
         raise ArgumentValueError(
             f"{name}: a matrix of shape {arrays[0].shape[-2:]} {trouble}"

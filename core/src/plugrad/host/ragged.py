@@ -1,12 +1,13 @@
 """Ragged tensors: values that lie one row after the other, and splits that tell where rows begin."""
 
 import math
+from sys import maxsize
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.errors import ArgumentValueError, ShapeError, TensorIndexError
+from plugrad.errors import ArgumentValueError, OutOfMemory, ShapeError, TensorIndexError
 from plugrad.host import shown
 from plugrad.kernels import ragged
 
@@ -115,6 +116,10 @@ def ragged_tensor_to_tensor(
         place = np.arange(len(owner)) - np.searchsorted(owner, owner)  # in its row
         is_inside = is_inside[owner] & (place < size)
         flat = flat[owner] * size + place
+    if math.prod((*sizes, *values.shape[1:], values.itemsize)) > maxsize:
+        raise OutOfMemory(
+            f"RaggedTensorToTensor: shape={shown(shape)} is more than an address reaches"
+        )
     dense = np.broadcast_to(default_value, (math.prod(sizes), *values.shape[1:])).copy()
     dense[flat[is_inside]] = values[is_inside]
     return dense.reshape(*sizes, *values.shape[1:])

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Literal
 
 from plugrad.dtype import FLOATING, REAL, int32
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
 from plugrad.shapes import Padding, Rounding, Shape, Window, sliding_window
 
@@ -156,8 +156,6 @@ def pool(
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the largest element or the average of windows of dilated cells, on any number of spatial axes."""
-    if pooling_type not in ("max", "avg"):
-        raise ArgumentValueError(f"Pool: pooling_type={pooling_type!r} must be 'max' or 'avg'")
     shape = pooled(
         len(window_shape), input.shape, window_shape, strides, pad, dim_rounding_mode, dilations
     )

@@ -46,8 +46,6 @@ def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -
 
     That is before the elements that equal it ("left") or behind them ("right").
     """
-    if side not in ("left", "right"):
-        raise ArgumentValueError(f"SearchSorted: side={side!r} must be 'left' or 'right'")
     return _searched("SearchSorted", sorted_sequence, values)
 
 

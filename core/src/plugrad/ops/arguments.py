@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import copysign
+from math import copysign, inf, isfinite, trunc
+from numbers import Complex
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, cast as cast_type
 
 import numpy as np
@@ -35,6 +37,8 @@ from plugrad.tape import record
 from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from plugrad.backend import Backend
@@ -88,8 +92,8 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     if isinstance(x, np.ndarray | np.generic):
         values = np.asarray(cast_type("NDArray[Any]", x))
     elif isinstance(x, bool | int | float | complex):
-        wanted = scalar_dtype(x) if dtype is None else dtype
-        values = np.asarray(x) if wanted is string else _python_values(x, wanted, op, name)
+        dtype = scalar_dtype(x) if dtype is None else dtype
+        values = np.asarray(x)
     elif isinstance(x, list | tuple | range):
         values = _nested_values(x, op, name, dtype)
     elif isinstance(x, str | bytes):
@@ -102,8 +106,17 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         )
     if dtype is string or _has_text(values):
         return _strings(values, op, name, dtype)
-    wanted = as_dtype(values.dtype if dtype is None else dtype)
-    return np.ascontiguousarray(values.astype(wanted.numpy, copy=False)).reshape(values.shape)
+    wanted = _dtype_of(values, op, name) if dtype is None else dtype
+    return np.ascontiguousarray(_converted(values, wanted, op, name)).reshape(values.shape)
+
+
+def _dtype_of(values: NDArray[Any], op: str, name: str) -> DType:
+    try:
+        return as_dtype(values.dtype)
+    except DTypeError:
+        raise ArgumentError(
+            f"{op}: {name} must hold numbers or strings; it holds {values.dtype}"
+        ) from None
 
 
 def _has_text(values: NDArray[Any]) -> bool:
@@ -154,34 +167,52 @@ def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[A
     default = {"b": bool_, "i": int32, "u": int32, "f": float32}.get(
         values.dtype.kind, as_dtype("complex64")
     )
-    return _python_values(values, default, op, name)
+    return _converted(values, default, op, name)
 
 
-def _python_values(x: Any, dtype: DType, op: str, name: str) -> NDArray[Any]:
-    """Return Python numbers in a dtype, or raise if whole numbers do not fit."""
-    if dtype.is_integer:
-        limits, values = np.iinfo(dtype.numpy), np.asarray(x)
-        if (
-            values.dtype.kind in "iuO"
-            and values.size
-            and not (limits.min <= values.min() and values.max() <= limits.max)
-        ):
-            raise ArgumentValueError(
-                f"{op}: {name}={x!r} does not fit {dtype}; ask for another dtype, such as 'int64' or 'float32'"
-            )
-    return np.asarray(x).astype(dtype.numpy)
+def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArray[Any]:
+    """Return host values in a dtype; fractions are cut off where it has none.
+
+    Raises:
+        ArgumentError: the values are not numbers.
+        ArgumentValueError: they do not fit the dtype.
+    """
+    if values.dtype == dtype.numpy:
+        return values
+    kind = values.dtype.kind
+    if kind not in "biufcO" or not all(isinstance(x, Complex) for x in values.flat if kind == "O"):
+        raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
+    fits = kind != "c" or dtype.kind in ("complex", "bool")
+    if fits and dtype.is_integer and kind in "iufO" and values.size:
+        limits, least, most = np.iinfo(dtype.numpy), values.min(), values.max()
+        if kind == "f":
+            least, most = (trunc(x) if isfinite(x) else inf for x in map(float, (least, most)))
+        fits = bool(limits.min <= least and most <= limits.max)
+    try:
+        if fits:
+            return values.astype(dtype.numpy)
+    except OverflowError:  # whole numbers beyond the largest float
+        pass
+    other = {"c": "'complex64'", "f": "'float32'"}.get(kind, "'int64' or 'float32'")
+    raise ArgumentValueError(
+        f"{op}: {name}={shortened(values.tolist())} does not fit {dtype}; ask for another dtype, such as {other}"
+    )
 
 
 @lru_cache(maxsize=512)
 def _remembered(value: Scalar, sign: float, dtype: DType, backend: Backend) -> tuple[Any]:
     """Return a backend array with one value; `sign` tells -0.0 from 0.0, which are equal."""
-    return (backend.from_numpy(_python_values(value, dtype, "constant", "value")),)
+    return (backend.from_numpy(_converted(np.asarray(value), dtype, "constant", "value")),)
 
 
-def constant(value: Scalar, dtype: DType, backend: Backend) -> Tensor:
+def constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant") -> Tensor:
     """Return a 0-d tensor; a value that is used again is not sent to the backend again."""
     sign = copysign(1.0, value) if isinstance(value, float) else 1.0
-    return Tensor(_remembered(value, sign, dtype, backend)[0], backend)
+    try:
+        return Tensor(_remembered(value, sign, dtype, backend)[0], backend)
+    except ArgumentValueError:
+        _converted(np.asarray(value), dtype, op, "the number")  # raises, in the name of the op
+        raise
 
 
 def coerced(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -> Tensor:
@@ -276,18 +307,26 @@ def promoted(
     operand's backend.
     """
     if isinstance(a, Tensor) and type(b) in _SCALARS:
-        dtype = accepted_dtype(promote_scalar(a.dtype, b), kernel, op)  # type: ignore[arg-type]
-        return cast(a, dtype), constant(b, dtype, a.backend)  # type: ignore[arg-type]
+        dtype = accepted_dtype(_met(promote_scalar, a.dtype, b, op), kernel, op)  # type: ignore[arg-type]
+        return cast(a, dtype), constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
     if isinstance(b, Tensor) and type(a) in _SCALARS:
-        dtype = accepted_dtype(promote_scalar(b.dtype, a), kernel, op)  # type: ignore[arg-type]
-        return constant(a, dtype, b.backend), cast(b, dtype)  # type: ignore[arg-type]
+        dtype = accepted_dtype(_met(promote_scalar, b.dtype, a, op), kernel, op)  # type: ignore[arg-type]
+        return constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
     x, y = (
         as_tensor(a, op, "the first operand", backend=home),
         as_tensor(b, op, "the second operand", backend=home),
     )
-    dtype = accepted_dtype(promote(x.dtype, y.dtype), kernel, op)
+    dtype = accepted_dtype(_met(promote, x.dtype, y.dtype, op), kernel, op)
     return cast(x, dtype), cast(y, dtype)
+
+
+def _met(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: str) -> DType:
+    """Return the dtype that two operands combine to."""
+    try:
+        return combine(a, b)
+    except DTypeError as error:
+        raise DTypeError(f"{op}: {error}") from None
 
 
 _SCALARS = frozenset({bool, int, float, complex, np.float64, np.complex128})
@@ -305,5 +344,5 @@ def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
     tensors = [as_tensor(x, op, f"tensor {i}", backend=home) for i, x in enumerate(xs)]
     dtype = tensors[0].dtype
     for x in tensors[1:]:
-        dtype = promote(dtype, x.dtype)
+        dtype = _met(promote, dtype, x.dtype, op)
     return [cast(x, dtype) for x in tensors]

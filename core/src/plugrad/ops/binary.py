@@ -8,7 +8,8 @@ from __future__ import annotations
 from plugrad.dtype import bool_, promote, promote_scalar
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
-from plugrad.ops.arguments import as_tensor, coerced, paired, promoted, same_dtype
+from plugrad.ops.arguments import as_tensor, coerced, host_array, paired, promoted, same_dtype
+from plugrad.ops.attributes import listed
 from plugrad.tensor import Tensor, TensorLike
 
 
@@ -133,6 +134,8 @@ def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | in
         return None
     if isinstance(bound, bool | int | float):
         met = promote_scalar(x.dtype, bound)
+        if met is x.dtype and met.kind == "floating":
+            host_array(bound, "clip", name, met)  # raises if it does not fit
     else:
         bound = as_tensor(bound, "clip", name, backend=x.backend)
         met = promote(x.dtype, bound.dtype)
@@ -318,4 +321,4 @@ def add_n(tensors: list[Tensor]) -> Tensor:
         ArgumentValueError: the list is empty.
         ShapeError: the shapes differ.
     """
-    return binary.add_n(*same_dtype(tensors, "add_n"))
+    return binary.add_n(*same_dtype(listed(tensors, "add_n", "tensors"), "add_n"))

@@ -1,6 +1,6 @@
 """Functions of complex numbers."""
 
-from plugrad.dtype import COMPLEX, complex64, promote, spellings
+from plugrad.dtype import COMPLEX, complex64, promote, spellings, string
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import complex as kernels
 from plugrad.ops.arguments import as_tensor, cast, promoted
@@ -35,7 +35,7 @@ def real(x: TensorLike) -> Tensor:
     >>> plugrad.real([1 + 2j, 3j])
     tensor([1., 0.], dtype=float32)
     """
-    x = as_tensor(x, "real")
+    x = _number(x, "real")
     return kernels.real(x) if x.array.dtype in _COMPLEX else x
 
 
@@ -60,8 +60,15 @@ def conj(x: TensorLike) -> Tensor:
     >>> plugrad.conj([1 + 2j, 3j])
     tensor([1.-2.j, 0.-3.j], dtype=complex64)
     """
-    x = as_tensor(x, "conj")
+    x = _number(x, "conj")
     return kernels.conj(x) if x.array.dtype in _COMPLEX else x
+
+
+def _number(x: TensorLike, op: str) -> Tensor:
+    x = as_tensor(x, op)
+    if x.dtype is string:
+        raise DTypeError(f"{op} takes numbers; strings do not convert to numbers")
+    return x
 
 
 def as_complex(x: Tensor, op: str) -> Tensor:

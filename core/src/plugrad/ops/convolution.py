@@ -10,6 +10,7 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Kernel
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import promoted
+from plugrad.ops.attributes import chosen
 from plugrad.shapes import DataFormat, Rounding, format_of, padding_of, shape_of, sizes_of
 from plugrad.tensor import Tensor, TensorLike
 
@@ -45,8 +46,7 @@ def conv1d(
         ArgumentValueError: another argument makes no sense.
     """
     formats: dict[str, DataFormat] = {"NWC": "NHWC", "NCW": "NCHW"}
-    if data_format not in formats:
-        raise ArgumentValueError(f"conv1d: data_format={data_format!r} must be 'NWC' or 'NCW'")
+    chosen(data_format, tuple(formats), "conv1d", "data_format")
     sequences, filters = promoted(x, filter, convolution.conv2d, "conv1d")
     if sequences.ndim not in (2, 3) or filters.ndim != 3:
         raise ShapeError(
@@ -166,14 +166,15 @@ def sliding(
     gaps = sizes_of(dilations, count, f"{op}: dilations")
     if max(steps) > 1 and max(gaps) > 1:
         raise ArgumentValueError(f"{op}: strides={steps} and dilations={gaps} cannot both exceed 1")
-    if pad == "same" and rounding is not None:
+    padding = padding_of(pad, count, op)
+    if padding == "same" and rounding is not None:
         raise ArgumentValueError(
             f"{op}: dim_rounding_mode={rounding!r} has no meaning for pad='same', which fixes the "
             "number of stops; leave it out, or give the padding in cells"
         )
     return {
         "strides": steps,
-        "pad": padding_of(pad, count, op),
+        "pad": padding,
         "data_format": format_of(data_format, count, op),
         "dilations": gaps,
         "dim_rounding_mode": rounding,

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plugrad import engine
-from plugrad.dtype import (
-    DType,
-    DTypeLike,
-    Scalar,
-    as_dtype,
-    complex64,
-    float32,
-    int32,
-    scalar_dtype,
-)
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
+from plugrad.dtype import NUMERIC, DType, DTypeLike, Scalar, as_dtype, complex64, float32, int32
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import creation, unary
-from plugrad.ops.arguments import (
-    as_tensor,
-    cast,
-    coerced,
-    host_array,
-    tensor_from,
-    unsupported,
-)
+from plugrad.ops.arguments import as_tensor, cast, coerced, host_array, tensor_from, unsupported
+from plugrad.ops.attributes import finite, flag, whole
 from plugrad.ops.transfer import to_device
 from plugrad.selection import backend_for
 from plugrad.shapes import shape_of
@@ -76,14 +59,15 @@ def asarray(
         UnsupportedDtype: the backend has no such dtype.
     """
     wanted = None if dtype is None else as_dtype(dtype)
+    is_copied = None if copy is None else flag(copy, "asarray", "copy")
     if isinstance(obj, Tensor):
         home = obj if device is None else to_device(obj, device)
         y = home if wanted is None else cast(home, wanted)
         if y is obj:
-            return unary.identity(obj) if copy else obj
-        if copy is not False:
+            return unary.identity(obj) if is_copied else obj
+        if is_copied is not False:
             return y
-    if copy is False:
+    if is_copied is False:
         raise ArgumentValueError(
             "asarray: copy=False, but another dtype, another device and values that are not a tensor "
             "need a copy; leave copy out"
@@ -198,7 +182,7 @@ def full(
         ArgumentError: the value does not fit the dtype: one of them is a string and the other not.
         UnsupportedDtype: the backend has no such dtype.
     """
-    wanted = scalar_dtype(fill_value) if dtype is None else as_dtype(dtype)
+    wanted = _dtype(dtype, as_dtype(host_array(fill_value, "full", "fill_value").dtype))
     return _filled("full", shape, fill_value, wanted, backend_for(device))
 
 
@@ -273,15 +257,24 @@ def arange(
         UnsupportedDtype: the backend has no such dtype.
     """
     start, stop = (0, start) if stop is None else (start, stop)
-    if step == 0 or not all(map(math.isfinite, (start, stop, step))):
-        raise ArgumentValueError(
-            f"arange: start={start}, stop={stop}, step={step} must be finite, and step not 0"
-        )
+    given = {"start": start, "stop": stop, "step": step}
+    start, stop, step = (finite(number, "arange", name) for name, number in given.items())
+    if step == 0:
+        raise ArgumentValueError("arange: step=0 never arrives; it must not be 0")
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
     wanted = _dtype(dtype, default)
-    if default is int32 and (numbers := range(start, stop, step)):  # type: ignore[arg-type]
-        for end in (numbers[0], numbers[-1]):
-            host_array(end, "arange", "a number", wanted)  # raises if it does not fit
+    if wanted not in NUMERIC:
+        raise DTypeError(f"arange: dtype={wanted} does not hold numbers; take int32 or float32")
+    if wanted.is_inexact:
+        start, stop, step = float(start), float(stop), float(step)
+    elif default is int32:
+        numbers = range(start, stop, step)  # type: ignore[arg-type]
+        host_array(
+            [*numbers[:1], *numbers[-1:]], "arange", "a number", wanted
+        )  # raises if one does not fit
+        if len(numbers) < 2:  # then stop and step need not fit
+            start = numbers[0] if numbers else 0
+            stop, step = start + len(numbers), 1
     return _created(creation.range, backend_for(device), wanted, start=start, stop=stop, step=step)
 
 
@@ -315,9 +308,14 @@ def linspace(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    number: Any = complex if is_complex else float
-    first, last, count = number(start), number(stop), index(num)
-    if not endpoint and count > 0:
+    first, last = (
+        value if isinstance(value, complex) else float(finite(value, "linspace", name))
+        for name, value in (("start", start), ("stop", stop))
+    )
+    if is_complex:
+        first, last = complex(first), complex(last)
+    count = whole(num, "linspace", "num", least=0)
+    if not flag(endpoint, "linspace", "endpoint") and count > 0:
         last = first + (last - first) * ((count - 1) / count)
     return _created(
         creation.linspace, backend_for(device), wanted, start=first, stop=last, num=count
@@ -346,7 +344,8 @@ def eye(
     """
     from plugrad.ops.indexing import one_hot
 
-    (height, width) = shape_of((n_rows, n_rows if n_cols is None else n_cols))
+    (height, width) = shape_of((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
+    k = max(-height, min(whole(k, "eye", "k"), width))  # further away there is no diagonal
     wanted, backend = _dtype(dtype), backend_for(device)
     if wanted not in backend.dtypes():
         raise unsupported(wanted, backend)
@@ -377,8 +376,11 @@ def _like(
 def _filled(
     op: str, shape: int | Sequence[int], value: Scalar | str, dtype: DType, backend: Backend
 ) -> Tensor:
-    host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
-    return _created(creation.fill, backend, dtype, shape=shape_of(shape), value=value)
+    fill = host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
+    if fill.ndim:
+        raise ShapeError(f"{op}: fill_value={value!r} must be one number or one string")
+    sizes = shape_of(shape, name=f"{op}: shape")
+    return _created(creation.fill, backend, dtype, shape=sizes, value=fill.item())
 
 
 def _created(kernel: Any, backend: Backend, dtype: DType, **attrs: Any) -> Tensor:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.array_api import finfo
-from plugrad.dtype import int32
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.dtype import REAL, int32
+from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, linalg, movement
 from plugrad.ops.arguments import as_tensor, coerced, promoted
+from plugrad.ops.attributes import chosen, flag
 from plugrad.ops.binary import divide, greater, where
 from plugrad.ops.complex import conj
 from plugrad.ops.movement import stack, unstack
 from plugrad.ops.reduction import max, sum
 from plugrad.ops.unary import sqrt
+from plugrad.shapes import stretches
 from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
         ArgumentValueError: a matrix is not positive definite.
     """
     factor = decomposition.cholesky(coerced(x, decomposition.cholesky, "cholesky"))
-    return _adjoint(factor) if upper else factor
+    return _adjoint(factor) if flag(upper, "cholesky", "upper") else factor
 
 
 def inv(x: TensorLike, /) -> Tensor:
@@ -158,7 +160,8 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
         ShapeError: the tensor has less than two axes.
     """
     x = coerced(x, decomposition.svd, "svd")
-    return SVDResult(*decomposition.svd(x, full_matrices=full_matrices))
+    is_full = flag(full_matrices, "svd", "full_matrices")
+    return SVDResult(*decomposition.svd(x, full_matrices=is_full))
 
 
 def svdvals(x: TensorLike, /) -> Tensor:
@@ -182,8 +185,7 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
         ShapeError: the tensor has less than two axes.
         ArgumentValueError: the mode is unknown.
     """
-    if mode not in ("reduced", "complete"):
-        raise ArgumentValueError(f"qr: mode={mode!r} must be 'reduced' or 'complete'")
+    chosen(mode, ("reduced", "complete"), "qr", "mode")
     x = coerced(x, decomposition.qr, "qr")
     return QRResult(*decomposition.qr(x, full_matrices=mode == "complete"))
 
@@ -197,7 +199,7 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     `rtol` is by default the larger size of the matrix times the resolution of its dtype.
     """
     u, s, vh = svd(x, full_matrices=False)
-    is_large = greater(s, _cutoff(s, u, vh, rtol))
+    is_large = greater(s, _cutoff(s, u, vh, rtol, "pinv"))
     inverse = where(is_large, divide(1, where(is_large, s, 1)), 0).astype(u.dtype)
     columns = movement.reshape(inverse, shape=(*inverse.shape[:-1], 1, inverse.shape[-1]))
     return linalg.matmul(_adjoint(vh) * columns, _adjoint(u))
@@ -210,10 +212,10 @@ def matrix_rank(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> 
     tensor(1, dtype=int32)
     """
     u, s, vh = svd(x, full_matrices=False)
-    return sum(greater(s, _cutoff(s, u, vh, rtol)).astype(int32), axis=-1)
+    return sum(greater(s, _cutoff(s, u, vh, rtol, "matrix_rank")).astype(int32), axis=-1)
 
 
-def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None) -> Tensor:
+def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None, op: str) -> Tensor:
     """Return the value from which on a singular value counts, for each matrix."""
     if rtol is None:
         rows, columns = u.shape[-2], vh.shape[-1]
@@ -221,7 +223,13 @@ def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None) -
     if s.shape[-1] == 0:
         return s
     largest = max(s, axis=-1, keepdims=True)
-    factor = as_tensor(rtol, "rtol", backend=s.backend).astype(s.dtype)
+    factor = as_tensor(rtol, op, "rtol", backend=s.backend)
+    if factor.dtype not in REAL or not stretches(factor.shape, s.shape[:-1]):
+        raise ArgumentError(
+            f"{op}: rtol is {factor.dtype} of shape {factor.shape}; it must be one number, or one for each "
+            f"of the matrices, of shape {s.shape[:-1]}"
+        )
+    factor = factor.astype(s.dtype)
     return largest * movement.reshape(factor, shape=(*factor.shape, 1))
 
 
@@ -232,11 +240,11 @@ def gram_schmidt(xs: TensorLike | Sequence[Tensor]) -> Tensor | list[Tensor]:
     tensor([[1., 0.],
             [0., 1.]], dtype=float32)
 
-    Vectors are the rows of a matrix, or a list of 1-d tensors, which gives a list.
+    Vectors are the rows of a matrix, or a list of 1-d tensors, which gives a list. One that depends
+    on those before it gives NaN.
 
     Raises:
         ShapeError: there are no vectors, more vectors than elements, or they are not 1-d.
-        ArgumentValueError: a vector depends on those before it.
     """
     is_list = isinstance(xs, list | tuple) and all(isinstance(x, Tensor) for x in xs)
     matrix = stack(xs) if is_list and len(xs) else as_tensor(xs, "gram_schmidt")  # type: ignore[arg-type]

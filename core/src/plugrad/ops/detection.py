@@ -9,12 +9,12 @@ cover together, 0 if one of them has no area.
 from __future__ import annotations
 
 from math import inf
-from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ShapeError
 from plugrad.kernels import detection
 from plugrad.ops.arguments import as_tensor, coerced
+from plugrad.ops.attributes import flag, real, whole
 
 if TYPE_CHECKING:
     from plugrad.kernel import Kernel
@@ -85,12 +85,13 @@ def non_max_suppression_padded(
     With ``pad_to_max_output_size=True`` zeros follow until there are `max_output_size` positions, so
     that the shape does not depend on the boxes.
     """
+    op = "non_max_suppression_padded"
     return Padded(
         *_run(
             detection.non_max_suppression_padded,
-            "non_max_suppression_padded",
+            op,
             *(boxes, scores, max_output_size, iou_threshold, score_threshold),
-            pad_to_max_output_size=pad_to_max_output_size,
+            pad_to_max_output_size=flag(pad_to_max_output_size, op, "pad_to_max_output_size"),
         )
     )
 
@@ -115,16 +116,13 @@ def non_max_suppression_with_score(
     overlap it, the more the smaller `soft_nms_sigma` is: by ``exp(-overlap**2 / (2 * soft_nms_sigma))``.
     See Bodla et al., "Soft-NMS: improving object detection with one line of code" (2017).
     """
-    if not 0 <= soft_nms_sigma <= 1:
-        raise ArgumentValueError(
-            f"non_max_suppression_with_score: soft_nms_sigma={soft_nms_sigma} must be between 0 and 1"
-        )
+    op = "non_max_suppression_with_score"
     return Scored(
         *_run(
             detection.non_max_suppression_with_score,
-            "non_max_suppression_with_score",
+            op,
             *(boxes, scores, max_output_size, iou_threshold, score_threshold),
-            soft_nms_sigma=soft_nms_sigma,
+            soft_nms_sigma=real(soft_nms_sigma, op, "soft_nms_sigma", least=0, most=1),
         )
     )
 
@@ -147,16 +145,11 @@ def _run(
         raise ShapeError(
             f"{op}: scores of shape {marks.shape} must be one for each of the {corners.shape[0]} boxes"
         )
-    size = index(max_output_size)
-    if size < 0:
-        raise ArgumentValueError(f"{op}: max_output_size={size} must be 0 or more")
-    if not 0 <= iou_threshold <= 1:
-        raise ArgumentValueError(f"{op}: iou_threshold={iou_threshold} must be between 0 and 1")
     return kernel(
         corners,
         marks,
-        max_output_size=size,
-        iou_threshold=iou_threshold,
-        score_threshold=score_threshold,
+        max_output_size=whole(max_output_size, op, "max_output_size", least=0, most=2**31 - 1),
+        iou_threshold=real(iou_threshold, op, "iou_threshold", least=0, most=1),
+        score_threshold=real(score_threshold, op, "score_threshold"),
         **attrs,
     )

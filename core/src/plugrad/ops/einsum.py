@@ -3,7 +3,7 @@
 from collections import Counter
 from string import ascii_letters
 
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.kernels import linalg
 from plugrad.ops.arguments import accepted_dtype, cast, same_dtype
 from plugrad.ops.movement import moveaxis, reshape
@@ -53,6 +53,10 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
 
 def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     """Return the terms of the operands, and that of the result."""
+    if not isinstance(equation, str):  # pyright: ignore[reportUnnecessaryIsInstance] - it is easily forgotten
+        raise ArgumentError(
+            f"einsum: equation={equation!r} must be a string, such as 'ij,jk->ik', before the tensors"
+        )
     plain = equation.replace(" ", "")
     left, arrow, result = plain.partition("->")
     operands = left.split(",")

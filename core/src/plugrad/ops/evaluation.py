@@ -1,9 +1,10 @@
 """Functions that compare predicted classes with the right ones, made of other ops."""
 
 from plugrad.dtype import bool_
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import binary, indexing, movement
 from plugrad.ops.arguments import as_tensor, coerced
+from plugrad.ops.attributes import whole
 from plugrad.ops.binary import where
 from plugrad.ops.creation import arange
 from plugrad.ops.reduction import any, bincount, sum
@@ -25,7 +26,7 @@ def confusion_matrix(labels: TensorLike, predictions: TensorLike, num_classes: i
         DTypeError: labels or predictions are not integers.
         ShapeError: labels and predictions are not two vectors of one length.
     """
-    _check_count("confusion_matrix: num_classes", num_classes)
+    num_classes = whole(num_classes, "confusion_matrix", "num_classes", least=1)
     rows = _classes(labels, "confusion_matrix", "labels")
     columns = _classes(predictions, "confusion_matrix", "predictions")
     if rows.ndim != 1 or rows.shape != columns.shape:
@@ -65,20 +66,12 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
             f"last; the shapes are {x.shape} and {classes.shape}"
         )
     count = x.shape[-1]
-    _check_count("in_top_k: k", k, count)
+    k = whole(k, "in_top_k", "k", least=1, most=count)
     is_right = indexing.one_hot(classes, depth=count, on_value=True, off_value=False, dtype=bool_)
     right = sum(where(is_right, x, 0), axis=-1, dtype=x.dtype, keepdims=True)
     comes_before = arange(count, device=x.device) < movement.expand_dims(classes, dim=x.ndim - 1)
     is_better = ~(x <= right) | ((x == right) & comes_before)
     return (sum(is_better, axis=-1) < k) & any(is_right, axis=-1)
-
-
-def _check_count(name: str, value: int, most: int | None = None) -> None:
-    if not isinstance(value, int) or value < 1 or (most is not None and value > most):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass floats
-        raise ArgumentValueError(
-            f"{name}={value!r} must be a whole number of at least 1"
-            + (f" and at most {most}" if most is not None else "")
-        )
 
 
 def _classes(x: TensorLike, op: str, name: str) -> Tensor:

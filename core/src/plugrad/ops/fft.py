@@ -12,6 +12,7 @@ from plugrad.dtype import DTypeLike
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError
 from plugrad.kernels import signal
 from plugrad.ops.arguments import as_tensor
+from plugrad.ops.attributes import chosen, finite, listed, whole
 from plugrad.ops.complex import as_complex, conj, real
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, flip, moveaxis, pad
@@ -20,6 +21,7 @@ from plugrad.shapes import axes_of, axis_of
 from plugrad.tensor import Tensor, TensorLike
 
 Norm = Literal["backward", "ortho", "forward"]
+NORMS = ("backward", "ortho", "forward")
 Axes = Sequence[int] | None
 
 
@@ -105,7 +107,7 @@ def rfft(
     """
     x = _floating(x, "rfft")
     whole = _transformed(as_complex(x, "rfft"), n, axis, norm, "rfft")
-    return _resized(whole, whole.shape[axis] // 2 + 1, axis_of(axis, x.ndim))
+    return _resized(whole, whole.shape[axis] // 2 + 1, axis_of(axis, x.ndim, name="rfft: axis"))
 
 
 def irfft(
@@ -117,7 +119,7 @@ def irfft(
     tensor([1., 2., 3., 4.], dtype=float32)
     """
     x = _complex(x, "irfft")
-    axis = axis_of(axis, x.ndim)
+    axis = axis_of(axis, x.ndim, name="irfft: axis")
     n = 2 * (x.shape[axis] - 1) if n is None else n
     whole = _mirrored(x, _checked_length(n, x, axis, "irfft"), axis)
     return real(_transformed(whole, n, axis, norm, "irfft", is_inverse=True))
@@ -174,7 +176,7 @@ def hfft(
     >>> plugrad.fft.hfft([1.0 + 0j, 2.0, 3.0])
     tensor([ 8., -2.,  0., -2.], dtype=float32)
     """
-    return irfft(conj(x), n=n, axis=axis, norm=_other_way(norm))
+    return irfft(conj(x), n=n, axis=axis, norm=_other_way(norm, "hfft"))
 
 
 def ihfft(
@@ -185,7 +187,7 @@ def ihfft(
     >>> plugrad.fft.ihfft([1.0, 2.0, 3.0, 4.0])
     tensor([ 2.5-0.j , -0.5-0.5j, -0.5-0.j ], dtype=complex64)
     """
-    return conj(rfft(x, n=n, axis=axis, norm=_other_way(norm)))
+    return conj(rfft(x, n=n, axis=axis, norm=_other_way(norm, "ihfft")))
 
 
 def fftfreq(
@@ -204,10 +206,11 @@ def fftfreq(
     Raises:
         ArgumentValueError: `n` is not positive.
     """
-    _check_count(n, "fftfreq")
-    positive = arange(0, (n + 1) // 2, dtype=dtype or "float32", device=device)
-    negative = arange(-(n // 2), 0, dtype=dtype or "float32", device=device)
-    return concat([positive, negative]) / (n * d)
+    n, period = _frequencies(n, d, "fftfreq")
+    wanted = "float32" if dtype is None else dtype
+    positive = arange(0, (n + 1) // 2, dtype=wanted, device=device)
+    negative = arange(-(n // 2), 0, dtype=wanted, device=device)
+    return concat([positive, negative]) / period
 
 
 def rfftfreq(
@@ -223,8 +226,9 @@ def rfftfreq(
     >>> plugrad.fft.rfftfreq(4, d=0.5)
     tensor([0. , 0.5, 1. ], dtype=float32)
     """
-    _check_count(n, "rfftfreq")
-    return arange(0, n // 2 + 1, dtype=dtype or "float32", device=device) / (n * d)
+    n, period = _frequencies(n, d, "rfftfreq")
+    wanted = "float32" if dtype is None else dtype
+    return arange(0, n // 2 + 1, dtype=wanted, device=device) / period
 
 
 def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
@@ -234,7 +238,7 @@ def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Te
     tensor([-2., -1.,  0.,  1.], dtype=float32)
     """
     x = as_tensor(x, "fftshift")
-    along = axes_of(axes, x.ndim)
+    along = axes_of(axes, x.ndim, name="fftshift: axes")
     return roll(x, tuple(x.shape[a] // 2 for a in along), axis=along)
 
 
@@ -245,7 +249,7 @@ def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> T
     tensor([ 0.,  1., -2., -1.], dtype=float32)
     """
     x = as_tensor(x, "ifftshift")
-    along = axes_of(axes, x.ndim)
+    along = axes_of(axes, x.ndim, name="ifftshift: axes")
     return roll(x, tuple(-(x.shape[a] // 2) for a in along), axis=along)
 
 
@@ -256,12 +260,11 @@ def _transformed(
     x: Tensor, n: int | None, axis: int, norm: str, op: str, *, is_inverse: bool = False
 ) -> Tensor:
     """Return the transform along one axis, brought to length `n`, with the factor of the norm."""
-    axis = axis_of(axis, x.ndim)
+    axis = axis_of(axis, x.ndim, name=f"{op}: axis")
     n = _checked_length(x.shape[axis] if n is None else n, x, axis, op)
     x = moveaxis(_resized(x, n, axis), axis, -1)
     y = signal.ifft(x) if is_inverse else signal.fft(x)
-    if norm not in ("backward", "ortho", "forward"):
-        raise ArgumentValueError(f"{op}: norm={norm!r} must be 'backward', 'ortho' or 'forward'")
+    chosen(norm, NORMS, op, "norm")
     if norm != "backward":  # the kernels have the factor of "backward"
         factor = float(n) if norm == "forward" else sqrt(n)
         y = y * (factor if is_inverse else 1 / factor)
@@ -289,11 +292,12 @@ def _mirrored(x: Tensor, n: int, axis: int) -> Tensor:
 
 def _sizes(x: Tensor, s: Sequence[int] | None, axes: Axes, op: str) -> list[tuple[int, int]]:
     """Return (axis, length) for each transformed axis."""
+    given = None if s is None else [whole(n, op, "s") for n in listed(s, op, "s")]
     if axes is None:
-        count = x.ndim if s is None else len(s)
+        count = x.ndim if given is None else len(given)
         axes = range(x.ndim - count, x.ndim)
-    along = [axis_of(a, x.ndim) for a in axes]
-    lengths = [x.shape[a] for a in along] if s is None else list(s)
+    along = [axis_of(a, x.ndim, name=f"{op}: axes") for a in listed(axes, op, "axes")]
+    lengths = [x.shape[a] for a in along] if given is None else given
     if len(lengths) != len(along) or not along or len(set(along)) != len(along):
         raise AxisError(
             f"{op}: s={s} and axes={axes} must name different axes of shape {x.shape}, and one length for each"
@@ -316,6 +320,7 @@ def _floating(x: TensorLike, op: str) -> Tensor:
 
 
 def _checked_length(n: int, x: Tensor, axis: int, op: str) -> int:
+    n = whole(n, op, "n")
     if n < 1:
         raise ArgumentValueError(
             f"{op}: n={n} must be positive (axis {axis} of shape {x.shape} is transformed)"
@@ -323,14 +328,15 @@ def _checked_length(n: int, x: Tensor, axis: int, op: str) -> int:
     return n
 
 
-def _check_count(n: int, op: str) -> None:
-    if n < 1:
-        raise ArgumentValueError(f"{op}: n={n} must be positive")
+def _frequencies(n: int, d: float, op: str) -> tuple[int, float]:
+    """Return the number of elements, and the distance between two frequencies."""
+    count, spacing = whole(n, op, "n", least=1, most=2**53), finite(d, op, "d")
+    if spacing == 0:
+        raise ArgumentValueError(f"{op}: d=0 is no distance between samples; it must not be 0")
+    return count, count * spacing
 
 
-def _other_way(norm: str) -> Norm:
+def _other_way(norm: str, op: str) -> Norm:
     """Return the norm of the opposite direction."""
     ways: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-    if norm not in ways:
-        raise ArgumentValueError(f"norm={norm!r} must be 'backward', 'ortho' or 'forward'")
-    return ways[norm]
+    return ways[chosen(norm, NORMS, op, "norm")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.kernels import fused as kernels
 from plugrad.ops.arguments import cast, promoted
+from plugrad.ops.attributes import flag, real
 from plugrad.ops.convolution import batched, sliding, unbatched
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def matmul(
     operands = _operands(kernels.matmul, "matmul", a, b, bias, prelu_activation_weights)
     return kernels.matmul(
         *operands,
-        transpose_a=transpose_a,
-        transpose_b=transpose_b,
+        transpose_a=flag(transpose_a, "matmul", "transpose_a"),
+        transpose_b=flag(transpose_b, "matmul", "transpose_b"),
         activation=activation,
-        leakyrelu_alpha=leakyrelu_alpha,
+        leakyrelu_alpha=real(leakyrelu_alpha, "matmul", "leakyrelu_alpha"),
     )
 
 
@@ -191,5 +192,5 @@ def _slid(
     alpha: float,
 ) -> Tensor:
     images, is_single = batched(op, images, filters, 2)
-    finish = {"activation": activation, "leakyrelu_alpha": alpha}
+    finish = {"activation": activation, "leakyrelu_alpha": real(alpha, op, "leakyrelu_alpha")}
     return unbatched(kernel(images, filters, bias, weights, **attrs, **finish), is_single)

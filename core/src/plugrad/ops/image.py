@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, get_args
 
 from plugrad.dtype import FLOATING, REAL, float32, int32
@@ -10,6 +11,7 @@ from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import image as kernels, indexing, movement
 from plugrad.kernels.image import FillMode, Interpolation
 from plugrad.ops.arguments import as_tensor, cast, coerced
+from plugrad.ops.attributes import chosen, finite, finite_or_not, flag, is_several, real
 from plugrad.ops.binary import divide, greater, less_equal, where
 from plugrad.ops.creation import arange, asarray, ones_like
 from plugrad.ops.detection import (
@@ -80,14 +82,14 @@ def crop_and_resize(
         raise DTypeError(
             f"{op}: box_ind are {numbers.dtype}; they must be integers, as after astype('int32')"
         )
-    _check_choice(op, "method", method, get_args(Interpolation))
+    chosen(method, get_args(Interpolation), op, "method")
     return kernels.crop_and_resize(
         images,
         _as_floats(boxes, op, "boxes", images),
         cast(numbers, int32),
         crop_size=sizes_of(crop_size, 2, f"{op}: crop_size"),
         method=method,
-        extrapolation_value=float(extrapolation_value),
+        extrapolation_value=finite_or_not(extrapolation_value, op, "extrapolation_value"),
     )
 
 
@@ -170,12 +172,15 @@ def rotate_with_offset(
     """
     op = "rotate_with_offset"
     images = coerced(image, kernels.rotate_with_offset, op, "image")
-    point = _numbers(center)
+    point = _numbers(center, op, "center")
     x_and_y = point if isinstance(point, tuple) else (point, point)
-    if len(x_and_y) != 2:
-        raise ArgumentValueError(f"{op}: center={center!r} must be one number, or x and y")
+    if len(x_and_y) != 2 or not all(map(isfinite, x_and_y)):
+        raise ArgumentValueError(f"{op}: center={center!r} must be one finite number, or x and y")
     return kernels.rotate_with_offset(
-        images, radians=float(radians), fill_value=_numbers(fill_value), center=x_and_y
+        images,
+        radians=finite(radians, op, "radians"),
+        fill_value=_numbers(fill_value, op, "fill_value"),
+        center=x_and_y,
     )
 
 
@@ -217,15 +222,15 @@ def transform(
     """
     op = "transform"
     images = coerced(image, kernels.transform, op, "image")
-    _check_choice(op, "interpolation", interpolation, get_args(Interpolation))
-    _check_choice(op, "fill_mode", fill_mode, get_args(FillMode))
+    chosen(interpolation, get_args(Interpolation), op, "interpolation")
+    chosen(fill_mode, get_args(FillMode), op, "fill_mode")
     size = None if output_shape is None else sizes_of(output_shape, 2, f"{op}: output_shape")
     return kernels.transform(
         images,
         _as_floats(transforms, op, "transforms", images),
         interpolation=interpolation,
         fill_mode=fill_mode,
-        fill_value=_numbers(fill_value),
+        fill_value=_numbers(fill_value, op, "fill_value"),
         output_shape=size or images.shape[1:3],
     )
 
@@ -261,11 +266,13 @@ def threshold(
         raise ShapeError(
             f"threshold: image must have shape (height, width, 1 or 3 channels), not {pixels.shape}"
         )
-    _check_choice("threshold", "method", method, ("binary", "otsu"))
+    chosen(method, ("binary", "otsu"), "threshold", "method")
+    limit = real(thresh_value, "threshold", "thresh_value")
     gray = pixels if pixels.shape[2] == 1 else _brightness(pixels)
-    level = _otsu(gray) if method == "otsu" else 255 * thresh_value
-    chosen = less_equal(gray, level) if inverted else greater(gray, level)
-    return cast(chosen, int32) * 255
+    level = _otsu(gray) if method == "otsu" else 255 * limit
+    is_inverted = flag(inverted, "threshold", "inverted")
+    is_white = less_equal(gray, level) if is_inverted else greater(gray, level)
+    return cast(is_white, int32) * 255
 
 
 def _otsu(gray: Tensor) -> Tensor:
@@ -309,11 +316,8 @@ def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
     return values if values.dtype in FLOATING else cast(values, float32)
 
 
-def _check_choice(op: str, name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ArgumentValueError(f"{op}: {name}={value!r} must be one of {', '.join(choices)}")
-
-
-def _numbers(value: float | Iterable[float]) -> float | tuple[float, ...]:
+def _numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
     """Return one number, or a tuple of several."""
-    return tuple(map(float, value)) if isinstance(value, Iterable) else float(value)
+    if is_several(value):
+        return tuple(float(finite_or_not(part, op, name)) for part in value)
+    return float(finite_or_not(value, op, name))

@@ -7,15 +7,13 @@ their device already, since that would mean waiting for it: they read zeros ther
 
 from __future__ import annotations
 
-from operator import index as as_index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.dtype import DTypeLike, Scalar, as_dtype, bool_, float32, int32, int64
+from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype, bool_, float32, int32, int64, string
 from plugrad.errors import (
     ArgumentError,
-    ArgumentValueError,
     AxisError,
     DTypeError,
     ShapeError,
@@ -23,6 +21,7 @@ from plugrad.errors import (
 )
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array, tensor_from
+from plugrad.ops.attributes import whole
 from plugrad.ops.binary import not_equal
 from plugrad.selection import active_backend
 from plugrad.shapes import Shape, axis_of, broadcast
@@ -58,9 +57,9 @@ def take(
     x = as_tensor(x, "take", backend=backend_of(indices))
     if axis is None and x.ndim != 1:
         raise AxisError(f"take: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
-    axis = axis_of(axis or 0, x.ndim)
+    axis = axis_of(0 if axis is None else axis, x.ndim, name="take: axis")
     positions = positions_along(indices, x, axis, "take")
-    batch_dims = whole(batch_dims, "batch_dims", "take")
+    batch_dims = whole(batch_dims, "take", "batch_dims")
     if batch_dims < 0:
         batch_dims += positions.ndim
     return indexing.gather(x, positions, axis=axis, batch_dims=batch_dims)
@@ -83,7 +82,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
         TensorIndexError: an index is out of range.
     """
     x = as_tensor(x, "take_along_axis", backend=backend_of(indices))
-    axis = axis_of(axis, x.ndim)
+    axis = axis_of(axis, x.ndim, name="take_along_axis: axis")
     positions = positions_along(indices, x, axis, "take_along_axis")
     if positions.ndim != x.ndim:
         raise ShapeError(
@@ -163,14 +162,25 @@ def one_hot(
         ArgumentError: the depth is not an integer.
         ArgumentValueError: the depth is negative.
     """
+    wanted = as_dtype(dtype)
     positions = coerced(indices, indexing.one_hot, "one_hot", "indices")
     return indexing.one_hot(
         positions,
-        depth=_count(depth, "depth", "one_hot"),
-        on_value=on_value,
-        off_value=off_value,
-        dtype=as_dtype(dtype),
+        depth=whole(depth, "one_hot", "depth", least=0),
+        on_value=_filling(on_value, "on_value", wanted),
+        off_value=_filling(off_value, "off_value", wanted),
+        dtype=wanted,
     )
+
+
+def _filling(value: Scalar, name: str, dtype: DType) -> Scalar:
+    """Return a number that fits a dtype as a Python scalar."""
+    if dtype is string:
+        return value  # the kernel says no
+    filling = host_array(value, "one_hot", name, dtype)
+    if filling.ndim:
+        raise ArgumentError(f"one_hot: {name}={value!r} must be one number")
+    return filling.item()
 
 
 def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int) -> Tensor:
@@ -188,7 +198,7 @@ def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: i
         ArgumentValueError: `num_segments` is negative.
     """
     op = "unsorted_segment_sum"
-    count = _count(num_segments, "num_segments", op)
+    count = whole(num_segments, op, "num_segments", least=0)
     x = as_tensor(x, op, backend=backend_of(segment_ids))
     ids = as_positions(segment_ids, op, x.backend, "segment_ids")
     return indexing.unsorted_segment_sum(
@@ -288,22 +298,3 @@ def check_range(values: NDArray[Any], size: int, axis: int, op: str) -> None:
 
 def _not_integers(dtype: object, op: str, name: str) -> DTypeError:
     return DTypeError(f"{op}: {name} are {dtype}; they must be integers, as after astype('int32')")
-
-
-def whole(value: int, name: str, op: str) -> int:
-    """Return an integer, or raise.
-
-    Raises:
-        ArgumentError: it is not an integer.
-    """
-    try:
-        return as_index(value)
-    except TypeError:
-        raise ArgumentError(f"{op}: {name}={value!r} must be an integer") from None
-
-
-def _count(value: int, name: str, op: str) -> int:
-    count = whole(value, name, op)
-    if count < 0:
-        raise ArgumentValueError(f"{op}: {name}={count} must be 0 or more")
-    return count

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from operator import index
 from typing import TYPE_CHECKING
 
 from plugrad.dtype import DTypeLike, int32
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import binary, linalg, movement
 from plugrad.ops.arguments import as_tensor, constant, promoted
+from plugrad.ops.attributes import flag, is_several, listed, whole
 from plugrad.ops.binary import less_equal, multiply, where
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import arange, eye
@@ -60,6 +60,9 @@ def matmul(
         ShapeError: an operand is 0-d, or the inner sizes differ.
     """
     x, y = promoted(a, b, linalg.matmul, "matmul")
+    if transpose_a is not False or transpose_b is not False:  # most products do without
+        transpose_a = flag(transpose_a, "matmul", "transpose_a")
+        transpose_b = flag(transpose_b, "matmul", "transpose_b")
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError(
             f"matmul: shapes {x.shape} and {y.shape} must have an axis; use multiply for scalars"
@@ -128,7 +131,7 @@ def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
         AxisError: an operand has not the axis.
     """
     x, y = promoted(a, b, binary.multiply, "vecdot")
-    along = [axis_of(axis, x.ndim), axis_of(axis, y.ndim)]
+    along = [axis_of(axis, x.ndim, name="vecdot: axis"), axis_of(axis, y.ndim, name="vecdot: axis")]
     if x.shape[along[0]] != y.shape[along[1]]:
         raise ShapeError(
             f"vecdot: sizes {x.shape[along[0]]} and {y.shape[along[1]]} along axis {axis} must be equal "
@@ -150,14 +153,26 @@ def tensordot(
         ArgumentValueError: there are not as many axes of one operand as of the other.
     """
     x, y = promoted(a, b, linalg.matmul, "tensordot")
-    if isinstance(axes, int):
-        if not 0 <= axes <= min(x.ndim, y.ndim):
+    if is_several(axes):
+        lists = listed(axes, "tensordot", "axes")
+        if len(lists) != 2:
             raise ArgumentValueError(
-                f"tensordot: axes={axes} must be between 0 and the ranks {x.ndim} and {y.ndim}"
+                f"tensordot: axes={axes} must be a number, or two lists of axes"
             )
-        pairs = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+        first, second = (listed(part, "tensordot", "axes") for part in lists)
+        pairs = (
+            [axis_of(i, x.ndim, name="tensordot: axes") for i in first],
+            [axis_of(i, y.ndim, name="tensordot: axes") for i in second],
+        )
+        if any(len(set(found)) != len(found) for found in pairs):
+            raise AxisError(f"tensordot: axes={axes} names an axis twice")
     else:
-        pairs = [axis_of(i, x.ndim) for i in axes[0]], [axis_of(i, y.ndim) for i in axes[1]]
+        count = whole(axes, "tensordot", "axes")
+        if not 0 <= count <= min(x.ndim, y.ndim):
+            raise ArgumentValueError(
+                f"tensordot: axes={count} must be between 0 and the ranks {x.ndim} and {y.ndim}"
+            )
+        pairs = list(range(x.ndim - count, x.ndim)), list(range(count))
     if [x.shape[i] for i in pairs[0]] != [y.shape[i] for i in pairs[1]]:
         raise ShapeError(
             f"tensordot: axes {pairs[0]} of shape {x.shape} do not match axes {pairs[1]} of shape {y.shape}"
@@ -185,7 +200,7 @@ def cross(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
         ShapeError: a size along the axis is not 3.
     """
     x, y = promoted(a, b, binary.multiply, "cross")
-    x, y = (moveaxis(v, axis_of(axis, v.ndim), -1) for v in (x, y))
+    x, y = (moveaxis(v, axis_of(axis, v.ndim, name="cross: axis"), -1) for v in (x, y))
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise ShapeError(
             f"cross: the vectors must have 3 elements along axis {axis}, not {x.shape[-1]} and {y.shape[-1]}"
@@ -223,7 +238,8 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     x = _matrices(x, "matrix_power")
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"matrix_power: the matrices of shape {x.shape} must be square")
-    base, n = (inv(x), -n) if n < 0 else (x, index(n))
+    n = whole(n, "matrix_power", "n")
+    base, n = (inv(x), -n) if n < 0 else (x, n)
     result = None
     while n:  # by squaring
         if n & 1:
@@ -255,7 +271,10 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
     Raises:
         ShapeError: the tensor has less than two axes.
     """
-    x = _matrices(x, "diagonal")
+    return _diagonal(_matrices(x, "diagonal"), whole(offset, "diagonal", "offset"))
+
+
+def _diagonal(x: Tensor, offset: int) -> Tensor:
     *batch, rows, columns = x.shape
     down, right = max(-offset, 0), max(offset, 0)
     size = max(0, min(rows - down, columns - right))
@@ -271,7 +290,8 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) 
     >>> plugrad.linalg.trace([[1.0, 2.0], [3.0, 4.0]])
     tensor(5., dtype=float32)
     """
-    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+    x = _matrices(x, "trace")
+    return sum(_diagonal(x, whole(offset, "trace", "offset")), axis=-1, dtype=dtype)
 
 
 def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
@@ -285,7 +305,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ShapeError: the tensor has less than two axes.
     """
     x = _matrices(x, "tril")
-    return where(less_equal(_offsets(x), k), x, _zero(x))
+    return where(less_equal(_offsets(x), _reach(k, "tril")), x, _zero(x))
 
 
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
@@ -299,7 +319,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ShapeError: the tensor has less than two axes.
     """
     x = _matrices(x, "triu")
-    return where(less_equal(k, _offsets(x)), x, _zero(x))
+    return where(less_equal(_reach(k, "triu"), _offsets(x)), x, _zero(x))
 
 
 def band_part(x: TensorLike, num_lower: int | TensorLike, num_upper: int | TensorLike) -> Tensor:
@@ -346,6 +366,11 @@ def _offsets(x: Tensor) -> Tensor:
     rows, columns = x.shape[-2:]
     down = arange(rows, dtype=int32, device=x.device)
     return arange(columns, dtype=int32, device=x.device) - reshape(down, (rows, 1))
+
+
+def _reach(k: int, op: str) -> int:
+    """Return a number of diagonals as one that int32 holds; beyond it there are none."""
+    return max(-(2**31), min(whole(k, op, "k"), 2**31 - 1))
 
 
 def _zero(x: Tensor) -> Tensor:

@@ -9,12 +9,13 @@ example or of any other shape that broadcasts to that of the losses (None means 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement, normalization, unary
 from plugrad.ops.activation import relu, sigmoid
 from plugrad.ops.arguments import as_tensor, coerced, promoted
+from plugrad.ops.attributes import chosen, real
 from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
 from plugrad.ops.statistics import count_nonzero
@@ -45,19 +46,23 @@ def compute_weighted_loss(
         ArgumentValueError: the reduction is unknown.
         ShapeError: the weights do not broadcast to the losses.
     """
-    if reduction not in ("none", "sum", "mean", "sum_by_nonzero_weights"):
-        raise ArgumentValueError(
-            f"reduction={reduction!r} must be 'none', 'sum', 'mean' or 'sum_by_nonzero_weights'"
-        )
-    losses = coerced(losses, normalization.softmax, "compute_weighted_loss", "losses")
+    return _reduced("compute_weighted_loss", losses, weights, reduction)
+
+
+def _reduced(
+    op: str, losses: TensorLike, weights: TensorLike | None, reduction: Reduction
+) -> Tensor:
+    """Return the losses of examples, weighted and reduced."""
+    chosen(reduction, get_args(Reduction), op, "reduction")
+    losses = coerced(losses, normalization.softmax, op, "losses")
     if weights is None:
         if reduction == "none":
             return losses
         return sum(losses) if reduction == "sum" or losses.size == 0 else mean(losses)
-    weights = as_tensor(weights, "compute_weighted_loss", "weights", backend=losses.backend)
+    weights = as_tensor(weights, op, "weights", backend=losses.backend)
     if not stretches(weights.shape, losses.shape):
         raise ShapeError(
-            f"weights of shape {weights.shape} do not broadcast to the losses, whose shape is {losses.shape}"
+            f"{op}: weights of shape {weights.shape} do not broadcast to the losses, whose shape is {losses.shape}"
         )
     weights = movement.broadcast_to(weights, shape=losses.shape)
     weighted = losses * weights
@@ -86,7 +91,7 @@ def absolute_difference(
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "absolute_difference")
-    return compute_weighted_loss(abs(y - x), weights, reduction=reduction)
+    return _reduced("absolute_difference", abs(y - x), weights, reduction)
 
 
 def mean_squared_error(
@@ -106,7 +111,7 @@ def mean_squared_error(
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "mean_squared_error")
-    return compute_weighted_loss(squared_difference(y, x), weights, reduction=reduction)
+    return _reduced("mean_squared_error", squared_difference(y, x), weights, reduction)
 
 
 def huber_loss(
@@ -126,13 +131,14 @@ def huber_loss(
         ShapeError: labels and predictions differ in shape, or the weights do not fit.
         ArgumentValueError: `delta` is not positive, or the reduction is unknown.
     """
-    if not delta > 0:
+    delta = real(delta, "huber_loss", "delta")
+    if delta <= 0:
         raise ArgumentValueError(f"huber_loss: delta={delta} must be positive")
     y, x = _compared(labels, predictions, "huber_loss")
     error = x - y
     # With the error, cut off at delta, in both factors: also the second derivative is right at 0.
     near = unary.clip_by_value(error, clip_value_min=-delta, clip_value_max=delta)
-    return compute_weighted_loss(near * (error - 0.5 * near), weights, reduction=reduction)
+    return _reduced("huber_loss", near * (error - 0.5 * near), weights, reduction)
 
 
 def hinge_loss(
@@ -154,7 +160,7 @@ def hinge_loss(
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "hinge_loss")
-    return compute_weighted_loss(relu(1 - (2 * y - 1) * x), weights, reduction=reduction)
+    return _reduced("hinge_loss", relu(1 - (2 * y - 1) * x), weights, reduction)
 
 
 def log_loss(
@@ -183,9 +189,10 @@ def log_loss(
         ShapeError: labels and predictions differ in shape, or the weights do not fit.
         ArgumentValueError: the reduction is unknown.
     """
+    epsilon = real(epsilon, "log_loss", "epsilon", least=0)
     y, x = _compared(labels, predictions, "log_loss")
     entropy = -y * log(x + epsilon) - (1 - y) * log(1 - x + epsilon)
-    return compute_weighted_loss(entropy, weights, reduction=reduction)
+    return _reduced("log_loss", entropy, weights, reduction)
 
 
 def cosine_distance(
@@ -212,8 +219,10 @@ def cosine_distance(
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "cosine_distance")
-    distance = 1 - sum(y * x, axis=axis_of(axis, x.ndim), keepdims=True)
-    return compute_weighted_loss(distance, weights, reduction=reduction)
+    distance = 1 - sum(
+        y * x, axis=axis_of(axis, x.ndim, name="cosine_distance: axis"), keepdims=True
+    )
+    return _reduced("cosine_distance", distance, weights, reduction)
 
 
 def sigmoid_cross_entropy(
@@ -242,7 +251,7 @@ def sigmoid_cross_entropy(
     """
     labels, x = _compared(multi_class_labels, logits, "sigmoid_cross_entropy", "logits")
     labels = _smoothed(labels, label_smoothing, 2, "sigmoid_cross_entropy")
-    return compute_weighted_loss(_binary_cross_entropy(labels, x), weights, reduction=reduction)
+    return _reduced("sigmoid_cross_entropy", _binary_cross_entropy(labels, x), weights, reduction)
 
 
 @custom_grad
@@ -287,9 +296,11 @@ def softmax_cross_entropy(
         ArgumentValueError: the smoothing or the reduction is none of the above.
     """
     labels, logits = _compared(onehot_labels, logits, "softmax_cross_entropy", "logits")
-    axis = axis_of(axis, logits.ndim)
+    axis = axis_of(axis, logits.ndim, name="softmax_cross_entropy: axis")
     labels = _smoothed(labels, label_smoothing, logits.shape[axis], "softmax_cross_entropy")
-    return compute_weighted_loss(_cross_entropy(axis)(labels, logits), weights, reduction=reduction)
+    return _reduced(
+        "softmax_cross_entropy", _cross_entropy(axis)(labels, logits), weights, reduction
+    )
 
 
 def _cross_entropy(axis: int) -> Callable[..., Tensor]:
@@ -327,6 +338,5 @@ def _compared(
 
 def _smoothed(labels: Tensor, smoothing: float, classes: int, op: str) -> Tensor:
     """Return labels of which a part is shared out evenly among the classes."""
-    if not 0 <= smoothing <= 1:
-        raise ArgumentValueError(f"{op}: label_smoothing={smoothing} must be between 0 and 1")
+    smoothing = real(smoothing, op, "label_smoothing", least=0, most=1)
     return labels * (1 - smoothing) + smoothing / classes if smoothing else labels

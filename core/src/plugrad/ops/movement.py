@@ -1,15 +1,21 @@
 """Functions that move elements without computing."""
 
-import builtins
 from collections.abc import Sequence
-from operator import index
-from typing import Any
+from numbers import Complex
 
-from plugrad.dtype import Scalar
+from plugrad.dtype import Scalar, string
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import movement
-from plugrad.ops.arguments import as_tensor, same_dtype
-from plugrad.shapes import axes_of, axis_of, broadcast, completed, pairs_of, shape_of
+from plugrad.ops.arguments import as_tensor, host_array, same_dtype
+from plugrad.ops.attributes import flag, is_several, listed, whole
+from plugrad.shapes import (
+    axes_of,
+    axis_of,
+    broadcast,
+    completed,
+    pairs_of,
+    shape_of,
+)
 from plugrad.tensor import Axis, Tensor, TensorLike
 
 
@@ -27,7 +33,9 @@ def reshape(x: TensorLike, shape: int | Sequence[int], *, copy: bool | None = No
         ShapeError: the shape holds another number of elements.
     """
     x = as_tensor(x, "reshape")
-    return movement.reshape(x, shape=completed(shape, x.size))
+    if copy is not None:
+        flag(copy, "reshape", "copy")
+    return movement.reshape(x, shape=completed(shape, x.size, name="reshape: shape"))
 
 
 def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
@@ -44,8 +52,10 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
         AxisError: `axes` does not name each axis once.
     """
     x = as_tensor(x, "permute_dims")
-    axes = tuple(reversed(range(x.ndim))) if axes is None else axes
-    return movement.transpose(x, perm=tuple(axis_of(a, x.ndim, name="axes") for a in axes))
+    axes = tuple(reversed(range(x.ndim))) if axes is None else listed(axes, "permute_dims", "axes")
+    return movement.transpose(
+        x, perm=tuple(axis_of(a, x.ndim, name="permute_dims: axes") for a in axes)
+    )
 
 
 def moveaxis(
@@ -61,7 +71,10 @@ def moveaxis(
     """
     x = as_tensor(x, "moveaxis")
     froms, tos = (
-        [axis_of(a, x.ndim, name=name) for a in (given if isinstance(given, Sequence) else [given])]
+        [
+            axis_of(a, x.ndim, name=f"moveaxis: {name}")
+            for a in (given if is_several(given) else [given])
+        ]
         for name, given in (("source", source), ("destination", destination))
     )
     if len(froms) != len(tos) or len(set(froms)) != len(froms) or len(set(tos)) != len(tos):
@@ -85,7 +98,7 @@ def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "expand_dims")
-    return movement.expand_dims(x, dim=axis_of(axis, x.ndim + 1))
+    return movement.expand_dims(x, dim=axis_of(axis, x.ndim + 1, name="expand_dims: axis"))
 
 
 def squeeze(x: TensorLike, axis: Axis = None) -> Tensor:
@@ -100,7 +113,7 @@ def squeeze(x: TensorLike, axis: Axis = None) -> Tensor:
     """
     x = as_tensor(x, "squeeze")
     axes = (
-        axes_of(axis, x.ndim)
+        axes_of(axis, x.ndim, name="squeeze: axis")
         if axis is not None
         else tuple(i for i, n in enumerate(x.shape) if n == 1)
     )
@@ -119,7 +132,9 @@ def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
     Raises:
         ShapeError: the shapes do not fit.
     """
-    return movement.broadcast_to(as_tensor(x, "broadcast_to"), shape=shape_of(shape))
+    return movement.broadcast_to(
+        as_tensor(x, "broadcast_to"), shape=shape_of(shape, name="broadcast_to: shape")
+    )
 
 
 def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
@@ -150,7 +165,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     Raises:
         ShapeError: the shapes do not fit together, or one of them is none.
     """
-    return broadcast(*(shape_of(shape) for shape in shapes))
+    return broadcast(*(shape_of(shape, name="broadcast_shapes: shape") for shape in shapes))
 
 
 def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
@@ -163,7 +178,7 @@ def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
         ShapeError: it has another shape.
     """
     x = as_tensor(x, "ensure_shape")
-    wanted = tuple(shape)
+    wanted = tuple(listed(shape, "ensure_shape", "shape"))
     if len(wanted) != x.ndim or any(
         n is not None and n != have for n, have in zip(wanted, x.shape, strict=True)
     ):
@@ -181,10 +196,10 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
         ArgumentValueError: there is nothing to join.
         ShapeError: the shapes differ elsewhere.
     """
-    parts = same_dtype(list(arrays), "concat")
+    parts = same_dtype(listed(arrays, "concat", "arrays"), "concat")
     if axis is None:
         parts, axis = [movement.reshape(x, shape=(x.size,)) for x in parts], 0
-    return movement.concat(*parts, axis=axis_of(axis, parts[0].ndim))
+    return movement.concat(*parts, axis=axis_of(axis, parts[0].ndim, name="concat: axis"))
 
 
 def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
@@ -198,8 +213,8 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
         ArgumentValueError: there is nothing to join.
         ShapeError: the shapes differ.
     """
-    parts = same_dtype(list(arrays), "stack")
-    return movement.pack(*parts, axis=axis_of(axis, parts[0].ndim + 1))
+    parts = same_dtype(listed(arrays, "stack", "arrays"), "stack")
+    return movement.pack(*parts, axis=axis_of(axis, parts[0].ndim + 1, name="stack: axis"))
 
 
 def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
@@ -212,7 +227,7 @@ def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "unstack")
-    return tuple(movement.unpack(x, axis=axis_of(axis, x.ndim)))
+    return tuple(movement.unpack(x, axis=axis_of(axis, x.ndim, name="unstack: axis")))
 
 
 def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
@@ -228,18 +243,21 @@ def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> tuple[Ten
         ShapeError: the sizes do not add up.
     """
     x = as_tensor(x, "split")
-    axis = axis_of(axis, x.ndim)
+    axis = axis_of(axis, x.ndim, name="split: axis")
     length = x.shape[axis]
-    if isinstance(sizes, int):
-        if sizes < 1 or length % sizes:
+    if is_several(sizes):
+        parts = [whole(n, "split", "sizes") for n in sizes]
+    else:
+        count = whole(sizes, "split", "sizes", least=1)
+        if length % count:
             raise ArgumentValueError(
-                f"split: sizes={sizes} equal parts do not fit axis {axis} of shape {x.shape}"
+                f"split: sizes={count} equal parts do not fit axis {axis} of shape {x.shape}"
             )
-        sizes = [length // sizes] * sizes
-    known = sum(n for n in sizes if n >= 0)
-    if list(sizes).count(-1) == 1:
-        sizes = [length - known if n == -1 else n for n in sizes]
-    return tuple(movement.split(x, num_or_size_splits=tuple(sizes), axis=axis))
+        parts = [length // count] * count
+    known = sum(n for n in parts if n >= 0)
+    if parts.count(-1) == 1:
+        parts = [length - known if n == -1 else n for n in parts]
+    return tuple(movement.split(x, num_or_size_splits=tuple(parts), axis=axis))
 
 
 def slice(
@@ -275,74 +293,10 @@ def slice(
 
 def _filled(name: str, numbers: int | Sequence[int], missing: int, x: Tensor) -> list[int]:
     """Return one number for each axis of x."""
-    given = [index(n) for n in (numbers if isinstance(numbers, Sequence) else [numbers])]
+    given = [whole(n, "slice", name) for n in (numbers if is_several(numbers) else [numbers])]
     if len(given) > x.ndim:
         raise ShapeError(f"slice: {name}={numbers} has more numbers than shape {x.shape} has axes")
     return given + [missing] * (x.ndim - len(given))
-
-
-def strided_slice(
-    x: TensorLike,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None = None,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Tensor:
-    """The elements ``x[begin:end:stride, …]``, the way TensorFlow spells indices.
-
-    >>> plugrad.strided_slice([10, 11, 12, 13, 14], [1], [5], [2])
-    tensor([11, 13], dtype=int32)
-
-    Bit i of a mask is about the i-th numbers of `begin`, `end` and `strides`. Of several masks with
-    the same bit the ellipsis is stronger than the new axis, and this than the shrunk one.
-
-    Args:
-        x: the tensor.
-        begin: the first position on each axis.
-        end: the position before which to stop on each axis.
-        strides: the steps, 1 by default; they may be negative.
-        begin_mask: start at the first position instead, as in ``x[:end]``.
-        end_mask: stop after the last position instead, as in ``x[begin:]``.
-        ellipsis_mask: insert as many full axes as are needed, as in ``x[...]``.
-        new_axis_mask: insert an axis of size 1, as in ``x[None]``.
-        shrink_axis_mask: take the one position `begin`, as in ``x[begin]``.
-
-    Raises:
-        TensorIndexError: a single position is out of range, there are two ellipses, or more
-            indices than axes.
-        ArgumentValueError: the lists differ in length, or a stride is 0, or negative where one
-            position is taken.
-    """
-    x = as_tensor(x, "strided_slice")
-    steps = [1] * len(begin) if strides is None else strides
-    if not len(begin) == len(end) == len(steps) or 0 in steps:
-        raise ArgumentValueError(
-            f"strided_slice: begin={begin}, end={end} and strides={strides} must have one length, and "
-            "no stride may be 0"
-        )
-    key: list[Any] = []
-    for i, (first, last, step) in enumerate(zip(begin, end, steps, strict=True)):
-        if ellipsis_mask >> i & 1:
-            key.append(Ellipsis)
-        elif new_axis_mask >> i & 1:
-            key.append(None)
-        elif shrink_axis_mask >> i & 1:
-            if step < 0:
-                raise ArgumentValueError(
-                    f"strided_slice: strides[{i}]={step} must be positive, because one position is taken"
-                )
-            key.append(first)
-        else:
-            start, stop = (
-                None if mask >> i & 1 else bound
-                for mask, bound in ((begin_mask, first), (end_mask, last))
-            )
-            key.append(builtins.slice(start, stop, step))
-    return x[tuple(key)]
 
 
 def pad(
@@ -359,6 +313,8 @@ def pad(
         DTypeError: strings are padded with a number, or numbers with a string.
     """
     x = as_tensor(x, "pad")
+    if isinstance(constant_value, Complex) and constant_value != 0 and x.dtype is not string:
+        host_array(constant_value, "pad", "constant_value", x.dtype)  # raises if it does not fit
     return movement.pad(
         x,
         paddings=pairs_of(paddings, "pad: paddings"),
@@ -379,7 +335,7 @@ def tile(x: TensorLike, repetitions: Sequence[int]) -> Tensor:
         ShapeError: a count is negative.
     """
     x = as_tensor(x, "tile")
-    counts = shape_of(tuple(repetitions), name="repetitions")
+    counts = shape_of(repetitions, name="tile: repetitions")
     rank = max(x.ndim, len(counts))
     x = movement.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape) if rank > x.ndim else x
     return movement.tile(x, reps=(1,) * (rank - len(counts)) + counts)
@@ -395,4 +351,4 @@ def flip(x: TensorLike, *, axis: Axis = None) -> Tensor:
         AxisError: an axis is out of range.
     """
     x = as_tensor(x, "flip")
-    return movement.reverse(x, dims=axes_of(axis, x.ndim))
+    return movement.reverse(x, dims=axes_of(axis, x.ndim, name="flip: axis"))

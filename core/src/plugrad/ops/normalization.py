@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import reduce
-from operator import index
 from typing import TYPE_CHECKING
 
 from plugrad.dtype import promote
-from plugrad.errors import ArgumentValueError
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import accepted_dtype, as_tensor, cast, coerced
+from plugrad.ops.attributes import finite, whole
 from plugrad.shapes import axis_of
 from plugrad.tensor import Tensor
 
@@ -29,7 +28,7 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         AxisError: the axis is out of range.
     """
     x = coerced(x, normalization.softmax, "softmax")
-    return normalization.softmax(x, dim=axis_of(axis, x.ndim))
+    return normalization.softmax(x, dim=axis_of(axis, x.ndim, name="softmax: axis"))
 
 
 def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
@@ -42,7 +41,7 @@ def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         AxisError: the axis is out of range.
     """
     x = coerced(x, normalization.log_softmax, "log_softmax")
-    return normalization.log_softmax(x, axis=axis_of(axis, x.ndim))
+    return normalization.log_softmax(x, axis=axis_of(axis, x.ndim, name="log_softmax: axis"))
 
 
 def batch_norm(
@@ -80,9 +79,9 @@ def batch_norm(
     given = {"x": x, "mean": mean, "variance": variance, "offset": offset, "scale": scale}
     home = next((part.backend for part in given.values() if isinstance(part, Tensor)), None)
     tensors = {
-        name: as_tensor(part, "batch_norm", name, backend=home)
+        name: as_tensor(part, "batch_norm", name, backend=home)  # type: ignore[arg-type]
         for name, part in given.items()
-        if part is not None
+        if part is not None or name not in ("offset", "scale")
     }
     dtypes = [
         accepted_dtype(tensor.dtype, normalization.batch_norm, f"batch_norm ({name})")
@@ -92,7 +91,7 @@ def batch_norm(
     parts = {name: cast(tensor, dtype) for name, tensor in tensors.items()}
     return normalization.batch_norm(
         *(parts["x"], parts["mean"], parts["variance"], parts.get("offset"), parts.get("scale")),
-        variance_epsilon=variance_epsilon,
+        variance_epsilon=finite(variance_epsilon, "batch_norm", "variance_epsilon"),
     )
 
 
@@ -115,15 +114,11 @@ def local_response_normalization(
         ShapeError: x has no axes.
         ArgumentValueError: the radius is not a whole number of at least 0.
     """
-    try:
-        radius = index(depth_radius)
-    except TypeError:
-        radius = -1
-    if radius < 0:
-        raise ArgumentValueError(
-            f"local_response_normalization: depth_radius={depth_radius!r} must be a whole number of at least 0"
-        )
-    x = coerced(x, normalization.local_response_normalization, "local_response_normalization")
+    op = "local_response_normalization"
     return normalization.local_response_normalization(
-        x, depth_radius=radius, bias=bias, alpha=alpha, beta=beta
+        coerced(x, normalization.local_response_normalization, op),
+        depth_radius=whole(depth_radius, op, "depth_radius", least=0),
+        bias=finite(bias, op, "bias"),
+        alpha=finite(alpha, op, "alpha"),
+        beta=finite(beta, op, "beta"),
     )

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
-from plugrad.errors import ArgumentValueError, AxisError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import unary
 from plugrad.ops.arguments import as_tensor, coerced
+from plugrad.ops.attributes import flag, real as real_number
 from plugrad.ops.binary import equal, not_equal, where
 from plugrad.ops.complex import conj, real
 from plugrad.ops.decomposition import svdvals
@@ -38,6 +39,10 @@ def vector_norm(
         AxisError: an axis is out of range.
     """
     x = coerced(x, unary.sqrt, "vector_norm")
+    ord, keepdims = (
+        real_number(ord, "vector_norm", "ord"),
+        flag(keepdims, "vector_norm", "keepdims"),
+    )
     if ord == 2:
         return _root_of_squares(x, axis, keepdims)
     size = abs(x)
@@ -82,6 +87,9 @@ def matrix_norm(
     x = coerced(x, unary.sqrt, "matrix_norm")
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm: shape {x.shape} must have two axes or more")
+    keepdims = flag(keepdims, "matrix_norm", "keepdims")
+    if not isinstance(ord, str | float | int | None):
+        raise ArgumentError(f"matrix_norm: ord={ord!r} must be a number or a string")
     if ord in ("fro", None):
         return _root_of_squares(x, (-2, -1), keepdims)
     if ord not in ("nuc", 1, -1, 2, -2, inf, -inf):
@@ -119,12 +127,12 @@ def norm(
     """
     x = as_tensor(x, "norm")
     if isinstance(axis, Sequence) and len(axis) == 2:
-        rows, columns = (axis_of(a, x.ndim) for a in axis)
+        rows, columns = (axis_of(a, x.ndim, name="norm: axis") for a in axis)
         if rows == columns:
             raise AxisError(f"norm: axis={axis} names an axis twice")
         kind: Any = "fro" if ord == "euclidean" else ord
         y = matrix_norm(moveaxis(x, (rows, columns), (-2, -1)), ord=kind)
-        axes = axes_of(axis, x.ndim)
+        axes = axes_of(axis, x.ndim, name="norm: axis")
         return reshape(y, reduced(x.shape, axes, keep_dims=True)) if keepdims else y
     if isinstance(axis, Sequence) and len(axis) > 2:
         raise AxisError(f"norm: axis={axis} must be one axis, two axes or None")

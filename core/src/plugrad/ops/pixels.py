@@ -10,6 +10,7 @@ from plugrad.dtype import int32, uint8
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import movement, pixels as kernels
 from plugrad.ops.arguments import as_tensor, coerced, host_array
+from plugrad.ops.attributes import real, whole
 from plugrad.selection import active_backend
 from plugrad.tensor import Tensor
 
@@ -40,10 +41,7 @@ def from_pixels(pixels: TensorLike, num_channels: int = 3) -> Tensor:
         DTypeError: the pixels are neither uint8 nor int32.
         ShapeError: they have another number of axes or channels.
     """
-    if num_channels not in (1, 2, 3, 4):
-        raise ArgumentValueError(
-            f"from_pixels: num_channels={num_channels!r} must be 1, 2, 3 or 4: red, green, blue and opacity"
-        )
+    num_channels = whole(num_channels, "from_pixels", "num_channels", least=1, most=4)
     if not isinstance(pixels, Tensor):
         pixels = host_array(pixels, "from_pixels", "pixels")
         if pixels.dtype == uint8 and uint8 not in active_backend().dtypes():
@@ -74,10 +72,9 @@ def to_pixels(image: TensorLike, *, alpha: float = 1.0) -> NDArray[np.uint8]:
         DTypeError: its elements are neither floats nor whole numbers.
         ArgumentValueError: a value is out of range.
     """
-    if not 0 <= alpha <= 1:
-        raise ArgumentValueError(f"to_pixels: alpha={alpha!r} must be between 0 and 1")
+    alpha = real(alpha, "to_pixels", "alpha", least=0, most=1)
     values = coerced(image, kernels.draw, "to_pixels", "image")
-    return kernels.draw(values, alpha=float(alpha)).numpy().astype(np.uint8)
+    return kernels.draw(values, alpha=alpha).numpy().astype(np.uint8)
 
 
 def read_png(file: str | PathLike[str] | IO[bytes], num_channels: int = 3) -> Tensor:
@@ -102,6 +99,7 @@ def read_png(file: str | PathLike[str] | IO[bytes], num_channels: int = 3) -> Te
         OSError: there is no such file, or it is not a PNG.
     """
     modes = {1: "L", 3: "RGB", 4: "RGBA"}
+    num_channels = whole(num_channels, "read_png", "num_channels")
     if num_channels not in modes:
         raise ArgumentValueError(f"read_png: num_channels={num_channels!r} must be 1, 3 or 4")
     with _pillow("read_png").open(file, formats=("PNG",)) as picture:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement, pooling, pooling3d
 from plugrad.ops.arguments import coerced
+from plugrad.ops.attributes import chosen, flag, is_several
 from plugrad.shapes import padding_of, sizes_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def max_pool_with_argmax(
     y, positions = pooling.max_pool_with_argmax(
         batch,
         **window_arguments(op, 2, filter_size, strides, pad),
-        include_batch_in_index=bool(include_batch_in_index),
+        include_batch_in_index=flag(include_batch_in_index, op, "include_batch_in_index"),
     )
     return without_batch(y, images), without_batch(positions, images)
 
@@ -147,9 +147,8 @@ def pool(
             padding.
         ArgumentValueError: another argument makes no sense.
     """
-    if pooling_type not in ("max", "avg"):
-        raise ArgumentValueError(f"pool: pooling_type={pooling_type!r} must be 'max' or 'avg'")
-    axes = len(tuple(window_shape)) if isinstance(window_shape, Iterable) else 2
+    chosen(pooling_type, ("max", "avg"), "pool", "pooling_type")
+    axes = len(tuple(window_shape)) if is_several(window_shape) else 2
     window = window_arguments("pool", axes, window_shape, strides, pad, dim_rounding_mode)
     apart = sizes_of(dilations, axes, "pool: dilations")
     kernel = _UNDILATED.get((pooling_type, axes)) if set(apart) == {1} else None
@@ -197,7 +196,8 @@ def window_arguments(
 ) -> dict[str, Any]:
     """Return the attributes that all kernels have."""
     size = sizes_of(filter_size, axes, f"{op}: filter_size")
-    if rounding is not None and pad == "same":
+    padding = padding_of(pad, axes, op)
+    if rounding is not None and padding == "same":
         raise ArgumentValueError(
             f"{op}: dim_rounding_mode={rounding!r} says what to do with a partial stride, and "
             "pad='same' leaves none; use another padding, or no rounding"
@@ -205,7 +205,7 @@ def window_arguments(
     return {
         "filter_size": size,
         "strides": size if strides is None else sizes_of(strides, axes, f"{op}: strides"),
-        "pad": padding_of(pad, axes, op),
+        "pad": padding,
     }
 
 

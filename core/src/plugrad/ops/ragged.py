@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import binary, ragged
 from plugrad.ops.arguments import as_tensor, promoted, same_dtype
+from plugrad.ops.attributes import listed, whole
 from plugrad.ops.indexing import as_positions, backend_of
 
 if TYPE_CHECKING:
@@ -75,14 +76,14 @@ def ragged_gather(
         TensorIndexError: an index is out of range.
     """
     op = "ragged_gather"
-    home = backend_of(params_dense_values, indices, *params_nested_splits)
+    nested = listed(params_nested_splits, op, "params_nested_splits")
+    home = backend_of(params_dense_values, indices, *nested)
     values = as_tensor(params_dense_values, op, "params_dense_values", backend=home)
     rows = as_positions(indices, op, values.backend)
-    splits = [
-        as_positions(part, op, values.backend, "params_nested_splits")
-        for part in params_nested_splits
-    ]
-    rank = len(splits) + rows.ndim - 1 if output_ragged_rank is None else output_ragged_rank
+    splits = [as_positions(part, op, values.backend, "params_nested_splits") for part in nested]
+    rank = len(splits) + rows.ndim - 1
+    if output_ragged_rank is not None:
+        rank = whole(output_ragged_rank, op, "output_ragged_rank")
     *found, gathered = ragged.ragged_gather(values, rows, *splits, output_ragged_rank=rank)
     return RaggedGather(found, gathered)
 
@@ -115,15 +116,14 @@ def ragged_tensor_to_tensor(
         ArgumentValueError: types are unknown or in the wrong place, or a partition does not rise.
     """
     op = "ragged_tensor_to_tensor"
-    home = backend_of(values, default_value, shape, *row_partition_tensors)
+    types = tuple(listed(row_partition_types, op, "row_partition_types"))
+    given = listed(row_partition_tensors, op, "row_partition_tensors")
+    home = backend_of(values, default_value, shape, *given)
     dense, default = promoted(
         as_tensor(values, op, "values", backend=home), default_value, binary.select, op
     )
-    partitions = [
-        as_positions(part, op, dense.backend, "row_partition_tensors")
-        for part in row_partition_tensors
-    ]
+    partitions = [as_positions(part, op, dense.backend, "row_partition_tensors") for part in given]
     sizes = as_positions(shape, op, dense.backend, "shape")
     return ragged.ragged_tensor_to_tensor(
-        sizes, dense, default, *partitions, row_partition_types=tuple(row_partition_types)
+        sizes, dense, default, *partitions, row_partition_types=types
     )

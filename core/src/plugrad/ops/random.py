@@ -7,17 +7,16 @@ rounded. From one release of NumPy to the next the numbers may change.
 
 from __future__ import annotations
 
-from math import isfinite
-from operator import index
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.dtype import DType, as_dtype, bool_, float32, int32
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.dtype import DType, as_dtype, bool_, float32, int32, string
+from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError
 from plugrad.kernels import indexing, movement, random as kernels
 from plugrad.ops.arguments import as_tensor, coerced, tensor_from, unsupported
+from plugrad.ops.attributes import finite, flag, real, whole
 from plugrad.selection import backend_for
 from plugrad.shapes import axis_of, shape_of, size_of
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from plugrad.tensor import Tensor, TensorLike
 
 _lock: Final = Lock()
+LARGEST: Final = 2**59
 
 
 class Generator:
@@ -67,12 +67,7 @@ class Generator:
             ArgumentError: the seed is no whole number.
             ArgumentValueError: the seed is negative.
         """
-        try:
-            number = None if seed is None else index(seed)
-        except TypeError:
-            raise ArgumentError(f"seed={seed!r} must be a whole number, or None") from None
-        if number is not None and number < 0:
-            raise ArgumentValueError(f"seed={seed} must be 0 or more")
+        number = None if seed is None else whole(seed, "seed", "seed", least=0)
         with _lock:
             self._seed = number
             self._source: np.random.Generator | None = None
@@ -129,10 +124,9 @@ class Generator:
             ArgumentValueError: the bounds are not finite, or `low` is more than `high`.
             DTypeError: the dtype is not floating; whole numbers come from `integers`.
         """
-        if not (isfinite(low) and isfinite(high) and low <= high):
-            raise ArgumentValueError(
-                f"uniform: low={low} must be at most high={high}, and both finite"
-            )
+        low, high = finite(low, "uniform", "low"), finite(high, "uniform", "high")
+        if low > high:
+            raise ArgumentValueError(f"uniform: low={low} must be at most high={high}")
         sizes, wanted, backend = _floating("uniform", shape, dtype, device)
         unit = self._numpy.random(sizes)
         values = np.asarray(low + (high - low) * unit, str(wanted))
@@ -175,7 +169,7 @@ class Generator:
             ArgumentValueError: `std` is negative, or not finite, or `mean` is not.
             DTypeError: the dtype is not floating.
         """
-        _check_normal("normal", mean, std)
+        mean, std = finite(mean, "normal", "mean"), finite(std, "normal", "std", least=0)
         sizes, wanted, backend = _floating("normal", shape, dtype, device)
         return _sent(mean + std * self._numpy.standard_normal(sizes), wanted, backend)
 
@@ -200,7 +194,8 @@ class Generator:
             ArgumentValueError: `std` is negative, or not finite, or `mean` is not.
             DTypeError: the dtype is not floating.
         """
-        _check_normal("truncated_normal", mean, std)
+        mean = finite(mean, "truncated_normal", "mean")
+        std = finite(std, "truncated_normal", "std", least=0)
         sizes, wanted, backend = _floating("truncated_normal", shape, dtype, device)
         values = self._numpy.standard_normal(size_of(sizes))
         while (far := np.flatnonzero(np.abs(values) > 2)).size:
@@ -225,10 +220,9 @@ class Generator:
             ArgumentValueError: `alpha` or `beta` is not above 0, or not finite.
             DTypeError: the dtype is not floating.
         """
-        if not (alpha > 0 and isfinite(alpha) and beta > 0 and isfinite(beta)):
-            raise ArgumentValueError(
-                f"gamma: alpha={alpha} and beta={beta} must be above 0, and finite"
-            )
+        alpha, beta = finite(alpha, "gamma", "alpha"), finite(beta, "gamma", "beta")
+        if alpha <= 0 or beta <= 0:
+            raise ArgumentValueError(f"gamma: alpha={alpha} and beta={beta} must be above 0")
         sizes, wanted, backend = _floating("gamma", shape, dtype, device)
         return _sent(self._numpy.standard_gamma(alpha, sizes) / beta, wanted, backend)
 
@@ -258,14 +252,14 @@ class Generator:
             raise DTypeError(
                 f"integers: dtype={wanted} must be one of whole numbers, such as int32"
             )
-        low, high = index(low), index(high)
+        low, high = whole(low, "integers", "low"), whole(high, "integers", "high")
         limits = np.iinfo(str(wanted))
         if not limits.min <= low < high <= limits.max + 1:
             raise ArgumentValueError(
                 f"integers: low={low} must be less than high={high}, and all numbers between "
                 f"fit {wanted}"
             )
-        sizes, backend = shape_of(shape), _home(wanted, device)
+        sizes, backend = _shape("integers", shape), _home(wanted, device)
         # In the widest type and from 0 on, so that the dtype does not change the numbers; adding
         # and narrowing go modulo 2**64, as negative numbers do.
         above = self._numpy.integers(0, high - low - 1, size_of(sizes), "uint64", endpoint=True)
@@ -288,10 +282,11 @@ class Generator:
         Raises:
             ArgumentValueError: `p` is not between 0 and 1.
         """
-        if not 0 <= p <= 1:
-            raise ArgumentValueError(f"bernoulli: p={p} must be between 0 and 1")
+        p = real(p, "bernoulli", "p", least=0, most=1)
         wanted = bool_ if dtype is None else as_dtype(dtype)
-        sizes, backend = shape_of(shape), _home(wanted, device)
+        if wanted is string:
+            raise DTypeError("bernoulli: dtype=string holds no numbers; take bool or int32")
+        sizes, backend = _shape("bernoulli", shape), _home(wanted, device)
         return _sent(self._numpy.random(sizes) < p, wanted, backend)
 
     def permutation(
@@ -309,11 +304,10 @@ class Generator:
             ArgumentValueError: the number is negative.
         """
         if isinstance(x, int | np.integer):
-            if x < 0:
-                raise ArgumentValueError(f"permutation: x={x} must be 0 or more")
-            return _sent(self._numpy.permutation(int(x)), int32, _home(int32, device))
+            count = whole(x, "permutation", "x", least=0, most=2**31)
+            return _sent(self._numpy.permutation(count), int32, _home(int32, device))
         x = as_tensor(x, "permutation", backend=backend_for(device))
-        axis = axis_of(axis, x.ndim)
+        axis = axis_of(axis, x.ndim, name="permutation: axis")
         order = _sent(self._numpy.permutation(x.shape[axis]), int32, x.backend)
         return indexing.gather(x, order, axis=axis)
 
@@ -347,16 +341,12 @@ class Generator:
         rows = movement.reshape(x, shape=(1, *x.shape)) if x.ndim == 1 else x
         seed = int(self._numpy.integers(0, 2**64 - 1, dtype="uint64", endpoint=True))
         drawn = kernels.multinomial(
-            rows, num_samples=index(num_samples), seed=seed, normalized=normalized
+            rows,
+            num_samples=whole(num_samples, "multinomial", "num_samples", least=0),
+            seed=seed,
+            normalized=flag(normalized, "multinomial", "normalized"),
         )
         return movement.reshape(drawn, shape=drawn.shape[1:]) if x.ndim == 1 else drawn
-
-
-def _check_normal(op: str, mean: float, std: float) -> None:
-    if not (isfinite(mean) and isfinite(std) and std >= 0):
-        raise ArgumentValueError(
-            f"{op}: mean={mean} must be finite, and std={std} finite and 0 or more"
-        )
 
 
 def _floating(
@@ -369,7 +359,14 @@ def _floating(
             f"{op}: dtype={wanted} must be floating; draw floating numbers and convert them with "
             "astype, or draw whole ones with plugrad.random.integers"
         )
-    return shape_of(shape), wanted, _home(wanted, device)
+    return _shape(op, shape), wanted, _home(wanted, device)
+
+
+def _shape(op: str, shape: int | Sequence[int]) -> Shape:
+    sizes = shape_of(shape, name=f"{op}: shape")
+    if size_of(sizes) > LARGEST:
+        raise OutOfMemory(f"{op}: shape={sizes} has more elements than an address can tell apart")
+    return sizes
 
 
 def _home(dtype: DType, device: str | None) -> Backend:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from plugrad.dtype import as_dtype, int32
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
+from plugrad.ops.attributes import chosen, is_several, whole
 from plugrad.shapes import axis_of, pairs_of, shape_of
 from plugrad.tensor import Tensor
 
@@ -41,7 +41,7 @@ def batch_to_space_nd(
     """
     return rearrangement.batch_to_space_nd(
         as_tensor(x, "batch_to_space_nd"),
-        block_shape=shape_of(block_shape, name="block_shape"),
+        block_shape=shape_of(block_shape, name="batch_to_space_nd: block_shape"),
         crops=pairs_of(crops, "batch_to_space_nd: crops"),
     )
 
@@ -62,7 +62,7 @@ def space_to_batch_nd(
     """
     return rearrangement.space_to_batch_nd(
         as_tensor(x, "space_to_batch_nd"),
-        block_shape=shape_of(block_shape, name="block_shape"),
+        block_shape=shape_of(block_shape, name="space_to_batch_nd: block_shape"),
         paddings=pairs_of(paddings, "space_to_batch_nd: paddings"),
     )
 
@@ -88,7 +88,9 @@ def depth_to_space(x: TensorLike, block_size: int, data_format: DataFormat = "NH
         ArgumentValueError: `block_size` or `data_format` is none of the above.
     """
     return rearrangement.depth_to_space(
-        as_tensor(x, "depth_to_space"), block_size=index(block_size), data_format=data_format
+        as_tensor(x, "depth_to_space"),
+        block_size=whole(block_size, "depth_to_space", "block_size"),
+        data_format=data_format,
     )
 
 
@@ -151,14 +153,14 @@ def roll(
     """
     x = as_tensor(x, "roll")
     if axis is None:
-        if np.ndim(shift):
+        if is_several(shift):
             raise ArgumentValueError(
                 f"roll: shift={shift} needs as many axes; give axis=, or one number as the shift"
             )
         flat = movement.reshape(x, shape=(x.size,))
         return movement.reshape(roll(flat, shift, axis=0), shape=x.shape)
-    axes = [axis_of(a, x.ndim) for a in _listed(axis)]
-    shifts = _listed(shift)
+    axes = [axis_of(a, x.ndim, name="roll: axis") for a in (axis if is_several(axis) else [axis])]
+    shifts = [whole(n, "roll", "shift") for n in (shift if is_several(shift) else [shift])]
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if len(shifts) != len(axes):
         raise ArgumentValueError(
@@ -170,10 +172,6 @@ def roll(
             start, end = movement.split(x, num_or_size_splits=(size - moved, moved), axis=a)
             x = movement.concat(end, start, axis=a)
     return x
-
-
-def _listed(numbers: int | Sequence[int]) -> list[int]:
-    return [index(n) for n in numbers] if isinstance(numbers, tuple | list) else [index(numbers)]  # type: ignore[arg-type]
 
 
 def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Tensor:
@@ -201,7 +199,7 @@ def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Te
     x = as_tensor(x, "repeat")
     if axis is None:
         x, axis = movement.reshape(x, shape=(x.size,)), 0
-    axis = axis_of(axis, x.ndim)
+    axis = axis_of(axis, x.ndim, name="repeat: axis")
     size, before, after = x.shape[axis], x.shape[:axis], x.shape[axis + 1 :]
     counts = _counts(repeats, size)
     if counts.size != 1:
@@ -252,14 +250,12 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     """
     home = next((x.backend for x in arrays if isinstance(x, Tensor)), None)
     given = [as_tensor(x, "meshgrid", f"array {i}", backend=home) for i, x in enumerate(arrays)]
-    if indexing not in ("xy", "ij"):
-        raise ArgumentValueError(f"meshgrid: indexing={indexing!r} must be 'xy' or 'ij'")
     if any(x.ndim > 1 for x in given):
         raise ShapeError(
             f"meshgrid: the arrays must be vectors; shapes are {[x.shape for x in given]}"
         )
     order = list(range(len(given)))
-    if indexing == "xy":
+    if chosen(indexing, ("xy", "ij"), "meshgrid", "indexing") == "xy":
         order[:2] = reversed(order[:2])
     shape = tuple(given[i].size for i in order)
     lines = [

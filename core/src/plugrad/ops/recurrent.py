@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.kernels import binary, movement
 from plugrad.ops.activation import sigmoid
 from plugrad.ops.arguments import as_tensor, coerced, same_dtype
+from plugrad.ops.attributes import listed
 from plugrad.ops.linalg import matmul
 from plugrad.ops.unary import tanh
 
@@ -96,15 +97,21 @@ def multi_rnn_cell(
     Raises:
         ArgumentValueError: there are not as many states as cells.
     """
-    if not len(lstm_cells) == len(c) == len(h):
+    cells, before, outputs_before = (
+        listed(given, "multi_rnn_cell", name)
+        for name, given in (("lstm_cells", lstm_cells), ("c", c), ("h", h))
+    )
+    if not len(cells) == len(before) == len(outputs_before):
         raise ArgumentValueError(
-            f"multi_rnn_cell: {len(lstm_cells)} cells need as many states; there are {len(c)} in c "
-            f"and {len(h)} in h"
+            f"multi_rnn_cell: {len(cells)} cells need as many states; there are {len(before)} in c "
+            f"and {len(outputs_before)} in h"
         )
+    if not all(map(callable, cells)):
+        raise ArgumentError(f"multi_rnn_cell: lstm_cells={cells} must be functions of (data, c, h)")
     x = as_tensor(data, "multi_rnn_cell", "data")
     memories: list[Tensor] = []
     outputs: list[Tensor] = []
-    for i, (cell, memory, output) in enumerate(zip(lstm_cells, c, h, strict=True)):
+    for i, (cell, memory, output) in enumerate(zip(cells, before, outputs_before, strict=True)):
         memory, x = cell(
             x,
             as_tensor(memory, "multi_rnn_cell", f"c[{i}]", backend=x.backend),

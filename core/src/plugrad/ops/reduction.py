@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING
 
 from plugrad.dtype import as_dtype, bool_, int32, int64, uint32, uint64
 from plugrad.errors import DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced
+from plugrad.ops.attributes import flag, whole
 from plugrad.shapes import axes_of, axis_of, reduced, size_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def sum(
         AxisError: an axis is out of range or named twice.
     """
     x = summable(x, "sum", dtype)
-    return reduction.sum(x, axis=axes_of(axis, x.ndim), keep_dims=keepdims)
+    return reduction.sum(
+        x, axis=axes_of(axis, x.ndim, name="sum: axis"), keep_dims=flag(keepdims, "sum", "keepdims")
+    )
 
 
 def prod(
@@ -54,7 +56,11 @@ def prod(
         AxisError: an axis is out of range or named twice.
     """
     x = summable(x, "prod", dtype)
-    return reduction.prod(x, axis=axes_of(axis, x.ndim), keep_dims=keepdims)
+    return reduction.prod(
+        x,
+        axis=axes_of(axis, x.ndim, name="prod: axis"),
+        keep_dims=flag(keepdims, "prod", "keepdims"),
+    )
 
 
 def mean(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -67,7 +73,11 @@ def mean(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
         AxisError: an axis is out of range or named twice.
     """
     x = coerced(x, reduction.mean, "mean")
-    return reduction.mean(x, axis=axes_of(axis, x.ndim), keep_dims=keepdims)
+    return reduction.mean(
+        x,
+        axis=axes_of(axis, x.ndim, name="mean: axis"),
+        keep_dims=flag(keepdims, "mean", "keepdims"),
+    )
 
 
 def max(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -84,7 +94,11 @@ def max(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     if x.dtype is bool_ and x.size:
         return any(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.max, "max")
-    return reduction.max(x, reduction_indices=axes_of(axis, x.ndim), keep_dims=keepdims)
+    return reduction.max(
+        x,
+        reduction_indices=axes_of(axis, x.ndim, name="max: axis"),
+        keep_dims=flag(keepdims, "max", "keepdims"),
+    )
 
 
 def min(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -101,7 +115,9 @@ def min(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     if x.dtype is bool_ and x.size:
         return all(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.min, "min")
-    return reduction.min(x, axis=axes_of(axis, x.ndim), keep_dims=keepdims)
+    return reduction.min(
+        x, axis=axes_of(axis, x.ndim, name="min: axis"), keep_dims=flag(keepdims, "min", "keepdims")
+    )
 
 
 def all(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -114,7 +130,9 @@ def all(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
         AxisError: an axis is out of range or named twice.
     """
     x = cast(as_tensor(x, "all"), bool_)
-    return reduction.all(x, axis=axes_of(axis, x.ndim), keep_dims=keepdims)
+    return reduction.all(
+        x, axis=axes_of(axis, x.ndim, name="all: axis"), keep_dims=flag(keepdims, "all", "keepdims")
+    )
 
 
 def any(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -127,7 +145,9 @@ def any(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
         AxisError: an axis is out of range or named twice.
     """
     x = cast(as_tensor(x, "any"), bool_)
-    return reduction.any(x, axis=axes_of(axis, x.ndim), keep_dims=keepdims)
+    return reduction.any(
+        x, axis=axes_of(axis, x.ndim, name="any: axis"), keep_dims=flag(keepdims, "any", "keepdims")
+    )
 
 
 def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -143,7 +163,7 @@ def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
         ShapeError: there is nothing along the axis.
     """
     x = _ordered(x, reduction.argmax, "argmax")
-    flat, axis, shape = _along_one_axis(x, axis, keepdims)
+    flat, axis, shape = _along_one_axis(x, axis, keepdims, "argmax")
     return movement.reshape(reduction.argmax(flat, axis=axis), shape=shape)
 
 
@@ -160,7 +180,7 @@ def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
         ShapeError: there is nothing along the axis.
     """
     x = _ordered(x, reduction.argmin, "argmin")
-    flat, axis, shape = _along_one_axis(x, axis, keepdims)
+    flat, axis, shape = _along_one_axis(x, axis, keepdims, "argmin")
     return movement.reshape(reduction.argmin(flat, axis=axis), shape=shape)
 
 
@@ -180,7 +200,7 @@ def bincount(x: TensorLike, weights: TensorLike | None = None, *, size: int) -> 
         ArgumentValueError: the size is negative.
     """
     numbers, shares = _binned(x, weights, "bincount")
-    return reduction.bincount(numbers, shares, size=index(size))
+    return reduction.bincount(numbers, shares, size=whole(size, "bincount", "size"))
 
 
 def dense_bincount(
@@ -208,7 +228,10 @@ def dense_bincount(
     """
     numbers, shares = _binned(x, weights, "dense_bincount")
     return reduction.dense_bincount(
-        numbers, shares, size=index(size), binary_output=bool(binary_output)
+        numbers,
+        shares,
+        size=whole(size, "dense_bincount", "size"),
+        binary_output=flag(binary_output, "dense_bincount", "binary_output"),
     )
 
 
@@ -242,10 +265,11 @@ def _binned(x: TensorLike, weights: TensorLike | None, op: str) -> tuple[Tensor,
 
 
 def _along_one_axis(
-    x: Tensor, axis: int | None, keepdims: bool
+    x: Tensor, axis: int | None, keepdims: bool, op: str
 ) -> tuple[Tensor, int, tuple[int, ...]]:
     """Return (tensor, axis, shape of the result) for a reduction along one axis or along the flattened tensor."""
+    keepdims = flag(keepdims, op, "keepdims")
     if axis is None:
         return movement.reshape(x, shape=(size_of(x.shape),)), 0, (1,) * x.ndim if keepdims else ()
-    axis = axis_of(axis, x.ndim)
+    axis = axis_of(axis, x.ndim, name=f"{op}: axis")
     return x, axis, reduced(x.shape, (axis,), keepdims)

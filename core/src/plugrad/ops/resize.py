@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement, resize
 from plugrad.ops.arguments import coerced
+from plugrad.ops.attributes import flag
 from plugrad.shapes import sizes_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def _resized(
         raise ShapeError(
             f"{op}: images must have 3 or 4 axes (batch, height, width, channels); the shape is {pixels.shape}"
         )
+    align_corners = flag(align_corners, op, "align_corners")
+    half_pixel_centers = flag(half_pixel_centers, op, "half_pixel_centers")
     if align_corners and half_pixel_centers:
         raise ArgumentValueError(
             f"{op}: align_corners=True and half_pixel_centers=True exclude each other; choose one"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ArgumentValueError, AxisError
 from plugrad.kernels import movement, scan
 from plugrad.ops.arguments import coerced
+from plugrad.ops.attributes import flag
 from plugrad.ops.reduction import summable
 from plugrad.shapes import axis_of
 
@@ -88,8 +89,9 @@ def _scanned(
     x = coerced(summable(x, op, dtype), kernel, op)
     if axis is None and x.ndim != 1:
         raise AxisError(f"{op}: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
-    axis = axis_of(axis or 0, x.ndim)
-    if include_initial:
+    axis = axis_of(0 if axis is None else axis, x.ndim, name=f"{op}: axis")
+    exclusive = flag(exclusive, op, "exclusive")
+    if flag(include_initial, op, "include_initial"):
         if exclusive:
             raise ArgumentValueError(
                 f"{op}: exclusive=True starts with the initial value already; leave include_initial out"
@@ -98,4 +100,5 @@ def _scanned(
         room = [(0, 0)] * x.ndim
         room[axis] = (1, 0) if reverse else (0, 1)
         x = movement.pad(x, paddings=tuple(room), constant_value=0)
-    return kernel(x, axis=axis, exclusive=exclusive or include_initial, reverse=reverse)
+        exclusive = True
+    return kernel(x, axis=axis, exclusive=exclusive, reverse=flag(reverse, op, "reverse"))

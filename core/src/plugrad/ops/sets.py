@@ -12,6 +12,7 @@ from plugrad.dtype import bool_, int32
 from plugrad.errors import ShapeError
 from plugrad.kernels import creation, indexing, movement, scan, sorting
 from plugrad.ops.arguments import as_tensor, cast, coerced, promoted
+from plugrad.ops.attributes import flag
 from plugrad.ops.binary import equal, minimum, not_equal
 from plugrad.ops.indexing import nonzero
 from plugrad.ops.unary import logical_not
@@ -130,7 +131,7 @@ def unique(x: TensorLike, *, axis: int = 0) -> UniqueInverse:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "unique")
-    return UniqueInverse(*sorting.unique(x, axis=axis_of(axis, x.ndim)))
+    return UniqueInverse(*sorting.unique(x, axis=axis_of(axis, x.ndim, name="unique: axis")))
 
 
 def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
@@ -149,7 +150,7 @@ def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
         places = sorting.lower_bound(ordered, movement.reshape(wanted, shape=(wanted.size,)))
         nearest = indexing.gather(ordered, minimum(places, among.size - 1), axis=0)
         found = equal(movement.reshape(nearest, shape=wanted.shape), wanted)
-    return logical_not(found) if invert else found
+    return logical_not(found) if flag(invert, "isin", "invert") else found
 
 
 def setdiff1d(x: TensorLike, y: TensorLike) -> Difference:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from math import pi
 
 from plugrad.dtype import DTypeLike, Scalar
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ShapeError
 from plugrad.ops.arguments import as_tensor
+from plugrad.ops.attributes import finite, flag, whole
 from plugrad.ops.creation import arange, ones
 from plugrad.ops.fft import rfft
 from plugrad.ops.indexing import take
@@ -25,7 +26,7 @@ def hann_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
     Raises:
         ArgumentValueError: the length is negative.
     """
-    return cosine_window(window_length, 0.5, 0.5, dtype=dtype)
+    return _window("hann_window", window_length, 0.5, 0.5, dtype)
 
 
 def hamming_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
@@ -34,7 +35,7 @@ def hamming_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tenso
     >>> plugrad.signal.hamming_window(4, dtype="float64")
     tensor([0.08, 0.54, 1.  , 0.54], dtype=float64)
     """
-    return cosine_window(window_length, 0.54, 0.46, dtype=dtype)
+    return _window("hamming_window", window_length, 0.54, 0.46, dtype)
 
 
 def cosine_window(
@@ -50,12 +51,16 @@ def cosine_window(
     Raises:
         ArgumentValueError: the length is negative.
     """
-    if window_length < 0:
-        raise ArgumentValueError(f"window_length={window_length} must be 0 or more")
-    if window_length == 1:
+    return _window("cosine_window", window_length, a, b, dtype)
+
+
+def _window(op: str, window_length: int, a: float, b: float, dtype: DTypeLike) -> Tensor:
+    length = whole(window_length, op, "window_length", least=0)
+    a, b = finite(a, op, "a"), finite(b, op, "b")
+    if length == 1:
         return ones(1, dtype=dtype)
-    period = window_length - window_length % 2
-    return a - b * cos(arange(window_length, dtype=dtype) * (2 * pi / max(period, 1)))
+    period = length - length % 2
+    return a - b * cos(arange(length, dtype=dtype) * (2 * pi / max(period, 1)))
 
 
 def frame(
@@ -78,15 +83,24 @@ def frame(
         ArgumentValueError: the length or the step is not positive.
         ShapeError: the signal is 0-d.
     """
-    x = as_tensor(signal, "frame")
-    if frame_length < 1 or frame_step < 1:
-        raise ArgumentValueError(
-            f"frame: frame_length={frame_length} and frame_step={frame_step} must be positive"
-        )
+    return _framed("frame", signal, frame_length, frame_step, pad_end, pad_value)
+
+
+def _framed(
+    op: str,
+    signal: TensorLike,
+    frame_length: int,
+    frame_step: int,
+    pad_end: bool = False,
+    pad_value: Scalar = 0,
+) -> Tensor:
+    x = as_tensor(signal, op, "signal")
+    frame_length = whole(frame_length, op, "frame_length", least=1)
+    frame_step = whole(frame_step, op, "frame_step", least=1)
     if x.ndim == 0:
-        raise ShapeError("frame: the signal is 0-d; it needs an axis of samples")
+        raise ShapeError(f"{op}: the signal is 0-d; it needs an axis of samples")
     size = x.shape[-1]
-    if pad_end:
+    if flag(pad_end, op, "pad_end"):
         count = -(-size // frame_step)
         missing = max(0, (count - 1) * frame_step + frame_length - size)
         x = pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)], pad_value)
@@ -118,9 +132,14 @@ def stft(
         ArgumentValueError: a length or the step is not positive.
         DTypeError: the signal is not floating.
     """
-    frames = frame(signal, frame_length, frame_step)
+    frames = _framed("stft", signal, frame_length, frame_step)
     if window_fn is not None:
-        frames = frames * window_fn(frame_length).astype(frames.dtype).to(frames.device)
+        if not callable(window_fn):
+            raise ArgumentError(
+                f"stft: window_fn={window_fn!r} must be a function of the length, such as hann_window"
+            )
+        window = as_tensor(window_fn(frame_length), "stft", "window_fn's window")
+        frames = frames * window.astype(frames.dtype).to(frames.device)
     if fft_length is None:
         fft_length = 1 << (frame_length - 1).bit_length()
     return rfft(frames, n=fft_length)

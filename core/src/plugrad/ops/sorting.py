@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import movement, sorting
 from plugrad.ops.arguments import coerced, promoted
+from plugrad.ops.attributes import chosen, flag, whole
 from plugrad.ops.indexing import take_along_axis
 from plugrad.shapes import axis_of
 
@@ -35,8 +36,13 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
         AxisError: the axis is out of range.
     """
     x = coerced(x, sorting.argsort, "sort")
-    axis = axis_of(axis, x.ndim)
-    order = sorting.argsort(x, axis=axis, descending=descending, stable=stable)
+    axis = axis_of(axis, x.ndim, name="sort: axis")
+    order = sorting.argsort(
+        x,
+        axis=axis,
+        descending=flag(descending, "sort", "descending"),
+        stable=flag(stable, "sort", "stable"),
+    )
     return take_along_axis(x, order, axis=axis)
 
 
@@ -55,7 +61,12 @@ def argsort(
         AxisError: the axis is out of range.
     """
     x = coerced(x, sorting.argsort, "argsort")
-    return sorting.argsort(x, axis=axis_of(axis, x.ndim), descending=descending, stable=stable)
+    return sorting.argsort(
+        x,
+        axis=axis_of(axis, x.ndim, name="argsort: axis"),
+        descending=flag(descending, "argsort", "descending"),
+        stable=flag(stable, "argsort", "stable"),
+    )
 
 
 def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
@@ -72,7 +83,8 @@ def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
         ArgumentValueError: k is negative or larger than the last axis.
     """
     x = coerced(x, sorting.top_k, "top_k")
-    return TopK(*sorting.top_k(x, k=k, sorted=sorted))
+    count, is_sorted = whole(k, "top_k", "k"), flag(sorted, "top_k", "sorted")
+    return TopK(*sorting.top_k(x, k=count, sorted=is_sorted))
 
 
 def searchsorted(
@@ -96,6 +108,7 @@ def searchsorted(
         ShapeError: the shapes do not match.
         ArgumentValueError: `side` is neither "left" nor "right".
     """
+    chosen(side, ("left", "right"), "searchsorted", "side")
     sequence, values = promoted(x1, x2, sorting.search_sorted, "searchsorted")
     if sorter is not None:
         sequence = take_along_axis(sequence, sorter)

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from math import inf, nan
-from operator import index
 from typing import TYPE_CHECKING
 
 from plugrad.dtype import bool_
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ShapeError
 from plugrad.kernels import binary, movement, normalization, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced, promoted, same_dtype
+from plugrad.ops.attributes import finite, flag, whole
 from plugrad.ops.binary import equal, where
 from plugrad.ops.reduction import sum
 from plugrad.ops.unary import exp, isfinite, log, sqrt, square
@@ -40,7 +40,7 @@ def var(
         AxisError: an axis is out of range or named twice.
     """
     x = _real(x, "var")
-    return _spread(x, _mean(x, axis), axis, correction, keepdims)
+    return _spread("var", x, _mean("var", x, axis), axis, correction, keepdims)
 
 
 def std(
@@ -54,7 +54,7 @@ def std(
     The gradient where all elements are equal, which has no limit, is 0.
     """
     x = _real(x, "std")
-    return _root(_spread(x, _mean(x, axis), axis, correction, keepdims))
+    return _root(_spread("std", x, _mean("std", x, axis), axis, correction, keepdims))
 
 
 def moments(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
@@ -68,8 +68,8 @@ def moments(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> tupl
         AxisError: an axis is out of range or named twice.
     """
     x = _real(x, "moments")
-    mean = _mean(x, axis)
-    variance = _spread(x, mean, axis, 0.0, keepdims)
+    mean = _mean("moments", x, axis)
+    variance = _spread("moments", x, mean, axis, 0.0, keepdims)
     return movement.reshape(mean, shape=variance.shape), variance
 
 
@@ -82,6 +82,7 @@ def count_nonzero(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -
     Raises:
         AxisError: an axis is out of range or named twice.
     """
+    keepdims = flag(keepdims, "count_nonzero", "keepdims")
     return sum(cast(as_tensor(x, "count_nonzero"), bool_), axis=axis, keepdims=keepdims)
 
 
@@ -114,10 +115,9 @@ def diff(
         ShapeError: what is put before or behind x does not fit.
         DTypeError: x is bool.
     """
-    if index(n) < 0:
-        raise ArgumentValueError(f"diff: n={n} must be 0 or more")
+    n = whole(n, "diff", "n", least=0)
     x = coerced(x, binary.subtract, "diff")
-    axis = axis_of(axis, x.ndim)
+    axis = axis_of(axis, x.ndim, name="diff: axis")
     before, after = (_one_step(part, x, axis) for part in (prepend, append))
     parts = [part for part in (before, x, after) if part is not None]
     if len(parts) > 1:
@@ -139,12 +139,13 @@ def log_sum_exp(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> 
         AxisError: an axis is out of range or named twice.
     """
     x = _real(x, "log_sum_exp")
-    axes = axes_of(axis, x.ndim)
+    axes = axes_of(axis, x.ndim, name="log_sum_exp: axis")
     if x.size:
         largest = stop_gradient(reduction.max(x, reduction_indices=axes, keep_dims=True))
         shift = where(isfinite(largest), largest, 0)  # infinity less infinity is NaN
     else:
         shift = reduction.sum(x, axis=axes, keep_dims=True)
+    keepdims = flag(keepdims, "log_sum_exp", "keepdims")
     total = reduction.sum(exp(x - shift), axis=axes, keep_dims=keepdims)
     is_zero = equal(total, 0)
     # The gradient of log at 0 is infinite, that of the exponentials there is 0: their product is NaN.
@@ -164,7 +165,12 @@ def euclidean_norm(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) 
         AxisError: an axis is out of range or named twice.
     """
     x = _real(x, "euclidean_norm")
-    return _root(reduction.sum(square(x), axis=axes_of(axis, x.ndim), keep_dims=keepdims))
+    keepdims = flag(keepdims, "euclidean_norm", "keepdims")
+    return _root(
+        reduction.sum(
+            square(x), axis=axes_of(axis, x.ndim, name="euclidean_norm: axis"), keep_dims=keepdims
+        )
+    )
 
 
 def _real(x: TensorLike, op: str) -> Tensor:
@@ -172,16 +178,21 @@ def _real(x: TensorLike, op: str) -> Tensor:
     return coerced(x, normalization.softmax, op)
 
 
-def _mean(x: Tensor, axis: Axis) -> Tensor:
+def _mean(op: str, x: Tensor, axis: Axis) -> Tensor:
     """Return the mean with the reduced axes of size 1."""
-    return reduction.mean(x, axis=axes_of(axis, x.ndim), keep_dims=True)
+    axes = axes_of(axis, x.ndim, name=f"{op}: axis")
+    return reduction.mean(x, axis=axes, keep_dims=True)
 
 
-def _spread(x: Tensor, mean: Tensor, axis: Axis, correction: float, keepdims: bool) -> Tensor:
+def _spread(
+    op: str, x: Tensor, mean: Tensor, axis: Axis, correction: float, keepdims: bool
+) -> Tensor:
     """Return the variance around a known mean."""
-    axes = axes_of(axis, x.ndim)
-    squares = reduction.sum(binary.squared_difference(x, mean), axis=axes, keep_dims=keepdims)
-    freedom = size_of(tuple(x.shape[i] for i in axes)) - correction
+    axes = axes_of(axis, x.ndim, name=f"{op}: axis")
+    squares = reduction.sum(
+        binary.squared_difference(x, mean), axis=axes, keep_dims=flag(keepdims, op, "keepdims")
+    )
+    freedom = size_of(tuple(x.shape[i] for i in axes)) - finite(correction, op, "correction")
     return squares / (freedom if freedom > 0 else nan)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from operator import index as as_index
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad import dtype
 from plugrad.kernels import string
 from plugrad.ops.arguments import as_tensor
+from plugrad.ops.attributes import flag, listed, whole
 from plugrad.ops.indexing import as_positions, backend_of
 
 if TYPE_CHECKING:
@@ -51,9 +51,12 @@ def static_regex_replace(
         DTypeError: the input is not strings.
         ArgumentValueError: the pattern is no regular expression, or has no such group.
     """
-    x = _text(input, "static_regex_replace", "input")
+    op = "static_regex_replace"
     return string.static_regex_replace(
-        x, pattern=pattern, rewrite=rewrite, replace_global=bool(replace_global)
+        _text(input, op, "input"),
+        pattern=pattern,
+        rewrite=rewrite,
+        replace_global=flag(replace_global, op, "replace_global"),
     )
 
 
@@ -67,8 +70,9 @@ def string_to_hash_bucket_fast(input: TensorLike, num_buckets: int) -> Tensor:
         DTypeError: the input is not strings.
         ArgumentValueError: the number of buckets is not in ``[1, 2**31]``.
     """
-    x = _text(input, "string_to_hash_bucket_fast", "input")
-    return string.string_to_hash_bucket_fast(x, num_buckets=as_index(num_buckets))
+    op = "string_to_hash_bucket_fast"
+    count = whole(num_buckets, op, "num_buckets")
+    return string.string_to_hash_bucket_fast(_text(input, op, "input"), num_buckets=count)
 
 
 def string_split(input: TensorLike, delimiter: TensorLike, skip_empty: bool = True) -> Pieces:
@@ -90,7 +94,9 @@ def string_split(input: TensorLike, delimiter: TensorLike, skip_empty: bool = Tr
     home = backend_of(input, delimiter)
     x = _text(input, "string_split", "input", home)
     cuts = _text(delimiter, "string_split", "delimiter", x.backend)
-    return Pieces(*string.string_split(x, cuts, skip_empty=bool(skip_empty)))
+    return Pieces(
+        *string.string_split(x, cuts, skip_empty=flag(skip_empty, "string_split", "skip_empty"))
+    )
 
 
 def string_n_grams(
@@ -128,19 +134,21 @@ def string_n_grams(
         ShapeError: data or splits have not one axis.
         ArgumentValueError: the splits do not rise from 0 to the number of tokens, or a width is 0.
     """
-    home = backend_of(data, data_splits)
-    x = _text(data, "string_n_grams", "data", home)
-    splits = as_positions(data_splits, "string_n_grams", x.backend, "data_splits")
+    op, home = "string_n_grams", backend_of(data, data_splits)
+    x = _text(data, op, "data", home)
+    splits = as_positions(data_splits, op, x.backend, "data_splits")
+    widths = listed(n_gram_widths, op, "n_gram_widths")
+    is_short_kept = flag(preserve_short_sequences, op, "preserve_short_sequences")
     return NGrams(
         *string.string_n_grams(
             x,
             splits,
             separator=separator,
-            n_gram_widths=tuple(map(as_index, n_gram_widths)),
+            n_gram_widths=tuple(whole(n, op, "n_gram_widths") for n in widths),
             left_pad=left_pad,
             right_pad=right_pad,
-            pad_width=as_index(pad_width),
-            preserve_short_sequences=bool(preserve_short_sequences),
+            pad_width=whole(pad_width, op, "pad_width"),
+            preserve_short_sequences=is_short_kept,
         )
     )
 

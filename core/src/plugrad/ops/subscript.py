@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from plugrad.dtype import as_dtype, bool_
-from plugrad.errors import DTypeError, ShapeError, TensorIndexError
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_tensor, host_array, tensor_from
+from plugrad.ops.attributes import listed, whole
 from plugrad.ops.binary import greater_equal, less, logical_and, where
 from plugrad.ops.indexing import as_positions, backend_of, check_range
 from plugrad.shapes import axis_of, broadcast, size_of
 from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import EllipsisType
 
     from numpy.typing import NDArray
@@ -91,7 +93,7 @@ def index(x: Tensor, key: Any) -> Tensor:
             continue
         size = x.shape[axis]
         if type(part) is slice:
-            first, last, stride = part.indices(size)
+            first, last, stride = _bounds(part, size)
             shape.append(len(range(first, last, stride)))
         else:
             if not -size <= part < size:
@@ -106,6 +108,15 @@ def index(x: Tensor, key: Any) -> Tensor:
     if y.shape != tuple(shape):
         y = movement.reshape(y, shape=tuple(shape))
     return _gathered(y, places, _are_adjacent(parts)) if places else y
+
+
+def _bounds(part: slice, size: int) -> tuple[int, int, int]:
+    try:
+        return part.indices(size)
+    except TypeError:
+        raise TensorIndexError(f"{part!r} must hold integers or None") from None
+    except ValueError:
+        raise ArgumentValueError(f"{part!r} has a step of zero, and never arrives") from None
 
 
 def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
@@ -132,7 +143,83 @@ def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
         raise DTypeError(f"boolean_mask: mask is {mask.dtype}; it must be bool, such as x > 0")
     if not mask.ndim:
         raise ShapeError("boolean_mask: mask is 0-d; it must have at least one axis")
-    return index(x, (slice(None),) * axis_of(axis, x.ndim) + (mask,))
+    return index(x, (slice(None),) * axis_of(axis, x.ndim, name="boolean_mask: axis") + (mask,))
+
+
+def strided_slice(
+    x: TensorLike,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Tensor:
+    """The elements ``x[begin:end:stride, …]``, the way TensorFlow spells indices.
+
+    >>> plugrad.strided_slice([10, 11, 12, 13, 14], [1], [5], [2])
+    tensor([11, 13], dtype=int32)
+
+    Bit i of a mask is about the i-th numbers of `begin`, `end` and `strides`. Of several masks with
+    the same bit the ellipsis is stronger than the new axis, and this than the shrunk one.
+
+    Args:
+        x: the tensor.
+        begin: the first position on each axis.
+        end: the position before which to stop on each axis.
+        strides: the steps, 1 by default; they may be negative.
+        begin_mask: start at the first position instead, as in ``x[:end]``.
+        end_mask: stop after the last position instead, as in ``x[begin:]``.
+        ellipsis_mask: insert as many full axes as are needed, as in ``x[...]``.
+        new_axis_mask: insert an axis of size 1, as in ``x[None]``.
+        shrink_axis_mask: take the one position `begin`, as in ``x[begin]``.
+
+    Raises:
+        TensorIndexError: a single position is out of range, there are two ellipses, or more
+            indices than axes.
+        ArgumentValueError: the lists differ in length, or a stride is 0, or negative where one
+            position is taken.
+    """
+    op = "strided_slice"
+    x = as_tensor(x, op)
+    firsts, lasts = (
+        [whole(n, op, name) for n in listed(bounds, op, name)]
+        for name, bounds in (("begin", begin), ("end", end))
+    )
+    steps = [1] * len(firsts)
+    if strides is not None:
+        steps = [whole(n, op, "strides") for n in listed(strides, op, "strides")]
+    begin_mask = whole(begin_mask, op, "begin_mask")
+    end_mask = whole(end_mask, op, "end_mask")
+    ellipsis_mask = whole(ellipsis_mask, op, "ellipsis_mask")
+    new_axis_mask = whole(new_axis_mask, op, "new_axis_mask")
+    shrink_axis_mask = whole(shrink_axis_mask, op, "shrink_axis_mask")
+    if not len(firsts) == len(lasts) == len(steps) or 0 in steps:
+        raise ArgumentValueError(
+            f"strided_slice: begin={begin}, end={end} and strides={strides} must have one length, and "
+            "no stride may be 0"
+        )
+    key: list[Any] = []
+    for i, (first, last, step) in enumerate(zip(firsts, lasts, steps, strict=True)):
+        if ellipsis_mask >> i & 1:
+            key.append(Ellipsis)
+        elif new_axis_mask >> i & 1:
+            key.append(None)
+        elif shrink_axis_mask >> i & 1:
+            if step < 0:
+                raise ArgumentValueError(
+                    f"strided_slice: strides[{i}]={step} must be positive, because one position is taken"
+                )
+            key.append(first)
+        else:
+            start, stop = (
+                None if mask >> i & 1 else bound
+                for mask, bound in ((begin_mask, first), (end_mask, last))
+            )
+            key.append(slice(start, stop, step))
+    return index(x, tuple(key))
 
 
 # --- the parts of a key ---------------------------------------------------------------------------

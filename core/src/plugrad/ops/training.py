@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import binary
 from plugrad.ops.arguments import as_tensor, promoted
+from plugrad.ops.attributes import listed, real, whole
 from plugrad.ops.binary import where
 from plugrad.ops.random import Generator, default
-from plugrad.shapes import broadcast
+from plugrad.shapes import stretches
 from plugrad.tensor import Tensor, TensorLike
 
 
@@ -30,10 +31,9 @@ def moving_average(
         ShapeError: the shapes differ.
         ArgumentValueError: `decay` or `step` is out of range.
     """
-    if not 0 <= decay <= 1 or (step is not None and step < 1):
-        raise ArgumentValueError(
-            f"moving_average: decay={decay} must be between 0 and 1, and step={step} at least 1"
-        )
+    decay = real(decay, "moving_average", "decay", least=0, most=1)
+    if step is not None:
+        step = whole(step, "moving_average", "step", least=1, most=2**53)
     average, x = promoted(average, x, binary.divide, "moving_average")
     if average.shape != x.shape:
         raise ShapeError(
@@ -75,14 +75,16 @@ def dropout(
     x = as_tensor(x, "dropout")
     if not x.dtype.is_inexact:
         raise DTypeError(f"dropout: x is {x.dtype}; it must be floating, because it is scaled")
+    rate = real(rate, "dropout", "rate")
     if not 0 <= rate < 1:
         raise ArgumentValueError(f"dropout: rate={rate} must be at least 0 and less than 1")
-    wanted = x.shape if noise_shape is None else tuple(noise_shape)
+    wanted = x.shape if noise_shape is None else listed(noise_shape, "dropout", "noise_shape")
     missing = x.ndim - len(wanted)
     shape = tuple(
-        size if n is None else n for n, size in zip(wanted, x.shape[missing:], strict=False)
+        size if n is None else whole(n, "dropout", "noise_shape", least=0)
+        for n, size in zip(wanted, x.shape[missing:], strict=False)
     )
-    if missing < 0 or broadcast(shape, x.shape) != x.shape:
+    if missing < 0 or not stretches(shape, x.shape):
         raise ShapeError(
             f"dropout: noise_shape={noise_shape} must broadcast to the shape of x, which is {x.shape}"
         )

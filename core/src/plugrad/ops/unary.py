@@ -7,7 +7,8 @@ from plugrad.dtype import DTypeLike, as_dtype
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, unary
 from plugrad.kernels.complex import complex_abs
-from plugrad.ops.arguments import as_tensor, cast, coerced, constant
+from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array
+from plugrad.ops.attributes import finite_or_not, flag
 from plugrad.ops.transfer import to_device
 from plugrad.tensor import Tensor, TensorLike
 
@@ -350,7 +351,10 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
     >>> plugrad.step([-1.0, 0.0, 2.0])
     tensor([0., 0., 1.], dtype=float32)
     """
-    return unary.step(coerced(x, unary.step, "step"), alpha=alpha)
+    x, below = coerced(x, unary.step, "step"), finite_or_not(alpha, "step", "alpha")
+    if x.dtype.is_integer:
+        host_array(below, "step", "alpha", x.dtype)  # raises if it does not fit
+    return unary.step(x, alpha=float(below))
 
 
 def astype(
@@ -386,4 +390,4 @@ def astype(
         y = to_device(cast(x, wanted), device)
     else:
         y = cast(to_device(x, device), wanted)
-    return unary.identity(x) if copy and y is x else y
+    return unary.identity(x) if flag(copy, "astype", "copy") and y is x else y
