@@ -190,7 +190,7 @@ def automatic_choices() -> Sequence[Plugin]:
 
 
 def numpy_backend() -> Backend | None:
-    """Return the first backend whose arrays are NumPy's own, as its manifest says; what is on the host computes there."""
+    """Return the first backend whose arrays are NumPy's own, as its manifest says: where strings compute."""
     for plugin in automatic_choices():
         if "shares-numpy-memory" in plugin.manifest.capabilities:
             return open_backend(plugin.qualified_name)
