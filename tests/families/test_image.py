@@ -342,7 +342,7 @@ REFUSALS = [
         ShapeError,
         ["RotateWithOffsetGrad", "(2, 2, 1)"],
     ),
-    refused_transform(ShapeError, "Transform", "(2, 2)", "channels", x=(2, 2)),
+    refused_transform(ShapeError, "transform", "(2, 2)", "channels", x=(2, 2)),
     refused_transform(ShapeError, "Transform", "(1, 2, 0, 1)", "no pixels", x=(1, 2, 0, 1)),
     refused_transform(
         ShapeError, "Transform", "(1, 6)", "(1, 8) or (1, 8)", transforms=[[0.0] * 6]

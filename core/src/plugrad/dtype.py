@@ -8,6 +8,7 @@ Names are those of the Python array API standard, and `string`. A dtype is a str
 from __future__ import annotations
 
 from functools import cache
+from math import isfinite, trunc
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -144,6 +145,22 @@ def scalar_dtype(value: Scalar | str) -> DType:
     if isinstance(value, float):
         return float32
     return string if isinstance(value, str) else complex64
+
+
+def holds(dtype: DType, value: Scalar | str) -> bool:
+    """Return whether a Python scalar fits a dtype; a fraction does, which is cut off where there is none.
+
+    >>> holds(int8, 300), holds(float32, 300), holds(float32, 1j)
+    (False, True, False)
+    """
+    if isinstance(value, str) or dtype is string:
+        return isinstance(value, str) and dtype is string
+    if isinstance(value, complex):
+        return dtype.kind in ("complex", "bool")
+    if not dtype.is_integer:  # NumPy turns no larger integer into a bool
+        return dtype.kind != "bool" or isinstance(value, float) or -(2**63) <= value < 2**63
+    limits = np.iinfo(dtype.numpy)
+    return isfinite(value) and bool(limits.min <= trunc(value) <= limits.max)
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -47,7 +47,8 @@ def run(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any
         DisposedTensor: an input was disposed.
     """
     if kernel.is_checked_first and len(inputs) < kernel.input_count:
-        inputs = (*inputs, *[None] * (kernel.input_count - len(inputs)))  # left out at the end
+        left_out: list[Any] = [None] * (kernel.input_count - len(inputs))
+        inputs = [*inputs, *left_out]
     if surroundings() is not None:
         inputs = [x if x is None else selection.transferred(x) for x in inputs]
     try:
@@ -314,6 +315,9 @@ def run_kernel(
     if contract.is_variadic:
         raise ArgumentError(f"{name} takes a list of inputs, not a mapping")
     present = {n for n, x in inputs.items() if x is not None}
+    lists = {n for n, x in inputs.items() if isinstance(x, list | tuple)}
+    if lists - {contract.inputs[-1] if contract.takes_list else ""}:
+        raise ArgumentError(f"{name}: inputs {sorted(lists)} are lists; each of them is one tensor")
     wrong = (inputs.keys() - set(contract.inputs)) | (
         set(contract.inputs) - contract.optional_inputs - present
     )
@@ -338,6 +342,9 @@ def _run_checked(
     contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
 ) -> Any:
     """Run a kernel after enforcing its contract, which ops do for those who call ops."""
+    if contract.takes_list and None in inputs[contract.input_count :]:
+        raise ArgumentError(f"{contract.name}: the list {contract.inputs[-1]!r} has None in it")
+    contract.check_attributes(attrs)
     if contract.is_elementwise:
         contract.infer(*inputs, **attrs)
     return run(contract, inputs, attrs)

@@ -196,7 +196,7 @@ class Kernel(Generic[Params, Result]):
     @cached_property
     def annotations(self) -> dict[str, Any]:
         """What the contract says that the attributes are."""
-        said = self.rule.__annotations__
+        said = getattr(self.rule, "__annotations__", {})  # a ufunc has none
         return {name: said[name] for name in self.attributes if name in said}
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,6 +214,20 @@ class Kernel(Generic[Params, Result]):
                 f"takes {list(self.attributes)}"
             )
         return completed
+
+    def check_attributes(self, attrs: Mapping[str, Any]) -> None:
+        """Raise unless attributes are of the kinds that the contract says.
+
+        Raises:
+            ArgumentError: one is of another kind.
+            ArgumentValueError: one is a string, but none of the choices.
+        """
+        for name, annotation in self.annotations.items():
+            if name in attrs and not kinds.fits(attrs[name], annotation):
+                error = ArgumentValueError if isinstance(attrs[name], str) else ArgumentError
+                raise error(
+                    f"{self.name}: {name}={attrs[name]!r} must be {kinds.described(annotation)}"
+                )
 
     def infer(self, *inputs: Any, **attrs: Any) -> Any:
         """Return the output's `Shaped`, or a tuple of them, for inputs of these shapes and dtypes.
@@ -244,6 +258,9 @@ class UndeclaredKernel(Kernel[Params, Result]):
         """Return nothing: there is no contract that could be broken."""
         return ()
 
+    def check_attributes(self, attrs: Mapping[str, Any]) -> None:
+        """Do nothing: there is no contract that could be broken."""
+
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes as they are: the implementation knows its own defaults."""
         super().complete(attrs)
@@ -258,20 +275,16 @@ def _inferred(
     if specs and specs[0] is not None:
         accepted(kernel.name, specs[0], kernel.accepts)
     completed = kernel.complete(dict(attrs))
-    for attribute, annotation in kernel.annotations.items():
-        value = completed[attribute]
-        if not kinds.fits(value, annotation):
-            error = ArgumentValueError if isinstance(value, str) else ArgumentError
-            raise error(
-                f"{kernel.name}: {attribute}={value!r} must be {kinds.described(annotation)}"
-            )
+    kernel.check_attributes(completed)
     try:
-        outputs = kernel.rule(*specs, **completed)
+        outputs: Any = kernel.rule(*specs, **completed)
     except (ShapeError, AxisError, ArgumentValueError) as error:
         if kernel.name in str(error):
             raise
         raise type(error)(f"{kernel.name}: {error}") from None
     for x in [outputs] if hasattr(outputs, "dtype") else outputs:
+        if not kernel.dynamic_shape and min(x.shape, default=0) < 0:
+            raise ShapeError(f"{kernel.name}: a result of shape {x.shape} has a negative size")
         if prod(x.shape) * x.dtype.itemsize > maxsize:
             raise OutOfMemory(
                 f"{kernel.name}: a result of shape {x.shape} is more than an address reaches"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Complex, Integral, Real
+from numbers import Complex, Real
 from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -37,13 +37,12 @@ def fits(value: Any, annotation: Any) -> bool:
         return any(fits(value, part) for part in get_args(annotation))
     if annotation is bool:
         return isinstance(value, bool | np.bool_)
+    if isinstance(value, int) and abs(value) > float_info.max:
+        return False  # no dtype holds it
     if annotation is int:
-        return isinstance(value, Integral)
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if annotation is float or annotation is complex:
-        kind = Real if annotation is float else Complex
-        return isinstance(value, kind) and not (
-            isinstance(value, int) and abs(value) > float_info.max
-        )
+        return isinstance(value, Real if annotation is float else Complex)
     return annotation not in _WORDS or isinstance(value, annotation)
 
 

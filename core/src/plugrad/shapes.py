@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import product, zip_longest
-from numbers import Integral
 from operator import index
 from typing import Final, Literal, NamedTuple
+
+import numpy as np
 
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 
@@ -329,14 +330,14 @@ def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
         ArgumentValueError: a pair is not two such sizes.
     """
     try:
-        pairs = [integers_of(part) for part in value]
+        pairs: list[tuple[int, ...]] = [integers_of(part) for part in value]
     except TypeError:
         pairs = [()]
     if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise ArgumentValueError(
             f"{name}={value!r} must be pairs (before, after) of integers of at least 0, one for each axis"
         )
-    return tuple((before, after) for before, after in pairs)
+    return tuple((pair[0], pair[1]) for pair in pairs)
 
 
 def padding_of(pad: object, count: int, op: str) -> Padding:
@@ -351,7 +352,7 @@ def padding_of(pad: object, count: int, op: str) -> Padding:
         if pad == "same" or pad == "valid":
             return pad
         pairs = ()
-    elif isinstance(pad, Integral) and not isinstance(pad, bool) and pad >= 0:
+    elif isinstance(pad, int | np.integer) and not isinstance(pad, bool) and pad >= 0:
         return ((int(pad), int(pad)),) * count
     else:
         try:
@@ -374,7 +375,7 @@ def format_of(data_format: str, count: int, op: str) -> DataFormat:
     """
     formats: tuple[DataFormat, ...] = ("NHWC", "NCHW") if count == 2 else ("NDHWC", "NCDHW")
     for known in formats:
-        if isinstance(data_format, str) and data_format == known:
+        if isinstance(data_format, str) and data_format == known:  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             return known
     raise ArgumentValueError(
         f"{op}: data_format={data_format!r} must be {' or '.join(map(repr, formats))}"

@@ -16,7 +16,7 @@ def philox(seed: int, count: int) -> Array:
     """Return the first words of Philox 4x32-10, four for each counter from 0 on."""
     block = np.arange(-(-count // 4), dtype="uint64")
     a, b, c, d = block & WORD, block >> 32, np.zeros_like(block), np.zeros_like(block)
-    low, high = seed & WORD, seed >> 32
+    low, high = int(seed) & WORD, int(seed) >> 32
     for _ in range(10):
         # The factors and steps are the constants of the paper.
         left, right = a * 0xD2511F53, c * 0xCD9E8D57

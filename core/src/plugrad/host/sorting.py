@@ -57,6 +57,7 @@ def _searched(sorted_sequence: Array, values: Array, side: Side) -> Array:
 
 def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
     """Return the different slices; numbers for the elements make NaN equal NaN, and -0.0 equal 0.0."""
+    axis %= x.ndim
     count = x.shape[axis]
     slices = np.moveaxis(x, axis, 0).reshape(count, math.prod(x.shape[:axis] + x.shape[axis + 1 :]))
     _, numbers = np.unique(slices, return_inverse=True)

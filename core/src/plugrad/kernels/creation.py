@@ -1,8 +1,8 @@
 """Kernels that make tensors. Those without inputs get the backend in their place."""
 
-import math
+from math import ceil, isfinite
 
-from plugrad.dtype import BOOL, NUMERIC, DType, Scalar, float32, string
+from plugrad.dtype import BOOL, NUMERIC, DType, Scalar, float32, holds, int64, string
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
 from plugrad.shapes import Shape, shape_of
@@ -13,6 +13,8 @@ def fill(*, shape: Shape, value: Scalar | str, dtype: DType) -> Spec:
     """Return `value` everywhere."""
     if isinstance(value, str) != (dtype is string):
         raise DTypeError(f"Fill: value={value!r} is no {dtype}; strings are filled with a str")
+    if not holds(dtype, value):
+        raise ArgumentValueError(f"Fill: value={value!r} does not fit {dtype}")
     return Shaped(shape_of(shape), dtype)
 
 
@@ -33,12 +35,20 @@ def range(*, start: float, stop: float, step: float, dtype: DType) -> Spec:
     """Return start, start + step, … without stop."""
     if step == 0:
         raise ArgumentValueError("Range: step=0 never arrives; it must not be 0")
-    return Shaped((max(0, math.ceil((stop - start) / step)),), dtype)
+    for number in (start, stop, step):
+        if not isfinite(number) or (isinstance(number, int) and not holds(int64, number)):
+            raise ArgumentValueError(
+                f"Range: {number} must be finite, and a whole number fit int64"
+            )
+    return Shaped((max(0, ceil((stop - start) / step)),), dtype)
 
 
 @kernel("LinSpace")
 def linspace(*, start: complex, stop: complex, num: int, dtype: DType = float32) -> Spec:
     """Return `num` values from start to stop, both included, at equal distances."""
+    for end in (start, stop):
+        if not holds(dtype, end):
+            raise ArgumentValueError(f"LinSpace: {end} does not fit {dtype}")
     if num < 0:
         raise ArgumentValueError(f"LinSpace: num={num} must be 0 or more")
     return Shaped((num,), dtype)

@@ -11,7 +11,7 @@ those of that many.
 """
 
 from plugrad.dtype import FLOATING, int32
-from plugrad.errors import ShapeError
+from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
 
 
@@ -20,7 +20,7 @@ def non_max_suppression(
     boxes: Spec, scores: Spec, *, max_output_size: int, iou_threshold: float, score_threshold: float
 ) -> Spec:
     """Return the positions of the selected boxes; those that overlap one by `iou_threshold` or more are out."""
-    _check("NonMaxSuppressionV3", boxes, scores)
+    _check("NonMaxSuppressionV3", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32)
 
 
@@ -35,7 +35,7 @@ def non_max_suppression_padded(
     pad_to_max_output_size: bool = False,
 ) -> tuple[Spec, Spec]:
     """Return the positions of the selected boxes, filled up with zeros if asked for, and how many these are."""
-    _check("NonMaxSuppressionV4", boxes, scores)
+    _check("NonMaxSuppressionV4", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((), int32)
 
 
@@ -54,11 +54,13 @@ def non_max_suppression_with_score(
     If `soft_nms_sigma` is not 0, each selected box multiplies the scores of the others, where their
     overlap is, by ``exp(-overlap**2 / (2 * soft_nms_sigma))`` (Bodla et al., 2017).
     """
-    _check("NonMaxSuppressionV5", boxes, scores)
+    _check("NonMaxSuppressionV5", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((max_output_size,), scores.dtype)
 
 
-def _check(name: str, boxes: Spec, scores: Spec) -> None:
+def _check(name: str, boxes: Spec, scores: Spec, max_output_size: int) -> None:
+    if max_output_size < 0:
+        raise ArgumentValueError(f"{name}: max_output_size={max_output_size} must be 0 or more")
     accepted(f"{name} (boxes)", boxes, FLOATING)
     accepted(f"{name} (scores)", scores, FLOATING)
     if len(boxes.shape) != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:

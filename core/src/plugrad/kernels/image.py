@@ -4,12 +4,13 @@ A pixel of the result shows a point of an image. Interpolation "nearest" takes t
 point lies on, and from the middle between two the later one; "bilinear" weighs the four around.
 """
 
+from math import isfinite
 from typing import Literal
 
 from plugrad.dtype import FLOATING, INTEGER, REAL, float32
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Shape
+from plugrad.shapes import Pair, Shape
 
 Interpolation = Literal["bilinear", "nearest"]
 FillMode = Literal["constant", "reflect", "wrap", "nearest"]
@@ -23,7 +24,7 @@ def crop_and_resize(
     boxes: Spec,
     box_ind: Spec,
     *,
-    crop_size: Shape,
+    crop_size: Pair,
     method: Interpolation = "bilinear",
     extrapolation_value: float = 0,
 ) -> Spec:
@@ -60,7 +61,7 @@ def flip_left_right(image: Spec) -> Spec:
 
 @kernel("RotateWithOffset", accepts=FLOATING)
 def rotate_with_offset(
-    image: Spec, *, radians: float, fill_value: Fill, center: tuple[float, ...]
+    image: Spec, *, radians: float, fill_value: Fill, center: tuple[float, float]
 ) -> Spec:
     """Return images turned counterclockwise; points from outside are `fill_value`.
 
@@ -68,14 +69,16 @@ def rotate_with_offset(
     the first pixel, (1, 1) the lower right corner of the last.
     """
     _check_images("RotateWithOffset", image.shape)
+    _check_turn("RotateWithOffset", radians, center)
     _check_fill("RotateWithOffset", fill_value, image.shape)
     return Shaped(image.shape, accepted("RotateWithOffset", image, FLOATING))
 
 
 @kernel("RotateWithOffsetGrad", accepts=FLOATING)
-def rotate_with_offset_gradient(dy: Spec, *, radians: float, center: tuple[float, ...]) -> Spec:
+def rotate_with_offset_gradient(dy: Spec, *, radians: float, center: tuple[float, float]) -> Spec:
     """Return the gradient of `rotate_with_offset`: dy goes to the pixels that were shown."""
     _check_images("RotateWithOffsetGrad", dy.shape)
+    _check_turn("RotateWithOffsetGrad", radians, center)
     return Shaped(dy.shape, accepted("RotateWithOffsetGrad", dy, FLOATING))
 
 
@@ -87,7 +90,7 @@ def transform(
     interpolation: Interpolation,
     fill_mode: FillMode,
     fill_value: Fill,
-    output_shape: Shape,
+    output_shape: Pair,
 ) -> Spec:
     """Return images of `output_shape` seen through projective transforms, one for each or one for all.
 
@@ -117,6 +120,16 @@ def transform_image_gradient(
     return Shaped(image_shape, accepted("TransformGrad", dy, FLOATING))
 
 
+def _check_turn(name: str, radians: float, center: tuple[float, float]) -> None:
+    if not all(map(isfinite, (radians, *center))):
+        raise ArgumentValueError(f"{name}: radians={radians} and center={center} must be finite")
+
+
+def _check_size(name: str, size: Shape) -> None:
+    if len(size) != 2 or min(size) < 1:
+        raise ShapeError(f"{name}: images of size {size} have no pixels")
+
+
 def _check_images(name: str, images: Shape) -> None:
     if len(images) != 4:
         raise ShapeError(
@@ -132,6 +145,7 @@ def _cropped(name: str, images: Shape, boxes: Spec, box_ind: Spec, size: Shape) 
         raise ShapeError(
             f"{name}: boxes of shape (number, 4) need a box_ind each; the shapes are {boxes.shape} and {box_ind.shape}"
         )
+    _check_size(name, size)
     return boxes.shape[0], *size, images[3]
 
 
@@ -143,6 +157,7 @@ def _transformed(name: str, images: Shape, transforms: Spec, size: Shape) -> Sha
             f"{name}: transforms must have shape (1, 8) or ({images[0]}, 8) for images of shape {images}, "
             f"not {transforms.shape}"
         )
+    _check_size(name, size)
     return images[0], *size, images[3]
 
 

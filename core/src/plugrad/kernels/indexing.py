@@ -4,7 +4,7 @@ Positions are integers, and a negative one counts from the end. One that is out 
 error; a device that does not look at positions reads zeros there instead.
 """
 
-from plugrad.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, int32
+from plugrad.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, holds, int32, string
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
 from plugrad.shapes import axis_of, size_of
@@ -58,6 +58,9 @@ def one_hot(
     accepted("OneHot", indices, INTEGER)
     if depth < 0:
         raise ArgumentValueError(f"OneHot: depth={depth} must be 0 or more")
+    for value in (on_value, off_value):
+        if dtype is not string and not holds(dtype, value):
+            raise ArgumentValueError(f"OneHot: {value} does not fit {dtype}")
     return Shaped((*indices.shape, depth), dtype)
 
 

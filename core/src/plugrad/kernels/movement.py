@@ -1,11 +1,19 @@
 """Kernels that move elements without computing. Axes, begins and sizes arrive complete and counted from the front."""
 
-from collections.abc import Sequence
-
-from plugrad.dtype import Scalar, string
-from plugrad.errors import AxisError, DTypeError, ShapeError
+from plugrad.dtype import Scalar, holds, string
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernel import Shaped, Spec, agreed, kernel
-from plugrad.shapes import Pairs, Shape, axis_of, broadcast, completed, shape_of, size_of, sliced
+from plugrad.shapes import (
+    Pairs,
+    Shape,
+    axes_of,
+    axis_of,
+    broadcast,
+    completed,
+    shape_of,
+    size_of,
+    sliced,
+)
 
 
 @kernel("Reshape")
@@ -103,7 +111,7 @@ def unpack(value: Spec, *, axis: int) -> tuple[Spec, ...]:
 
 
 @kernel("SplitV")
-def split(x: Spec, *, num_or_size_splits: Sequence[int], axis: int) -> tuple[Spec, ...]:
+def split(x: Spec, *, num_or_size_splits: Shape, axis: int) -> tuple[Spec, ...]:
     """Cut a tensor into parts of the given sizes along an axis."""
     axis = axis_of(axis, len(x.shape))
     if sum(num_or_size_splits) != x.shape[axis] or any(n < 0 for n in num_or_size_splits):
@@ -127,6 +135,8 @@ def pad(x: Spec, *, paddings: Pairs, constant_value: Scalar | str = 0) -> Spec:
         raise DTypeError(
             f"PadV2: constant_value={constant_value!r} is no {x.dtype}; strings are padded with a str"
         )
+    if not holds(x.dtype, constant_value):
+        raise ArgumentValueError(f"PadV2: constant_value={constant_value!r} does not fit {x.dtype}")
     return Shaped(tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)), x.dtype)
 
 
@@ -141,6 +151,5 @@ def tile(x: Spec, *, reps: Shape) -> Spec:
 @kernel("Reverse")
 def reverse(x: Spec, *, dims: Shape) -> Spec:
     """Reverse the order along the axes `dims`."""
-    for dim in dims:
-        axis_of(dim, len(x.shape), name="dims")
+    axes_of(dims, len(x.shape), name="dims")
     return Shaped(x.shape, x.dtype)

@@ -1,7 +1,7 @@
 """Kernels that lead from arrays of bytes, as cameras and screens have them, to tensors and back."""
 
 from plugrad.dtype import REAL, int32, uint8
-from plugrad.errors import ShapeError
+from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
 
 
@@ -17,6 +17,8 @@ def from_pixels(pixels: Spec, *, num_channels: int) -> Spec:
         raise ShapeError(
             f"FromPixels: pixels have shape (height, width, 1, 3 or 4 channels), not {pixels.shape}"
         )
+    if not 1 <= num_channels <= 4:
+        raise ArgumentValueError(f"FromPixels: num_channels={num_channels} must be between 1 and 4")
     return Shaped((*pixels.shape[:2], num_channels), int32)
 
 
@@ -35,4 +37,6 @@ def draw(image: Spec, *, alpha: float = 1.0) -> Spec:
         raise ShapeError(
             f"Draw: an image has shape (height, width) or (height, width, 1, 3 or 4 channels), not {image.shape}"
         )
+    if not 0 <= alpha <= 1:
+        raise ArgumentValueError(f"Draw: alpha={alpha} must be between 0 and 1")
     return Shaped((*image.shape[:2], 4), int32)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from plugrad.dtype import FLOATING, REAL, int32
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
 from plugrad.shapes import Padding, Rounding, Shape, Window, sliding_window
 
 PoolingType = Literal["max", "avg"]
@@ -98,7 +98,7 @@ def max_pool_gradient(
     expected = pooled(2, input.shape, filter_size, strides, pad, dim_rounding_mode)
     check_gradient_fits("MaxPoolGrad", dy, input, expected)
     check_gradient_fits("MaxPoolGrad", output, input, expected)
-    return Shaped(input.shape, dy.dtype)
+    return Shaped(input.shape, agreed("MaxPoolGrad", dy, input, output))
 
 
 @kernel("AvgPool", accepts=FLOATING)
@@ -123,7 +123,7 @@ def avg_pool_gradient(
     """Return the gradient of `avg_pool`: dy is spread evenly over the cells of each window."""
     expected = pooled(2, input.shape, filter_size, strides, pad, dim_rounding_mode)
     check_gradient_fits("AvgPoolGrad", dy, input, expected)
-    return Shaped(input.shape, dy.dtype)
+    return Shaped(input.shape, agreed("AvgPoolGrad", dy, input))
 
 
 @kernel("MaxPoolWithArgmax", accepts=REAL)

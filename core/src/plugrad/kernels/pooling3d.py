@@ -1,7 +1,7 @@
 """Kernels that summarize windows of (batch, depth, height, width, channels) images; padding does not count."""
 
 from plugrad.dtype import FLOATING, REAL
-from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
 from plugrad.kernels.pooling import check_gradient_fits, pooled
 from plugrad.shapes import Padding, Rounding, Shape
 
@@ -30,7 +30,7 @@ def max_pool3d_gradient(
     expected = pooled(3, input.shape, filter_size, strides, pad, dim_rounding_mode)
     check_gradient_fits("MaxPool3DGrad", dy, input, expected)
     check_gradient_fits("MaxPool3DGrad", output, input, expected)
-    return Shaped(input.shape, dy.dtype)
+    return Shaped(input.shape, agreed("MaxPool3DGrad", dy, input, output))
 
 
 @kernel("AvgPool3D", accepts=FLOATING)
@@ -55,4 +55,4 @@ def avg_pool3d_gradient(
     """Return the gradient of `avg_pool3d`: dy is spread evenly over the cells of each window."""
     expected = pooled(3, input.shape, filter_size, strides, pad, dim_rounding_mode)
     check_gradient_fits("AvgPool3DGrad", dy, input, expected)
-    return Shaped(input.shape, dy.dtype)
+    return Shaped(input.shape, agreed("AvgPool3DGrad", dy, input))

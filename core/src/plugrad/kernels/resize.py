@@ -6,14 +6,14 @@ Row i of the result shows row ``i * height / size[0]`` of the images; ``i * (hei
 """
 
 from plugrad.dtype import FLOATING, REAL, float32
-from plugrad.errors import ShapeError
+from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Shape
+from plugrad.shapes import Pair, Shape
 
 
 @kernel("ResizeBilinear", accepts=REAL)
 def resize_bilinear(
-    images: Spec, *, size: Shape, align_corners: bool = False, half_pixel_centers: bool = False
+    images: Spec, *, size: Pair, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Spec:
     """Return images of `size`, interpolated between the four pixels around; whole numbers give float32."""
     dtype = accepted("ResizeBilinear", images, REAL)
@@ -26,7 +26,7 @@ def resize_bilinear_gradient(
     images: Spec,
     dy: Spec,
     *,
-    size: Shape,
+    size: Pair,
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Spec:
@@ -36,7 +36,7 @@ def resize_bilinear_gradient(
 
 @kernel("ResizeNearestNeighbor", accepts=REAL)
 def resize_nearest_neighbor(
-    images: Spec, *, size: Shape, align_corners: bool = False, half_pixel_centers: bool = False
+    images: Spec, *, size: Pair, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Spec:
     """Return images of `size` made of pixels of the images.
 
@@ -52,7 +52,7 @@ def resize_nearest_neighbor_gradient(
     images: Spec,
     dy: Spec,
     *,
-    size: Shape,
+    size: Pair,
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Spec:
@@ -60,15 +60,17 @@ def resize_nearest_neighbor_gradient(
     return _gradient("ResizeNearestNeighborGrad", images, dy, size)
 
 
-def _resized(name: str, images: Shape, size: Shape) -> Shape:
+def _resized(name: str, images: Shape, size: Pair) -> Shape:
     if len(images) != 4 or 0 in images[1:3]:
         raise ShapeError(
             f"{name}: images have shape (batch, height, width, channels) and at least one pixel, not {images}"
         )
+    if min(size) < 1:
+        raise ArgumentValueError(f"{name}: size={size} must be at least 1")
     return images[0], *size, images[3]
 
 
-def _gradient(name: str, images: Spec, dy: Spec, size: Shape) -> Spec:
+def _gradient(name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
     expected = _resized(name, images.shape, size)
     if dy.shape != expected:
         raise ShapeError(

@@ -1,6 +1,6 @@
 """Kernels that map each element of one tensor. NaN gives NaN unless a comment says otherwise."""
 
-from plugrad.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, Scalar, bool_
+from plugrad.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
 from plugrad.kernel import Kernel, Shaped, Spec, accepted, declare, kernel
 from plugrad.tensor import Tensor
 
@@ -64,7 +64,7 @@ def step(x: Spec, *, alpha: float = 0.0) -> Spec:
 
 
 @kernel("ClipByValue", is_elementwise=True, accepts=REAL)
-def clip_by_value(x: Spec, *, clip_value_min: Scalar, clip_value_max: Scalar) -> Spec:
+def clip_by_value(x: Spec, *, clip_value_min: float, clip_value_max: float) -> Spec:
     """Return x, but at least `clip_value_min` and at most `clip_value_max`."""
     return Shaped(x.shape, accepted("ClipByValue", x, REAL))
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
 from math import isfinite, isnan
 from numbers import Real
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.dtype import REAL
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.tensor import Tensor
 
@@ -37,13 +35,13 @@ def whole(
 def real(
     value: Any, op: str, name: str, *, least: float | None = None, most: float | None = None
 ) -> float:
-    """Return a number from `least` to `most`; a tensor with one element is read.
+    """Return a number from `least` to `most`.
 
     Raises:
         ArgumentError: it is not a real number.
         ArgumentValueError: it is NaN, or out of range.
     """
-    number = finite_or_not(value, op, name)
+    number = any_number(value, op, name)
     if isnan(number):
         raise ArgumentValueError(f"{op}: {name}={number} must be a number")
     return _within(number, op, name, least, most)
@@ -58,30 +56,28 @@ def finite(
         ArgumentError: it is not a real number.
         ArgumentValueError: it is infinite, NaN or out of range.
     """
-    number = finite_or_not(value, op, name)
+    number = any_number(value, op, name)
     if not isfinite(number):
         raise ArgumentValueError(f"{op}: {name}={number} must be finite")
     return _within(number, op, name, least, most)
 
 
-def finite_or_not(value: Any, op: str, name: str) -> float:
+def any_number(value: Any, op: str, name: str) -> float:
     """Return a number, which may be NaN: one that is put somewhere, and not computed with.
 
-    A whole number stays one.
+    A whole number stays one. A tensor is refused, because no gradient would reach it.
 
     Raises:
         ArgumentError: it is not a real number.
     """
-    is_read = isinstance(value, Tensor) and value.dtype in REAL and value.size == 1
-    if is_read or isinstance(value, Real | np.bool_):
+    if isinstance(value, Real | np.bool_):
         try:
             number = float(value)
-            return index(value) if hasattr(value, "__index__") else number
-        except TypeError:  # a floating tensor is no index
-            return float(value)
+            return index(value) if hasattr(value, "__index__") else number  # type: ignore[arg-type]
         except OverflowError:  # more than a float holds
             pass
-    raise ArgumentError(f"{op}: {name}={value!r} must be a number")
+    remedy = "; float() reads a tensor" if isinstance(value, Tensor) else ""
+    raise ArgumentError(f"{op}: {name}={value!r} must be a number{remedy}")
 
 
 def flag(value: Any, op: str, name: str) -> bool:
@@ -102,16 +98,20 @@ def listed(values: Any, op: str, name: str) -> list[Any]:
         ArgumentError: it is none.
     """
     if is_several(values):
-        return list(values)
+        return members(values)
     raise ArgumentError(f"{op}: {name}={values!r} must be a list")
 
 
-def is_several(value: Any) -> TypeGuard[Iterable[Any]]:
+def members(value: Any) -> list[Any]:
+    """Return the members of a sequence; a lone value is the only one."""
+    return list(value) if is_several(value) else [value]
+
+
+def is_several(value: Any) -> bool:
     """Return whether a value is a sequence, and not a lone number or a text."""
-    no_sequence = str | bytes | Mapping | Set
     return (
-        isinstance(value, Iterable)
-        and not isinstance(value, no_sequence)
+        hasattr(value, "__iter__")
+        and not isinstance(value, str | bytes | dict | set | frozenset)
         and getattr(value, "ndim", 1) != 0  # an array without axes does not iterate
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, get_args
 
@@ -11,7 +10,7 @@ from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import image as kernels, indexing, movement
 from plugrad.kernels.image import FillMode, Interpolation
 from plugrad.ops.arguments import as_tensor, cast, coerced
-from plugrad.ops.attributes import chosen, finite, finite_or_not, flag, is_several, real
+from plugrad.ops.attributes import any_number, chosen, finite, flag, is_several, members, real
 from plugrad.ops.binary import divide, greater, less_equal, where
 from plugrad.ops.creation import arange, asarray, ones_like
 from plugrad.ops.detection import (
@@ -34,6 +33,8 @@ from plugrad.ops.unary import round
 from plugrad.shapes import sizes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from plugrad.tensor import Tensor, TensorLike
 
 LUMA = (0.2989, 0.5870, 0.1140)
@@ -83,13 +84,14 @@ def crop_and_resize(
             f"{op}: box_ind are {numbers.dtype}; they must be integers, as after astype('int32')"
         )
     chosen(method, get_args(Interpolation), op, "method")
+    height, width = sizes_of(crop_size, 2, f"{op}: crop_size")
     return kernels.crop_and_resize(
         images,
         _as_floats(boxes, op, "boxes", images),
         cast(numbers, int32),
-        crop_size=sizes_of(crop_size, 2, f"{op}: crop_size"),
+        crop_size=(height, width),
         method=method,
-        extrapolation_value=finite_or_not(extrapolation_value, op, "extrapolation_value"),
+        extrapolation_value=any_number(extrapolation_value, op, "extrapolation_value"),
     )
 
 
@@ -222,16 +224,22 @@ def transform(
     """
     op = "transform"
     images = coerced(image, kernels.transform, op, "image")
+    if images.ndim != 4:
+        raise ShapeError(
+            f"{op}: image must have shape (batch, height, width, channels), not {images.shape}"
+        )
     chosen(interpolation, get_args(Interpolation), op, "interpolation")
     chosen(fill_mode, get_args(FillMode), op, "fill_mode")
-    size = None if output_shape is None else sizes_of(output_shape, 2, f"{op}: output_shape")
+    height, width = images.shape[1:3]
+    if output_shape is not None:
+        height, width = sizes_of(output_shape, 2, f"{op}: output_shape")
     return kernels.transform(
         images,
         _as_floats(transforms, op, "transforms", images),
         interpolation=interpolation,
         fill_mode=fill_mode,
         fill_value=_numbers(fill_value, op, "fill_value"),
-        output_shape=size or images.shape[1:3],
+        output_shape=(height, width),
     )
 
 
@@ -318,6 +326,5 @@ def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
 
 def _numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
     """Return one number, or a tuple of several."""
-    if is_several(value):
-        return tuple(float(finite_or_not(part, op, name)) for part in value)
-    return float(finite_or_not(value, op, name))
+    numbers = tuple(float(any_number(part, op, name)) for part in members(value))
+    return numbers if is_several(value) else numbers[0]

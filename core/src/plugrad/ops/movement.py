@@ -7,7 +7,7 @@ from plugrad.dtype import Scalar, string
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, host_array, same_dtype
-from plugrad.ops.attributes import flag, is_several, listed, whole
+from plugrad.ops.attributes import flag, is_several, listed, members, whole
 from plugrad.shapes import (
     axes_of,
     axis_of,
@@ -71,10 +71,7 @@ def moveaxis(
     """
     x = as_tensor(x, "moveaxis")
     froms, tos = (
-        [
-            axis_of(a, x.ndim, name=f"moveaxis: {name}")
-            for a in (given if is_several(given) else [given])
-        ]
+        [axis_of(a, x.ndim, name=f"moveaxis: {name}") for a in members(given)]
         for name, given in (("source", source), ("destination", destination))
     )
     if len(froms) != len(tos) or len(set(froms)) != len(froms) or len(set(tos)) != len(tos):
@@ -246,7 +243,7 @@ def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> tuple[Ten
     axis = axis_of(axis, x.ndim, name="split: axis")
     length = x.shape[axis]
     if is_several(sizes):
-        parts = [whole(n, "split", "sizes") for n in sizes]
+        parts = [whole(n, "split", "sizes") for n in members(sizes)]
     else:
         count = whole(sizes, "split", "sizes", least=1)
         if length % count:
@@ -293,7 +290,7 @@ def slice(
 
 def _filled(name: str, numbers: int | Sequence[int], missing: int, x: Tensor) -> list[int]:
     """Return one number for each axis of x."""
-    given = [whole(n, "slice", name) for n in (numbers if is_several(numbers) else [numbers])]
+    given = [whole(n, "slice", name) for n in members(numbers)]
     if len(given) > x.ndim:
         raise ShapeError(f"slice: {name}={numbers} has more numbers than shape {x.shape} has axes")
     return given + [missing] * (x.ndim - len(given))

@@ -88,7 +88,7 @@ def matrix_norm(
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm: shape {x.shape} must have two axes or more")
     keepdims = flag(keepdims, "matrix_norm", "keepdims")
-    if not isinstance(ord, str | float | int | None):
+    if not isinstance(ord, str | float | int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(f"matrix_norm: ord={ord!r} must be a number or a string")
     if ord in ("fro", None):
         return _root_of_squares(x, (-2, -1), keepdims)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement, pooling, pooling3d
 from plugrad.ops.arguments import coerced
-from plugrad.ops.attributes import chosen, flag, is_several
+from plugrad.ops.attributes import chosen, flag, is_several, members
 from plugrad.shapes import padding_of, sizes_of
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def pool(
         ArgumentValueError: another argument makes no sense.
     """
     chosen(pooling_type, ("max", "avg"), "pool", "pooling_type")
-    axes = len(tuple(window_shape)) if is_several(window_shape) else 2
+    axes = len(members(window_shape)) if is_several(window_shape) else 2
     window = window_arguments("pool", axes, window_shape, strides, pad, dim_rounding_mode)
     apart = sizes_of(dilations, axes, "pool: dilations")
     kernel = _UNDILATED.get((pooling_type, axes)) if set(apart) == {1} else None

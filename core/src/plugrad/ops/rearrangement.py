@@ -10,7 +10,7 @@ from plugrad.dtype import as_dtype, int32
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
-from plugrad.ops.attributes import chosen, is_several, whole
+from plugrad.ops.attributes import chosen, is_several, members, whole
 from plugrad.shapes import axis_of, pairs_of, shape_of
 from plugrad.tensor import Tensor
 
@@ -159,8 +159,8 @@ def roll(
             )
         flat = movement.reshape(x, shape=(x.size,))
         return movement.reshape(roll(flat, shift, axis=0), shape=x.shape)
-    axes = [axis_of(a, x.ndim, name="roll: axis") for a in (axis if is_several(axis) else [axis])]
-    shifts = [whole(n, "roll", "shift") for n in (shift if is_several(shift) else [shift])]
+    axes = [axis_of(a, x.ndim, name="roll: axis") for a in members(axis)]
+    shifts = [whole(n, "roll", "shift") for n in members(shift)]
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if len(shifts) != len(axes):
         raise ArgumentValueError(

@@ -13,7 +13,7 @@ from plugrad.tensor import Tensor, TensorLike
 
 
 def moving_average(
-    average: TensorLike, x: TensorLike, decay: float, *, step: int | None = None
+    average: TensorLike, x: TensorLike, decay: float | Tensor, *, step: int | None = None
 ) -> Tensor:
     """The average moved towards x: ``decay * average + (1 - decay) * x``.
 
@@ -23,7 +23,7 @@ def moving_average(
     Args:
         average: the average so far.
         x: the new value, in the shape of the average.
-        decay: how much of the average stays, between 0 and 1.
+        decay: how much of the average stays, between 0 and 1: a number, or a tensor.
         step: counts from 1; if given, the update is divided by ``1 - decay**step``, which removes
             the bias of an average that starts at 0 (Kingma and Ba, 2014).
 
@@ -31,7 +31,8 @@ def moving_average(
         ShapeError: the shapes differ.
         ArgumentValueError: `decay` or `step` is out of range.
     """
-    decay = real(decay, "moving_average", "decay", least=0, most=1)
+    if not isinstance(decay, Tensor):  # the values of a tensor are its own business
+        decay = real(decay, "moving_average", "decay", least=0, most=1)
     if step is not None:
         step = whole(step, "moving_average", "step", least=1, most=2**53)
     average, x = promoted(average, x, binary.divide, "moving_average")

@@ -8,7 +8,7 @@ from plugrad.errors import DTypeError
 from plugrad.kernels import binary, unary
 from plugrad.kernels.complex import complex_abs
 from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array
-from plugrad.ops.attributes import finite_or_not, flag
+from plugrad.ops.attributes import any_number, flag
 from plugrad.ops.transfer import to_device
 from plugrad.tensor import Tensor, TensorLike
 
@@ -351,7 +351,7 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
     >>> plugrad.step([-1.0, 0.0, 2.0])
     tensor([0., 0., 1.], dtype=float32)
     """
-    x, below = coerced(x, unary.step, "step"), finite_or_not(alpha, "step", "alpha")
+    x, below = coerced(x, unary.step, "step"), any_number(alpha, "step", "alpha")
     if x.dtype.is_integer:
         host_array(below, "step", "alpha", x.dtype)  # raises if it does not fit
     return unary.step(x, alpha=float(below))

@@ -25,4 +25,4 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
 @table.implements(creation.linspace)
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
     """Return numbers at equal distances."""
-    return np.linspace(start, stop, num).astype(str(dtype))
+    return np.linspace(start + 0.0, stop + 0.0, num).astype(str(dtype))

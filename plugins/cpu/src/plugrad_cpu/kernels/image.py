@@ -116,7 +116,7 @@ def _in_boxes(
     rows = _between(top, bottom, size[0], height)[:, :, None]
     columns = _between(left, right, size[1], width)[:, None, :]
     is_inside = (rows >= 0) & (rows <= height - 1) & (columns >= 0) & (columns <= width - 1)
-    return _around(images, box_ind, rows, columns, is_inside, method, "nearest")
+    return _around(images, box_ind.astype(np.intp), rows, columns, is_inside, method, "nearest")
 
 
 def _between(first: Array, last: Array, count: int, length: int) -> Array:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from plugrad.extend import DType, Scalar
+from plugrad.extend import DType
 from plugrad.kernels import unary
 from plugrad_cpu.declare import Array, table
 
@@ -75,12 +75,16 @@ def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x > 0, else alpha; NaN stays NaN."""
     if alpha == 0:
         return np.sign(np.maximum(x, 0))
-    return np.where(np.isnan(x), x, np.where(x > 0, 1, alpha)).astype(x.dtype)
+    return np.where(np.isnan(x), x, np.where(x > 0, 1, x.dtype.type(alpha))).astype(x.dtype)
 
 
 @table.implements(unary.clip_by_value)
-def clip_by_value(x: Array, *, clip_value_min: Scalar, clip_value_max: Scalar) -> Array:
-    """Return x within the bounds."""
+def clip_by_value(x: Array, *, clip_value_min: float, clip_value_max: float) -> Array:
+    """Return x within the bounds, which an integer dtype need not hold."""
+    if x.dtype.kind in "iu":
+        limits = np.iinfo(x.dtype)
+        clip_value_min = min(max(clip_value_min, limits.min), limits.max)
+        clip_value_max = min(max(clip_value_max, limits.min), limits.max)
     return np.clip(x, clip_value_min, clip_value_max).astype(x.dtype, copy=False)
 
 

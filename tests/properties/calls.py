@@ -1,0 +1,350 @@
+"""A call that works for each public op: arrays are its inputs, everything else its attributes."""
+
+import inspect
+
+import numpy as np
+
+import plugrad
+
+SPACES = ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string")
+WITH_FILES = {"image.read_png", "image.write_png"}
+
+
+def public_ops():
+    """Return the ops by name; those of a namespace show there, in an example, how they are called."""
+    found = {
+        name: op
+        for name, op in vars(plugrad).items()
+        if inspect.isfunction(op) and op.__module__.startswith("plugrad.ops")
+    }
+    for space in SPACES:
+        for name, op in vars(getattr(plugrad, space)).items():
+            if callable(op) and f"plugrad.{space}.{name}(" in (op.__doc__ or ""):
+                found[f"{space}.{name}"] = op
+    return {n: op for n, op in found.items() if n not in WITH_FILES and not inspect.isclass(op)}
+
+
+F = np.arange(6, dtype="float32").reshape(2, 3) / 8 + 0.125
+M = np.array([[2, 0.5], [0.5, 1]], "float32")
+WHOLE = np.array([[0, 1, 2], [2, 1, 0]], "int32")
+B = np.array([[True, False, True], [False, True, True]])
+C = (F + 1j).astype("complex64")
+V = np.array([1, 2, 3], "float32")
+S = np.array(["a b", "c"], np.dtypes.StringDType())
+IMG = np.linspace(0, 1, 2 * 4 * 4 * 3, dtype="float32").reshape(2, 4, 4, 3)
+ROW = IMG[:, :, 0]
+VOL = np.linspace(0, 1, 2 * 3 * 3 * 3 * 2, dtype="float32").reshape(2, 3, 3, 3, 2)
+FLT = np.ones((2, 2, 3, 2), "float32")
+LAB = np.array([[1, 0, 0], [0, 1, 0]], "float32")
+ORDER = np.arange(3)
+
+
+def i32(*x):
+    return np.array(x, "int32")
+
+
+def f32(*x):
+    return np.array(x, "float32")
+
+
+def cell(data, c, h):
+    return plugrad.basic_lstm_cell(
+        1.0, np.ones((2 + 2, 8), "float32"), np.ones(8, "float32"), data, c, h
+    )
+
+
+def call(*args, **kwargs):
+    return args, kwargs
+
+
+CALLS = {}
+
+
+def each(names, *args, **kwargs):
+    for name in names.split():
+        CALLS[name] = args, kwargs
+
+
+each("imag", C)
+each(
+    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor isfinite isinf "
+    "isnan log log10 log1p log2 log_sigmoid negative positive reciprocal relu relu6 round "
+    "rsqrt selu sigmoid sign signbit sin sinh softplus sqrt square tan tanh trunc elu real "
+    "conj",
+    F,
+)
+each(
+    "add atan2 copysign div_no_nan divide equal floor_divide greater greater_equal hypot "
+    "less less_equal logaddexp maximum minimum multiply nextafter not_equal pow remainder "
+    "squared_difference subtract complex",
+    F,
+    F,
+)
+each("logical_and logical_or logical_xor", B, B)
+each("bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift", WHOLE, WHOLE)
+each("sum prod", F, axis=0, keepdims=True, dtype="float32")
+each(
+    "max min mean all any count_nonzero euclidean_norm log_sum_exp moments",
+    F,
+    axis=0,
+    keepdims=True,
+)
+each("std var", F, axis=0, keepdims=True, correction=1.0)
+each("argmax argmin", F, axis=0, keepdims=True)
+each("diag", V)
+each("unique_all unique_counts unique_inverse unique_values nonzero matrix_transpose", F)
+each(
+    "cumulative_sum cumulative_prod",
+    F,
+    axis=0,
+    dtype="float32",
+    include_initial=False,
+    exclusive=False,
+    reverse=True,
+)
+each("sort argsort", F, axis=0, descending=True, stable=True)
+each("empty ones zeros", (2, 3), dtype="float32", device="cpu")
+each("empty_like ones_like zeros_like", F, dtype="float32", device="cpu")
+each("tril triu", F, k=1)
+each("softmax log_softmax", F, axis=-1)
+each("lower_bound upper_bound", F, F)
+each("max_pool avg_pool", IMG, 2, 1, "valid", dim_rounding_mode="floor")
+each("max_pool3d avg_pool3d", VOL, 2, 1, "valid", dim_rounding_mode="floor")
+each("fft.fft fft.ifft fft.irfft fft.hfft", C, n=4, axis=-1, norm="ortho")
+each("fft.rfft fft.ihfft", F, n=4, axis=-1, norm="ortho")
+each("fft.rfftn", F, s=(2, 4), axes=(0, 1), norm="ortho")
+each("fft.fftn fft.ifftn fft.irfftn", C, s=(2, 4), axes=(0, 1), norm="ortho")
+each("fft.fftfreq fft.rfftfreq", 4, d=1.0, dtype="float32", device="cpu")
+each("fft.fftshift fft.ifftshift", F, axes=0)
+each(
+    "losses.absolute_difference losses.hinge_loss losses.mean_squared_error",
+    LAB,
+    F,
+    F,
+    reduction="mean",
+)
+each(
+    "linalg.cholesky linalg.det linalg.eigh linalg.eigvalsh linalg.inv linalg.slogdet "
+    "linalg.svdvals",
+    M,
+)
+each("random.standard_normal", (2, 3), dtype="float32", device="cpu")
+each(
+    "random.normal random.truncated_normal random.uniform",
+    (2, 3),
+    0.0,
+    1.0,
+    dtype="float32",
+    device="cpu",
+)
+each("signal.hamming_window signal.hann_window", 4, dtype="float32")
+each(
+    "image.resize_bilinear image.resize_nearest_neighbor",
+    IMG,
+    (3, 5),
+    align_corners=True,
+    half_pixel_centers=False,
+)
+SLIDE = {"data_format": "NHWC", "dilations": 1, "dim_rounding_mode": "floor"}
+FUSE = {
+    "bias": f32(1, 2),
+    "activation": "prelu",
+    "prelu_activation_weights": f32(1, 2),
+    "leakyrelu_alpha": 0.2,
+}
+CALLS |= {
+    "logical_not": call(B),
+    "bitwise_invert": call(WHOLE),
+    "add_n": call([F, F]),
+    "arange": call(0, 5, 1, dtype="int32", device="cpu"),
+    "asarray": call(F, dtype="float32", device="cpu", copy=True),
+    "astype": call(F, "int32", copy=True, device="cpu"),
+    "basic_lstm_cell": call(
+        1.0,
+        np.ones((4, 8), "float32"),
+        np.ones(8, "float32"),
+        np.ones((1, 2), "float32"),
+        np.ones((1, 2), "float32"),
+        np.ones((1, 2), "float32"),
+    ),
+    "multi_rnn_cell": call(
+        [cell],
+        np.ones((1, 2), "float32"),
+        [np.ones((1, 2), "float32")],
+        [np.ones((1, 2), "float32")],
+    ),
+    "batch_norm": call(F, V, V, V, V, variance_epsilon=0.1),
+    "batch_to_space_nd": call(IMG[:2].repeat(2, 0), [2, 2], [[0, 1], [1, 0]]),
+    "space_to_batch_nd": call(IMG, [2, 2], [[0, 2], [1, 1]]),
+    "bincount": call(i32(1, 2, 2), V, size=3),
+    "dense_bincount": call(WHOLE, F, size=3, binary_output=False),
+    "boolean_mask": call(F, B[0], 1),
+    "broadcast_args": call(i32(2, 1), i32(1, 3)),
+    "broadcast_arrays": call(F, V),
+    "broadcast_shapes": call((2, 1), (1, 3)),
+    "broadcast_to": call(F, (2, 2, 3)),
+    "clip": call(F, 0.0, 1.0),
+    "concat": call([F, F], axis=0),
+    "stack": call([F, F], axis=0),
+    "confusion_matrix": call(i32(0, 1), i32(1, 1), 2),
+    "conv1d": call(
+        ROW,
+        np.ones((2, 3, 2), "float32"),
+        1,
+        "valid",
+        data_format="NWC",
+        dilation=1,
+        dim_rounding_mode="floor",
+    ),
+    "conv2d": call(IMG, FLT, 1, "valid", **SLIDE),
+    "conv2d_transpose": call(
+        IMG, np.ones((2, 2, 2, 3), "float32"), (2, 5, 5, 2), 1, "valid", **SLIDE
+    ),
+    "conv3d": call(
+        VOL,
+        np.ones((2, 2, 2, 2, 3), "float32"),
+        1,
+        "valid",
+        data_format="NDHWC",
+        dilations=1,
+        dim_rounding_mode="floor",
+    ),
+    "conv3d_transpose": call(
+        VOL,
+        np.ones((2, 2, 2, 3, 2), "float32"),
+        (2, 4, 4, 4, 3),
+        1,
+        "valid",
+        data_format="NDHWC",
+        dilations=1,
+        dim_rounding_mode="floor",
+    ),
+    "depthwise_conv2d": call(IMG, FLT, 1, "valid", **SLIDE),
+    "separable_conv2d": call(
+        IMG, FLT, np.ones((1, 1, 6, 2), "float32"), 1, "valid", data_format="NHWC", dilations=1
+    ),
+    "dilation2d": call(
+        IMG, np.ones((2, 2, 3), "float32"), 1, "valid", data_format="NHWC", dilations=1
+    ),
+    "pool": call(IMG, (2, 2), "max", "valid", 1, 1, dim_rounding_mode="floor"),
+    "max_pool_with_argmax": call(IMG, 2, 1, "valid", include_batch_in_index=True),
+    "depth_to_space": call(np.ones((1, 2, 2, 4), "float32"), 2, "NHWC"),
+    "diff": call(F, axis=-1, n=1, prepend=F, append=F),
+    "dot": call(V, V),
+    "vecdot": call(F, F, axis=-1),
+    "matmul": call(F, F, False, True),
+    "tensordot": call(F, F, axes=2),
+    "dropout": call(F, 0.5, (2, 1), seed=3),
+    "einsum": call("ij,kj->ik", F, F),
+    "ensure_shape": call(F, (2, None)),
+    "expand_dims": call(F, 0),
+    "eye": call(2, 3, k=1, dtype="float32", device="cpu"),
+    "flip": call(F, axis=0),
+    "from_dlpack": call(F, device="cpu", copy=True),
+    "full": call((2, 3), 1.0, dtype="float32", device="cpu"),
+    "full_like": call(F, 1.0, dtype="float32", device="cpu"),
+    "gather_nd": call(F, i32([0, 1], [1, 2])),
+    "in_top_k": call(F, i32(0, 1), 1),
+    "isin": call(F, V, invert=False),
+    "leaky_relu": call(F, 0.1),
+    "prelu": call(F, V),
+    "step": call(F, 0.1),
+    "linspace": call(0.0, 1.0, 5, dtype="float32", device="cpu", endpoint=True),
+    "local_response_normalization": call(IMG, 2, 1.0, 1.0, 0.5),
+    "meshgrid": call(V, V, indexing="xy"),
+    "mirror_pad": call(F, [(1, 1), (1, 1)], "reflect"),
+    "moveaxis": call(F, 0, 1),
+    "moving_average": call(F, F, 0.5, step=2),
+    "one_hot": call(WHOLE, 3, 1, 0, "float32"),
+    "pad": call(F, [(1, 1), (0, 1)], 0),
+    "permute_dims": call(F, (1, 0)),
+    "ragged_gather": call([i32(0, 1, 3)], V, i32(1, 0), 1),
+    "ragged_range": call(i32(0, 1), i32(3, 5), i32(1, 2)),
+    "ragged_tensor_to_tensor": call(
+        i32(2, 3), V, f32(0).reshape(()), [i32(0, 1, 3)], ["ROW_SPLITS"]
+    ),
+    "repeat": call(F, 2, axis=0),
+    "reshape": call(F, (3, 2), copy=False),
+    "roll": call(F, 1, axis=0),
+    "scatter_nd": call(i32([0], [1]), F, (3, 3)),
+    "searchsorted": call(V, V, side="left", sorter=ORDER),
+    "setdiff1d": call(V, V[:1]),
+    "slice": call(F, (0, 1), (1, 2)),
+    "sparse_to_dense": call(i32([0, 1], [1, 2]), f32(5, 6), (2, 3), f32(0).reshape(())),
+    "split": call(F, (1, 2), 1),
+    "squeeze": call(F[None], 0),
+    "strided_slice": call(F, [0, 0], [2, 3], [1, 2], 0, 0, 0, 0, 0),
+    "take": call(F, i32(0, 1), axis=0, batch_dims=0),
+    "take_along_axis": call(F, WHOLE, axis=-1),
+    "tensor_scatter_update": call(F, i32([0], [1]), F),
+    "tile": call(F, (2, 1)),
+    "to_device": call(F, "cpu"),
+    "top_k": call(F, 2, sorted=True),
+    "unique": call(F, axis=0),
+    "unsorted_segment_sum": call(F, i32(0, 1), 2),
+    "unstack": call(F, axis=0),
+    "where": call(B, F, F),
+    "fused.conv2d": call(IMG, FLT, 1, "valid", **SLIDE, **FUSE),
+    "fused.depthwise_conv2d": call(
+        IMG, FLT[..., :1], 1, "valid", **SLIDE, **{**FUSE, "bias": V, "prelu_activation_weights": V}
+    ),
+    "fused.matmul": call(F, F, transpose_a=False, transpose_b=True, **FUSE),
+    "image.crop_and_resize": call(IMG, f32([0, 0, 1, 1]), i32(0), (2, 2), "bilinear", 0),
+    "image.flip_left_right": call(IMG),
+    "image.from_pixels": call(np.ones((2, 2, 3), "uint8"), 3),
+    "image.to_pixels": call(np.ones((2, 2, 3), "float32"), alpha=1.0),
+    "image.grayscale_to_rgb": call(IMG[..., :1]),
+    "image.rgb_to_grayscale": call(IMG),
+    "image.rotate_with_offset": call(IMG, 0.5, 0, 0.5),
+    "image.threshold": call(IMG[0], "binary", False, 0.5),
+    "image.transform": call(IMG, f32([1, 0, 0, 0, 1, 0, 0, 0]), "nearest", "constant", 0, (3, 3)),
+    "image.non_max_suppression": call(f32([0, 0, 1, 1], [0, 0, 2, 2]), f32(1, 2), 2, 0.5, 0.0),
+    "image.non_max_suppression_padded": call(
+        f32([0, 0, 1, 1], [0, 0, 2, 2]), f32(1, 2), 2, 0.5, 0.0, True
+    ),
+    "image.non_max_suppression_with_score": call(
+        f32([0, 0, 1, 1], [0, 0, 2, 2]), f32(1, 2), 2, 0.5, 0.0, 0.1
+    ),
+    "linalg.band_part": call(F, 1, 1),
+    "linalg.cross": call(F, F, axis=-1),
+    "linalg.diagonal": call(F, offset=0),
+    "linalg.gram_schmidt": call(M),
+    "linalg.matrix_norm": call(M, keepdims=True, ord="fro"),
+    "linalg.matrix_power": call(M, 2),
+    "linalg.matrix_rank": call(M, rtol=0.1),
+    "linalg.norm": call(M, "euclidean", 0, True),
+    "linalg.outer": call(V, V),
+    "linalg.pinv": call(M, rtol=0.1),
+    "linalg.qr": call(M, mode="reduced"),
+    "linalg.solve": call(M, M),
+    "linalg.svd": call(M, full_matrices=True),
+    "linalg.trace": call(M, offset=0, dtype="float32"),
+    "linalg.vector_norm": call(F, axis=0, keepdims=True, ord=2),
+    "losses.compute_weighted_loss": call(F, F, reduction="mean"),
+    "losses.cosine_distance": call(LAB, F, f32([1], [1]), axis=-1, reduction="mean"),
+    "losses.huber_loss": call(LAB, F, F, delta=1.0, reduction="mean"),
+    "losses.log_loss": call(LAB, F, F, epsilon=1e-7, reduction="mean"),
+    "losses.sigmoid_cross_entropy": call(LAB, F, F, label_smoothing=0.1, reduction="mean"),
+    "losses.softmax_cross_entropy": call(
+        LAB, F, f32(1, 1), label_smoothing=0.1, reduction="mean", axis=-1
+    ),
+    "random.bernoulli": call((2, 3), 0.5, dtype="bool", device="cpu"),
+    "random.gamma": call((2, 3), 1.0, 1.0, dtype="float32", device="cpu"),
+    "random.integers": call((2, 3), 0, 5, dtype="int32", device="cpu"),
+    "random.multinomial": call(F, 3, normalized=False),
+    "random.permutation": call(F, axis=0, device="cpu"),
+    "random.seed": call(3),
+    "signal.cosine_window": call(4, 0.5, 0.5, dtype="float32"),
+    "signal.frame": call(V, 2, 1, True, 0),
+    "signal.stft": call(V, 2, 1, 2, plugrad.signal.hann_window),
+    "sparse.sparse_fill_empty_rows": call(
+        i32([0, 1], [2, 1]), f32(1, 2), i32(3, 2), f32(0).reshape(())
+    ),
+    "sparse.sparse_reshape": call(i32([0, 1], [1, 1]), i32(2, 2), i32(4, 1)),
+    "sparse.sparse_segment_mean": call(F, i32(0, 1), i32(0, 1)),
+    "sparse.sparse_segment_sum": call(F, i32(0, 1), i32(0, 1)),
+    "string.static_regex_replace": call(S, "a", "b", True),
+    "string.string_n_grams": call(S, i32(0, 2), "|", [1, 2], "L", "R", 1, True),
+    "string.string_split": call(S, " ", True),
+    "string.string_to_hash_bucket_fast": call(S, 10),
+}

@@ -1,0 +1,259 @@
+"""Whatever an op or a kernel is given instead of what it wants, it takes it or says what is wrong.
+
+What is wrong is a `PlugradError`; a raw error of NumPy or Python is a defect, and so is a thing of no
+sensible kind that is taken in silence. MemoryError is NumPy's word for too much, and will do.
+"""
+
+from functools import reduce
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import engine
+from plugrad.dtype import DTYPES
+from plugrad.errors import PlugradError
+from plugrad.kernel import KERNELS
+from properties.calls import CALLS, public_ops
+
+OPS = public_ops()
+
+
+class Odd:
+    """A thing that no argument wants."""
+
+
+SENSELESS = [Odd(), {"a": 1}, {1}, [Odd()], [[1.0], [1.0, 2.0]], object]
+TEXTS = ["text", "", b"bytes", b"\xff"]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    2**31,
+    -(2**40),
+    2**63,
+    2**70,
+    10**400,
+    1.5,
+    2.0,
+    float("nan"),
+    float("inf"),
+]
+OTHERS = [
+    *(None, True, False, -float("inf"), 1j, np.float32(1.5), np.int64(1), np.array(1)),
+    *(np.ones(2), np.array([1, 2]), Ellipsis, slice(0, 1), len, "float32", "float33", "nope"),
+]
+LISTS = [
+    *([], (), [None], ["a"], [1.5], [[1]], [[]], [[1, 2]], [[1, 2], [3]], (1,) * 7, range(2)),
+    *((-1, -1), (0, 0), (0,), (1,), (-1,), (0, 1), (1, 2, 3), (2**70,), (float("nan"),) * 2),
+]
+NO_TENSORS = [
+    *(np.array([None, 1], object), np.array(["2020-01-01"], "datetime64[D]"), np.zeros(2, "i4,f4")),
+    *(np.ones(2, np.longdouble), [1, "a"], reduce(lambda inner, _: [inner], range(70), 1)),
+]
+# Results of these sizes fit in the address space, but the memory of a test is better than that.
+LARGE = (2**31, 2**63)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def on_cpu():
+    """Other backends have the same ops and contracts."""
+    with plugrad.use("cpu"), np.errstate(all="ignore"):
+        yield
+
+
+def as_input(value):
+    """Return an array, or a list of them, as tensors; anything else as it is."""
+    if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+        return [plugrad.asarray(x) for x in value]
+    return plugrad.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def wrong_tensors(right):
+    """Yield tensors of every dtype, of many shapes, and with values that are no position and no size."""
+    is_text = right.dtype.kind == "T"
+    for dtype in DTYPES:
+        filling = "a" if dtype == "string" else 1
+        yield plugrad.asarray(np.full(right.shape, filling, dtype.numpy))
+    shapes = [(size,) * rank for rank in range(7) for size in (0, 1, 2)]
+    for axis, size in enumerate(right.shape):
+        shapes += [(*right.shape[:axis], n, *right.shape[axis + 1 :]) for n in (0, size + 1)]
+    for shape in shapes:
+        yield plugrad.asarray(np.full(shape, "a" if is_text else 1, right.dtype))
+    extremes = {"i": (-1, -100, 100, 2**31 - 1), "f": (np.nan, np.inf, -1e30), "c": (np.nan,)}
+    for value in extremes.get(right.dtype.kind, ()):
+        yield plugrad.asarray(np.full(right.shape, value, right.dtype))
+
+
+def wrong_values(right):
+    """Yield what may be given instead of an argument."""
+    if isinstance(right, np.ndarray):
+        yield from [*wrong_tensors(right), *TEXTS, *NO_TENSORS, *NUMBERS, *OTHERS, *LISTS]
+        return
+    if isinstance(right, list) and right and isinstance(right[0], np.ndarray):
+        yield from ([as_input(right[0]), x] for x in wrong_tensors(right[0]))
+    yield from [*TEXTS, *NUMBERS, *OTHERS, *LISTS]
+
+
+def outcome(function, *args, **kwargs):
+    """Return the raw error that a call raises, or nothing."""
+    try:
+        function(*args, **kwargs)
+    except (PlugradError, MemoryError):
+        return None
+    except Exception as error:
+        return error
+    return None
+
+
+def replaced(call, place, value):
+    """Return the arguments of a call with another one at a place."""
+    args, kwargs = call
+    if isinstance(place, str):
+        return args, {**kwargs, place: value}
+    return [*args[:place], value, *args[place + 1 :]], kwargs
+
+
+def with_tensors(call):
+    args, kwargs = call
+    return [as_input(x) for x in args], {name: as_input(x) for name, x in kwargs.items()}
+
+
+def places(call):
+    """Yield where the arguments of a call are, and what they are."""
+    args, kwargs = call
+    yield from enumerate(args)
+    yield from kwargs.items()
+
+
+def test_every_op_has_a_call():
+    assert OPS.keys() == CALLS.keys()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_call_works(name):
+    args, kwargs = CALLS[name]
+    OPS[name](*args, **kwargs)
+    args, kwargs = with_tensors(CALLS[name])
+    OPS[name](*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_raw_error_leaves_an_op(name):
+    raw = []
+    call = with_tensors(CALLS[name])
+    for place, right in places(CALLS[name]):
+        for value in wrong_values(right):
+            if isinstance(value, int) and value in LARGE and not isinstance(right, np.ndarray):
+                continue
+            if callable(value) and callable(right):
+                continue  # what a function of the user raises is the user's
+            args, kwargs = replaced(call, place, value)
+            error = outcome(OPS[name], *args, **kwargs)
+            if error is not None:
+                raw.append(f"{place}={value!r:.60}: {error!r}")
+    assert not raw, "\n".join(raw)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_argument_takes_what_makes_no_sense(name):
+    call = with_tensors(CALLS[name])
+    taken = []
+    for place, right in places(CALLS[name]):
+        for value in SENSELESS:
+            if callable(value) and callable(right):
+                continue
+            args, kwargs = replaced(call, place, value)
+            try:
+                OPS[name](*args, **kwargs)
+            except PlugradError:
+                continue
+            taken.append(f"{place}={value!r}")
+    assert not taken
+
+
+@pytest.fixture(scope="module")
+def kernel_calls():
+    """The inputs and attributes with which ops call kernels."""
+    found = {}
+    run, create = engine.run, engine.create
+
+    def noted_run(kernel, inputs, attrs):
+        found.setdefault(kernel.name, (list(inputs), kernel.complete(attrs)))
+        return run(kernel, inputs, attrs)
+
+    def noted_create(kernel, backend, attrs):
+        found.setdefault(kernel.name, ([], kernel.complete(attrs)))
+        return create(kernel, backend, attrs)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "run", noted_run)
+        patched.setattr(engine, "create", noted_create)
+        for name, call in CALLS.items():
+            args, kwargs = with_tensors(call)
+            OPS[name](*args, **kwargs)
+    return found
+
+
+def run_by_name(kernel, inputs, attrs):
+    if kernel.is_variadic:
+        return plugrad.run_kernel(kernel.name, inputs, attrs)
+    named = dict(zip(kernel.inputs, inputs[: kernel.input_count], strict=False))
+    if kernel.takes_list:
+        named[kernel.inputs[-1]] = inputs[kernel.input_count :]
+    return plugrad.run_kernel(kernel.name, named, attrs)
+
+
+def test_no_raw_error_leaves_a_kernel(kernel_calls):
+    assert len(kernel_calls) > 140
+    raw = []
+    for name, (inputs, attrs) in kernel_calls.items():
+        kernel = KERNELS[name]
+        for attr, right in attrs.items():
+            shorter_and_longer = [right[:-1], right + right[-1:]] if type(right) is tuple else []
+            for value in [*SENSELESS, *TEXTS, *NUMBERS, *OTHERS, *LISTS, *shorter_and_longer]:
+                if type(value) is int and value in LARGE:
+                    continue
+                error = outcome(run_by_name, kernel, inputs, {**attrs, attr: value})
+                raw += [] if error is None else [f"{name} {attr}={value!r:.60}: {error!r}"]
+        for i, right in enumerate(inputs):
+            if right is None:
+                continue
+            for value in [None, [], [None], *wrong_tensors(right.numpy())]:
+                error = outcome(run_by_name, kernel, [*inputs[:i], value, *inputs[i + 1 :]], attrs)
+                raw += [] if error is None else [f"{name} input {i}={value!r:.60}: {error!r}"]
+    assert not raw, "\n".join(raw)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        *(
+            (300, "int8"),
+            ([300], "int8"),
+            (np.array([300]), "int8"),
+            (-1, "uint8"),
+            ([-1], "uint8"),
+        ),
+        *((float("nan"), "int32"), ([1e20], "int32"), (float("inf"), "uint8"), ([-1.5], "uint8")),
+        *((10**400, "float32"), ([10**400], "float64"), ([1j], "float32"), (2**70, "uint64")),
+    ],
+)
+def test_numbers_do_not_wrap_around(value, dtype):
+    with pytest.raises(plugrad.errors.ArgumentValueError, match=f"does not fit {dtype}; ask for"):
+        plugrad.asarray(value, dtype=dtype)
+
+
+def test_numbers_at_the_limits_fit():
+    assert plugrad.asarray([-128, 127], dtype="int8").tolist() == [-128, 127]
+    assert plugrad.asarray([-0.5, 255.9], dtype="uint8").tolist() == [0, 255]
+    assert plugrad.asarray(-(2.0**63), dtype="int64").item() == -(2**63)
+    assert plugrad.asarray(2**64 - 1, dtype="uint64").item() == 2**64 - 1
+
+
+def test_input_that_is_left_out_at_the_end_is_absent():
+    counts = plugrad.kernels.reduction.bincount(plugrad.asarray([1, 2, 2]), size=4)
+    assert counts.tolist() == [0, 1, 2, 0]
+    with pytest.raises(plugrad.errors.ArgumentError, match=r"inputs \['filter'\] are missing"):
+        plugrad.kernels.convolution.conv2d(plugrad.ones((1, 2, 2, 1)), strides=(1, 1), pad="valid")
