@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from conformance.reader import Record
-from plugrad.errors import ArgumentError, DTypeError, ShapeError
+from plugrad.errors import DTypeError, ShapeError
 
 DEFINED: Final = "defined"
 Errors = tuple[type[Exception], ...]
@@ -85,31 +85,30 @@ def has_bools(record: Record) -> bool:
 
 
 def takes_bools(record: Record) -> bool:
-    ops = {"abs", "isInf", "isNaN", "relu", "relu6", "sign", "maximum", "minimum"}
-    ops |= {"pow", "squaredDifference", "isFinite", "floor"}
+    ops = {"abs", "relu", "relu6", "sign", "pow", "squaredDifference"}
     return has_bools(record) and record.kernel in ops and not record.error
 
 
-def restored(record: Record) -> list[np.ndarray]:
-    """Return the result of a search without the axis that was added to the sequence."""
-    return [record.result.reshape(np.shape(record.args["values"]))]
+def largest(record: Record) -> list[np.ndarray]:
+    """Return the largest of windows of 2 × 2 with stride 1, with NumPy."""
+    after = int(record.args["pad"] == "same")
+    widths = [(0, 0)] * (record.args["x"].ndim - 3) + [(0, after), (0, after), (0, 0)]
+    x = np.pad(record.args["x"], widths, constant_values=-np.inf)
+    return [np.lib.stride_tricks.sliding_window_view(x, (2, 2), (-3, -2)).max((-2, -1))]
 
 
-def steps_away(record: Record) -> bool:
-    if record.kernel != "range" or record.error:
-        return False
-    return (record.args["stop"] - record.args["start"]) * record.args.get("step", 1) < 0
+def averaged(record: Record) -> list[np.ndarray]:
+    """Return the averages of the cells in the image of dilated windows of 2 × 2, with NumPy."""
+    x = np.pad(record.args["input"], [(0, 0), (1, 1), (1, 1), (0, 0)], constant_values=np.nan)
+    height, width = record.result.shape[1:3]
+    cells = [x[:, i : i + height, j : j + width] for i in (0, 2) for j in (0, 2)]
+    return [np.nanmean(cells, 0)]
 
 
-def pooled(summary: Callable[..., Any]) -> Callable[[Record], list[np.ndarray]]:
-    """Return windows of a 2 × 2 filter with stride 1 and no padding, summarized with NumPy."""
-
-    def compute(record: Record) -> list[np.ndarray]:
-        x = record.args["x"]
-        windows = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (-3, -2))
-        return [summary(windows, axis=(-2, -1))]
-
-    return compute
+def without_the_last(axes: int) -> Callable[[Record], list[np.ndarray]]:
+    """Return the recorded windows without the last ones along the first spatial axes."""
+    spatial = (slice(None, -1),) * axes + (slice(None),) * (2 - axes)
+    return lambda record: [record.result[(..., *spatial, slice(None))]]
 
 
 DEVIATIONS = (
@@ -124,25 +123,6 @@ DEVIATIONS = (
     ),
     OpDeviation("complex numbers can be compared and divided", lacks_complex, DEFINED),
     OpDeviation("bools are no numbers: arithmetic wants a cast first", takes_bools, (DTypeError,)),
-    OpDeviation(
-        "a result has the shape of the values; TensorFlow.js does not restore the rank",
-        lambda r: (
-            r.kernel in ("searchSorted", "lowerBound", "upperBound")
-            and not r.error
-            and r.result.ndim != np.ndim(r.args["values"])
-        ),
-        restored,
-    ),
-    OpDeviation(
-        "the inverse transform keeps the rank",
-        ids("b1867d973f926fa8"),
-        lambda r: [np.fft.irfft(r.args["input"])],
-    ),
-    OpDeviation(
-        "a count that steps away from its stop is empty",
-        steps_away,
-        lambda r: [np.zeros(0, np.float32)],
-    ),
     OpDeviation("NaN has no sign", ids("3e59aaf3be350e06"), lambda r: [np.sign(r.args["x"])]),
     OpDeviation(
         "a window of one sample is 1", ids("18a37a1eddd9967e"), lambda r: [np.ones(1, np.float32)]
@@ -151,16 +131,6 @@ DEVIATIONS = (
         "the sum of exponentials of infinities is 0 or infinite, not NaN",
         ids("71aed2441838e744", "c140774bc2a0316f"),
         lambda r: [np.log(np.sum(np.exp(r.args["x"]), r.args.get("axis")))],
-    ),
-    OpDeviation(
-        "a complex number has an imaginary part; real drops it",
-        ids("010a56a9f859cd40", "63cf161cb74dd6c3", "a187d813dbd419f4", "d484e4f786df4ee7"),
-        (DTypeError,),
-    ),
-    OpDeviation(
-        "a complex number is true unless both parts are 0",
-        ids("eda9f6a1a87ef290"),
-        lambda r: [r.args["x"].astype(bool)],
     ),
     OpDeviation(
         "a bool is True or False; TensorFlow.js stores 2",
@@ -175,22 +145,22 @@ DEVIATIONS = (
     OpDeviation(
         "rounding up or to the nearest adds no window that starts beyond the image",
         ids("cd983376735519ec", "43fb66baff624898", "cb89b33fb042ef1b", "58a3c2995fb3f42c"),
-        DEFINED,
+        without_the_last(2),
     ),
     OpDeviation(
-        "rounding up or to the nearest adds no window that starts beyond the image",
+        "rounding up adds no row of windows that starts beyond the image",
         ids("e16200ac140bdd76"),
-        DEFINED,
+        without_the_last(1),
     ),
     OpDeviation(
         "the largest of a window with NaN is NaN",
         ids("cbee6e17524008ee", "337190a7990012ec"),
-        DEFINED,
+        largest,
     ),
     OpDeviation(
         "an average counts cells in the image; TensorFlow.js counts the zeros around a dilated one",
         ids("ba55875df5765c53"),
-        DEFINED,
+        averaged,
     ),
     OpDeviation(
         "padding='same' never shifts a window by a negative padding",
@@ -216,17 +186,12 @@ DEVIATIONS = (
     OpDeviation(
         "the columns of Q are unique up to their signs; LAPACK's are taken",
         ids("4558cf6486c1094e", "dede90b4d3de10fc", "f94efdd454e68d1c"),
-        DEFINED,
+        lambda r: np.linalg.qr(r.args["x"]),
     ),
     OpDeviation(
         "unsorted means in the order of x",
         ids("b3686468b434a958"),
         DEFINED,
-    ),
-    OpDeviation(
-        "an empty list of axes removes none",
-        ids("6114e48048ffd703"),
-        lambda r: [r.args["x"]],
     ),
     OpDeviation(
         "nothing has no largest or smallest element",
@@ -238,26 +203,10 @@ DEVIATIONS = (
         ids("756b1bebde61505b"),
         (ShapeError,),
     ),
-    OpDeviation("classes are whole numbers", ids("45e30334df2f2fd3"), (DTypeError,)),
-    OpDeviation(
-        "a rewrite names groups as \\1, as RE2 and Python do; JavaScript's $1 stands for itself",
-        ids("8ea8ef6c699943a0"),
-        DEFINED,
-    ),
-    OpDeviation(
-        "strings are Unicode text; numbers and bytes do not become strings by themselves",
-        ids("ccf6690be5a411df", "8b3ffa216f5215ab", "945ef812051f3212"),
-        (DTypeError, ArgumentError),
-    ),
     OpDeviation(
         "bytes stay bytes: uint8 is a dtype here",
         ids("72e23b1b75e0b397"),
         lambda r: [r.result.astype(np.uint8)],
-    ),
-    OpDeviation(
-        "the recorded window function has no name",
-        ids("a811a2945d5e9692", "40dbe7b1d9d16ec3", "67434ad06b593c95"),
-        DEFINED,
     ),
     OpDeviation(
         "padding 'valid' has no fraction to round; every rounding gives the same",

@@ -1,6 +1,7 @@
 """Call plugrad's op with the arguments that TensorFlow.js's got, and take both results apart."""
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
@@ -29,6 +30,12 @@ CLASSES = {"labels", "predictions"}  # of confusion_matrix
 SIZES = {"output_shape", "shape", "x_shape", "filter_shape", "strides", "axis", "size", "begin"}
 NUMBERS = {"clip_value_min", "clip_value_max"}
 TENSORS = {"x", "y", "a", "b", "tensors", "tensor", "values", "value", "t1", "t2"}
+WINDOWS = {
+    "hannWindow": plugrad.signal.hann_window,
+    "hammingWindow": plugrad.signal.hamming_window,
+    "": plugrad.signal.hamming_window,  # in a function without a name
+    "ident": lambda length: plugrad.ones(length),
+}
 REDUCTIONS = ("none", "mean", "sum", "sum_by_nonzero_weights")
 
 
@@ -59,9 +66,8 @@ def given(record: Record, here: Place) -> Arguments:
         found = {n if n in ("x", "y") else "indexing": v for n, v in found.items()}
         found |= found.pop("indexing", {})
     found = {n: v for n, v in found.items() if v is not None or n == "axis"}
-    if here.op == "signal.stft" and isinstance(found.get("window_fn"), Opaque):
-        window = {"hammingWindow": plugrad.signal.hamming_window}
-        found["window_fn"] = window.get(found["window_fn"].what, plugrad.signal.hann_window)
+    if isinstance(window := found.get("window_fn"), Opaque):
+        found["window_fn"] = WINDOWS[window.what]
     return {n: converted(n, v, here, found) for n, v in {**here.defaults, **found}.items()}
 
 
@@ -186,6 +192,8 @@ def flat_tensors(args: Arguments) -> Arguments:
     """Make the values a NumPy array in the given shape; TensorFlow.js takes them flat."""
     values = args.get("values")
     if isinstance(values, list):
+        if args.get("dtype") == "string":
+            values = texts(values)
         typed = [part.dtype for part in values if isinstance(part, np.ndarray)]
         try:
             values = np.asarray(values, typed[0] if typed else None)
@@ -194,6 +202,13 @@ def flat_tensors(args: Arguments) -> Arguments:
         if not typed and values.dtype.kind in "if" and "dtype" not in args:
             args = {**args, "dtype": "float32"}
     return args if values is None else {**args, "values": values}
+
+
+def texts(values: Any) -> Any:
+    """Decode strings that are given as bytes."""
+    if isinstance(values, np.ndarray) and values.dtype == np.uint8:
+        return values.tobytes().decode()
+    return [texts(part) for part in values] if isinstance(values, list) else values
 
 
 def qr_mode(args: Arguments) -> Arguments:
@@ -214,6 +229,39 @@ def counted_in_floats(args: Arguments) -> Arguments:
     """Make weights of size 0, which stand for none, ones; TensorFlow.js counts in float32."""
     ones = plugrad.ones_like(args["x"], dtype="float32")
     return {**args, "weights": args["weights"] if args["weights"].size else ones}
+
+
+def towards(args: Arguments) -> Arguments:
+    """Give a range without a step that of TensorFlow.js, which is -1 for one that goes down."""
+    down = {"step": -1} if args["stop"] < args["start"] else {}
+    return {**args, **down} if args.get("step") is None else args
+
+
+def real_part(args: Arguments) -> Arguments:
+    """Drop imaginary parts, which TensorFlow.js does unasked."""
+    x, dtype = plugrad.asarray(args["x"]), as_dtype(args["dtype"])
+    is_dropped = x.dtype.kind == "complex" != dtype.kind
+    return {**args, "x": plugrad.real(x) if is_dropped else x}
+
+
+def every_axis(args: Arguments) -> Arguments:
+    """Leave out an empty list of axes, which stands for all of them."""
+    return {n: v for n, v in args.items() if n != "axis" or v != []}
+
+
+def groups(args: Arguments) -> Arguments:
+    """Name the groups of a rewrite as RE2 and Python do, not as JavaScript."""
+    return {**args, "rewrite": re.sub(r"\$(\d)", r"\\\1", args["rewrite"])}
+
+
+def whole_from(*kinds: str) -> Callable[[Arguments], Arguments]:
+    """Make tensors of these kinds the whole numbers that they stand for in TensorFlow.js."""
+
+    def whole(x: Any) -> Any:
+        is_meant = isinstance(x, Tensor) and x.dtype.kind in kinds
+        return plugrad.astype(x, "int32") if is_meant else x
+
+    return lambda args: {n: whole(v) for n, v in args.items()}
 
 
 def asked(name: str) -> Callable[[Arguments], Arguments]:
@@ -246,9 +294,23 @@ ADAPTERS: dict[str, Callable[[Arguments], Arguments]] = {
     "where": asked("condition"),
     "logical_not": asked("x"),
     "pad1d": padded_line,
+    **dict.fromkeys(["maximum", "minimum", "is_inf", "is_nan"], whole_from("bool")),
+    "confusion_matrix": whole_from("bool", "floating"),
+    "range": towards,
+    "cast": real_part,
+    "squeeze": every_axis,
+    "string.static_regex_replace": groups,
 }
+
+
+def as_matrix(y: Tensor) -> Tensor:
+    return y[None] if y.ndim == 1 else y
+
+
 RESULTS: dict[str, Callable[[Any], Any]] = {
     "where_async": lambda places: plugrad.stack(places, axis=1),
+    # TensorFlow.js adds an axis in front of a vector.
+    **dict.fromkeys(["search_sorted", "lower_bound", "upper_bound", "spectral.irfft"], as_matrix),
 }
 
 

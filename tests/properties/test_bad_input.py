@@ -23,7 +23,7 @@ class Odd:
     """A thing that no argument wants."""
 
 
-SENSELESS = [Odd(), {"a": 1}, {1}, [Odd()], [[1.0], [1.0, 2.0]], object]
+SENSELESS = [Odd(), {"a": 1}, {1}, [Odd()], object]
 TEXTS = ["text", "", b"bytes", b"\xff"]
 NUMBERS = [
     0,
@@ -50,10 +50,13 @@ LISTS = [
 ]
 NO_TENSORS = [
     *(np.array([None, 1], object), np.array(["2020-01-01"], "datetime64[D]"), np.zeros(2, "i4,f4")),
-    *(np.ones(2, np.longdouble), [1, "a"], reduce(lambda inner, _: [inner], range(70), 1)),
+    *(
+        np.ones(2, np.longdouble),
+        [1, "a"],
+        [[1.0], [1.0, 2.0]],
+        reduce(lambda inner, _: [inner], range(70), 1),
+    ),
 ]
-# Results of these sizes fit in the address space, but the memory of a test is better than that.
-LARGE = (2**31, 2**63)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -81,7 +84,7 @@ def wrong_tensors(right):
         shapes += [(*right.shape[:axis], n, *right.shape[axis + 1 :]) for n in (0, size + 1)]
     for shape in shapes:
         yield plugrad.asarray(np.full(shape, "a" if is_text else 1, right.dtype))
-    extremes = {"i": (-1, -100, 100, 2**31 - 1), "f": (np.nan, np.inf, -1e30), "c": (np.nan,)}
+    extremes = {"i": (-1, -100, 100), "f": (np.nan, np.inf, -1e30), "c": (np.nan,)}
     for value in extremes.get(right.dtype.kind, ()):
         yield plugrad.asarray(np.full(right.shape, value, right.dtype))
 
@@ -145,8 +148,6 @@ def test_no_raw_error_leaves_an_op(name):
     call = with_tensors(CALLS[name])
     for place, right in places(CALLS[name]):
         for value in wrong_values(right):
-            if isinstance(value, int) and value in LARGE and not isinstance(right, np.ndarray):
-                continue
             if callable(value) and callable(right):
                 continue  # what a function of the user raises is the user's
             args, kwargs = replaced(call, place, value)
@@ -213,8 +214,6 @@ def test_no_raw_error_leaves_a_kernel(kernel_calls):
         for attr, right in attrs.items():
             shorter_and_longer = [right[:-1], right + right[-1:]] if type(right) is tuple else []
             for value in [*SENSELESS, *TEXTS, *NUMBERS, *OTHERS, *LISTS, *shorter_and_longer]:
-                if type(value) is int and value in LARGE:
-                    continue
                 error = outcome(run_by_name, kernel, inputs, {**attrs, attr: value})
                 raw += [] if error is None else [f"{name} {attr}={value!r:.60}: {error!r}"]
         for i, right in enumerate(inputs):
