@@ -1,5 +1,8 @@
 """Configuration: every layer, which one wins, and how strictly it is read."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
 import pytest
 
 import plugrad
@@ -69,6 +72,10 @@ def test_each_layer_wins_over_the_ones_below(project, user, monkeypatch):
     assert config.explain("memory_limit") == Setting(
         "memory_limit", 5 * 10**6, "plugrad.config.set"
     )
+    with config.override("memory_limit", "6MB"):
+        assert config.explain("memory_limit") == Setting(
+            "memory_limit", 6 * 10**6, "plugrad.config.override"
+        )
     assert config.get("memory_limit") == 5 * 10**6
     assert config.explain("backend").layer == str(user)  # a layer that says nothing is passed over
 
@@ -107,6 +114,43 @@ def test_files_are_read_once_until_reset(project):
     assert config.get("backend") is None
     config.reset("memory_limit")
     assert config.get("backend") == "cpu"
+
+
+def test_override_ends_with_its_block(project):
+    with config.override("fallback", "warn"):
+        with config.override("fallback", "silent"), config.override("debug", True):
+            assert (config.get("fallback"), config.get("debug")) == ("silent", True)
+        assert (config.get("fallback"), config.get("debug")) == ("warn", False)
+        with suppress(ValueError), config.override("fallback", "silent"):
+            raise ValueError
+        assert config.get("fallback") == "warn"
+    assert config.get("fallback") == "error"
+
+
+def test_override_belongs_to_its_thread(project):
+    def policy():
+        return config.get("fallback")
+
+    with ThreadPoolExecutor(1) as pool, config.override("fallback", "warn"):
+        assert pool.submit(policy).result() == "error"
+        assert pool.submit(plugrad.carry_context(policy)).result() == "warn"
+
+
+def test_override_decides_the_backend_of_its_block(project, fake):
+    config.set("backend", "cpu")
+    with config.override("backend", fake):
+        assert plugrad.which().backend.name == fake
+        assert plugrad.which().layer == "plugrad.config.override"
+    assert plugrad.which().layer == "plugrad.config.set"
+
+
+@pytest.mark.parametrize(("name", "value"), [("fallbck", "warn"), ("fallback", "maybe")])
+def test_override_reads_strictly(project, name, value):
+    with (
+        pytest.raises(ConfigError, match=r"plugrad\.config\.override"),
+        config.override(name, value),
+    ):
+        pass
 
 
 # --- values ---------------------------------------------------------------------------------------

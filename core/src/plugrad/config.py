@@ -1,7 +1,8 @@
 """Configuration in layers: what is set, where, and which layer wins.
 
-First match wins: `plugrad.config.set` > environment > ``plugrad.toml`` or ``[tool.plugrad]`` of the
-project > the user's ``config.toml`` > what a plugin's ``plugrad_configure`` suggests > the default.
+First match wins: a block `plugrad.config.override` > `plugrad.config.set` > environment >
+``plugrad.toml`` or ``[tool.plugrad]`` of the project > the user's ``config.toml`` > what a plugin's
+``plugrad_configure`` suggests > the default.
 (Arguments and `plugrad.use` are stronger than all of them; see `plugrad.selection`.) Reading is
 strict: an unknown key or a value of the wrong form is an error that names the layer.
 
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -20,8 +23,10 @@ from plugrad.errors import ConfigError, suggestion
 from plugrad.settings import ENVIRONMENT_PREFIX, KEYS, Key, option_key, undeclared_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
     from pathlib import Path
+
+_overrides: Final = ContextVar[dict[str, Any]]("plugrad_overrides")
 
 TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
 """Variables that test suites read: not settings, and not misspelt ones."""
@@ -54,8 +59,12 @@ class Config:
         self._set: dict[str, Any] = {}
         self._files: list[tuple[str, dict[str, Any]]] | None = None
         self._lock = RLock()
-        self.version = 0
-        """Grows with every change, so that decisions made from the settings can be remembered."""
+        self._changes = 0
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What differs when a setting does, here and now, so that decisions made from them can be remembered."""
+        return self._changes, *_overrides.get({}).items()
 
     def keys(self) -> tuple[Key, ...]:
         """Return the settings that there are: name, meaning, accepted values, default, environment variable.
@@ -82,7 +91,27 @@ class Config:
         parsed = _parsed(name, value, "plugrad.config.set")
         with self._lock:
             self._set[name] = parsed
-            self.version += 1
+            self._changes += 1
+
+    @contextmanager
+    def override(self, name: str, value: Any) -> Generator[None]:
+        """Set a value for a block, and for this thread or task alone.
+
+        >>> with plugrad.config.override("fallback", "silent"):
+        ...     plugrad.config.explain("fallback")
+        Setting(key='fallback', value='silent', layer='plugrad.config.override')
+
+        `plugrad.carry_context` takes it along to other threads.
+
+        Raises:
+            ConfigError: the key is unknown, or the value is malformed.
+        """
+        parsed = _parsed(name, value, "plugrad.config.override")
+        token = _overrides.set({**_overrides.get({}), name: parsed})
+        try:
+            yield
+        finally:
+            _overrides.reset(token)
 
     def reset(self, name: str | None = None) -> None:
         """Forget what was `set`, for one key or for all, and read the configuration files again when needed."""
@@ -94,11 +123,13 @@ class Config:
             else:
                 self._set.pop(name, None)
             self._files = None
-            self.version += 1
+            self._changes += 1
 
     def explain(self, name: str) -> Setting:
         """Return the value of a setting and the layer that decided it."""
         key = _key(name, "plugrad.config")
+        if name in (values := _overrides.get({})):
+            return Setting(name, values[name], "plugrad.config.override")
         if name in self._set:
             return Setting(name, self._set[name], "plugrad.config.set")
         if key.variable in os.environ:
@@ -125,7 +156,7 @@ class Config:
         """
         declared = (_manifests()[backend].options if backend in _manifests() else None) or ()
         named = {f"{backend}.{option}" for option in (*declared, *_in_environment(backend))}
-        for values in (self._set, *(values for _, values in self.files())):
+        for values in (_overrides.get({}), self._set, *(values for _, values in self.files())):
             named.update(name for name in values if name.partition(".")[0] == backend)
         return {name.partition(".")[2]: self.explain(name) for name in sorted(named)}
 

@@ -66,7 +66,7 @@ def surround(scope: Scope | None, transfer: Backend | None) -> None:
 def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """Return `function` as it runs here, for another thread: with the backend that `use` chose, and inside `tidy`.
 
-    A thread starts without what the one that starts it has chosen.
+    Settings of `plugrad.config.override` go along too. A thread starts without what the one that starts it has chosen.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor() as pool, plugrad.use("cpu"):

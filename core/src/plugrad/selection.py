@@ -53,7 +53,7 @@ class Selection(NamedTuple):
 
 
 _used: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
-_configured: tuple[tuple[int, str | None, str], Selection] | None = None
+_configured: tuple[tuple[object, ...], Selection] | None = None
 
 
 class use:  # noqa: N801 - a call and a block: it reads as a verb
@@ -118,7 +118,7 @@ def which() -> Selection:
         return used
     global _configured
     setting = config.explain("backend")
-    key = config.version, setting.value, setting.layer
+    key = config.state, setting.value, setting.layer
     if _configured is None or _configured[0] != key or _configured[1].backend.is_closed:
         if setting.value is None:
             selection = Selection(_automatic(), "automatic choice")

@@ -65,15 +65,14 @@ def finite(
 def any_number(value: Any, op: str, name: str) -> float:
     """Return a number, which may be NaN: one that is put somewhere, and not computed with.
 
-    A whole number stays one. A tensor is refused, because no gradient would reach it.
+    A tensor is refused, because no gradient would reach it.
 
     Raises:
         ArgumentError: it is not a real number.
     """
     if isinstance(value, Real | np.bool_):
         try:
-            number = float(value)
-            return index(value) if hasattr(value, "__index__") else number  # type: ignore[arg-type]
+            return float(value)
         except OverflowError:  # more than a float holds
             pass
     remedy = "; float() reads a tensor" if isinstance(value, Tensor) else ""

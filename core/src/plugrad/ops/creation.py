@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -258,7 +259,7 @@ def arange(
     """
     start, stop = (0, start) if stop is None else (start, stop)
     given = {"start": start, "stop": stop, "step": step}
-    start, stop, step = (finite(number, "arange", name) for name, number in given.items())
+    start, stop, step = (_end(value, name) for name, value in given.items())
     if step == 0:
         raise ArgumentValueError("arange: step=0 never arrives; it must not be 0")
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
@@ -276,6 +277,12 @@ def arange(
             start = numbers[0] if numbers else 0
             stop, step = start + len(numbers), 1
     return _created(creation.range, backend_for(device), wanted, start=start, stop=stop, step=step)
+
+
+def _end(value: float, name: str) -> float:
+    """Return an argument of `arange`; a whole number stays one."""
+    number = finite(value, "arange", name)
+    return index(value) if isinstance(value, int | np.integer) else number
 
 
 def linspace(
@@ -309,7 +316,7 @@ def linspace(
             f"{'complex64' if is_complex else 'float32'}"
         )
     first, last = (
-        value if isinstance(value, complex) else float(finite(value, "linspace", name))
+        value if isinstance(value, complex) else finite(value, "linspace", name)
         for name, value in (("start", start), ("stop", stop))
     )
     if is_complex:

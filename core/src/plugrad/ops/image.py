@@ -326,5 +326,5 @@ def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
 
 def _numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
     """Return one number, or a tuple of several."""
-    numbers = tuple(float(any_number(part, op, name)) for part in members(value))
+    numbers = tuple(any_number(part, op, name) for part in members(value))
     return numbers if is_several(value) else numbers[0]

@@ -354,7 +354,7 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
     x, below = coerced(x, unary.step, "step"), any_number(alpha, "step", "alpha")
     if x.dtype.is_integer:
         host_array(below, "step", "alpha", x.dtype)  # raises if it does not fit
-    return unary.step(x, alpha=float(below))
+    return unary.step(x, alpha=below)
 
 
 def astype(

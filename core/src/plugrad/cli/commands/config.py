@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LAYERS = (
     "an argument, such as device= or x.to(…)",
     "plugrad.use(…)",
+    "a block plugrad.config.override(…)",
     "plugrad.config.set(…)",
     "the environment variable",
     "plugrad.toml, or [tool.plugrad] in pyproject.toml, here or in a folder above",
