@@ -113,7 +113,8 @@ def tensor_like(name: str, value: Any) -> Any:
     except ValueError:
         return value  # ragged
     if values.dtype.kind in "if":
-        values = values.astype("int32" if name in WHOLE else "float32")
+        is_whole = name in WHOLE and bool((values == np.trunc(values)).all())
+        values = values.astype("int32" if is_whole else "float32")
     return plugrad.asarray(values) if values.dtype.kind in "ifbc" else plugrad.asarray(value)
 
 
@@ -166,7 +167,11 @@ def is_whole(here: Place, args: Arguments) -> bool:
 def finished(here: Place, args: Arguments, result: Any) -> Any:
     """Return the result with what a parameter without a counterpart would have done to it."""
     if "shape" in here.without and "shape" in args:
-        return plugrad.reshape(result, tuple(args["shape"]))
+        # Flat values take the shape; nested ones have one, with which it must agree.
+        give = plugrad.reshape if result.ndim < 2 else plugrad.ensure_shape
+        result = give(result, tuple(args["shape"]))
+    if here.rank is not None:
+        return plugrad.ensure_shape(result, (None,) * here.rank)
     if "batch_shape" in here.without and "batch_shape" in args:
         return plugrad.broadcast_to(result, (*args["batch_shape"], *result.shape))
     if args.get("conjugate"):
@@ -199,8 +204,12 @@ def flat_tensors(args: Arguments) -> Arguments:
             values = np.asarray(values, typed[0] if typed else None)
         except ValueError:
             return args  # ragged
-        if not typed and values.dtype.kind in "if" and "dtype" not in args:
+        if typed and "shape" in args:
+            values = values.ravel()
+        if "dtype" not in args and not typed and values.dtype.kind in "if":
             args = {**args, "dtype": "float32"}
+    if isinstance(values, Tensor) and values.dtype == "uint8" and "dtype" not in args:
+        args = {**args, "dtype": "int32"}  # TensorFlow.js has no bytes
     return args if values is None else {**args, "values": values}
 
 
@@ -265,8 +274,13 @@ def whole_from(*kinds: str) -> Callable[[Arguments], Arguments]:
 
 
 def asked(name: str) -> Callable[[Arguments], Arguments]:
-    """Make an argument bool, as TensorFlow.js does."""
-    return lambda args: {**args, name: plugrad.astype(plugrad.asarray(args[name]), "bool")}
+    """Make bare numbers, which are float32 by now, bools, as TensorFlow.js does."""
+
+    def asked_for(args: Arguments) -> Arguments:
+        x = plugrad.asarray(args[name])
+        return {**args, name: plugrad.astype(x, "bool") if x.dtype.kind == "floating" else x}
+
+    return asked_for
 
 
 def contract_forms(args: Arguments) -> Arguments:
@@ -307,11 +321,38 @@ def as_matrix(y: Tensor) -> Tensor:
     return y[None] if y.ndim == 1 else y
 
 
+def with_positive_diagonal(factors: Any) -> list[np.ndarray]:
+    """Return Q and R with the signs that make the diagonal of R positive; each column's is free."""
+    q, r = leaves(factors)
+    signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1, 1).astype(q.dtype)
+    of_columns, of_rows = (
+        np.pad(signs, [(0, 0)] * (signs.ndim - 1) + [(0, n - signs.shape[-1])], constant_values=1)
+        for n in (q.shape[-1], r.shape[-2])
+    )
+    return [q * of_columns[..., None, :], r * of_rows[..., None]]
+
+
+def by_position(found: Any) -> list[np.ndarray]:
+    """Return values and positions in the order of the positions."""
+    values, positions = leaves(found)
+    order = np.argsort(positions, -1)
+    return [np.take_along_axis(part, order, -1) for part in (values, positions)]
+
+
 RESULTS: dict[str, Callable[[Any], Any]] = {
     "where_async": lambda places: plugrad.stack(places, axis=1),
     # TensorFlow.js adds an axis in front of a vector.
     **dict.fromkeys(["search_sorted", "lower_bound", "upper_bound", "spectral.irfft"], as_matrix),
 }
+
+
+def in_one_form(record: Record, result: Any) -> list[np.ndarray]:
+    """Return the leaves of a result, ours or the recorded one, of which some may have several forms."""
+    if record.kernel == "linalg.qr":
+        return with_positive_diagonal(result)
+    if record.kernel == "topk" and record.args.get("sorted") is False:
+        return by_position(result)
+    return leaves(result)
 
 
 def dtype_of(leaf: np.ndarray) -> str:

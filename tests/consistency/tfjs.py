@@ -25,6 +25,7 @@ class Place:
     defaults: dict[str, Any] = field(default_factory=dict)
     without: dict[str, str] = field(default_factory=dict)
     for_integers: str = ""
+    rank: int | None = None
     reason: str = ""
 
     @property

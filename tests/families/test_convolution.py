@@ -289,6 +289,11 @@ REFUSALS = [
         ["conv2d: dim_rounding_mode='ceil'", "pad='same'", "leave it out"],
     ),
     Refusal(
+        lambda: plugrad.conv2d(np.ones((1, 4, 4, 1), "uint8"), filters(2, 2, 1, 1)),
+        DTypeError,
+        ["conv2d: x is uint8", "a float", "plugrad.astype(x, 'float32')", "scale"],
+    ),
+    Refusal(
         lambda: plugrad.conv2d(images(1, 4, 4, 1), None), ArgumentError, ["conv2d", "NoneType"]
     ),
     Refusal(

@@ -197,6 +197,16 @@ def ones(*shape):
 
 REFUSALS = [
     Refusal(
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), np.ones((2, 2, 1, 1), "uint8")),
+        DTypeError,
+        ["depthwise_conv2d: filter is uint8", "a float", "plugrad.astype(filter, 'float32')"],
+    ),
+    Refusal(
+        lambda: plugrad.separable_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), ones(1, 1, 1, 1) > 0),
+        DTypeError,
+        ["separable_conv2d: pointwise_filter is bool", "a float", "plugrad.astype"],
+    ),
+    Refusal(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 3), ones(2, 2, 4, 1)),
         ShapeError,
         ["DepthwiseConv2dNative", "3 channels", "expect 4"],

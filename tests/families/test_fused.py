@@ -231,6 +231,11 @@ def ones(*shape):
 
 REFUSALS = [
     Refusal(
+        lambda: plugrad.fused.conv2d(ones(1, 4, 4, 1), np.ones((2, 2, 1, 1), "int32")),
+        DTypeError,
+        ["conv2d: filter is int32", "a float", "plugrad.astype(filter, 'float32')"],
+    ),
+    Refusal(
         lambda: plugrad.fused.matmul(ones(2, 3), ones(4, 2)),
         ShapeError,
         ["BatchMatMul", "(2, 3)", "(4, 2)", "3 columns"],

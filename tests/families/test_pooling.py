@@ -225,6 +225,16 @@ REFUSALS = [
         ["dilations (4, 4)", "in the padding"],
     ),
     Refusal(
+        lambda: plugrad.avg_pool(plugrad.ones((1, 4, 4, 1), dtype="int32"), 2),
+        DTypeError,
+        ["avg_pool: x is int32", "a float", "plugrad.astype(x, 'float32')", "scale"],
+    ),
+    Refusal(
+        lambda: plugrad.pool(np.ones((1, 4, 4, 1), "int32"), 2, "avg"),
+        DTypeError,
+        ["pool: input is int32", "a float", "plugrad.astype(input, 'float32')"],
+    ),
+    Refusal(
         lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, pad="same", dim_rounding_mode="ceil"),
         ArgumentValueError,
         ["max_pool", "dim_rounding_mode='ceil'", "pad='same'"],

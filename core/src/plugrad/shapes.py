@@ -340,15 +340,20 @@ def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
-def padding_of(pad: object, count: int, op: str) -> Padding:
+def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> Padding:
     """Return a padding as "same", "valid" or one (before, after) for each of `count` spatial axes.
 
     A number counts for both ends of every axis.
 
     Raises:
-        ArgumentValueError: it is none of these.
+        ArgumentValueError: it is none of these, or "same" with a rounding.
     """
     if isinstance(pad, str):
+        if pad == "same" and rounding is not None:
+            raise ArgumentValueError(
+                f"{op}: dim_rounding_mode={rounding!r} says what to do with a last, partial stride, "
+                "and pad='same' leaves none; leave it out, or give the padding in cells"
+            )
         if pad == "same" or pad == "valid":
             return pad
         pairs = ()

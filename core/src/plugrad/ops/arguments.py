@@ -242,6 +242,26 @@ def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     raise DTypeError(f"{op} does not take {dtype}; it takes {', '.join(known)}. {remedy}")
 
 
+def check_floats(op: str, **operands: TensorLike | None) -> None:
+    """Raise unless tensors and arrays hold floats; a list has no dtype, and may hold whole numbers.
+
+    This is for layers of networks. Whole numbers are mostly pixels that nobody has scaled, with which
+    a network trains badly and says nothing.
+
+    Raises:
+        DTypeError: one holds whole numbers or bools.
+    """
+    for name, x in operands.items():
+        if isinstance(x, Tensor | np.ndarray) and x.dtype.kind in _NO_FLOATS:
+            raise DTypeError(
+                f"{op}: {name} is {as_dtype(x.dtype)} and must be a float; convert it, as in "
+                f"plugrad.astype({name}, 'float32'), and scale it if it is an image"
+            )
+
+
+_NO_FLOATS = frozenset({"bool", "signed", "unsigned", *"biu"})  # in plugrad's and NumPy's words
+
+
 def cast(x: Tensor, dtype: DType) -> Tensor:
     """Return `x` in another dtype, or itself if it has it.
 

@@ -9,7 +9,7 @@ from typing import Any
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Kernel
 from plugrad.kernels import convolution, movement
-from plugrad.ops.arguments import promoted
+from plugrad.ops.arguments import check_floats, promoted
 from plugrad.ops.attributes import chosen
 from plugrad.shapes import DataFormat, Rounding, format_of, padding_of, shape_of, sizes_of
 from plugrad.tensor import Tensor, TensorLike
@@ -42,11 +42,13 @@ def conv1d(
         dim_rounding_mode: as for `conv2d`.
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument makes no sense.
     """
     formats: dict[str, DataFormat] = {"NWC": "NHWC", "NCW": "NCHW"}
     chosen(data_format, tuple(formats), "conv1d", "data_format")
+    check_floats("conv1d", x=x, filter=filter)
     sequences, filters = promoted(x, filter, convolution.conv2d, "conv1d")
     if sequences.ndim not in (2, 3) or filters.ndim != 3:
         raise ShapeError(
@@ -102,6 +104,7 @@ def conv2d(
             "round".
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument makes no sense.
     """
@@ -140,6 +143,7 @@ def conv2d_transpose(
         dim_rounding_mode: as for `conv2d`.
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match.
         ArgumentValueError: another argument makes no sense.
     """
@@ -166,15 +170,9 @@ def sliding(
     gaps = sizes_of(dilations, count, f"{op}: dilations")
     if max(steps) > 1 and max(gaps) > 1:
         raise ArgumentValueError(f"{op}: strides={steps} and dilations={gaps} cannot both exceed 1")
-    padding = padding_of(pad, count, op)
-    if padding == "same" and rounding is not None:
-        raise ArgumentValueError(
-            f"{op}: dim_rounding_mode={rounding!r} has no meaning for pad='same', which fixes the "
-            "number of stops; leave it out, or give the padding in cells"
-        )
     return {
         "strides": steps,
-        "pad": padding,
+        "pad": padding_of(pad, count, op, rounding),
         "data_format": format_of(data_format, count, op),
         "dilations": gaps,
         "dim_rounding_mode": rounding,
@@ -185,6 +183,7 @@ def slid(
     kernel: Kernel[..., Tensor], op: str, x: TensorLike, filter: TensorLike, attrs: dict[str, Any]
 ) -> Tensor:
     """Return what a kernel gives for images, which may lack the batch axis, and filters."""
+    check_floats(op, x=x, filter=filter)
     images, filters = promoted(x, filter, kernel, op)
     images, is_single = batched(op, images, filters, len(attrs["strides"]))
     return unbatched(kernel(images, filters, **attrs), is_single)
@@ -199,6 +198,7 @@ def spread(
     attrs: dict[str, Any],
 ) -> Tensor:
     """Return what the input gradient of a convolution gives for images, which may lack the batch axis."""
+    check_floats(op, x=x, filter=filter)
     images, filters = promoted(x, filter, kernel, op)
     shape = shape_of(output_shape, name=f"{op}: output_shape")
     if len(shape) != images.ndim:

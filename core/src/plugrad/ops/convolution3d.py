@@ -39,6 +39,7 @@ def conv3d(
             "round".
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument makes no sense.
     """
@@ -78,6 +79,7 @@ def conv3d_transpose(
         dim_rounding_mode: as for `conv3d`.
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match.
         ArgumentValueError: another argument makes no sense.
     """

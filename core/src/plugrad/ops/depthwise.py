@@ -5,7 +5,7 @@ from typing import Any
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, depthwise
-from plugrad.ops.arguments import promoted
+from plugrad.ops.arguments import check_floats, promoted
 from plugrad.ops.convolution import batched, slid, sliding, unbatched
 from plugrad.shapes import DataFormat, Rounding
 from plugrad.tensor import Tensor, TensorLike
@@ -41,6 +41,7 @@ def depthwise_conv2d(
             "round".
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument makes no sense.
     """
@@ -78,11 +79,13 @@ def separable_conv2d(
         dim_rounding_mode: as for `depthwise_conv2d`.
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match, or the depthwise filter does not fit.
         ArgumentValueError: another argument makes no sense.
     """
     op = "separable_conv2d"
     attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
+    check_floats(op, x=x, depthwise_filter=depthwise_filter, pointwise_filter=pointwise_filter)
     images, filters = promoted(x, depthwise_filter, depthwise.depthwise_conv2d, op)
     images, mix = promoted(images, pointwise_filter, convolution.conv2d, op)
     images, filters = promoted(images, filters, depthwise.depthwise_conv2d, op)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.kernels import fused as kernels
-from plugrad.ops.arguments import cast, promoted
+from plugrad.ops.arguments import cast, check_floats, promoted
 from plugrad.ops.attributes import flag, real
 from plugrad.ops.convolution import batched, sliding, unbatched
 
@@ -49,6 +49,7 @@ def matmul(
         leakyrelu_alpha: the slope of "leakyrelu" for negative elements.
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match.
         ArgumentValueError: the activation is unknown, lacks its weights, or takes none.
     """
@@ -99,10 +100,12 @@ def conv2d(
         leakyrelu_alpha: the slope of "leakyrelu" for negative elements.
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument makes no sense, or the activation is unknown, lacks its
             weights, or takes none.
     """
+    check_floats("conv2d", x=x, filter=filter)
     attrs = sliding("conv2d", 2, strides, pad, data_format, dilations, dim_rounding_mode)
     operands = _operands(kernels.conv2d, "conv2d", x, filter, bias, prelu_activation_weights)
     return _slid(
@@ -146,11 +149,13 @@ def depthwise_conv2d(
         leakyrelu_alpha: the slope of "leakyrelu" for negative elements.
 
     Raises:
+        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument makes no sense, or the activation is unknown, lacks its
             weights, or takes none.
     """
     op = "depthwise_conv2d"
+    check_floats(op, x=x, filter=filter)
     attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
     kernel = kernels.depthwise_conv2d
     operands = _operands(kernel, op, x, filter, bias, prelu_activation_weights)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ShapeError
 from plugrad.kernels import movement, pooling, pooling3d
-from plugrad.ops.arguments import coerced
+from plugrad.ops.arguments import check_floats, coerced
 from plugrad.ops.attributes import chosen, flag, is_several, members
 from plugrad.shapes import padding_of, sizes_of
 
@@ -69,6 +69,10 @@ def avg_pool(
     >>> plugrad.avg_pool(plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1)), 2)[0, :, :, 0]
     tensor([[ 2.5,  4.5],
             [10.5, 12.5]], dtype=float32)
+
+    Raises:
+        DTypeError: x holds whole numbers.
+        ShapeError, ArgumentValueError: as for `max_pool`.
     """
     return pooled(pooling.avg_pool, "avg_pool", 2, x, filter_size, strides, pad, dim_rounding_mode)
 
@@ -143,6 +147,7 @@ def pool(
         dim_rounding_mode: as for `max_pool`.
 
     Raises:
+        DTypeError: the input holds whole numbers, and averages are wanted.
         ShapeError: the input has another number of axes, the window does not fit, or one sees only
             padding.
         ArgumentValueError: another argument makes no sense.
@@ -152,6 +157,8 @@ def pool(
     window = window_arguments("pool", axes, window_shape, strides, pad, dim_rounding_mode)
     apart = sizes_of(dilations, axes, "pool: dilations")
     kernel = _UNDILATED.get((pooling_type, axes)) if set(apart) == {1} else None
+    if pooling_type == "avg":
+        check_floats("pool", input=input)
     images = coerced(input, _UNDILATED[pooling_type, 2], "pool", "input")
     batch = with_batch(images, axes, "pool")
     if kernel is not None:
@@ -180,6 +187,8 @@ def pooled(
     rounding: Rounding,
 ) -> Tensor:
     """Run a pooling kernel on images that have so many spatial axes."""
+    if op.startswith("avg"):
+        check_floats(op, x=x)
     images = coerced(x, kernel, op)
     window = window_arguments(op, axes, filter_size, strides, pad, rounding)
     y = kernel(with_batch(images, axes, op), **window, dim_rounding_mode=rounding)
@@ -196,16 +205,10 @@ def window_arguments(
 ) -> dict[str, Any]:
     """Return the attributes that all kernels have."""
     size = sizes_of(filter_size, axes, f"{op}: filter_size")
-    padding = padding_of(pad, axes, op)
-    if rounding is not None and padding == "same":
-        raise ArgumentValueError(
-            f"{op}: dim_rounding_mode={rounding!r} says what to do with a partial stride, and "
-            "pad='same' leaves none; use another padding, or no rounding"
-        )
     return {
         "filter_size": size,
         "strides": size if strides is None else sizes_of(strides, axes, f"{op}: strides"),
-        "pad": padding,
+        "pad": padding_of(pad, axes, op, rounding),
     }
 
 
