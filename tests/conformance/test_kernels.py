@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import plugrad
-from conformance.deviations import DEVIATIONS, deviation
+from conformance.deviations import DEVIATIONS, deviation, wanted_dtype
 from conformance.forms import forms, inputs
 from conformance.reader import Record, records
-from plugrad.errors import KernelNotFound, UnsupportedDtype
+from plugrad import Tensor
+from plugrad.errors import DTypeError, KernelNotFound, UnsupportedDtype
 from plugrad.extend import KERNELS
 
 RECORDS = records("kernels")
@@ -46,19 +47,31 @@ UNRECORDED = {
 }
 
 
-def run(record: Record) -> list[np.ndarray]:
+def run(record: Record, dtype: str | None = None) -> list[np.ndarray]:
+    """Run a kernel on the recorded inputs, all of them cast to a dtype if one is given."""
+
+    def tensor(x: np.ndarray) -> Tensor:
+        return plugrad.asarray(x if dtype is None else x.astype(dtype))
+
     given = inputs(record)
     if isinstance(given, list):
-        tensors = [plugrad.asarray(x) for x in given]
+        tensors = [tensor(x) for x in given]
     else:
         tensors = {
-            name: [plugrad.asarray(part) for part in x]
-            if isinstance(x, list)
-            else plugrad.asarray(x)
+            name: [tensor(part) for part in x] if isinstance(x, list) else tensor(x)
             for name, x in given.items()
         }
     result = plugrad.run_kernel(record.kernel, tensors, forms(record))
     return [y.numpy() for y in (result if isinstance(result, list) else [result])]
+
+
+def run_after_cast(record: Record, dtype: str) -> list[np.ndarray]:
+    """Run a kernel whose contract does not take the recorded dtype, as its op does; bools come back."""
+    with pytest.raises(DTypeError):
+        run(record)
+    results = run(record, dtype)
+    bools = record.x.dtype == bool and len(record.outputs) == 1 and record.outputs[0].dtype == bool
+    return [y.astype(bool) for y in results] if bools and dtype == "int32" else results
 
 
 def difference(actual: list[np.ndarray], expected: list[np.ndarray], kernel: str) -> str | None:
@@ -96,8 +109,9 @@ def failure(record: Record) -> str | None:
     elif callable(expected):
         right = expected(record)
         expected = right if isinstance(right, list) else [right]
+    wanted = wanted_dtype(record)
     try:
-        actual = run(record)
+        actual = run(record) if wanted is None else run_after_cast(record, wanted)
     except KernelNotFound:
         raise
     except Exception as error:
@@ -131,4 +145,4 @@ def test_deviation_excuses_some_record(excuse):
 
 def test_deviations_are_few():
     excused = sum(deviation(r) is not None for rs in RECORDS.values() for r in rs)
-    assert excused <= 0.02 * sum(map(len, RECORDS.values()))
+    assert excused <= 0.01 * sum(map(len, RECORDS.values()))
