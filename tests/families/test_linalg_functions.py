@@ -175,6 +175,12 @@ def test_norm_of_a_zero_vector_has_gradient_zero(backend):
         assert norm(plugrad.zeros(3)).item() == 0.0
 
 
+def test_vecdot_keeps_the_dtype():
+    a = plugrad.asarray([100, 100], dtype="int8")
+    assert plugrad.vecdot(a, a).dtype == "int8"
+    np.testing.assert_array_equal(plugrad.vecdot(a, a).numpy(), np.vecdot(a.numpy(), a.numpy()))
+
+
 def test_vecdot_conjugates_the_first_operand():
     a, b = np.array([1 + 2j, 3j]), np.array([2 - 1j, 1 + 1j])
     np.testing.assert_allclose(plugrad.vecdot(a, b).numpy(), np.vecdot(a, b))

@@ -137,7 +137,8 @@ def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
             f"vecdot: sizes {x.shape[along[0]]} and {y.shape[along[1]]} along axis {axis} must be equal "
             f"(shapes {x.shape} and {y.shape})"
         )
-    return sum(moveaxis(conj(x), along[0], -1) * moveaxis(y, along[1], -1), axis=-1)
+    products = moveaxis(conj(x), along[0], -1) * moveaxis(y, along[1], -1)
+    return sum(products, axis=-1, dtype=products.dtype)
 
 
 def tensordot(

@@ -5,8 +5,7 @@ Whole numbers become float32 where a function has only floating results.
 
 from plugrad.dtype import DTypeLike, as_dtype
 from plugrad.errors import DTypeError
-from plugrad.kernels import binary, unary
-from plugrad.kernels.complex import complex_abs
+from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array
 from plugrad.ops.attributes import any_number, flag
 from plugrad.ops.transfer import to_device
@@ -21,7 +20,7 @@ def abs(x: TensorLike) -> Tensor:
     """
     x = as_tensor(x, "abs")
     if x.dtype.kind == "complex":
-        return complex_abs(x)
+        return parts.complex_abs(x)
     return unary.abs(coerced(x, unary.abs, "abs"))
 
 
@@ -60,7 +59,7 @@ def sign(x: TensorLike) -> Tensor:
     """
     x = as_tensor(x, "sign")
     if x.dtype.kind == "complex":
-        radius = complex_abs(x)
+        radius = parts.complex_abs(x)
         is_zero = binary.equal(radius, constant(0, radius.dtype, x.backend))
         return binary.divide(x, cast(binary.add(radius, cast(is_zero, radius.dtype)), x.dtype))
     return unary.sign(coerced(x, unary.sign, "sign"))
@@ -112,11 +111,14 @@ def floor(x: TensorLike) -> Tensor:
 
 
 def round(x: TensorLike) -> Tensor:
-    """The nearest whole number; halves go to the even neighbour.
+    """The nearest whole number, for both parts of a complex number; halves go to the even neighbour.
 
     >>> plugrad.round([0.5, 1.5, 2.6])
     tensor([0., 2., 3.], dtype=float32)
     """
+    x = as_tensor(x, "round")
+    if x.dtype.kind == "complex":
+        return parts.complex(unary.round(parts.real(x)), unary.round(parts.imag(x)))
     return unary.round(coerced(x, unary.round, "round"))
 
 
