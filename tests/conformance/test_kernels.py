@@ -29,7 +29,7 @@ UNRECORDED = {
         "TensorFlow.js has no such kernel",
     ),
     "MatrixBandPart": "no backend of TensorFlow.js has it: it composes band_part",
-    "ArgSort": "TensorFlow.js sorts with TopK",
+    **dict.fromkeys(("Sort", "ArgSort"), "TensorFlow.js sorts with TopK"),
     "BroadcastTo": "TensorFlow.js broadcasts with Tile",
     "CropAndResizeGradImage": "TensorFlow.js cannot differentiate CropAndResize",
     "Draw": "TensorFlow.js draws in a browser",

@@ -1,12 +1,23 @@
 """Gradients of sorting: dy goes to the elements that were selected. Positions have none."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from plugrad import engine
 from plugrad.dtype import int32
 from plugrad.gradient import gradient, not_differentiable
 from plugrad.kernel import Spec
 from plugrad.kernels import creation, indexing, movement, sorting
+from plugrad.ops.indexing import take_along_axis
 from plugrad.shapes import size_of
 from plugrad.tensor import Tensor
+
+
+def _to_sorted(dy: Tensor, x: Tensor, attrs: Mapping[str, Any]) -> Tensor:
+    """Return dy in the order of x: to each element that of its place among the sorted ones."""
+    axis = attrs["axis"]
+    ranks = sorting.argsort(sorting.argsort(x, **attrs), axis=axis)
+    return take_along_axis(dy, ranks, axis=axis)
 
 
 def _to_largest(dy: list[Tensor], outs: list[Tensor], x_spec: Spec) -> Tensor:
@@ -45,6 +56,7 @@ def _count(n: int, like: Tensor) -> Tensor:
     )
 
 
+gradient(sorting.sort, x=_to_sorted)
 gradient(sorting.top_k, x=_to_largest)
 gradient(sorting.unique, x=_to_first)
 

@@ -15,6 +15,13 @@ ORDERED = NUMERIC | BOOL
 Side = Literal["left", "right"]
 
 
+@kernel("Sort", accepts=ORDERED)
+def sort(x: Spec, *, axis: int, descending: bool = False) -> Spec:
+    """Return the elements in order along an axis."""
+    axis_of(axis, len(x.shape))
+    return Shaped(x.shape, accepted("Sort", x, ORDERED))
+
+
 @kernel("ArgSort", accepts=ORDERED)
 def argsort(x: Spec, *, axis: int, descending: bool = False, stable: bool = True) -> Spec:
     """Return the positions along an axis in the order of their elements; equal ones keep theirs if `stable`."""

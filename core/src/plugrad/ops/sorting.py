@@ -29,21 +29,19 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
     >>> plugrad.sort([3.0, 1.0, 2.0])
     tensor([1., 2., 3.], dtype=float32)
 
-    NaN comes last, in descending order first. Equal elements keep their order, which only a
-    gradient can tell.
+    NaN comes last, in descending order first. The gradient of equal elements is that of a stable
+    order; ``stable`` makes no other difference.
 
     Raises:
         AxisError: the axis is out of range.
     """
-    x = coerced(x, sorting.argsort, "sort")
-    axis = axis_of(axis, x.ndim, name="sort: axis")
-    order = sorting.argsort(
+    flag(stable, "sort", "stable")
+    x = coerced(x, sorting.sort, "sort")
+    return sorting.sort(
         x,
-        axis=axis,
+        axis=axis_of(axis, x.ndim, name="sort: axis"),
         descending=flag(descending, "sort", "descending"),
-        stable=flag(stable, "sort", "stable"),
     )
-    return take_along_axis(x, order, axis=axis)
 
 
 def argsort(
