@@ -33,7 +33,8 @@ def space_to_batch_nd(x: Array, *, block_shape: Shape, paddings: Pairs) -> Array
     """Return the cells of each block one after the other in the batch."""
     count = len(block_shape)
     rest = x.shape[1 + count :]
-    x = np.pad(x, ((0, 0), *paddings, *((0, 0),) * len(rest)))
+    filling = np.zeros((), x.dtype).item()  # of strings the empty one
+    x = np.pad(x, ((0, 0), *paddings, *((0, 0),) * len(rest)), constant_values=filling)
     sizes = [n // block for n, block in zip(x.shape[1:], block_shape, strict=False)]
     pairs = [n for pair in zip(sizes, block_shape, strict=True) for n in pair]
     cells = x.reshape((x.shape[0], *pairs, *rest))
