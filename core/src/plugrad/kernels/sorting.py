@@ -77,6 +77,11 @@ def _searched(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
             f"{name}: a sorted sequence of shape {rows} and values of shape {wanted} must have at "
             "least one axis, and equal sizes on all but the last one"
         )
+    if rows[-1] >= 2**31:
+        raise ShapeError(
+            f"{name}: a sorted sequence of shape {rows} has more positions than int32 counts; search "
+            "parts of less than 2**31 elements"
+        )
     return Shaped(wanted, int32)
 
 
