@@ -299,9 +299,13 @@ def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
         DTypeError: it is not.
     """
     if x.dtype not in accepts:
-        remedy = "" if string in (x.dtype, *accepts) else ". Cast the input with astype"
+        remedy = "Cast the input with astype"
+        if x.dtype is string:
+            remedy = "Strings do not convert to numbers"
+        elif string in accepts:
+            remedy = "Numbers become strings in Python, as in str(number)"
         raise DTypeError(
-            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}{remedy}"
+            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}. {remedy}"
         )
     return x.dtype
 

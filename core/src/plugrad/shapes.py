@@ -149,7 +149,7 @@ def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
         raise AxisError(
             f"{name}={axis} is out of range for rank {rank}; use {-rank} to {rank - 1}"
             if rank
-            else f"{name}={axis}: a 0-d tensor has no axes"
+            else f"{name}={axis}: a 0-d tensor has no axes; reshape(x, (1,)) gives it one"
         )
     return axis % rank
 

@@ -43,7 +43,10 @@ def transpose(x: Spec, *, perm: Shape) -> Spec:
 def broadcast_to(x: Spec, *, shape: Shape) -> Spec:
     """Repeat along missing axes and axes of size 1."""
     if broadcast(x.shape, shape) != shape:
-        raise ShapeError(f"BroadcastTo: shape {x.shape} does not broadcast to {shape}")
+        raise ShapeError(
+            f"BroadcastTo: shape {x.shape} does not broadcast to {shape}, which must have as many "
+            "axes or more, and other sizes only where the first one has 1"
+        )
     return Shaped(shape, x.dtype)
 
 
@@ -54,7 +57,10 @@ def slice(x: Spec, *, begin: Shape, size: Shape) -> Spec:
         b >= 0 and n >= 0 and b + n <= length
         for b, n, length in zip(begin, size, x.shape, strict=True)
     ):
-        raise ShapeError(f"Slice: begin={begin}, size={size} is not a block of shape {x.shape}")
+        raise ShapeError(
+            f"Slice: begin={begin}, size={size} is not a block of shape {x.shape}; both must be 0 or "
+            "more, and begin + size at most the size of each axis"
+        )
     return Shaped(tuple(size), x.dtype)
 
 
@@ -86,7 +92,7 @@ def concat(*inputs: Spec, axis: int) -> Spec:
             n != m for i, (n, m) in enumerate(zip(x.shape, first, strict=True)) if i != axis
         ):
             raise ShapeError(
-                f"Concat: shapes {[x.shape for x in inputs]} differ elsewhere than on axis {axis}"
+                f"Concat: shapes {[x.shape for x in inputs]} must be equal but for the size of axis {axis}"
             )
     joined = sum(x.shape[axis] for x in inputs)
     return Shaped((*first[:axis], joined, *first[axis + 1 :]), agreed("Concat", *inputs))

@@ -14,7 +14,7 @@ from plugrad.shapes import Shape, shape_of
 @kernel("ScatterNd", accepts=INTEGER)
 def scatter_nd(indices: Spec, updates: Spec, *, shape: Shape) -> Spec:
     """Return zeros of `shape` to which the updates are added; those for one place add up."""
-    shape = shape_of(shape)
+    shape = shape_of(shape, name="ScatterNd: shape")
     _check_updates("ScatterNd", indices, updates, shape)
     return Shaped(shape, accepted("ScatterNd (updates)", updates, NUMERIC))
 
@@ -35,7 +35,7 @@ def sparse_to_dense(
     The indices are one position, a vector of positions or rows of coordinates; the values are one
     for each or one for all.
     """
-    name, shape = "SparseToDense", shape_of(output_shape, name="output_shape")
+    name, shape = "SparseToDense", shape_of(output_shape, name="SparseToDense: output_shape")
     accepted(f"{name} (sparse_indices)", sparse_indices, INTEGER)
     given = sparse_indices.shape
     if len(given) > 2 or (given[1] if len(given) == 2 else 1) != len(shape):

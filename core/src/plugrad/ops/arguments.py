@@ -224,7 +224,7 @@ def coerced(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -
     if type(x) is Tensor and x.array.dtype in kernel.accepted_spellings:
         return x
     x = as_tensor(x, op, name)
-    return cast(x, accepted_dtype(x.dtype, kernel, op))
+    return cast(x, accepted_dtype(x.dtype, kernel, op if name == "x" else f"{op} ({name})"))
 
 
 def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
@@ -237,7 +237,7 @@ def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     remedy = (
         "Strings do not convert to numbers"
         if string in (dtype, *known)
-        else f"Cast first, as in x.astype({known[0]!r})"
+        else f"Cast first, as in x.astype({next((d for d in (float32, int32) if d in known), known[0])!r})"
     )
     raise DTypeError(f"{op} does not take {dtype}; it takes {', '.join(known)}. {remedy}")
 
@@ -262,8 +262,8 @@ def check_floats(op: str, **operands: TensorLike | None) -> None:
 _NO_FLOATS = frozenset({"bool", "signed", "unsigned", *"biu"})  # in plugrad's and NumPy's words
 
 
-def cast(x: Tensor, dtype: DType) -> Tensor:
-    """Return `x` in another dtype, or itself if it has it.
+def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
+    """Return `x` in another dtype, or itself if it has it; `op` is who says that this is impossible.
 
     Raises:
         UnsupportedDtype: the backend has no such dtype.
@@ -275,7 +275,7 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
         raise unsupported(dtype, x.backend)
     if string in (x.dtype, dtype):
         raise DTypeError(
-            f"cast: {x.dtype} does not convert to {dtype}; make the values in Python, as in float(text)"
+            f"{op}: {x.dtype} does not convert to {dtype}; make the values in Python, as in float(text)"
         )
     return unary.cast(x, dtype=dtype)
 

@@ -50,7 +50,7 @@ def imag(x: TensorLike) -> Tensor:
     """
     x = as_tensor(x, "imag")
     if x.array.dtype not in _COMPLEX:
-        raise DTypeError(f"imag takes complex tensors, not {x.dtype}; cast it with astype")
+        raise DTypeError(f"imag takes complex tensors, not {x.dtype}; {_remedy(x, 'complex64')}")
     return kernels.imag(x)
 
 
@@ -64,10 +64,19 @@ def conj(x: TensorLike) -> Tensor:
     return kernels.conj(x) if x.array.dtype in _COMPLEX else x
 
 
+def _remedy(x: Tensor, dtype: str) -> str:
+    """Return what can be done about the dtype of x."""
+    return (
+        "strings do not convert to numbers"
+        if x.dtype is string
+        else f"cast it with astype({dtype!r})"
+    )
+
+
 def _number(x: TensorLike, op: str) -> Tensor:
     x = as_tensor(x, op)
     if x.dtype is string:
-        raise DTypeError(f"{op} takes numbers; strings do not convert to numbers")
+        raise DTypeError(f"{op} takes numbers, not string; {_remedy(x, 'float32')}")
     return x
 
 
@@ -81,6 +90,6 @@ def as_complex(x: Tensor, op: str) -> Tensor:
         return x
     if x.dtype.kind != "floating":
         raise DTypeError(
-            f"{op} takes floating or complex tensors, not {x.dtype}; cast it with astype('float32')"
+            f"{op} takes floating or complex tensors, not {x.dtype}; {_remedy(x, 'float32')}"
         )
     return cast(x, promote(x.dtype, complex64))

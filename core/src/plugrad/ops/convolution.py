@@ -64,13 +64,14 @@ def conv1d(
         *(formats[data_format], (1, *sizes_of(dilation, 1, "conv1d: dilation"))),
         dim_rounding_mode,
     )
-    y = slid(
-        convolution.conv2d,
-        "conv1d",
-        movement.expand_dims(sequences, dim=height),
-        movement.expand_dims(filters, dim=0),
-        attrs,
-    )
+    images = movement.expand_dims(sequences, dim=height)
+    try:
+        y = slid(convolution.conv2d, "conv1d", images, movement.expand_dims(filters, dim=0), attrs)
+    except ShapeError as error:  # which is about shapes that nobody has given
+        raise ShapeError(
+            f"conv1d: x of shape {sequences.shape} and filter of shape {filters.shape} do not fit; as "
+            f"images of height 1: {error}"
+        ) from None
     return movement.reshape(y, shape=(*y.shape[:height], *y.shape[height + 1 :]))
 
 

@@ -247,6 +247,10 @@ def gram_schmidt(xs: TensorLike | Sequence[Tensor]) -> Tensor | list[Tensor]:
         ShapeError: there are no vectors, more vectors than elements, or they are not 1-d.
     """
     is_list = isinstance(xs, list | tuple) and all(isinstance(x, Tensor) for x in xs)
+    if is_list and len({x.shape for x in xs}) > 1:  # type: ignore[union-attr]
+        raise ShapeError(
+            f"gram_schmidt: vectors of shapes {[x.shape for x in xs]} must be equally long"  # type: ignore[union-attr]
+        )
     matrix = stack(xs) if is_list and len(xs) else as_tensor(xs, "gram_schmidt")  # type: ignore[arg-type]
     matrix = coerced(matrix, decomposition.inverse, "gram_schmidt")
     if matrix.ndim != 2 or not 0 < matrix.shape[0] <= matrix.shape[1]:

@@ -2,7 +2,7 @@
 
 from plugrad.dtype import bool_
 from plugrad.errors import DTypeError, ShapeError
-from plugrad.kernels import binary, indexing, movement
+from plugrad.kernels import indexing, movement, sorting
 from plugrad.ops.arguments import as_tensor, coerced
 from plugrad.ops.attributes import whole
 from plugrad.ops.binary import where
@@ -58,7 +58,7 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
         DTypeError: the targets are not integers.
         ArgumentValueError: `k` is out of range.
     """
-    x = coerced(predictions, binary.greater, "in_top_k", "predictions")
+    x = coerced(predictions, sorting.top_k, "in_top_k", "predictions")
     classes = _classes(targets, "in_top_k", "targets")
     if x.ndim < 2 or x.shape[:-1] != classes.shape:
         raise ShapeError(

@@ -133,11 +133,16 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     NaN is not zero. How many there are depends on values, so the backend has to finish first.
 
     Raises:
+        DTypeError: x holds strings.
         ShapeError: x has no axes.
     """
     x = as_tensor(x, "nonzero")
     if not x.ndim:
         raise ShapeError("nonzero: x is 0-d; it must have at least one axis, as after reshape(-1)")
+    if x.dtype is string:
+        raise DTypeError(
+            "nonzero does not take string; compare first, as in plugrad.not_equal(x, '')"
+        )
     condition = x if x.dtype is bool_ else not_equal(x, 0)
     return tuple(movement.unpack(indexing.where_true(condition), axis=1))
 

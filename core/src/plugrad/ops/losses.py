@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernels import movement, normalization, unary
+from plugrad.kernels import binary, movement, normalization, unary
 from plugrad.ops.activation import relu, sigmoid
 from plugrad.ops.arguments import as_tensor, coerced, promoted
 from plugrad.ops.attributes import chosen, real
@@ -65,7 +65,7 @@ def _reduced(
             f"{op}: weights of shape {weights.shape} do not broadcast to the losses, whose shape is {losses.shape}"
         )
     weights = movement.broadcast_to(weights, shape=losses.shape)
-    weighted = losses * weights
+    weighted = binary.multiply(*promoted(losses, weights, binary.multiply, f"{op} (weights)"))
     if reduction == "none":
         return weighted
     total = sum(weighted)

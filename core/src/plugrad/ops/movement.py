@@ -244,11 +244,16 @@ def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> tuple[Ten
     length = x.shape[axis]
     if is_several(sizes):
         parts = [whole(n, "split", "sizes") for n in members(sizes)]
+        if parts.count(-1) > 1:
+            raise ShapeError(
+                f"split: sizes={tuple(parts)} has more than one -1; only one size can be inferred"
+            )
     else:
         count = whole(sizes, "split", "sizes", least=1)
         if length % count:
             raise ArgumentValueError(
-                f"split: sizes={count} equal parts do not fit axis {axis} of shape {x.shape}"
+                f"split: sizes={count} equal parts do not fit axis {axis} of shape {x.shape}: {count} "
+                f"does not divide {length}; give the sizes of the parts instead"
             )
         parts = [length // count] * count
     known = sum(n for n in parts if n >= 0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import unary
-from plugrad.ops.arguments import as_tensor, coerced
+from plugrad.ops.arguments import coerced
 from plugrad.ops.attributes import flag, real as real_number
 from plugrad.ops.binary import equal, not_equal, where
 from plugrad.ops.complex import conj, real
@@ -125,7 +125,7 @@ def norm(
         AxisError: there are more than two axes, or one is out of range.
         ArgumentValueError: the order is unknown.
     """
-    x = as_tensor(x, "norm")
+    x = coerced(x, unary.sqrt, "norm")
     if isinstance(axis, Sequence) and len(axis) == 2:
         rows, columns = (axis_of(a, x.ndim, name="norm: axis") for a in axis)
         if rows == columns:

@@ -149,7 +149,8 @@ class Generator:
         Raises:
             DTypeError: the dtype is not floating.
         """
-        return self.normal(shape, dtype=dtype, device=device)
+        sizes, wanted, backend = _floating("standard_normal", shape, dtype, device)
+        return _sent(self._numpy.standard_normal(sizes), wanted, backend)
 
     def normal(
         self,

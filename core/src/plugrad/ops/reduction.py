@@ -129,7 +129,7 @@ def all(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     Raises:
         AxisError: an axis is out of range or named twice.
     """
-    x = cast(as_tensor(x, "all"), bool_)
+    x = cast(as_tensor(x, "all"), bool_, "all")
     return reduction.all(
         x, axis=axes_of(axis, x.ndim, name="all: axis"), keep_dims=flag(keepdims, "all", "keepdims")
     )
@@ -144,7 +144,7 @@ def any(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     Raises:
         AxisError: an axis is out of range or named twice.
     """
-    x = cast(as_tensor(x, "any"), bool_)
+    x = cast(as_tensor(x, "any"), bool_, "any")
     return reduction.any(
         x, axis=axes_of(axis, x.ndim, name="any: axis"), keep_dims=flag(keepdims, "any", "keepdims")
     )
@@ -239,7 +239,7 @@ def summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
     """Return x in the dtype in which its elements are added or multiplied."""
     x = as_tensor(x, op)
     if dtype is not None:
-        return cast(x, as_dtype(dtype))
+        return cast(x, as_dtype(dtype), op)
     if x.dtype is bool_ or (x.dtype.is_integer and x.dtype.itemsize < int32.itemsize):
         return cast(x, uint32 if x.dtype.kind == "unsigned" else int32)
     return x

@@ -36,7 +36,8 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sequence[int]) -
         ShapeError: the shapes do not fit together, or `shape` is not one.
         TensorIndexError: an index is out of range.
     """
-    home, sizes = backend_of(updates, indices), shape_of(shape)
+    home = backend_of(updates, indices)
+    sizes = shape_of(shape, name="scatter_nd: shape")
     places = coordinates(indices, sizes, "scatter_nd", home, least_axes=2)
     parts = as_tensor(updates, "scatter_nd", "updates", backend=home)
     return scatter.scatter_nd(places, parts, shape=sizes)
@@ -92,7 +93,7 @@ def sparse_to_dense(
     """
     op = "sparse_to_dense"
     home = backend_of(sparse_values, sparse_indices, default_value)
-    shape = shape_of(output_shape, name="output_shape")
+    shape = shape_of(output_shape, name="sparse_to_dense: output_shape")
     places = coordinates(sparse_indices, shape, op, home, "sparse_indices", least_axes=2)
     values = as_tensor(sparse_values, op, "sparse_values", backend=home)
     default = _held(default_value, "default_value", values, op)

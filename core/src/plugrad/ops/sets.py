@@ -140,17 +140,20 @@ def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
     >>> plugrad.isin([1, 2, 3, 2], [2, 4])
     tensor([False,  True, False,  True], dtype=bool)
     """
-    wanted, among = promoted(x1, x2, sorting.argsort, "isin")
-    if not among.size:
-        found = creation.zeros_like(cast(wanted, bool_))
-    else:
-        flat = movement.reshape(among, shape=(among.size,))
-        order = sorting.argsort(flat, axis=0, descending=False, stable=False)
-        ordered = indexing.gather(flat, order, axis=0)
-        places = sorting.lower_bound(ordered, movement.reshape(wanted, shape=(wanted.size,)))
-        nearest = indexing.gather(ordered, minimum(places, among.size - 1), axis=0)
-        found = equal(movement.reshape(nearest, shape=wanted.shape), wanted)
+    found = _are_among(x1, x2, "isin")
     return logical_not(found) if flag(invert, "isin", "invert") else found
+
+
+def _are_among(x1: TensorLike, x2: TensorLike, op: str) -> Tensor:
+    wanted, among = promoted(x1, x2, sorting.argsort, op)
+    if not among.size:
+        return creation.zeros_like(cast(wanted, bool_))
+    flat = movement.reshape(among, shape=(among.size,))
+    order = sorting.argsort(flat, axis=0, descending=False, stable=False)
+    ordered = indexing.gather(flat, order, axis=0)
+    places = sorting.lower_bound(ordered, movement.reshape(wanted, shape=(wanted.size,)))
+    nearest = indexing.gather(ordered, minimum(places, among.size - 1), axis=0)
+    return equal(movement.reshape(nearest, shape=wanted.shape), wanted)
 
 
 def setdiff1d(x: TensorLike, y: TensorLike) -> Difference:
@@ -170,5 +173,5 @@ def setdiff1d(x: TensorLike, y: TensorLike) -> Difference:
             raise ShapeError(
                 f"setdiff1d: {name} must have one axis; the shape is {z.shape}. reshape(-1) flattens"
             )
-    (indices,) = nonzero(isin(home, others, invert=True))
+    (indices,) = nonzero(logical_not(_are_among(home, others, "setdiff1d")))
     return Difference(indexing.gather(home, indices, axis=0), indices)

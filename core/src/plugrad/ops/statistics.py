@@ -83,7 +83,9 @@ def count_nonzero(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -
         AxisError: an axis is out of range or named twice.
     """
     keepdims = flag(keepdims, "count_nonzero", "keepdims")
-    return sum(cast(as_tensor(x, "count_nonzero"), bool_), axis=axis, keepdims=keepdims)
+    return sum(
+        cast(as_tensor(x, "count_nonzero"), bool_, "count_nonzero"), axis=axis, keepdims=keepdims
+    )
 
 
 def diff(

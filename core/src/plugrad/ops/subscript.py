@@ -143,7 +143,8 @@ def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
         raise DTypeError(f"boolean_mask: mask is {mask.dtype}; it must be bool, such as x > 0")
     if not mask.ndim:
         raise ShapeError("boolean_mask: mask is 0-d; it must have at least one axis")
-    return index(x, (slice(None),) * axis_of(axis, x.ndim, name="boolean_mask: axis") + (mask,))
+    first = axis_of(axis, x.ndim, name="boolean_mask: axis")
+    return _indexed(x, (slice(None),) * first + (mask,), "boolean_mask")
 
 
 def strided_slice(
@@ -201,6 +202,10 @@ def strided_slice(
             f"strided_slice: begin={begin}, end={end} and strides={strides} must have one length, and "
             "no stride may be 0"
         )
+    if ellipsis_mask.bit_count() > 1:
+        raise TensorIndexError(
+            f"strided_slice: ellipsis_mask={ellipsis_mask} has several bits; there may be one ellipsis only"
+        )
     key: list[Any] = []
     for i, (first, last, step) in enumerate(zip(firsts, lasts, steps, strict=True)):
         if ellipsis_mask >> i & 1:
@@ -219,7 +224,15 @@ def strided_slice(
                 for mask, bound in ((begin_mask, first), (end_mask, last))
             )
             key.append(slice(start, stop, step))
-    return index(x, tuple(key))
+    return _indexed(x, tuple(key), op)
+
+
+def _indexed(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
+    """Return ``x[key]``; what is wrong with the key is said in the name of the op."""
+    try:
+        return index(x, key)
+    except TensorIndexError as error:
+        raise TensorIndexError(f"{op}: {error}") from None
 
 
 # --- the parts of a key ---------------------------------------------------------------------------
@@ -262,7 +275,9 @@ def _for_each_axis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Any, ...]:
         elif part is not None:
             used += part.span if type(part) is _Picks else 1
     if used > x.ndim:
-        raise TensorIndexError(f"{used} indices for a tensor with {x.ndim} axes (shape {x.shape})")
+        raise TensorIndexError(
+            f"{used} indices for a tensor with {x.ndim} axes (shape {x.shape}); there may be one for each axis"
+        )
     return (*parts[:gap], *[slice(None)] * (x.ndim - used), *parts[gap + 1 :])
 
 
