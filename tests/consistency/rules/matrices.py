@@ -1,0 +1,179 @@
+"""Rules about matrices, transforms and training."""
+
+import numpy as np
+
+from consistency.rules.reasons import (
+    ANY_AXIS,
+    EINSUM,
+    PROMOTES,
+    VECTORS,
+)
+from consistency.rules.row import like, ones, refused, taken
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from properties.calls import F, M, V
+
+ONES = np.ones((2, 3), "float32")
+EQUAL = "they must be equal"
+ON_BROADCAST = "sizes must be equal or 1, counted from the right"
+
+ALGEBRA = (
+    refused(
+        *("ranks", "dot", {"a": ones(2, 2, 3)}, ShapeError),
+        *("dot: ", "shapes (2, 2, 3) and (3,)", "must have one or two axes; use matmul for more"),
+    ),
+    refused(
+        *("ranks", "mat_mul", {"a": ones()}, ShapeError),
+        *("matmul: ", "shapes () and (2, 3)", "must have an axis; use multiply for scalars"),
+    ),
+    taken("ranks", "mat_mul", {"a": V}, VECTORS, V @ F.T),
+    refused(
+        *("inner sizes", "dot", {"b": ones(4)}, ShapeError),
+        *("BatchMatMul: ", "shapes (1, 3) and (4, 1)", "do not match: 3 columns meet 4 rows"),
+    ),
+    refused(
+        *("inner sizes", "mat_mul fused.mat_mul", {"b": ones(2, 4)}, ShapeError),
+        *("MatMul: ", "shapes (2, 3) and (2, 4)", "do not match: 3 columns meet 4 rows"),
+    ),
+    refused(
+        *("batch axes", "mat_mul fused.mat_mul", {"a": ones(2, 2, 3), "b": ones(3, 2, 3)}),
+        *(ShapeError, "MatMul: ", "shapes (2,) and (3,)", ON_BROADCAST),
+    ),
+    refused(
+        *("ranks", "outer_product", {"a": M}, ShapeError),
+        *("outer: ", "shapes (2, 2) and (3,)", "must have one axis each"),
+    ),
+    refused(
+        *("one arrow", "einsum", {"equation": "ij->jk->ki"}, ArgumentValueError),
+        *("einsum: equation", "'ij->jk->ki'", "may have letters, commas, '...' and one '->'"),
+    ),
+    taken("one arrow", "einsum", {"equation": "ij,kj"}, EINSUM, F @ F.T),
+    refused(
+        *("operands", "einsum", {"equation": "ij->ji"}, ArgumentValueError),
+        *("einsum: equation", "'ij->ji' … 2 are given", "is for 1 tensors"),
+    ),
+    taken(
+        *("operands", "einsum", {"equation": "ij,kj,kl->il", "tensors": (F, F, F)}, EINSUM),
+        F @ F.T @ F,
+    ),
+    taken("labels", "einsum", {"equation": "...j,kj->...k"}, EINSUM, F @ F.T),
+    taken(
+        *("labels", "einsum", {"equation": "ii,kj->ik", "tensors": (M, F)}, EINSUM),
+        np.einsum("ii,kj->ik", M, F),
+    ),
+    refused(
+        *("sizes and results", "einsum", {"equation": "ij,jk->ik"}, ShapeError),
+        *("Einsum: letter 'j' in", "'ij,jk->ik'", "stands for sizes 3 and 2"),
+    ),
+    refused(
+        *("sizes and results", "einsum", {"equation": "ij,kj->iz"}, ArgumentValueError),
+        *("einsum: ", "equation 'ij,kj->iz'", "must stand before it, and each letter once"),
+    ),
+    refused(
+        *("rank", "linalg.band_part", {"x": V}, ShapeError),
+        *("band_part: ", "shape (3,)", "must have two axes or more"),
+    ),
+    refused(
+        *("rank", "linalg.qr", {"x": V}, ShapeError),
+        *("Qr: ", "shape (3,)", "must have two axes or more"),
+    ),
+    *(
+        refused(
+            *("diagonals", "linalg.band_part", {name: most + 1}, ArgumentValueError),
+            *(f"band_part: {name}", f"={most + 1}", f"must not be greater than {most}"),
+        )
+        for name, most in (("num_lower", 2), ("num_upper", 3))
+    ),
+    *(
+        refused(
+            *("diagonals", "linalg.band_part", {name: 1.5}, DTypeError),
+            *(f"band_part: {name}", "is float32", "it must be one whole number"),
+        )
+        for name in ("num_lower", "num_upper")
+    ),
+    refused(
+        *("vectors", "linalg.gram_schmidt", {"xs": []}, ShapeError),
+        *("gram_schmidt: ", "shape (0,)", "must be (vectors, elements) with at least one vector"),
+    ),
+    refused(
+        *("vectors", "linalg.gram_schmidt", {"xs": [V, V[:2]]}, ShapeError),
+        *("gram_schmidt: vectors", "[(3,), (2,)]", "must be equally long"),
+    ),
+    refused(
+        *("number of vectors", "linalg.gram_schmidt", {"xs": ones(3, 2)}, ShapeError),
+        *("gram_schmidt: ", "shape (3, 2)", "not more vectors than elements"),
+    ),
+    taken(
+        *("complex numbers", "spectral.fft", {"x": F, "norm": "backward"}),
+        *(PROMOTES, np.fft.fft(F, 4)),
+    ),
+    taken(
+        *("complex numbers", "spectral.ifft", {"x": F, "norm": "backward"}),
+        *(PROMOTES, np.fft.ifft(F, 4)),
+    ),
+    refused(
+        *("real numbers", "spectral.rfft", {"x": like("complex64")}, DTypeError),
+        *("rfft ", "not complex64", "take plugrad.fft.fft of complex numbers, or cast it"),
+    ),
+    refused(
+        *("real numbers", "spectral.rfft", {"x": like("int32")}, DTypeError),
+        *("rfft ", "not int32", "or cast it with astype('float32')"),
+    ),
+)
+
+TRAINING = (
+    *(
+        refused(
+            *("equal shapes", ops, {name: ones(3, 2)}, ShapeError),
+            *("{op}: labels … " + name, "(2, 3) … (3, 2)", EQUAL),
+        )
+        for ops, name in (
+            (
+                "losses.absolute_difference losses.cosine_distance losses.hinge_loss "
+                "losses.huber_loss losses.log_loss losses.mean_squared_error",
+                "predictions",
+            ),
+            ("losses.sigmoid_cross_entropy losses.softmax_cross_entropy", "logits"),
+        )
+    ),
+    refused(
+        *(
+            "reduction",
+            "losses.compute_weighted_loss",
+            {"reduction": "average"},
+            ArgumentValueError,
+        ),
+        *("{op}: reduction", "='average'", "'none', 'sum', 'mean' or 'sum_by_nonzero_weights'"),
+    ),
+    taken(
+        "last axis",
+        "losses.softmax_cross_entropy",
+        {"onehot_labels": ONES, "logits": ONES, "weights": None, "label_smoothing": 0.0, "axis": 0},
+        *(ANY_AXIS, 2 * np.log(2)),
+    ),
+    refused(
+        *("equal dtypes and shapes", "moving_average", {"x": ones(3, 2)}, ShapeError),
+        *("moving_average: average … x", "(2, 3) … (3, 2)", EQUAL),
+    ),
+    taken(
+        *(
+            "equal dtypes and shapes",
+            "moving_average",
+            {"x": like("int32"), "step": None},
+            PROMOTES,
+        ),
+        (F + 1) / 2,
+    ),
+    taken(
+        *("step", "moving_average", {"step": None}),
+        *("without a step the bias is left alone", F),
+    ),
+    *(
+        refused(
+            *("lists", "multi_rnn_cell", {name: 1.0}, ArgumentError),
+            *(f"multi_rnn_cell: {name}", "=1.0", "must be a list"),
+        )
+        for name in ("c", "h")
+    ),
+)
+
+MATRICES = (*ALGEBRA, *TRAINING)

@@ -1,0 +1,234 @@
+"""Rules about positions: gathered, scattered, sparse and ragged ones."""
+
+from consistency.rules.reasons import MORE_DTYPES, PROMOTES
+from consistency.rules.row import Rule, like, ones, refused, taken
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+    TensorIndexError,
+)
+from properties.calls import F, i32
+
+SEGMENTS = "sparse.sparse_segment_mean sparse.sparse_segment_sum"
+FILL = "sparse.sparse_fill_empty_rows"
+BY_INDICES = f"gather gather_nd ragged_gather scatter_nd tensor_scatter_update {FILL} {SEGMENTS}"
+
+
+def whole(ops: str, name: str, label: str = "") -> Rule:
+    """Return a row about an argument that must hold integers."""
+    return refused(
+        *(label or f"whole {name}", ops, {name: like("float32")}, DTypeError),
+        *(f"{{op}}: {name}", "are float32", "they must be integers, as after astype('int32')"),
+    )
+
+
+GATHERING = (
+    whole(BY_INDICES, "indices"),
+    whole("sparse_to_dense", "sparse_indices", "whole indices"),
+    refused(
+        *("whole indices", "one_hot", {"indices": like("float32")}, DTypeError),
+        *("one_hot (indices)", "does not take float32", "as in x.astype(plugrad.int32)"),
+    ),
+    *(
+        taken("whole indices", op, {"indices": like("int64")}, MORE_DTYPES, value)
+        for op, value in (("gather", F[[1, 1]]), ("gather_nd", F[[1, 1], [1, 1]]))
+    ),
+    refused(
+        *("range of indices", "gather", {"indices": i32(2)}, TensorIndexError),
+        *("GatherV2: index", "2", "out of range for axis 0 of size 2"),
+    ),
+    refused(
+        *("batch axes", "gather", {"batch_dims": 2}, ShapeError),
+        *("GatherV2: ", "batch_dims=2", "must be equal and come before axis 0"),
+    ),
+    refused(
+        *("batch axes", "gather", {"batch_dims": 1, "axis": 1, "indices": i32([0], [1], [1])}),
+        *(ShapeError, "GatherV2: the first batch_dims", "(2, 3) and (3, 1)", "must be equal"),
+    ),
+    refused(
+        *("ranks", "gather_nd", {"x": ones()}, ShapeError),
+        *("GatherNd: indices", "(2, 2) … ()", "a last axis of at most 0 coordinates"),
+    ),
+    refused(
+        *("ranks", "gather_nd", {"indices": i32(0).reshape(())}, ShapeError),
+        *("GatherNd: indices", "of shape ()", "must have a last axis of at most 2 coordinates"),
+    ),
+    refused(
+        *("coordinates", "gather_nd", {"indices": i32([0, 0, 0])}, ShapeError),
+        *("GatherNd: indices", "(1, 3)", "at most 2 coordinates, one for each axis"),
+    ),
+    taken(
+        *("something", "gather_nd", {"x": ones(2, 0), "indices": i32([0], [1])}),
+        *("parts of a tensor may be empty, as in NumPy", ones(2, 0)),
+    ),
+    refused(
+        *("something", "gather_nd", {"x": ones(0, 3), "indices": i32([0], [1])}, TensorIndexError),
+        *("GatherNd: index", "0", "out of range for axis 0 of size 0"),
+    ),
+    taken(
+        *("depth", "one_hot", {"depth": 1}),
+        *("one class is a depth, too", lambda indices, **_: 1.0 * (indices == 0)[..., None]),
+    ),
+    refused(
+        *("mask is bool", "boolean_mask_async", {"mask": like("int32")}, DTypeError),
+        *("boolean_mask: mask", "is int32", "it must be bool, such as x > 0"),
+    ),
+    refused(
+        *("mask has axes", "boolean_mask_async", {"mask": ones(dtype="bool")}, ShapeError),
+        *("boolean_mask: mask", "is 0-d", "it must have at least one axis"),
+    ),
+    refused(
+        *("mask fits", "boolean_mask_async", {"mask": ones(4, dtype="bool")}, TensorIndexError),
+        *("boolean_mask: a mask", "of shape (4,)", "axes from 1 on … must have their sizes"),
+    ),
+)
+
+SCATTERING = (
+    refused(
+        *("shape", "scatter_nd", {"shape": (3, -3)}, ShapeError),
+        *("scatter_nd: shape", "=(3, -3)", "sizes must be 0 or more"),
+    ),
+    refused(
+        *("shape", "scatter_nd", {"shape": ()}, ShapeError),
+        *("ScatterNd: indices", "of shape ()", "1 coordinates for the 0 axes"),
+    ),
+    refused(
+        *("ranks", "scatter_nd", {"indices": i32(0).reshape(())}, ShapeError),
+        *("ScatterNd: indices", "are 0-d", "they must have at least one axis"),
+    ),
+    *(
+        refused(
+            *(label, "scatter_nd", {"updates": ones(*shape)}, ShapeError),
+            *("ScatterNd: updates", f"have shape {shape}", "into shape (3, 3) need (2, 3)"),
+        )
+        for label, shape in (("ranks", ()), ("shape of updates", (2, 4)))
+    ),
+    refused(
+        *("shapes", "tensor_scatter_update", {"updates": ones(2, 4)}, ShapeError),
+        *("TensorScatterUpdate: updates", "have shape (2, 4)", "into shape (2, 3) need (2, 3)"),
+    ),
+    refused(
+        *("shapes", "tensor_scatter_update", {"indices": i32([0, 0, 0])}, ShapeError),
+        *("TensorScatterUpdate: indices", "(1, 3)", "3 coordinates for the 2 axes"),
+    ),
+    refused(
+        *("one dtype", "tensor_scatter_update", {"tensor": like("int32")}, DTypeError),
+        *("{op}: updates", "are float32", "cast one of them, as in astype('int32')"),
+    ),
+    refused(
+        *("rank of indices", "sparse_to_dense", {"sparse_indices": i32([[0, 1]])}, ShapeError),
+        *("SparseToDense: sparse_indices", "of shape (1, 1, 2)", "must be rows of 2 coordinates"),
+    ),
+    refused(
+        *("width of indices", "sparse_to_dense", {"output_shape": (2, 3, 4)}, ShapeError),
+        *("SparseToDense: sparse_indices", "(2, 3, 4)", "one for each axis of output_shape"),
+    ),
+    refused(
+        *("values", "sparse_to_dense", {"sparse_values": ones(3)}, ShapeError),
+        *("SparseToDense: sparse_values", "of shape (3,)", "must be 0-d or have shape (2,)"),
+    ),
+    refused(
+        *("dtype of the default", "sparse_to_dense", {"sparse_values": i32(5, 6)}, DTypeError),
+        *("sparse_to_dense: default_value", "are float32", "as in astype('int32')"),
+    ),
+    whole(f"unsorted_segment_sum {SEGMENTS}", "segment_ids"),
+    refused(
+        *("number of segments", "unsorted_segment_sum", {"num_segments": 1.5}, ArgumentError),
+        *("{op}: num_segments", "=1.5", "must be a whole number"),
+    ),
+    *(
+        refused(
+            *("dtype and rank", "setdiff1d_async", {name: F}, ShapeError),
+            *(f"setdiff1d: {name}", "(2, 3)", "must have one axis … reshape(-1) flattens"),
+        )
+        for name in ("x", "y")
+    ),
+    taken("dtype and rank", "setdiff1d_async", {"y": i32(1)}, PROMOTES, ([2, 3], [1, 2])),
+)
+
+RAGGED = (
+    *(
+        refused(
+            *("splits and positions", "ragged_gather", {"params_nested_splits": splits}, error),
+            *("RaggedGather: ", given, remedy),
+        )
+        for splits, error, given, remedy in (
+            ([], ShapeError, "[]", "there must be splits"),
+            ([i32(1).reshape(())], ShapeError, "[()]", "each with one axis"),
+            ([i32()], ArgumentValueError, "the splits []", "must be one or more numbers"),
+            ([i32(0, 3, 1)], ArgumentValueError, "the splits [0, 3, 1]", "that rise from 0 to 3"),
+        )
+    ),
+    refused(
+        *("splits and positions", "ragged_gather", {"indices": i32(5)}, TensorIndexError),
+        *("RaggedGather: index", "5", "is not in [0, 2), the rows"),
+    ),
+    refused(
+        *("deltas and lengths", "ragged_range", {"deltas": i32(0, 1)}, ArgumentValueError),
+        *("RaggedRange: deltas", "=[0, 1]", "must not be 0"),
+    ),
+    refused(
+        *("deltas and lengths", "ragged_range", {"deltas": i32(1, 1, 1)}, ShapeError),
+        *("RaggedRange: starts, limits and deltas", "(2,), (2,), (3,)", "vectors of one length"),
+    ),
+    whole("ragged_tensor_to_tensor", "shape"),
+    *(
+        refused(
+            *("default value", "ragged_tensor_to_tensor", {"default_value": ones(*shape)}),
+            *(ShapeError, "RaggedTensorToTensor: default_value", f"of shape {shape}"),
+            "must broadcast to (), the shape of one of the values",
+        )
+        for shape in ((2,), (1, 1))
+    ),
+    refused(
+        *("shape", "ragged_tensor_to_tensor", {"shape": i32(2, 3, 4)}, ShapeError),
+        *("RaggedTensorToTensor: shape", "it is of shape (3,)", "must be -1 or have 2 sizes"),
+    ),
+)
+
+SPARSE = (
+    whole(FILL, "dense_shape"),
+    *(
+        refused(
+            *("ranks", FILL, {name: value}, ShapeError),
+            *("SparseFillEmptyRows: … " + name, str(value.shape), remedy),
+        )
+        for name, value, remedy in (
+            ("indices", i32(0, 2), "must be one row for each entry"),
+            ("dense_shape", i32([3, 2]), "one size for each column"),
+            ("values", ones(2, 1), "must be one for each row of indices"),
+            ("default_value", ones(2), "one element"),
+        )
+    ),
+    *(
+        whole("sparse.sparse_reshape", name)
+        for name in ("input_indices", "input_shape", "new_shape")
+    ),
+    *(
+        refused(
+            *("ranks", "sparse.sparse_reshape", {name: value}, ShapeError),
+            *("SparseReshape: … " + name.removeprefix("input_in"), str(value.shape), remedy),
+        )
+        for name, value, remedy in (
+            ("input_indices", i32(0, 1), "must be one row for each entry"),
+            ("input_shape", i32([2, 2]), "one size for each column"),
+            ("new_shape", i32([4, 1]), "must have one axis"),
+        )
+    ),
+    *(
+        refused(
+            *("ranks", f"sparse.sparse_segment_{op.lower()}", {name: value}, ShapeError),
+            *(f"SparseSegment{op}: … {name}", str(value.shape), remedy),
+        )
+        for op in ("Mean", "Sum")
+        for name, value, remedy in (
+            ("data", ones(), "must have axes"),
+            ("indices", i32([0, 1]), "one, with as many elements"),
+            ("segment_ids", i32([0, 1]), "one, with as many elements"),
+        )
+    ),
+)
+
+POSITIONS = (*GATHERING, *SCATTERING, *RAGGED, *SPARSE)
