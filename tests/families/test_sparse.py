@@ -318,7 +318,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.sparse.sparse_segment_mean(["a", "b"], [0], [0]),
         DTypeError,
-        ["sparse_segment_mean does not take string"],
+        ["sparse_segment_mean (data) does not take string"],
     ),
     Refusal(
         lambda: plugrad.sparse.sparse_segment_mean([1.0], [0, 0], [2, 1]),

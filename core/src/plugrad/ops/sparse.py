@@ -118,6 +118,7 @@ def sparse_segment_sum(data: TensorLike, indices: TensorLike, segment_ids: Tenso
         as_tensor(data, op, "data", backend=backend_of(indices, segment_ids)),
         sparse.sparse_segment_sum,
         op,
+        "data",
     )
     return sparse.sparse_segment_sum(x, *_lists(x, indices, segment_ids, op))
 
@@ -146,6 +147,7 @@ def sparse_segment_mean(data: TensorLike, indices: TensorLike, segment_ids: Tens
         as_tensor(data, op, "data", backend=backend_of(indices, segment_ids)),
         sparse.sparse_segment_mean,
         op,
+        "data",
     )
     return sparse.sparse_segment_mean(x, *_lists(x, indices, segment_ids, op))
 
