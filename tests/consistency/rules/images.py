@@ -169,7 +169,7 @@ PICTURES = (
     *(
         refused(
             *("dtype", "image.resize_nearest_neighbor", {"images": like(dtype)}, DTypeError),
-            *("{op} ", f"does not take {dtype}", "as in x.astype(plugrad.float32)"),
+            *("{op} (images)", f"does not take {dtype}", "as in x.astype(plugrad.float32)"),
         )
         for dtype in ("bool", "complex64")
     ),

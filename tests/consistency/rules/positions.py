@@ -37,7 +37,7 @@ GATHERING = (
     ),
     refused(
         *("range of indices", "gather", {"indices": i32(2)}, TensorIndexError),
-        *("GatherV2: index", "2", "out of range for axis 0 of size 2"),
+        *("GatherV2: ", "index 2", "out of range for axis 0 of size 2"),
     ),
     refused(
         *("batch axes", "gather", {"batch_dims": 2}, ShapeError),
@@ -65,7 +65,7 @@ GATHERING = (
     ),
     refused(
         *("something", "gather_nd", {"x": ones(0, 3), "indices": i32([0], [1])}, TensorIndexError),
-        *("GatherNd: index", "0", "out of range for axis 0 of size 0"),
+        *("GatherNd: ", "index 0", "out of range for axis 0 of size 0"),
     ),
     taken(
         *("depth", "one_hot", {"depth": 1}),
@@ -163,7 +163,7 @@ RAGGED = (
     ),
     refused(
         *("splits and positions", "ragged_gather", {"indices": i32(5)}, TensorIndexError),
-        *("RaggedGather: index", "5", "is not in [0, 2), the rows"),
+        *("RaggedGather: ", "index 5", "is not in [0, 2), the rows"),
     ),
     refused(
         *("deltas and lengths", "ragged_range", {"deltas": i32(0, 1)}, ArgumentValueError),

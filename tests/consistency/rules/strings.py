@@ -129,7 +129,7 @@ STRINGS = (
     *no_numbers("multinomial", "logits", "{op} ({argument})"),
     *no_numbers("one_hot", "indices", "{op} ({argument})"),
     *no_numbers("basic_lstm_cell", "lstm_kernel lstm_bias", "{op} ({argument})"),
-    *no_numbers("broadcast_args", "s0 s1"),
+    *no_numbers("broadcast_args", "s0 s1", "{op} ({argument})"),
     *no_numbers(
         "batch_norm batch_norm2d batch_norm3d batch_norm4d",
         "x mean variance offset scale",
@@ -142,11 +142,17 @@ STRINGS = (
     *no_numbers(
         "browser.draw browser.to_pixels image.flip_left_right", "image", "{op} ({argument})"
     ),
-    *no_numbers("image.crop_and_resize image.rotate_with_offset image.transform", "image"),
-    *no_numbers("image.resize_bilinear image.resize_nearest_neighbor", "images"),
+    *no_numbers(
+        "image.crop_and_resize image.rotate_with_offset image.transform",
+        "image",
+        "{op} ({argument})",
+    ),
+    *no_numbers(
+        "image.resize_bilinear image.resize_nearest_neighbor", "images", "{op} ({argument})"
+    ),
     *no_numbers(BOXES, "boxes scores", "{op} ({argument})"),
     *no_numbers("losses.compute_weighted_loss", "losses", "{op} ({argument})"),
-    *no_numbers(SEGMENTS, "data"),
+    *no_numbers(SEGMENTS, "data", "{op} ({argument})"),
     *no_numbers(GRADIENTS, "dy"),
     *no_combination(BINARY.replace("outer_product", ""), "a b"),
     *no_combination("outer_product", "a b"),

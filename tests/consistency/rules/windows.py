@@ -244,7 +244,7 @@ IMAGES = (
     ),
     refused(
         *("filters", "separable_conv2d", {"depthwise_filter": ones(2, 2, 3)}, ShapeError),
-        *("separable_conv2d: x … filter", "(2, 2, 3)", "filter 4"),
+        *("separable_conv2d: x … filter", "and (2, 2, 3)", "must have 3 or 4 axes and filter 4"),
     ),
     *(
         refused(
@@ -300,19 +300,19 @@ GRADIENTS = (
     ),
     refused(
         *("ranks", FILTER_GRADIENTS, {"x": ones(2, 2)}, ShapeError),
-        *("{op}: images", "the shapes are (2, 2) and", "axes"),
+        *("{op}: images", "the shapes are (2, 2) and", "filters of a convolution have"),
     ),
     refused(
         *("ranks", f"{FILTER_GRADIENTS} {INPUT_GRADIENTS}", {"dy": ones(2, 2)}, ShapeError),
-        *("{op}: dy", "has shape (2, 2)", "give (2, "),
+        *("{op}: dy", "has shape (2, 2)", "filters of shape (2, 2, … give (2, "),
     ),
     refused(
         *("ranks", FILTER_GRADIENTS, {"filter_shape": (2, 2, 2)}, ShapeError),
-        *("{op}: images … filters", "and (2, 2, 2)", "axes"),
+        *("{op}: images … filters", "and (2, 2, 2)", "filters of a convolution have"),
     ),
     refused(
         *("ranks", INPUT_GRADIENTS, {"filter": ones(2, 2, 2)}, ShapeError),
-        *("{op}: images … filters", "and (2, 2, 2)", "axes"),
+        *("{op}: images … filters", "and (2, 2, 2)", "filters of a convolution have"),
     ),
     *(
         refused(
