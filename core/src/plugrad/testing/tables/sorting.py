@@ -69,6 +69,25 @@ def kinds(x: Array, axis: int) -> list[Array]:
 ROWS = [
     *(
         Row(
+            sorting.sort,
+            lambda x, a=axis, d=descending: np.take_along_axis(x, order(x, a, d), a),
+            [different(*shape)],
+            {"axis": axis, "descending": descending},
+            dtypes=REALS[1:],
+        )
+        for shape, axis in [((7,), 0), ((3, 6), 1), ((5, 2, 3), 0)]
+        for descending in (False, True)
+    ),
+    Row(
+        sorting.sort,
+        lambda x: np.take_along_axis(x, order(x, 1, descending=False), 1),
+        [these(STRANGE)],
+        {"axis": 1, "descending": False},
+        dtypes=FLOATS,
+        is_edge=True,
+    ),
+    *(
+        Row(
             sorting.argsort,
             lambda x, a=axis, d=descending: order(x, a, d),
             [whole(0, 4, *shape, dtype="int32") if has_ties else different(*shape)],
