@@ -87,10 +87,13 @@ def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
     axis %= x.ndim
     count = x.shape[axis]
     slices = np.moveaxis(x, axis, 0).reshape(count, math.prod(x.shape[:axis] + x.shape[axis + 1 :]))
-    _, numbers = np.unique(slices, return_inverse=True)
-    _, first, which = np.unique(
-        numbers.reshape(slices.shape), axis=0, return_index=True, return_inverse=True
-    )
+    if slices.shape[1] == 1:
+        _, first, which = np.unique(slices, return_index=True, return_inverse=True)
+    else:
+        _, numbers = np.unique(slices, return_inverse=True)
+        _, first, which = np.unique(
+            numbers.reshape(slices.shape), axis=0, return_index=True, return_inverse=True
+        )
     order = np.argsort(first)
     rank = np.argsort(order)
     return np.take(x, first[order], axis), rank[which.reshape(-1)].astype(np.int32)

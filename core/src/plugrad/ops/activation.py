@@ -5,7 +5,7 @@ Whole numbers become float32 where a function has only floating results.
 
 from plugrad.kernels import activation
 from plugrad.ops.arguments import coerced, paired
-from plugrad.ops.attributes import real
+from plugrad.ops.attributes import finite
 from plugrad.tensor import Tensor, TensorLike
 
 
@@ -78,7 +78,7 @@ def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:
     >>> plugrad.leaky_relu([-1.0, 2.0], alpha=0.5)
     tensor([-0.5,  2. ], dtype=float32)
     """
-    slope = real(alpha, "leaky_relu", "alpha")
+    slope = finite(alpha, "leaky_relu", "alpha")
     return activation.leaky_relu(coerced(x, activation.leaky_relu, "leaky_relu"), alpha=slope)
 
 

@@ -1,4 +1,8 @@
-"""The activations."""
+"""The activations.
+
+Both sides of 0 are added up: `np.where` takes several times as long, because the processor cannot
+foresee which side comes next.
+"""
 
 import numpy as np
 
@@ -19,9 +23,14 @@ def sigmoid_real_or_complex(x: Array) -> Array:
     return 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else sigmoid(x)
 
 
-def elu(x: Array) -> Array:
-    """Return x where x > 0, else exp(x) - 1."""
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+def elu(x: Array, alpha: float = 1.0) -> Array:
+    """Return x where x > 0, else alpha * (exp(x) - 1)."""
+    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
+
+
+def softplus(x: Array) -> Array:
+    """Return log(1 + exp(x)), where exp cannot overflow."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
 table.update(
@@ -29,11 +38,9 @@ table.update(
         activation.relu: lambda x: np.maximum(x, 0),
         activation.relu6: lambda x: np.minimum(np.maximum(x, 0), 6),
         activation.elu: elu,
-        activation.selu: lambda x: (
-            SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0)))
-        ),
+        activation.selu: lambda x: SELU_SCALE * elu(x, SELU_ALPHA),
         activation.sigmoid: sigmoid_real_or_complex,
-        activation.softplus: lambda x: np.logaddexp(x, 0),
+        activation.softplus: softplus,
         activation.prelu: lambda x, alpha: np.where(x > 0, x, x * alpha),
         activation.elu_gradient: lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),
     }
@@ -43,4 +50,4 @@ table.update(
 @table.implements(activation.leaky_relu)
 def leaky_relu(x: Array, *, alpha: float) -> Array:
     """Return x where x > 0, else alpha * x."""
-    return np.where(x > 0, x, x * alpha)
+    return np.maximum(x, 0) + np.minimum(x, 0) * alpha

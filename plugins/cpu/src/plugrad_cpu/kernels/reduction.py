@@ -90,6 +90,9 @@ def _counted(x: Array, weights: Array | None, size: int) -> Array:
     is_inside = (x >= 0) & (x < size)
     rows = np.arange(math.prod(x.shape[:-1])).reshape(*x.shape[:-1], 1)
     bins = (rows * size + x)[is_inside]
-    total = np.zeros((*x.shape[:-1], size), np.int32 if weights is None else weights.dtype)
-    np.add.at(total.reshape(-1), bins, 1 if weights is None else weights[is_inside])
+    shape = (*x.shape[:-1], size)
+    if weights is None:
+        return np.bincount(bins, minlength=math.prod(shape)).reshape(shape).astype(np.int32)
+    total = np.zeros(shape, weights.dtype)
+    np.add.at(total.reshape(-1), bins, weights[is_inside])
     return total
