@@ -73,12 +73,18 @@ def matmul(
         return linalg.matmul(x, y)
     rows = x if x.ndim > 1 else movement.expand_dims(x, dim=0)
     columns = y if y.ndim > 1 else movement.expand_dims(y, dim=1)
-    product = linalg.matmul(
-        rows,
-        columns,
-        transpose_a=transpose_a and x.ndim > 1,
-        transpose_b=transpose_b and y.ndim > 1,
-    )
+    try:
+        product = linalg.matmul(
+            rows,
+            columns,
+            transpose_a=transpose_a and x.ndim > 1,
+            transpose_b=transpose_b and y.ndim > 1,
+        )
+    except ShapeError:  # of shapes that nobody has passed
+        raise ShapeError(
+            f"matmul: shapes {x.shape} and {y.shape} do not match: a vector must be as long as the "
+            "axis that it meets, the last one on its left or the last but one on its right"
+        ) from None
     shape = (
         *product.shape[:-2],
         *(product.shape[-2:-1] if x.ndim > 1 else ()),
