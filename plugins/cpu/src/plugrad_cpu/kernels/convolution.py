@@ -1,9 +1,11 @@
 """Convolutions as matrix products: every window of an image becomes a row (im2col).
 
-The functions take any number of spatial axes.
+The functions take any number of spatial axes. They make the rows of a few images at a time, which
+stay in the processor's cache.
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -30,6 +32,17 @@ def rows_of(x: Array, window: Window) -> Array:
     return patches(padded(x, window, 0), window).reshape(count, length)
 
 
+def blocks(x: Array, window: Window) -> Iterator[slice]:
+    """Yield which images to take at a time."""
+    row = math.prod(window.filter) * x.shape[-1] * x.itemsize
+    count = max(1, BLOCK // max(1, math.prod(window.out) * row))
+    for start in range(0, x.shape[0], count):
+        yield slice(start, start + count)
+
+
+BLOCK = 2**22  # bytes
+
+
 def columns_of(filter: Array) -> Array:
     """Return one column for each filter."""
     return filter.reshape(math.prod(filter.shape[:-1]), filter.shape[-1])
@@ -49,8 +62,17 @@ def correlate(
     batch, _, window = geometry(
         x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
-    y = rows_of(channels_last(x, data_format), window) @ columns_of(filter)
+    y = products(channels_last(x, data_format), window, columns_of(filter))
     return as_asked(y.reshape(batch, *window.out, filter.shape[-1]), data_format)
+
+
+def products(x: Array, window: Window, columns: Array) -> Array:
+    """Return the rows of all windows times columns."""
+    y = np.empty((x.shape[0], math.prod(window.out), columns.shape[1]), x.dtype)
+    for few in blocks(x, window):
+        rows = rows_of(x[few], window)
+        np.matmul(rows, columns, out=y[few].reshape(len(rows), columns.shape[1]))
+    return y
 
 
 def filter_gradient(
@@ -68,9 +90,12 @@ def filter_gradient(
     _, _, window = geometry(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
-    rows = rows_of(channels_last(x, data_format), window)
-    dy = channels_last(dy, data_format).reshape(rows.shape[0], filter_shape[-1])
-    return (rows.T @ dy).reshape(filter_shape)
+    x, dy = channels_last(x, data_format), channels_last(dy, data_format)
+    total = np.zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), x.dtype)
+    for few in blocks(x, window):
+        rows = rows_of(x[few], window)
+        total += rows.T @ dy[few].reshape(rows.shape[0], filter_shape[-1])
+    return total.reshape(filter_shape)
 
 
 def input_gradient(
@@ -111,9 +136,8 @@ def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> A
         # With more padding than the filter can reach, the outer stops see no pixel.
         kept.append(slice(max(-before, 0), out - max(-after, 0)))
     back = Window(size, tuple(margins), window.filter, (1,) * len(size), window.dilations)
-    rows = rows_of(dy[tuple(kept)], back)
     turned = filter[(slice(None, None, -1),) * len(size)].swapaxes(-1, -2)
-    y = rows @ turned.reshape(rows.shape[1], filter.shape[-2])
+    y = products(dy[tuple(kept)], back, columns_of(turned))
     return y.reshape(dy.shape[0], *size, filter.shape[-2])
 
 

@@ -1,0 +1,40 @@
+"""Convolutions take a few images at a time, which makes no difference to what comes out."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad_cpu.kernels import convolution
+
+
+def results(x, filter, **attrs):
+    """Return a convolution and both of its gradients."""
+
+    def loss(x, filter):
+        return plugrad.sum(plugrad.conv2d(x, filter, **attrs) ** 2)
+
+    with plugrad.use("cpu"):
+        y = plugrad.conv2d(x, filter, **attrs)
+        dx, dfilter = plugrad.grad(loss, argnums=(0, 1))(
+            plugrad.asarray(x), plugrad.asarray(filter)
+        )
+        return [part.numpy() for part in (y, dx, dfilter)]
+
+
+@pytest.mark.parametrize("attrs", [{"pad": "same"}, {"strides": 2, "pad": 1}], ids=str)
+@pytest.mark.parametrize("images", [2, 3])  # at a time, of 7
+def test_images_are_taken_a_few_at_a_time(images, attrs, monkeypatch, rng):
+    x = rng.normal(size=(7, 6, 6, 2))
+    filter = rng.normal(size=(3, 3, 2, 4))
+    at_once = results(x, filter, **attrs)
+    stops = at_once[0][0, ..., 0].size
+    monkeypatch.setattr(convolution, "BLOCK", images * stops * 3 * 3 * 2 * 8)
+    sizes = [len(x[few]) for few in convolution.blocks(x, window_of(stops))]
+    assert sizes == [images] * (7 // images) + [7 % images] * bool(7 % images)
+    for part, expected in zip(results(x, filter, **attrs), at_once, strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
+
+
+def window_of(stops):
+    """Return a window of 3 × 3 cells that stops so often."""
+    return convolution.Window((stops, 1), ((0, 0), (0, 0)), (3, 3), (1, 1), (1, 1))
