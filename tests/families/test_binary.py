@@ -296,6 +296,11 @@ def test_gradient_of_equal_operands(op, expected, backend):
     assert [g.item() for g in plugrad.grad(op, argnums=(0, 1))(x, y)] == expected
 
 
+def test_a_negative_exponent_leaves_the_other_powers_of_whole_numbers(backend):
+    a, b = plugrad.asarray([3, 7, 2, -1, -1, 1, 0]), plugrad.asarray([29, 0, -2, -3, -2, -5, -1])
+    assert plugrad.pow(a, b).tolist() == [3**29 % 2**32, 1, 0, -1, 1, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("base", "exponent", "for_base", "for_exponent"),
     [(0.0, 2.0, 0.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0), (-2.0, 3.0, 12.0, 0.0)],

@@ -18,9 +18,10 @@ def floor_divide(a: Array, b: Array) -> Array:
 
 
 def power(a: Array, b: Array) -> Array:
-    """Return a to the power of b; whole numbers with a negative exponent are rounded towards 0."""
-    if a.dtype.kind in "iu" and np.any(b < 0):
-        return np.trunc(np.power(a.astype(float), b)).astype(a.dtype)
+    """Return a to the power of b; a negative exponent leaves of whole numbers 1 and -1, and makes 0 of others."""
+    if a.dtype.kind == "i" and np.any(b < 0):
+        inverse = np.where(np.abs(a) == 1, np.where(b & 1, a, 1), 0)
+        return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype, copy=False)
     return np.power(a, b)
 
 
