@@ -164,6 +164,11 @@ def test_gradient_at_0(op, expected, backend):
     assert plugrad.grad(op)(plugrad.asarray(0.0)).item() == pytest.approx(expected)
 
 
+def test_sigmoid_far_below_0_keeps_its_digits(backend):
+    x = np.array([-8, -20, -50, -80], "float32")
+    np.testing.assert_allclose(plugrad.sigmoid(x).numpy(), np.exp(-np.logaddexp(0, -x)), rtol=1e-5)
+
+
 def test_gradient_of_relu6_at_6(backend):
     assert plugrad.grad(plugrad.relu6)(plugrad.asarray(6.0)).item() == 0
 

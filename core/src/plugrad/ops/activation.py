@@ -49,7 +49,7 @@ def sigmoid(x: TensorLike) -> Tensor:
     """``1 / (1 + exp(-x))``, the logistic function.
 
     >>> plugrad.sigmoid([0.0, 2.0])
-    tensor([0.5      , 0.8807971], dtype=float32)
+    tensor([0.5     , 0.880797], dtype=float32)
     """
     return activation.sigmoid(coerced(x, activation.sigmoid, "sigmoid"))
 
