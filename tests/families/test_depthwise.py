@@ -137,6 +137,16 @@ def test_float16_stays_float16(backend, rng):
         np.testing.assert_allclose(y.numpy(), exact, rtol=0.02, atol=0.02 * np.abs(exact).max())
 
 
+def test_float16_goes_on_beyond_2048(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    x, filter = (plugrad.ones(shape, dtype="float16") for shape in ((1, 64, 64, 2), (64, 64, 2, 1)))
+    assert plugrad.depthwise_conv2d(x, filter).tolist() == [[[[4096, 4096]]]]
+    small = plugrad.ones((1, 1, 2, 1), dtype="float16")
+    slope = plugrad.grad(lambda f: plugrad.sum(plugrad.depthwise_conv2d(x, f)))(small)
+    assert slope.tolist() == [[[[4096], [4096]]]]
+
+
 @pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", [*CASES[:4:3], *FIRST[:2], *KERNELS[:4]], ids=str)
 def test_values_of_views(case, layout, backend, rng):

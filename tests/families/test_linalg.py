@@ -218,6 +218,13 @@ def test_empty_matrices(shapes, backend, rng):
     Case(plugrad.matmul, np.matmul, numbers, shapes).check_values(rng)
 
 
+def test_einsum_of_half_precision_goes_on_beyond_2048(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    y = plugrad.einsum("ij->j", plugrad.ones((4096, 2), dtype="float16"))
+    assert (y.tolist(), y.dtype) == ([4096, 4096], "float16")
+
+
 def test_special_values(backend):
     a = np.array([[1, np.nan, 1], [1, np.inf, 1], [0, 1, -1]], "float32")
     b = np.array([[1, 2], [3, 0], [5, 6]], "float32")

@@ -193,6 +193,16 @@ def test_gradient_of_other_normalizations(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
+def test_softmax_of_many_in_half_precision(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    x = plugrad.zeros((4096, 2), dtype="float16")
+    assert plugrad.softmax(x, axis=0)[0].tolist() == [1 / 4096, 1 / 4096]
+    expected = [np.float16(-np.log(4096))] * 2
+    y = plugrad.log_softmax(x, axis=0)
+    assert (y[0].tolist(), y.dtype) == (expected, "float16")
+
+
 def test_batch_norm_of_mixed_dtypes(backend):
     y = plugrad.batch_norm(plugrad.asarray([2, 4]), [1.0, 2.0], [3, 3], 1, variance_epsilon=1.0)
     assert (y.tolist(), y.dtype) == ([1.5, 2.0], "float32")

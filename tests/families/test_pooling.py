@@ -145,6 +145,14 @@ def test_special_values(backend):
     Case(plugrad.avg_pool, windows.avg_pool, [], attrs=attrs).check_values_of([x])
 
 
+def test_half_precision_goes_on_beyond_2048(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    x = plugrad.full((1, 64, 64, 1), 1000, dtype="float16")
+    for y in (plugrad.avg_pool(x, 64), plugrad.pool(x, 64, "avg")):
+        assert (y.item(), y.dtype) == (1000, "float16")
+
+
 def test_padding_is_never_the_largest(backend):
     x = plugrad.full((1, 2, 2, 1), -5.0)
     assert plugrad.max_pool(x, 2, 1, 1).numpy().max() == -5

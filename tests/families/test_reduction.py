@@ -113,6 +113,27 @@ def test_many_elements(op, reference, domain, shape, axis, backend, rng):
 
 
 @pytest.mark.parametrize(
+    ("shape", "axis"), [((200_003, 3), 0), ((3, 70_001, 2), 1), ((90, 700, 3), (0, 1))]
+)
+@pytest.mark.parametrize("op", [plugrad.sum, plugrad.mean])
+def test_long_columns_are_as_exact_as_rows(op, shape, axis, backend, rng):
+    x = rng.uniform(0.5, 1.5, shape).astype("float32")
+    expected = np.sum(x, axis, dtype="float64")
+    if op is plugrad.mean:
+        expected *= expected.size / x.size
+    np.testing.assert_allclose(op(x, axis=axis).numpy(), expected, rtol=5e-7)
+
+
+def test_half_precision_goes_on_beyond_2048(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    ones = plugrad.ones((4096, 2), dtype="float16")
+    assert plugrad.sum(ones, axis=0).tolist() == [4096, 4096]
+    assert plugrad.mean(1000 * ones, axis=0).tolist() == [1000, 1000]
+    assert plugrad.mean(plugrad.ones((70_000,), dtype="float16")).item() == 1
+
+
+@pytest.mark.parametrize(
     ("op", "reference"),
     [
         (plugrad.sum, np_sum),

@@ -108,6 +108,12 @@ def test_half_precision_stays(backend):
     assert plugrad.cumulative_prod(x).tolist() == [1, 2, 6]
 
 
+def test_half_precision_goes_on_beyond_2048(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    assert plugrad.cumulative_sum(plugrad.ones((4096,), dtype="float16"))[-1].item() == 4096
+
+
 def test_small_integers_are_not_narrow(backend):
     for dtype, wider in [("int8", "int32"), ("uint8", "uint32")]:
         if {dtype, wider} <= set(plugrad.which().backend.dtypes()):

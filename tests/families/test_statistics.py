@@ -131,6 +131,14 @@ def test_variance_far_from_zero_is_exact(backend):
     assert plugrad.var([1e6, 1e6 + 1, 1e6 + 2]).item() == pytest.approx(2 / 3)
 
 
+def test_variance_of_more_numbers_than_half_precision_counts(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    x = np.array([1, 3] * 40_000, "float16")
+    assert plugrad.var(x).item() == 1
+    assert plugrad.std(x, correction=1).item() == 1
+
+
 @pytest.mark.parametrize(
     ("x", "result"),
     [

@@ -191,11 +191,12 @@ def _spread(
 ) -> Tensor:
     """Return the variance around a known mean."""
     axes = axes_of(axis, x.ndim, name=f"{op}: axis")
-    squares = reduction.sum(
+    variance = reduction.mean(  # and no sum, which may be more than float16 holds
         binary.squared_difference(x, mean), axis=axes, keep_dims=flag(keepdims, op, "keepdims")
     )
-    freedom = size_of(tuple(x.shape[i] for i in axes)) - finite(correction, op, "correction")
-    return squares / (freedom if freedom > 0 else nan)
+    count = size_of(tuple(x.shape[i] for i in axes))
+    freedom = count - finite(correction, op, "correction")
+    return variance if freedom == count else variance * (count / freedom if freedom > 0 else nan)
 
 
 def _root(x: Tensor) -> Tensor:

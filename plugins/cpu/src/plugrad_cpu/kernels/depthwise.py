@@ -7,7 +7,7 @@ import numpy as np
 
 from plugrad.extend import DataFormat, Padding, Rounding, Shape, geometry
 from plugrad.kernels import depthwise
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.convolution import as_asked, channels_last
 from plugrad_cpu.windows import cells, framed, padded, unpadded
 
@@ -39,11 +39,11 @@ def depthwise_conv2d(
     )
     image = repeated(padded(channels_last(x, data_format), window, 0), filter.shape[-1])
     weights = merged(filter)
-    y = np.zeros((batch, *window.out, weights.shape[-1]), x.dtype)
+    y = np.zeros((batch, *window.out, weights.shape[-1]), roomy(x.dtype))
     product = np.empty_like(y)
     for cell, place in cells(window):
         y += np.multiply(image[place], weights[cell], out=product)
-    return as_asked(y, data_format)
+    return as_asked(y.astype(x.dtype, copy=False), data_format)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -89,5 +89,6 @@ def depthwise_conv2d_filter_gradient(
     )
     image = repeated(padded(channels_last(x, data_format), window, 0), filter_shape[-1])
     dy = channels_last(dy, data_format)
-    sums = [np.einsum("byxc,byxc->c", image[place], dy) for _, place in cells(window)]
-    return np.stack(sums).reshape(filter_shape)
+    dtype = roomy(x.dtype)
+    sums = [np.einsum("byxc,byxc->c", image[place], dy, dtype=dtype) for _, place in cells(window)]
+    return np.stack(sums).reshape(filter_shape).astype(x.dtype, copy=False)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from plugrad.kernels import linalg
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 
 
 @table.implements(linalg.matmul)
@@ -19,7 +19,9 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 @table.implements(linalg.einsum)
 def einsum(*inputs: Array, equation: str) -> Array:
     """Return the sums of products, by matrix products where there are some."""
-    return np.asarray(np.einsum(equation, *inputs, optimize=len(inputs) > 1))
+    dtype = inputs[0].dtype
+    operands = [x.astype(roomy(dtype), copy=False) for x in inputs]
+    return np.asarray(np.einsum(equation, *operands, optimize=len(inputs) > 1), dtype)
 
 
 @table.implements(linalg.band_part)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plugrad.kernels import normalization
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 
 
 @table.implements(normalization.softmax)
@@ -12,7 +12,7 @@ def softmax(logits: Array, *, dim: int) -> Array:
     if logits.size == 0:
         return logits
     y = np.exp(logits - logits.max(axis=dim, keepdims=True))
-    y /= y.sum(axis=dim, keepdims=True)
+    y /= y.sum(axis=dim, dtype=roomy(y.dtype), keepdims=True)
     return y
 
 
@@ -22,7 +22,8 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
     if logits.size == 0:
         return logits
     shifted = logits - logits.max(axis=axis, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    total = np.exp(shifted).sum(axis=axis, dtype=roomy(logits.dtype), keepdims=True)
+    return shifted - np.log(total).astype(logits.dtype, copy=False)
 
 
 @table.implements(normalization.batch_norm)

@@ -6,7 +6,7 @@ import numpy as np
 
 from plugrad.extend import Padding, Rounding, Shape, Window, pool_window
 from plugrad.kernels import pooling
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.windows import cells, padded, unpadded
 
 
@@ -124,16 +124,16 @@ def largest(x: Array, window: Window) -> Array:
 def average(x: Array, window: Window) -> Array:
     """Return the average over the cells of each window that are in the image."""
     image = padded(x, window, 0)
-    y = np.zeros((x.shape[0], *window.out, x.shape[-1]), x.dtype)
+    y = np.zeros((x.shape[0], *window.out, x.shape[-1]), roomy(x.dtype))
     for _, place in cells(window):
         y += image[place]
-    return y / counts(x, window)
+    return (y / counts(x, window)).astype(x.dtype, copy=False)
 
 
 def counts(x: Array, window: Window) -> Array:
     """Return how many cells of each window are in the image."""
-    inside = padded(np.ones((1, *x.shape[1:-1], 1), x.dtype), window, 0)
-    found = np.zeros((1, *window.out, 1), x.dtype)
+    inside = padded(np.ones((1, *x.shape[1:-1], 1), roomy(x.dtype)), window, 0)
+    found = np.zeros((1, *window.out, 1), inside.dtype)
     for _, place in cells(window):
         found += inside[place]
     return found

@@ -1,38 +1,57 @@
-"""Reductions: NumPy's, in the dtype of the input."""
+"""Reductions: NumPy's, with results of the dtype of the input."""
 
 import math
 
 import numpy as np
 
 from plugrad.kernels import reduction
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
+
+MOST_IN_A_ROW = 4096
 
 
 @table.implements(reduction.sum)
 def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the sum; down the columns of floats as a product with ones, which BLAS does faster."""
+    """Return the sum."""
+    return _total(x, axis, keep_dims).astype(x.dtype, copy=False)
+
+
+def _total(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
+    """Return the sum, of float16 in float32; down columns as a product with ones, which BLAS does faster.
+
+    Only along the last axes NumPy adds pairs, and pairs of pairs. Elsewhere it adds one number after the
+    other, and errors of rounding pile up, so that long axes are halved before.
+    """
+    if x.size > MOST_IN_A_ROW and x.dtype.kind in "fc":
+        kept = next((i for i in reversed(range(x.ndim)) if i not in axis), 0)
+        early = sorted((i for i in axis if i < kept), key=lambda i: x.shape[i])
+        if math.prod(x.shape[i] for i in early) > MOST_IN_A_ROW:
+            lead, half = (slice(None),) * early[-1], x.shape[early[-1]] // 2
+            first, second = x[(*lead, slice(half))], x[(*lead, slice(half, None))]
+            return _total(first, axis, keep_dims) + _total(second, axis, keep_dims)
     leading = tuple(range(x.ndim - 1))
     is_for_blas = x.dtype.char in "fd" and x.flags.c_contiguous
     if axis == leading and leading and x.size and is_for_blas:
         columns = x.shape[-1]
         total = np.ones(x.size // columns, x.dtype) @ x.reshape(-1, columns)
         return total.reshape((1,) * len(leading) + (columns,)) if keep_dims else total
-    return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keep_dims)
+    return np.asarray(np.add.reduce(x, axis=axis, dtype=roomy(x.dtype), keepdims=keep_dims))
 
 
 @table.implements(reduction.prod)
 def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the product."""
-    return np.multiply.reduce(x, axis=axis, dtype=x.dtype, keepdims=keep_dims)
+    product = np.multiply.reduce(x, axis=axis, dtype=roomy(x.dtype), keepdims=keep_dims)
+    return np.asarray(product, x.dtype)
 
 
 @table.implements(reduction.mean)
 def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the average, NaN if there is nothing to average."""
-    total = np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keep_dims)
+    total = _total(x, axis, keep_dims)
     count = np.prod([x.shape[i] for i in axis], dtype=int)
     with np.errstate(invalid="ignore"):
-        return np.divide(total, np.asarray(count, x.dtype))
+        return np.divide(total, np.asarray(count, total.dtype)).astype(x.dtype, copy=False)
 
 
 @table.implements(reduction.max)

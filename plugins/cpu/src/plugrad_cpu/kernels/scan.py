@@ -1,9 +1,9 @@
-"""Scans: NumPy's accumulations, in the dtype of the input."""
+"""Scans: NumPy's accumulations, with results of the dtype of the input."""
 
 import numpy as np
 
 from plugrad.kernels import scan
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 
 
 @table.implements(scan.cumsum)
@@ -26,4 +26,4 @@ def _scanned(combine: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: b
         lead = (slice(None),) * axis
         shifted[(*lead, slice(1, None))] = x[(*lead, slice(None, -1))]
         x = shifted
-    return combine.accumulate(x, axis, dtype=x.dtype)
+    return combine.accumulate(x, axis, dtype=roomy(x.dtype)).astype(x.dtype, copy=False)
