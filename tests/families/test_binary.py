@@ -310,6 +310,11 @@ def test_gradient_of_pow_without_logarithm(base, exponent, for_base, for_exponen
     assert [g.item() for g in gradients] == [for_base, for_exponent]
 
 
+def test_gradient_of_remainder_where_the_quotient_is_rounded_up(backend):
+    a, b = plugrad.asarray(1.0), plugrad.asarray(0.1)  # a / b is 10, and yet 0.1 remains of 9 * b
+    assert plugrad.grad(plugrad.remainder, argnums=1)(a, b).item() == -9
+
+
 def test_gradients_where_a_formula_would_divide_0_by_0(backend):
     zero, infinite = plugrad.asarray(0.0), plugrad.asarray(-np.inf)
     for op, x, y, expected in [

@@ -6,13 +6,14 @@ from plugrad.ops.activation import sigmoid
 from plugrad.ops.binary import (
     div_no_nan,
     equal,
+    floor_divide,
     greater,
     greater_equal,
     logical_and,
     not_equal,
     where,
 )
-from plugrad.ops.unary import floor, isinf, log
+from plugrad.ops.unary import isinf, log
 from plugrad.tensor import Tensor
 
 # arithmetic
@@ -20,7 +21,7 @@ gradient(binary.add, a=lambda dy: dy, b=lambda dy: dy)
 gradient(binary.subtract, a=lambda dy: dy, b=lambda dy: -dy)
 gradient(binary.multiply, a=lambda dy, b: dy * b, b=lambda dy, a: dy * a)
 gradient(binary.divide, a=lambda dy, b: dy / b, b=lambda dy, b, out: -dy * out / b)
-gradient(binary.remainder, a=lambda dy: dy, b=lambda dy, a, b: -dy * floor(a / b))
+gradient(binary.remainder, a=lambda dy: dy, b=lambda dy, a, b: -dy * floor_divide(a, b))
 gradient(
     binary.squared_difference,
     a=lambda dy, a, b: dy * 2 * (a - b),
