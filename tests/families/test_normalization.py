@@ -193,6 +193,13 @@ def test_gradient_of_other_normalizations(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
+def test_softmax_of_long_columns_is_as_exact_as_of_rows(backend, rng):
+    x = rng.uniform(-1, 1, (200_003, 3)).astype("float32")
+    expected = x - special.logsumexp(x.astype("float64"), axis=0)
+    np.testing.assert_allclose(plugrad.softmax(x, axis=0).numpy(), np.exp(expected), rtol=1e-6)
+    np.testing.assert_allclose(plugrad.log_softmax(x, axis=0).numpy(), expected, rtol=5e-7)
+
+
 def test_softmax_of_many_in_half_precision(backend):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")

@@ -1,6 +1,8 @@
 // Softmax along contiguous rows.
 #include "vector_math.h"
 
+#define BLOCK 1024  // of so many floats each, sums are added up in double
+
 static float greatest(const float *row, int count) {
     floats best = splat(-INFINITY);
     int i = 0;
@@ -18,10 +20,14 @@ static float greatest(const float *row, int count) {
 static float exponentials(const float *row, float *out, int count, float peak) {
     for (int i = 0; i < count; i++) out[i] = row[i] - peak;
     MAP_FLOATS(exp_floats, out, out, count);
-    floats total = {};
+    double sum = 0;
     int i = 0;
-    for (; i + LANES <= count; i += LANES) total += load(out + i);
-    float sum = sum_lanes(total);
+    while (count - i >= LANES) {
+        const int last = smaller(i + BLOCK, count);
+        floats total = {};
+        for (; i + LANES <= last; i += LANES) total += load(out + i);
+        sum += sum_lanes(total);
+    }
     for (; i < count; i++) sum += out[i];
     return sum;
 }

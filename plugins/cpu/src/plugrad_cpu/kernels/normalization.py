@@ -3,7 +3,8 @@
 import numpy as np
 
 from plugrad.kernels import normalization
-from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.declare import Array, table
+from plugrad_cpu.kernels.reduction import total_of
 
 
 @table.implements(normalization.softmax)
@@ -12,7 +13,7 @@ def softmax(logits: Array, *, dim: int) -> Array:
     if logits.size == 0:
         return logits
     y = np.exp(logits - logits.max(axis=dim, keepdims=True))
-    y /= y.sum(axis=dim, dtype=roomy(y.dtype), keepdims=True)
+    y /= total_of(y, (dim,), keep_dims=True)
     return y
 
 
@@ -22,7 +23,7 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
     if logits.size == 0:
         return logits
     shifted = logits - logits.max(axis=axis, keepdims=True)
-    total = np.exp(shifted).sum(axis=axis, dtype=roomy(logits.dtype), keepdims=True)
+    total = total_of(np.exp(shifted), (axis,), keep_dims=True)
     return shifted - np.log(total).astype(logits.dtype, copy=False)
 
 

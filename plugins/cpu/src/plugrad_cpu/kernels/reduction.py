@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from plugrad.extend import axes_of
 from plugrad.kernels import reduction
 from plugrad_cpu.declare import Array, roomy, table
 
@@ -13,22 +14,23 @@ MOST_IN_A_ROW = 4096
 @table.implements(reduction.sum)
 def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the sum."""
-    return _total(x, axis, keep_dims).astype(x.dtype, copy=False)
+    return total_of(x, axis, keep_dims).astype(x.dtype, copy=False)
 
 
-def _total(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
+def total_of(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the sum, of float16 in float32; down columns as a product with ones, which BLAS does faster.
 
     Only along the last axes NumPy adds pairs, and pairs of pairs. Elsewhere it adds one number after the
     other, and errors of rounding pile up, so that long axes are halved before.
     """
     if x.size > MOST_IN_A_ROW and x.dtype.kind in "fc":
-        kept = next((i for i in reversed(range(x.ndim)) if i not in axis), 0)
-        early = sorted((i for i in axis if i < kept), key=lambda i: x.shape[i])
+        axes = axes_of(axis, x.ndim)
+        kept = next((i for i in reversed(range(x.ndim)) if i not in axes), 0)
+        early = sorted((i for i in axes if i < kept), key=lambda i: x.shape[i])
         if math.prod(x.shape[i] for i in early) > MOST_IN_A_ROW:
             lead, half = (slice(None),) * early[-1], x.shape[early[-1]] // 2
             first, second = x[(*lead, slice(half))], x[(*lead, slice(half, None))]
-            return _total(first, axis, keep_dims) + _total(second, axis, keep_dims)
+            return total_of(first, axis, keep_dims) + total_of(second, axis, keep_dims)
     leading = tuple(range(x.ndim - 1))
     is_for_blas = x.dtype.char in "fd" and x.flags.c_contiguous
     if axis == leading and leading and x.size and is_for_blas:
@@ -48,7 +50,7 @@ def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 @table.implements(reduction.mean)
 def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the average, NaN if there is nothing to average."""
-    total = _total(x, axis, keep_dims)
+    total = total_of(x, axis, keep_dims)
     count = np.prod([x.shape[i] for i in axis], dtype=int)
     with np.errstate(invalid="ignore"):
         return np.divide(total, np.asarray(count, total.dtype)).astype(x.dtype, copy=False)
