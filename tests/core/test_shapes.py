@@ -5,7 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+import plugrad
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
+from plugrad.kernel import KERNELS
 from plugrad.shapes import (
     axes_of,
     axis_of,
@@ -153,6 +155,27 @@ def test_a_window_has_one_size_for_each_axis():
     ):
         with pytest.raises(ArgumentValueError, match=r"the 2 axes of an image of \(3, 3\)"):
             sliding_window(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs"),
+    [
+        *((name, {"axis": (-1,)}) for name in ("Sum", "Prod", "Mean", "Min")),
+        *(
+            (name, {"axis": -1})
+            for name in ("ArgMax", "LogSoftmax", "Cumsum", "Sort", "Concat", "Pack", "Unpack")
+        ),
+        ("Max", {"reduction_indices": (-1,)}),
+        ("Sum", {"axis": (2, 0)}),
+        ("Softmax", {"dim": -1}),
+        ("Reverse", {"dims": (0, -1)}),
+        ("ExpandDims", {"dim": -1}),
+        ("SplitV", {"num_or_size_splits": (2, 2), "axis": -1}),
+    ],
+)
+def test_kernels_take_axes_sorted_and_from_the_front(name, attrs):
+    with pytest.raises(AxisError, match=rf"^{name}: .*=.* must be .* for a kernel"):
+        KERNELS[name].infer(plugrad.ones((2, 3, 4)), **attrs)
 
 
 def test_data_formats():

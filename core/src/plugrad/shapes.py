@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import product, zip_longest
 from operator import index
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ Pair = tuple[int, int]
 Pairs = tuple[Pair, ...]
 Padding = Literal["same", "valid"] | Pairs
 Rounding = Literal["floor", "ceil", "round"] | None
+Axes = TypeVar("Axes", int, Shape)
 DataFormat = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
 
 
@@ -173,6 +174,17 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     if len(set(axes)) != len(axes):
         raise AxisError(f"{name}={axis} names an axis twice")
     return tuple(axes)
+
+
+def settled(axes: Axes, given: Axes, *, name: str = "axis") -> Axes:
+    """Return axes as kernels get them, sorted and counted from the front; `given` must be the same.
+
+    Raises:
+        AxisError: they are not.
+    """
+    if axes != given:
+        raise AxisError(f"{name}={given} must be {axes} for a kernel; only ops count from the end")
+    return axes
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:

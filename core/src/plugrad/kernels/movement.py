@@ -10,6 +10,7 @@ from plugrad.shapes import (
     axis_of,
     broadcast,
     completed,
+    settled,
     shape_of,
     size_of,
     sliced,
@@ -25,7 +26,7 @@ def reshape(x: Spec, *, shape: Shape) -> Spec:
 @kernel("ExpandDims")
 def expand_dims(input: Spec, *, dim: int) -> Spec:
     """Insert an axis of size 1 at position `dim`."""
-    dim = axis_of(dim, len(input.shape) + 1, name="dim")
+    dim = settled(axis_of(dim, len(input.shape) + 1, name="dim"), dim, name="dim")
     return Shaped((*input.shape[:dim], 1, *input.shape[dim:]), input.dtype)
 
 
@@ -86,7 +87,7 @@ def strided_slice_gradient(
 def concat(*inputs: Spec, axis: int) -> Spec:
     """Join tensors along an axis; their other sizes are equal."""
     first = inputs[0].shape
-    axis = axis_of(axis, len(first))
+    axis = settled(axis_of(axis, len(first)), axis)
     for x in inputs:
         if len(x.shape) != len(first) or any(
             n != m for i, (n, m) in enumerate(zip(x.shape, first, strict=True)) if i != axis
@@ -104,14 +105,14 @@ def pack(*inputs: Spec, axis: int) -> Spec:
     first = inputs[0].shape
     if any(x.shape != first for x in inputs):
         raise ShapeError(f"Pack: the shapes must be equal, not {[x.shape for x in inputs]}")
-    axis = axis_of(axis, len(first) + 1)
+    axis = settled(axis_of(axis, len(first) + 1), axis)
     return Shaped((*first[:axis], len(inputs), *first[axis:]), agreed("Pack", *inputs))
 
 
 @kernel("Unpack")
 def unpack(value: Spec, *, axis: int) -> tuple[Spec, ...]:
     """Take a tensor apart along an axis, which disappears."""
-    axis = axis_of(axis, len(value.shape))
+    axis = settled(axis_of(axis, len(value.shape)), axis)
     part = Shaped((*value.shape[:axis], *value.shape[axis + 1 :]), value.dtype)
     return (part,) * value.shape[axis]
 
@@ -119,7 +120,7 @@ def unpack(value: Spec, *, axis: int) -> tuple[Spec, ...]:
 @kernel("SplitV")
 def split(x: Spec, *, num_or_size_splits: Shape, axis: int) -> tuple[Spec, ...]:
     """Cut a tensor into parts of the given sizes along an axis."""
-    axis = axis_of(axis, len(x.shape))
+    axis = settled(axis_of(axis, len(x.shape)), axis)
     if sum(num_or_size_splits) != x.shape[axis] or any(n < 0 for n in num_or_size_splits):
         raise ShapeError(
             f"SplitV: sizes {tuple(num_or_size_splits)} do not add up to {x.shape[axis]}, the "
@@ -157,5 +158,5 @@ def tile(x: Spec, *, reps: Shape) -> Spec:
 @kernel("Reverse")
 def reverse(x: Spec, *, dims: Shape) -> Spec:
     """Reverse the order along the axes `dims`."""
-    axes_of(dims, len(x.shape), name="dims")
+    settled(axes_of(dims, len(x.shape), name="dims"), dims, name="dims")
     return Shaped(x.shape, x.dtype)

@@ -3,20 +3,20 @@
 from plugrad.dtype import FLOATING
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import axis_of, stretches
+from plugrad.shapes import axis_of, settled, stretches
 
 
 @kernel("Softmax", accepts=FLOATING)
 def softmax(logits: Spec, *, dim: int) -> Spec:
     """Return ``exp(x) / sum(exp(x))`` along the axis `dim`."""
-    axis_of(dim, len(logits.shape), name="dim")
+    settled(axis_of(dim, len(logits.shape), name="dim"), dim, name="dim")
     return Shaped(logits.shape, accepted("Softmax", logits, FLOATING))
 
 
 @kernel("LogSoftmax", accepts=FLOATING)
 def log_softmax(logits: Spec, *, axis: int) -> Spec:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
-    axis_of(axis, len(logits.shape))
+    settled(axis_of(axis, len(logits.shape)), axis)
     return Shaped(logits.shape, accepted("LogSoftmax", logits, FLOATING))
 
 

@@ -3,14 +3,14 @@
 from plugrad.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import axes_of, axis_of, reduced
+from plugrad.shapes import axes_of, axis_of, reduced, settled
 
 Axes = tuple[int, ...]
 POSITIONS = frozenset({int32, int64})
 
 
 def _reduced(name: str, x: Spec, axis: Axes, keep_dims: bool, accepts: frozenset[DType]) -> Spec:
-    axes = axes_of(axis, len(x.shape))
+    axes = settled(axes_of(axis, len(x.shape)), axis)
     return Shaped(reduced(x.shape, axes, keep_dims), accepted(name, x, accepts))
 
 
@@ -72,7 +72,7 @@ def argmin(x: Spec, *, axis: int) -> Spec:
 
 def _position(name: str, x: Spec, axis: int) -> Spec:
     accepted(name, x, REAL)
-    axis = axis_of(axis, len(x.shape))
+    axis = settled(axis_of(axis, len(x.shape)), axis)
     _check_not_empty(name, x, (axis,))
     return Shaped(reduced(x.shape, (axis,), keep_dims=False), int32)
 

@@ -2,7 +2,7 @@
 
 from plugrad.dtype import NUMERIC
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import axis_of
+from plugrad.shapes import axis_of, settled
 
 
 @kernel("Cumsum", accepts=NUMERIC)
@@ -18,5 +18,5 @@ def cumprod(x: Spec, *, axis: int, exclusive: bool = False, reverse: bool = Fals
 
 
 def _scanned(name: str, x: Spec, axis: int) -> Spec:
-    axis_of(axis, len(x.shape))
+    settled(axis_of(axis, len(x.shape)), axis)
     return Shaped(x.shape, accepted(name, x, NUMERIC))

@@ -9,7 +9,7 @@ from typing import Literal
 from plugrad.dtype import BOOL, NUMERIC, REAL, int32
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import axis_of
+from plugrad.shapes import axis_of, settled
 
 ORDERED = NUMERIC | BOOL
 Side = Literal["left", "right"]
@@ -18,14 +18,14 @@ Side = Literal["left", "right"]
 @kernel("Sort", accepts=ORDERED)
 def sort(x: Spec, *, axis: int, descending: bool = False) -> Spec:
     """Return the elements in order along an axis."""
-    axis_of(axis, len(x.shape))
+    settled(axis_of(axis, len(x.shape)), axis)
     return Shaped(x.shape, accepted("Sort", x, ORDERED))
 
 
 @kernel("ArgSort", accepts=ORDERED)
 def argsort(x: Spec, *, axis: int, descending: bool = False, stable: bool = True) -> Spec:
     """Return the positions along an axis in the order of their elements; equal ones keep theirs if `stable`."""
-    axis_of(axis, len(x.shape))
+    settled(axis_of(axis, len(x.shape)), axis)
     accepted("ArgSort", x, ORDERED)
     return Shaped(x.shape, int32)
 
@@ -91,5 +91,5 @@ def unique(x: Spec, *, axis: int) -> tuple[Spec, Spec]:
 
     Here NaN equals NaN, and -0.0 equals 0.0. The shape is that of slices which all differ.
     """
-    axis = axis_of(axis, len(x.shape))
+    axis = settled(axis_of(axis, len(x.shape)), axis)
     return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), int32)

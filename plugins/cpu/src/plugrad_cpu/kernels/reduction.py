@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from plugrad.extend import axes_of
 from plugrad.kernels import reduction
 from plugrad_cpu.declare import Array, roomy, table
 
@@ -24,9 +23,8 @@ def total_of(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
     other, and errors of rounding pile up, so that long axes are halved before.
     """
     if x.size > MOST_IN_A_ROW and x.dtype.kind in "fc":
-        axes = axes_of(axis, x.ndim)
-        kept = next((i for i in reversed(range(x.ndim)) if i not in axes), 0)
-        early = sorted((i for i in axes if i < kept), key=lambda i: x.shape[i])
+        kept = next((i for i in reversed(range(x.ndim)) if i not in axis), 0)
+        early = sorted((i for i in axis if i < kept), key=lambda i: x.shape[i])
         if math.prod(x.shape[i] for i in early) > MOST_IN_A_ROW:
             lead, half = (slice(None),) * early[-1], x.shape[early[-1]] // 2
             first, second = x[(*lead, slice(half))], x[(*lead, slice(half, None))]
