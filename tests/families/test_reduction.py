@@ -131,6 +131,8 @@ def test_half_precision_goes_on_beyond_2048(backend):
     assert plugrad.sum(ones, axis=0).tolist() == [4096, 4096]
     assert plugrad.mean(1000 * ones, axis=0).tolist() == [1000, 1000]
     assert plugrad.mean(plugrad.ones((70_000,), dtype="float16")).item() == 1
+    zeros = plugrad.zeros((4096,), dtype="int32")
+    assert plugrad.bincount(zeros, ones[:, 0], size=1).tolist() == [4096]
 
 
 @pytest.mark.parametrize(

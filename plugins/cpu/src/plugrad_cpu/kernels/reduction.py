@@ -112,6 +112,6 @@ def _counted(x: Array, weights: Array | None, size: int) -> Array:
     shape = (*x.shape[:-1], size)
     if weights is None:
         return np.bincount(bins, minlength=math.prod(shape)).reshape(shape).astype(np.int32)
-    total = np.zeros(shape, weights.dtype)
+    total = np.zeros(shape, roomy(weights.dtype))
     np.add.at(total.reshape(-1), bins, weights[is_inside])
-    return total
+    return total.astype(weights.dtype, copy=False)
