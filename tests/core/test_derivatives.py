@@ -107,6 +107,7 @@ def test_jacobian_of_trees():
 def test_jacobian_of_nothing_is_empty():
     assert plugrad.jacobian(lambda x: x[:0])(plugrad.ones(3)).shape == (0, 3)
     assert plugrad.jacobian(lambda x: plugrad.ones(2))(plugrad.ones(0)).shape == (2, 0)
+    assert plugrad.jacobian(lambda x: x[:0])(plugrad.ones(3, dtype="float64")).dtype == "float64"
 
 
 def test_jacobian_passes_other_arguments_on():
@@ -281,3 +282,18 @@ def test_checkpoint_passes_other_arguments_on():
     assert f(plugrad.asarray(2.0), 3, scale=10.0).item() == 80.0
     with pytest.raises(ArgumentError, match="checkpoint: the function must return one tensor"):
         plugrad.checkpoint(lambda x: [x])(plugrad.ones(2))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: plugrad.checkpoint(lambda y: y * x)(x),
+        lambda x: plugrad.checkpoint(lambda y, *, z: y * z)(x, z=x),
+        lambda x: plugrad.checkpoint(lambda ys: ys[0] * ys[1])([x, x]),
+    ],
+    ids=["captured", "keyword", "in a list"],
+)
+def test_checkpoint_names_what_it_cannot_differentiate(f):
+    assert f(plugrad.asarray(3.0)).item() == 9.0
+    with pytest.raises(ArgumentError, match="neither a positional argument nor a Variable; pass"):
+        plugrad.grad(f)(3.0)

@@ -315,6 +315,11 @@ def test_gradient_of_remainder_where_the_quotient_is_rounded_up(backend):
     assert plugrad.grad(plugrad.remainder, argnums=1)(a, b).item() == -9
 
 
+def test_mixed_derivatives_of_pow_agree_at_the_exponent_0(backend):
+    (_, mixed), (swapped, _) = plugrad.hessian(plugrad.pow, argnums=(0, 1))(4.0, 0.0)
+    assert mixed.item() == swapped.item() == 0.25
+
+
 def test_gradients_where_a_formula_would_divide_0_by_0(backend):
     zero, infinite = plugrad.asarray(0.0), plugrad.asarray(-np.inf)
     for op, x, y, expected in [

@@ -1,5 +1,7 @@
 """Functions of linear algebra that are made of products and movements: sums, parts, norms."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -173,6 +175,22 @@ def test_norm_of_a_zero_vector_has_gradient_zero(backend):
     for norm in (plugrad.linalg.vector_norm, plugrad.linalg.norm):
         assert plugrad.grad(norm)(plugrad.zeros(3)).tolist() == [0.0, 0.0, 0.0]
         assert norm(plugrad.zeros(3)).item() == 0.0
+
+
+@pytest.mark.parametrize("ord", [0.5, 1, 1.5, 2, 3, np.inf, -np.inf, -1])
+def test_norm_of_a_zero_vector_has_gradient_zero_in_every_order(ord, backend):
+    norm = partial(plugrad.linalg.vector_norm, axis=1, ord=ord)
+    x = plugrad.asarray([[0.0, 0.0], [3.0, 4.0]])
+    value, gradient = plugrad.value_and_grad(norm)(x)
+    expected = np.linalg.norm([3.0, 4.0], ord)
+    np.testing.assert_allclose(value.numpy(), [0.0, expected], rtol=1e-5)
+    assert gradient.tolist()[0] == [0.0, 0.0]
+    np.testing.assert_allclose(np.sum(gradient.numpy()[1] * [3.0, 4.0]), expected, rtol=1e-5)
+
+
+def test_norm_of_no_elements(backend):
+    for ord in (0.5, 1, 2, 3):
+        assert plugrad.linalg.vector_norm(plugrad.zeros((2, 0)), axis=1, ord=ord).tolist() == [0, 0]
 
 
 def test_vecdot_keeps_the_dtype():

@@ -18,6 +18,8 @@ from plugrad.variable import Variable, watched
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from plugrad.kernel import Shape
+
 
 def jvp(
     function: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]
@@ -114,11 +116,16 @@ def _stacked(rows: list[Any], x: Any, output: Tensor) -> Any:
     """Return the rows, trees of the form of `x`, as one tree of tensors of shape output.shape + x.shape."""
     columns = zip(*(leaves_of(row) for row in rows), strict=True)
     if not rows:
-        return map_tree(lambda part: zeros((*output.shape, *asarray(part).shape)), x)
+        return map_tree(lambda part: _nothing(output.shape, asarray(part)), x)
     joined = iter(
         [reshape(stack(list(column)), (*output.shape, *column[0].shape)) for column in columns]
     )
     return map_tree(lambda _: next(joined), rows[0])
+
+
+def _nothing(shape: Shape, x: Tensor) -> Tensor:
+    """Return the derivative of a value without elements, whose shape this is."""
+    return zeros((*shape, *x.shape), dtype=x.dtype, device=x.device)
 
 
 def hessian(
@@ -143,8 +150,9 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     tensor(1., dtype=float32)
 
     It trades time for memory (Chen et al., 2016). Tensors among the positional arguments and
-    variables are differentiated. The second run must compute what the first did: a function that
-    draws random numbers takes the generator's seed as an argument.
+    variables are differentiated; another differentiated tensor that the function uses is an error.
+    The second run must compute what the first did: a function that draws random numbers takes the
+    generator's seed as an argument.
     """
 
     @wraps(function)
@@ -160,6 +168,11 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
             raise ArgumentError(
                 f"checkpoint: the function must return one tensor, not {type(value).__name__}"
+            )
+        if value.node is not None:
+            raise ArgumentError(
+                "checkpoint: the result depends on a differentiated tensor that is neither a positional "
+                "argument nor a Variable; pass it as a positional argument"
             )
         out = wrapped(value.array, value.backend)
         if any(parent is not None for parent in parents):

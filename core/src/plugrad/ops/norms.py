@@ -14,7 +14,7 @@ from plugrad.ops.binary import equal, not_equal, where
 from plugrad.ops.complex import conj, real
 from plugrad.ops.decomposition import svdvals
 from plugrad.ops.movement import moveaxis, reshape
-from plugrad.ops.reduction import max, min, sum
+from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.unary import abs, sqrt
 from plugrad.shapes import axes_of, axis_of, reduced
 
@@ -52,8 +52,10 @@ def vector_norm(
         return sum(not_equal(x, 0).astype(size.dtype), axis=axis, keepdims=keepdims)
     if ord == 1:
         return sum(size, axis=axis, keepdims=keepdims)
-    total = sum(size**ord, axis=axis, keepdims=keepdims)
-    return total ** (1 / ord)
+    is_zero = all(equal(size, 0), axis=axis, keepdims=True)
+    total = sum(where(is_zero, 1, size) ** ord, axis=axis, keepdims=keepdims)
+    root = total ** (1 / ord)
+    return where(reshape(is_zero, root.shape), 0, root) if x.size else root
 
 
 def _root_of_squares(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
