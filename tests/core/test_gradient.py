@@ -194,6 +194,7 @@ def test_kernel_by_name_need_not_be_declared():
         ({}, RegistrationError, r"function of Wave has no entry for input 'x'; it has \[\]"),
         ({"y": 1}, RegistrationError, r"no entry for input 'x'; it has \['y'\]"),
         ({"x": lambda: 3.0}, ArgumentError, "returned a float for input 'x', not a tensor"),
+        ({"x": None}, ArgumentError, "returned a NoneType for input 'x', not a tensor"),
         ({"x": tensor(1)}, DTypeError, "returned int32 for input 'x', which is float32"),
         ({"x": tensor([1.0, 2.0])}, ShapeError, r"Wave for input 'x' has shape \(2,\); .* \(3,\)"),
     ],

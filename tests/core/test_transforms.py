@@ -297,6 +297,29 @@ def test_custom_gradient_may_save_its_inputs():
     assert mixed(3.0, 4.0).item() == 8.0
 
 
+def test_argument_that_a_custom_gradient_returns_and_saves_is_the_argument():
+    @plugrad.custom_grad
+    def identity(x, save):
+        save(x)
+        return x, lambda dy, saved: dy * saved[0] * saved[0]
+
+    assert [
+        f(3.0).item() for f in (plugrad.grad(identity), plugrad.grad(plugrad.grad(identity)))
+    ] == [9, 6]
+
+
+def test_custom_gradient_has_the_dtype_of_its_argument():
+    other = plugrad.custom_grad(
+        lambda x, n, save: (x * n, lambda dy, saved: (dy.astype("float64"), dy))
+    )
+    with pytest.raises(
+        DTypeError, match="custom_grad: gradient 0 is float64; the argument is float32"
+    ):
+        plugrad.grad(other)(tensor(1.0), tensor(2))
+    scaled = plugrad.custom_grad(lambda x, n, save: (x * n, lambda dy, saved: (dy * 2, dy)))
+    assert plugrad.grad(scaled)(tensor(1.0), tensor(2)).item() == 2.0
+
+
 def test_custom_gradient_may_return_nothing_for_an_argument():
     half = plugrad.custom_grad(lambda a, b, save: (a * b, lambda dy, saved: (dy, None)))
     assert [g.item() for g in plugrad.grad(half, (0, 1), allow_unused=True)(3.0, 4.0)] == [1.0, 0.0]

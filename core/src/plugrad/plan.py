@@ -235,7 +235,8 @@ class FunctionPlan(NamedTuple):
             raise RegistrationError(
                 f"{where} has no entry for input {name!r}; it has {sorted(thunks)}"
             )
-        gradient = thunks[name] if isinstance(thunks[name], Tensor) else thunks[name]()
+        entry = thunks[name]
+        gradient = entry() if callable(entry) else entry
         if not isinstance(gradient, Tensor):
             raise ArgumentError(
                 f"{where} returned a {type(gradient).__name__} for input {name!r}, not a tensor"

@@ -231,7 +231,7 @@ def custom_grad(
     Raises:
         ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something
             else.
-        ShapeError: a gradient has not its argument's shape.
+        ShapeError, DTypeError: a gradient has not its argument's shape or dtype.
     """
     _check_callable("custom_grad", function)
 
@@ -267,7 +267,7 @@ def custom_grad(
 class _Custom(Node):
     """A call of a function with its own gradient."""
 
-    __slots__ = ("grad_func", "saved", "shapes")
+    __slots__ = ("grad_func", "saved", "specs")
 
     def __init__(
         self,
@@ -280,10 +280,9 @@ class _Custom(Node):
         """Keep the saved tensors as arrays with their nodes; the value itself comes from this node."""
         super().__init__(parents)
         self.grad_func = grad_func
-        self.shapes = [x.shape for x in args]
-        self.saved = [
-            (x.array, x.backend, None if x is value else x.node, x is value) for x in saved
-        ]
+        self.specs = [(x.shape, None if x.node is None else x.dtype) for x in args]
+        own = None if any(value is x for x in args) else value  # an argument has its own node
+        self.saved = [(x.array, x.backend, None if x is own else x.node, x is own) for x in saved]
 
     def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Call the gradient function and check what it returns."""
@@ -294,19 +293,23 @@ class _Custom(Node):
         gradients = self.grad_func(conj(dy), saved)
         if not isinstance(gradients, list | tuple):
             gradients = [gradients]
-        if len(gradients) != len(self.shapes):
+        if len(gradients) != len(self.specs):
             raise ArgumentError(
                 f"custom_grad: the gradient function returned {len(gradients)} gradients for "
-                f"{len(self.shapes)} arguments"
+                f"{len(self.specs)} arguments"
             )
-        for position, (gradient, shape) in enumerate(zip(gradients, self.shapes, strict=True)):
+        for i, (gradient, (shape, dtype)) in enumerate(zip(gradients, self.specs, strict=True)):
             if not isinstance(gradient, Tensor | None):
                 raise ArgumentError(
-                    f"custom_grad: gradient {position} is a {type(gradient).__name__}, not a tensor or None"
+                    f"custom_grad: gradient {i} is a {type(gradient).__name__}, not a tensor or None"
                 )
             if gradient is not None and gradient.shape != shape:
                 raise ShapeError(
-                    f"custom_grad: gradient {position} has shape {gradient.shape}; the argument has shape {shape}"
+                    f"custom_grad: gradient {i} has shape {gradient.shape}; the argument has shape {shape}"
+                )
+            if gradient is not None and dtype not in (None, gradient.dtype):
+                raise DTypeError(
+                    f"custom_grad: gradient {i} is {gradient.dtype}; the argument is {dtype}"
                 )
         return [(i, g if g is None else conj(g)) for i, g in enumerate(gradients)]
 
