@@ -1,6 +1,8 @@
 """The tensor: operators, indexing, values on the host, and how it prints."""
 
+import copy
 import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -36,6 +38,10 @@ def same(actual, expected):
     """Return whether a tensor has exactly these values, this shape and this dtype."""
     y = actual.numpy()
     return y.shape == expected.shape and y.dtype == expected.dtype and np.allclose(y, expected)
+
+
+def pickled(x):
+    return pickle.loads(pickle.dumps(x))
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -148,6 +154,37 @@ def test_values_reach_numpy(x):
     copied[0] = 0
     assert same(x, VALUES)
     assert np.sum(np.asarray(x)) == VALUES.sum()
+    assert np.shares_memory(np.asarray(x, copy=False), x.numpy())
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(x, "float64", copy=False)
+
+
+def test_arrays_of_another_byte_order_are_numbers_too():
+    for dtype in ("float64", "int16", "complex64"):
+        x = plugrad.asarray(np.array([1, 2], np.dtype(dtype).newbyteorder("S")))
+        assert (x.dtype, x.tolist()) == (dtype, [1, 2])
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled], ids=lambda f: f.__name__)
+def test_copies_live_where_the_tensor_does(copied, backend):
+    for value in ([1.0, 2.0], [True], "text"):
+        x = plugrad.asarray(value)
+        y = copied(x)
+        assert (y.tolist(), y.dtype, y.backend) == (x.tolist(), x.dtype, x.backend)
+        x.dispose()
+        assert y.tolist() == value
+    w = plugrad.Variable([1.0, 2.0], trainable=False, name="w")
+    v = copied(w)
+    v.assign(v * 2)
+    assert (v.tolist(), v.name, v.trainable, w.tolist()) == ([2.0, 4.0], "w", False, [1.0, 2.0])
+
+
+def test_copies_are_differentiated():
+    for copied in (copy.copy, copy.deepcopy):
+        assert plugrad.grad(lambda x, f=copied: f(x) * x)(3.0).item() == 6.0
 
 
 def test_single_values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -72,6 +73,7 @@ class Tensor:
     @property
     def device(self) -> str:
         """The backend and device where the values are, such as ``"webgpu:0"``."""
+        _ = self.array  # raises if the tensor has been disposed
         return f"{self.backend.name}:{self.backend.device}"
 
     @property
@@ -117,6 +119,15 @@ class Tensor:
             f"a Tensor has no attribute {name!r}{suggestion(name, dir(type(self)))}"
         )
 
+    def __copy__(self) -> Tensor:
+        return unary.astype(self, self.dtype)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:  # anything deeper would copy the backend
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        return partial(creation.asarray, device=self.device), (self.numpy(),)
+
     # --- values on the host ----------------------------------------------------------------------
 
     def numpy(self) -> NDArray[Any]:
@@ -127,12 +138,7 @@ class Tensor:
         return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        values = self.numpy()
-        return (
-            np.array(values, dtype)
-            if copy or (dtype is not None and dtype != values.dtype)
-            else values
-        )
+        return np.array(self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         # Not everybody respects that memory must not be written to, so only copy=False shares it.
@@ -376,6 +382,7 @@ from plugrad.errors import suggestion  # noqa: E402
 from plugrad.ops import (  # noqa: E402
     binary,
     bitwise,
+    creation,
     linalg,
     movement,
     reduction,

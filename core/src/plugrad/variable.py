@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.ops import creation
@@ -72,6 +73,13 @@ class Variable(Tensor):
         if (leaves := watched.get()) is not None:
             # From here on the variable no longer holds what is being differentiated.
             leaves.pop(self, None)
+
+    def __copy__(self) -> Variable:
+        return Variable(self, trainable=self.trainable, name=self.name)
+
+    def __reduce__(self) -> Any:
+        value = Tensor(self.array, self.backend)
+        return partial(Variable, trainable=self.trainable, name=self.name), (value,)
 
     def __repr__(self) -> str:
         inner = super().__repr__().removeprefix("tensor")

@@ -111,8 +111,9 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
 
 
 def _dtype_of(values: NDArray[Any], op: str, name: str) -> DType:
+    dtype = values.dtype
     try:
-        return as_dtype(values.dtype)
+        return as_dtype(dtype if dtype.isnative else dtype.newbyteorder("="))
     except DTypeError:
         raise ArgumentError(
             f"{op}: {name} must hold numbers or strings; it holds {values.dtype}"
