@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentValueError, DisposedTensor, OutOfMemory
+from plugrad.errors import ArgumentError, ArgumentValueError, DisposedTensor, OutOfMemory
 
 LARGE = 100_000  # elements; the cpu backend counts buffers from 64 KiB
 
@@ -40,6 +40,15 @@ def test_block_keeps_what_it_is_told_to(x):
     assert y.tolist() == [2.0, 4.0]
     assert parts["a"][1][0].tolist() == [3.0, 4.0]
     assert lost.is_disposed
+
+
+def test_keeping_is_for_an_open_block(x):
+    scope = plugrad.tidy()
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="keep is for inside the block, which is not open"):
+            scope.keep(x)
+        with scope:
+            pass
 
 
 def test_decorator_keeps_the_result(x):
@@ -146,6 +155,7 @@ def test_disposed_tensor_says_so(x):
         lambda: y + 1,
         lambda: y.tolist(),
         lambda: y[0],
+        lambda: y.device,
     ):
         with pytest.raises(
             DisposedTensor, match="has been disposed; return it from its tidy block, or"

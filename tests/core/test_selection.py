@@ -1,5 +1,6 @@
 """Which backend runs: `use`, the configuration, the automatic choice, and moving between backends."""
 
+import asyncio
 import threading
 import warnings
 from contextvars import Context
@@ -43,6 +44,27 @@ def test_block_ends_when_it_raises(fake):
     with pytest.raises(KeyError), plugrad.use(fake):
         raise KeyError
     assert device() == "cpu:0"
+
+
+def test_block_may_be_entered_again(fake):
+    block = plugrad.use(fake)
+    for _ in range(2):
+        with block:
+            assert device() == "fake_device:0"
+        assert device() == "cpu:0"
+
+
+def test_asynchronous_generator_may_be_closed_elsewhere(fake):
+    async def steps():
+        with plugrad.use(fake), plugrad.config.override("fallback", "silent"):
+            yield
+
+    async def main():
+        running = steps()
+        await anext(running)
+        await asyncio.create_task(running.aclose())
+
+    asyncio.run(main())
 
 
 def test_call_holds_from_there_on(fake):

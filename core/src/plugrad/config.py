@@ -107,11 +107,12 @@ class Config:
             ConfigError: the key is unknown, or the value is malformed.
         """
         parsed = _parsed(name, value, "plugrad.config.override")
-        token = _overrides.set({**_overrides.get({}), name: parsed})
+        before = _overrides.get({})
+        _overrides.set({**before, name: parsed})
         try:
             yield
         finally:
-            _overrides.reset(token)
+            _overrides.set(before)
 
     def reset(self, name: str | None = None) -> None:
         """Forget what was `set`, for one key or for all, and read the configuration files again when needed."""

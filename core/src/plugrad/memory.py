@@ -11,7 +11,7 @@ import gc
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from plugrad.errors import ArgumentValueError
+from plugrad.errors import ArgumentError, ArgumentValueError
 from plugrad.loading import opened_backends
 from plugrad.scope import Scope, active_scope, surround, transfer_target
 from plugrad.selection import backend_for
@@ -70,6 +70,8 @@ class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
 
     def keep(self, container: Result) -> Result:
         """Let the tensors in `container` outlive this block; the enclosing block, if any, disposes them."""
+        if not self._scopes:
+            raise ArgumentError("tidy: keep is for inside the block, which is not open")
         scope = self._scopes[-1]
         for tensor in tensors_in(container):
             if scope.made.pop(id(tensor), None) is not None and scope.parent is not None:

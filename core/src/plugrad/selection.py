@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -84,11 +84,13 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
     def __init__(self, spec: str, *, transfer: bool = False) -> None:
         """Select the backend at once."""
         self.selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
-        self._token: Token[Selection | None] = _used.set(self.selection)
-        self._transfer = transfer_target()
-        surround(active_scope(), self.selection.backend if transfer else None)
+        self._target = self.selection.backend if transfer else None
+        self._before = _used.get(), transfer_target()
+        self.__enter__()
 
     def __enter__(self) -> Selection:
+        _used.set(self.selection)
+        surround(active_scope(), self._target)
         return self.selection
 
     def __exit__(
@@ -97,8 +99,10 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _used.reset(self._token)
-        surround(active_scope(), self._transfer)
+        # Not with a token, which an asynchronous generator that is closed elsewhere could not use.
+        used, target = self._before
+        _used.set(used)
+        surround(active_scope(), target)
 
 
 def which() -> Selection:
