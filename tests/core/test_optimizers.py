@@ -8,7 +8,7 @@ import pytest
 
 import plugrad
 from plugrad import optimizers
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 TARGET = np.array([0.5, -1.5, 3.0])
 START = np.array([2.0, 1.0, -1.0])
@@ -132,6 +132,25 @@ def test_optimizer_goes_on_from_a_saved_state(make):
     assert other.iterations == optimizer.iterations == 6
 
 
+def test_state_before_the_first_step_is_one_to_go_on_from():
+    w, v = plugrad.Variable([1.0, 2.0]), plugrad.Variable([1.0, 2.0])
+    fresh, restored = optimizers.Adam(0.1), optimizers.Adam(0.1)
+    restored.set_state([v], fresh.get_state([w]))
+    for optimizer, x in ((fresh, w), (restored, v)):
+        optimizer.apply_gradients([(x, plugrad.asarray([1.0, -3.0]))])
+    assert v.tolist() == w.tolist() != [1.0, 2.0]
+
+
+def test_state_of_another_optimizer_is_refused():
+    w = plugrad.Variable([1.0, 2.0])
+    adam = optimizers.Adam()
+    adam.apply_gradients([(w, plugrad.ones(2))])
+    with pytest.raises(
+        ArgumentError, match=r"Momentum remembers \['momentum'\] of a variable, not 'm'"
+    ):
+        optimizers.Momentum(0.1).set_state([w], adam.get_state([w]))
+
+
 def test_wrong_states_change_nothing():
     v, optimizer = plugrad.Variable(START, name="v"), optimizers.Momentum(0.1)
     optimizer.minimize(lambda: loss(v), [v])
@@ -206,6 +225,20 @@ def test_zero_gradients_stay_zero_when_clipped():
     assert optimizers.clip_by_global_norm([], 1.0) == []
 
 
+@pytest.mark.parametrize(
+    ("gradient", "dtype", "largest", "expected"),
+    [
+        ([300.0, 400.0], "float16", 50.0, [30.0, 40.0]),
+        ([3 + 4j, 0], "complex64", 1.0, [0.6 + 0.8j, 0]),
+        ([3.0, 4.0], "float32", float("inf"), [3.0, 4.0]),
+    ],
+)
+def test_common_norm_of_every_dtype(gradient, dtype, largest, expected):
+    (clipped,) = optimizers.clip_by_global_norm([plugrad.asarray(gradient, dtype=dtype)], largest)
+    assert clipped.dtype == dtype
+    np.testing.assert_allclose(clipped.numpy(), expected, rtol=1e-3)
+
+
 def test_state_belongs_to_each_variable():
     """A variable that joins later starts with its own first step."""
     early, late = plugrad.Variable(START), plugrad.Variable(START)
@@ -239,6 +272,11 @@ def test_learning_rate_may_change():
             lambda w: [(w, plugrad.ones(3))],
             ShapeError,
             r"'w' has shape \(2,\), its gradient \(3,\)",
+        ),
+        (
+            lambda w: [(w, plugrad.ones(2, dtype="float64"))],
+            DTypeError,
+            "'w' is float32, its gradient float64; cast it",
         ),
     ],
 )

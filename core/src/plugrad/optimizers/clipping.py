@@ -1,11 +1,13 @@
 """Gradients made smaller before a step."""
 
 from collections.abc import Sequence
+from math import inf
 
+from plugrad.dtype import float16, float32
 from plugrad.errors import ArgumentValueError
 from plugrad.ops.binary import clip, maximum
 from plugrad.ops.reduction import sum
-from plugrad.ops.unary import sqrt, square
+from plugrad.ops.unary import abs, sqrt, square
 from plugrad.tensor import Tensor
 
 
@@ -32,13 +34,18 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Te
         ArgumentValueError: the largest norm is not positive.
     """
     _check_limit("clip_by_global_norm", "max_norm", max_norm)
-    if not gradients:
-        return []
-    first, *rest = [sum(square(g)) for g in gradients]
+    if not gradients or max_norm == inf:
+        return list(gradients)
+    first, *rest = [sum(square(_roomy(abs(g)))) for g in gradients]
     for part in rest:
         first = first + part.astype(first.dtype)
     scale = max_norm / maximum(sqrt(first), max_norm)  # 1 where the norm is small enough
     return [g * scale.astype(g.dtype) for g in gradients]
+
+
+def _roomy(x: Tensor) -> Tensor:
+    """Return `x` in a dtype in which its squares do not overflow so soon."""
+    return x.astype(float32) if x.dtype is float16 else x
 
 
 def _check_limit(function: str, name: str, value: float) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.dtype import promote
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tensor import Tensor
 from plugrad.transforms import variable_grads
@@ -60,6 +61,7 @@ class Optimizer(ABC):
         Raises:
             ArgumentError: a pair is not a variable and a tensor.
             ShapeError: a gradient has not its variable's shape.
+            DTypeError: a gradient would change its variable's dtype. Nothing is changed then.
         """
         pairs = list(pairs)
         for variable, gradient in pairs:
@@ -71,6 +73,11 @@ class Optimizer(ABC):
                 raise ShapeError(
                     f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, "
                     f"its gradient {gradient.shape}"
+                )
+            if promote(variable.dtype, gradient.dtype) is not variable.dtype:
+                raise DTypeError(
+                    f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient "
+                    f"{gradient.dtype}; cast it with astype"
                 )
         rate = self.rate
         self.iterations += 1
@@ -101,7 +108,7 @@ class Optimizer(ABC):
         """Go on from a state that `get_state` gave, for variables in the same order.
 
         Raises:
-            ArgumentError: the state is of another number of variables.
+            ArgumentError: the state is of another number of variables, or of another optimizer.
             ShapeError: a piece of it has not its variable's shape; nothing is changed then.
         """
         entries = list(state["variables"])
@@ -116,6 +123,11 @@ class Optimizer(ABC):
                 if name == "steps":
                     restored.steps = int(value)
                     continue
+                if name not in self._slots():
+                    raise ArgumentError(
+                        f"set_state: {type(self).__name__} remembers {list(self._slots())} of a variable, "
+                        f"not {name!r}; the state is of another optimizer"
+                    )
                 restored[name] = asarray(value, dtype=variable.dtype, device=variable.device)
                 if restored[name].shape != variable.shape:
                     raise ShapeError(
@@ -130,12 +142,12 @@ class Optimizer(ABC):
         """Return what is taken from the variable, and bring its state up to date."""
 
     def _state(self, variable: Variable) -> State:
-        """Return the state of a variable; zeros at first."""
-        if variable not in self._states:
-            self._states[variable] = State(
-                {name: self._first(variable, name) for name in self._slots()}
-            )
-        return self._states[variable]
+        """Return the state of a variable; what it does not have yet starts at zero."""
+        state = self._states.setdefault(variable, State())
+        for name in self._slots():
+            if name not in state:
+                state[name] = self._first(variable, name)
+        return state
 
     def _slots(self) -> tuple[str, ...]:
         """Return the names of the tensors that are remembered of each variable."""
