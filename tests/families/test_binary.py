@@ -320,6 +320,12 @@ def test_mixed_derivatives_of_pow_agree_at_the_exponent_0(backend):
     assert mixed.item() == swapped.item() == 0.25
 
 
+def test_constant_power_of_tiny_numbers_is_differentiated_twice(backend):
+    for exponent, expected in [(0, 0.0), (1, 0.0), (2, 2.0)]:
+        second = plugrad.grad(plugrad.grad(lambda x, n=exponent: x**n))
+        assert [second(x).item() for x in (0.0, 1e-25, -1e-25)] == [expected] * 3
+
+
 def test_gradients_where_a_formula_would_divide_0_by_0(backend):
     zero, infinite = plugrad.asarray(0.0), plugrad.asarray(-np.inf)
     for op, x, y, expected in [

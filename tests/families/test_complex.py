@@ -156,6 +156,11 @@ def test_gradient_points_where_the_value_grows_fastest():
     assert plugrad.grad(plugrad.abs)(plugrad.asarray(0j)).item() == 0
 
 
+def test_absolute_value_has_no_slope_and_no_curvature_at_0():
+    length = lambda x: plugrad.abs(plugrad.complex(x, 2 * x))  # noqa: E731
+    assert plugrad.grad(length)(0.0).item() == plugrad.hessian(length)(0.0).item() == 0.0
+
+
 def test_gradient_of_a_complex_value_is_that_of_its_real_part():
     z = plugrad.asarray(Z)
     by_default = plugrad.grad(lambda z: plugrad.exp(z))(z)

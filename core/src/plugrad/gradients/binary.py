@@ -31,9 +31,12 @@ gradient(binary.add_n, inputs=lambda dy, inputs_spec: [dy] * len(inputs_spec))
 
 
 def _power_base(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Return the gradient for the base; 0 for the exponent 0, also at the base 0, where ``a**-1`` is infinite."""
-    is_infinite = logical_and(equal(a, 0), equal(b, 0))
-    return dy * b * a ** where(is_infinite, 1, b - 1)
+    """Return the gradient for the base; 0 for the exponent 0, also where ``a**-1`` is infinite.
+
+    An exponent that is differentiated itself has a share in ``a**-1``, so there it is left out at 0 only.
+    """
+    is_nothing = equal(b, 0) if b.node is None else logical_and(equal(a, 0), equal(b, 0))
+    return dy * b * a ** where(is_nothing, 1, b - 1)
 
 
 def _power_exponent(dy: Tensor, a: Tensor, out: Tensor) -> Tensor:

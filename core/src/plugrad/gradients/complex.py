@@ -2,7 +2,7 @@
 
 from plugrad.gradient import gradient
 from plugrad.kernels import complex as kernels
-from plugrad.ops.binary import equal, where
+from plugrad.ops.binary import div_no_nan
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import zeros_like
 from plugrad.tensor import Tensor
@@ -10,7 +10,7 @@ from plugrad.tensor import Tensor
 
 def _along_radius(dy: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """Return dy in the direction of x; 0 at 0, where there is none."""
-    scale = dy / where(equal(out, 0), 1, out)
+    scale = div_no_nan(dy, out)
     return kernels.complex(scale, zeros_like(scale)) * conj(x)
 
 
