@@ -255,6 +255,15 @@ def test_vjp_gives_zeros_for_arguments_that_do_not_matter():
     assert [g.tolist() for g in pull([1.0])] == [[2.0], [0.0, 0.0]]
 
 
+def test_vjp_outlives_the_tensors_that_it_was_made_of():
+    x, y = tensor([1.0, 2.0]), tensor(3.0)
+    with plugrad.tidy():
+        value, pull = plugrad.vjp(lambda x, y: x * x, x, y)
+    plugrad.dispose([x, y])
+    assert value.is_disposed
+    assert [g.tolist() for g in pull([1.0, 10.0])] == [[2.0, 40.0], 0.0]
+
+
 def test_stop_gradient_makes_a_constant():
     assert plugrad.grad(lambda x: x * plugrad.stop_gradient(x))(3.0).item() == 3.0
     assert plugrad.stop_gradient([1.0]).tolist() == [1.0]

@@ -140,9 +140,9 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     root = Bundle(tuple(part.node for part in tensors_in(result)))
     is_nested = Walk(root, leaves).is_nested
     value = map_tree(lambda y: y if is_nested else wrapped(y.array, y.backend), result)
+    parts = [Tensor(y.array, y.backend) for y in tensors_in(value)]  # whatever is disposed later
 
     def pull(dy: Any) -> tuple[Any, ...]:
-        parts = list(tensors_in(value))
         given = [dy] if isinstance(value, Tensor) else list(leaves_of(dy))
         if len(given) != len(parts):
             raise ArgumentError(
@@ -374,7 +374,7 @@ def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:
     _check_floating("a differentiated argument", x)
     leaf = Leaf((x.node,))
     leaves.append(leaf)
-    inputs.append(x)
+    inputs.append(Tensor(x.array, x.backend))
     return Tensor(x.array, x.backend, leaf)
 
 
