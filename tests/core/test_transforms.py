@@ -228,6 +228,17 @@ def test_inner_value_is_differentiated_with_its_gradient():
     assert plugrad.grad(f)(2.0).item() == 24.0
 
 
+def test_inner_value_without_the_inner_argument_belongs_to_the_outer_one():
+    inner = lambda x: plugrad.value_and_grad(lambda y: x, allow_unused=True)(1.0)[0]  # noqa: E731
+    assert plugrad.grad(lambda x: inner(x) * x)(3.0).item() == 6.0
+    w = plugrad.Variable(2.0)
+    inner = lambda x: plugrad.variable_grads(lambda: x * x, [w], allow_unused=True)[0]  # noqa: E731
+    assert plugrad.grad(lambda x: inner(x) * x)(3.0).item() == 27.0
+    assert plugrad.grad(lambda x: inner(x * 2))(3.0).item() == 24.0
+    older = lambda x, y: plugrad.variable_grads(lambda: y, [w], allow_unused=True)[0] * x  # noqa: E731
+    assert plugrad.grad(lambda x: older(x, x * x))(3.0).item() == 27.0
+
+
 def test_inner_gradient_with_respect_to_the_outer_argument():
     f = lambda x: x * plugrad.grad(cube)(x)  # 3 x^3  # noqa: E731
     assert plugrad.grad(f)(2.0).item() == 36.0

@@ -196,12 +196,13 @@ class Walk:
         """Find the nodes that lead from `leaves` to `root`."""
         self.root = root
         self.leaves = leaves
-        self.is_nested = any(leaf.parents[0] is not None for leaf in leaves)
-        self.nodes: list[Node] = []
         first = min((leaf.order for leaf in leaves), default=0)
+        is_older = root is not None and root.order < first
+        self.is_nested = is_older or any(leaf.parents[0] is not None for leaf in leaves)
+        self.nodes: list[Node] = []
         ends: set[Node | None] = {None, *leaves}
         found: set[Node | None] = {None, root}
-        stack = [root] if root is not None and root.order >= first else []
+        stack = [] if root is None or is_older else [root]
         while stack:
             node = stack.pop()
             self.nodes.append(node)
