@@ -96,7 +96,11 @@ def names_page() -> str:
             *(f"`{name}` is {value!r} there" for name, value in place.defaults.items()),
             *(f"no `{name}`: {why}" for name, why in place.without.items()),
             *([f"whole numbers: `plugrad.{place.for_integers}`"] if place.for_integers else []),
-            *([] if place.rank is None else [f"`ensure_shape` checks that it has {place.rank} axes"]),
+            *(
+                []
+                if place.rank is None
+                else [f"`ensure_shape` checks that it has {place.rank} axes"]
+            ),
         ]
         if place.kernel:
             here = f'`plugrad.run_kernel("{place.kernel}", …)`'
