@@ -7,6 +7,7 @@ import plugrad
 from plugrad import KernelConfig
 from plugrad.errors import (
     ArgumentError,
+    AxisError,
     BackendMismatch,
     DisposedTensor,
     DTypeError,
@@ -14,7 +15,7 @@ from plugrad.errors import (
     OutOfMemory,
     ShapeError,
 )
-from plugrad.extend import Shaped, Spec, kernel
+from plugrad.extend import KERNELS, Shaped, Spec, kernel
 from plugrad.kernels import linalg, movement, unary
 
 
@@ -34,6 +35,32 @@ def test_inputs_are_a_mapping_in_any_order(x):
 def test_inputs_of_a_variadic_kernel_are_a_list(x):
     assert plugrad.run_kernel("Concat", [x, x], {"axis": 1}).shape == (2, 6)
     assert plugrad.run_kernel("AddN", (x, x, x)).tolist() == (x * 3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "settled"),
+    [
+        ("Sum", {"axis": (-1,)}, {"axis": (2,)}),
+        ("Mean", {"axis": (2, 0)}, {"axis": (0, 2)}),
+        ("Max", {"reduction_indices": (-1, 0)}, {"reduction_indices": (0, 2)}),
+        ("ArgMax", {"axis": -2}, {"axis": 1}),
+        ("Softmax", {"dim": -1}, {"dim": 2}),
+        ("Reverse", {"dims": (-1, 0)}, {"dims": (0, 2)}),
+        ("ExpandDims", {"dim": -1}, {"dim": 3}),
+    ],
+)
+def test_axes_count_from_either_end(name, attrs, settled, backend):
+    values = plugrad.reshape(plugrad.arange(24.0), (2, 3, 4))
+    given = {KERNELS[name].inputs[0]: values}
+    found, expected = (plugrad.run_kernel(name, given, a).numpy() for a in (attrs, settled))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_lists_of_inputs_have_axes_that_count_from_either_end(x):
+    assert plugrad.run_kernel("Concat", [x, x], {"axis": -1}).shape == (2, 6)
+    assert plugrad.run_kernel("Pack", [x, x], {"axis": -1}).shape == (2, 3, 2)
+    with pytest.raises(AxisError, match=r"Pack: axis=3 is out of range for rank 3"):
+        plugrad.run_kernel("Pack", [x, x], {"axis": 3})
 
 
 def test_attributes_may_be_left_out_where_they_have_defaults(x):
