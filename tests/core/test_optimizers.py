@@ -157,6 +157,8 @@ def test_wrong_states_change_nothing():
     saved = optimizer.get_state([v])
     with pytest.raises(ArgumentError, match="of 1 variables, 2 are given"):
         optimizer.set_state([v, v], saved)
+    with pytest.raises(ArgumentError, match=r"'iterations' and 'variables'.*this one has \['m'\]"):
+        optimizer.set_state([v], {"m": 1})
     wrong = {"iterations": 9, "variables": [{"steps": 1, "momentum": np.zeros(2)}]}
     with pytest.raises(ShapeError, match=r"'momentum' of variable 'v' has shape \(2,\)"):
         optimizer.set_state([v], wrong)
@@ -318,3 +320,10 @@ def test_steps_leave_no_tape_behind():
     for _ in range(5):
         optimizer.minimize(lambda: plugrad.sum(w * w), [w])
     assert plugrad.memory().tensors == before
+
+
+def test_coefficients_are_numbers():
+    with pytest.raises(ArgumentError, match=r"SGD: learning_rate='fast' must be a number"):
+        optimizers.SGD("fast")
+    with pytest.raises(ArgumentError, match=r"Adam: beta1=tensor.*float\(\) reads a tensor"):
+        optimizers.Adam(beta1=plugrad.ones(2))

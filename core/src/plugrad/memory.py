@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from plugrad.errors import ArgumentError, ArgumentValueError
 from plugrad.loading import opened_backends
+from plugrad.ops.attributes import whole
 from plugrad.scope import Scope, active_scope, surround, transfer_target
 from plugrad.selection import backend_for
 from plugrad.tensor import Tensor
@@ -151,8 +152,10 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
     """Make allocations beyond `limit` bytes raise `OutOfMemory` on a backend (default: the active one); None lifts it.
 
     Raises:
-        ArgumentValueError: the limit is negative.
+        ArgumentError: the limit is not a whole number.
+        ArgumentValueError: it is negative.
     """
+    limit = limit if limit is None else whole(limit, "set_memory_limit", "limit")
     if limit is not None and limit < 0:
         raise ArgumentValueError(
             f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plugrad.dtype import promote
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.ops.attributes import real
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tensor import Tensor
 from plugrad.transforms import variable_grads
@@ -108,9 +109,14 @@ class Optimizer(ABC):
         """Go on from a state that `get_state` gave, for variables in the same order.
 
         Raises:
-            ArgumentError: the state is of another number of variables, or of another optimizer.
+            ArgumentError: it is no state, or that of another number of variables or another optimizer.
             ShapeError: a piece of it has not its variable's shape; nothing is changed then.
         """
+        if not {"iterations", "variables"} <= set(state):
+            raise ArgumentError(
+                "set_state: a state has 'iterations' and 'variables', as get_state gives it; this "
+                f"one has {list(state)}"
+            )
         entries = list(state["variables"])
         if len(entries) != len(variables):
             raise ArgumentError(
@@ -157,8 +163,8 @@ class Optimizer(ABC):
         return zeros_like(variable)
 
     def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:
-        """Raise if a coefficient is not in ``[least, below)``."""
+        """Raise if a coefficient is not a number in ``[least, below)``."""
         for name, value in coefficients.items():
-            if not least <= value < below:
+            if not least <= real(value, type(self).__name__, name) < below:
                 limits = f"in [{least}, {below})" if below < float("inf") else f"{least} or more"
                 raise ArgumentValueError(f"{type(self).__name__}: {name}={value} must be {limits}")
