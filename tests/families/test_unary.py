@@ -298,6 +298,13 @@ REFUSALS = [
         ["clip", "min=2", "max=1", "exchange"],
     ),
     Refusal(
+        lambda: plugrad.run_kernel(
+            "ClipByValue", {"x": plugrad.ones(2)}, {"clip_value_min": 2, "clip_value_max": 1}
+        ),
+        ArgumentValueError,
+        ["ClipByValue", "clip_value_min=2", "clip_value_max=1"],
+    ),
+    Refusal(
         lambda: plugrad.clip([1, 2], 0.5, 2),
         DTypeError,
         ["clip", "int32", "min", "float32", "astype"],

@@ -1,6 +1,7 @@
 """Kernels that map each element of one tensor. NaN gives NaN unless a comment says otherwise."""
 
 from plugrad.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
+from plugrad.errors import ArgumentValueError
 from plugrad.kernel import Kernel, Shaped, Spec, accepted, declare, kernel
 from plugrad.tensor import Tensor
 
@@ -65,7 +66,11 @@ def step(x: Spec, *, alpha: float = 0.0) -> Spec:
 
 @kernel("ClipByValue", is_elementwise=True, accepts=REAL)
 def clip_by_value(x: Spec, *, clip_value_min: float, clip_value_max: float) -> Spec:
-    """Return x, but at least `clip_value_min` and at most `clip_value_max`."""
+    """Return x, but at least `clip_value_min` and at most `clip_value_max`, which is not less."""
+    if clip_value_min > clip_value_max:
+        raise ArgumentValueError(
+            f"ClipByValue: clip_value_min={clip_value_min} must not exceed clip_value_max={clip_value_max}"
+        )
     return Shaped(x.shape, accepted("ClipByValue", x, REAL))
 
 
