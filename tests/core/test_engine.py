@@ -15,7 +15,7 @@ from plugrad.errors import (
     OutOfMemory,
     ShapeError,
 )
-from plugrad.extend import KERNELS, Shaped, Spec, kernel
+from plugrad.extend import KERNELS, Axis, Shaped, Spec, kernel
 from plugrad.kernels import linalg, movement, unary
 
 
@@ -61,6 +61,26 @@ def test_lists_of_inputs_have_axes_that_count_from_either_end(x):
     assert plugrad.run_kernel("Pack", [x, x], {"axis": -1}).shape == (2, 3, 2)
     with pytest.raises(AxisError, match=r"Pack: axis=3 is out of range for rank 3"):
         plugrad.run_kernel("Pack", [x, x], {"axis": 3})
+
+
+def test_contract_of_a_third_party_says_which_attributes_are_axes():
+    @kernel("Turned")
+    def turned(x: Spec, *, axis: Axis, dim: int) -> Spec:
+        """Return x; `dim` is no axis."""
+        return Shaped(x.shape, x.dtype)
+
+    given = []
+
+    def implementation(x, *, axis, dim):
+        given.append((axis, dim))
+        return x
+
+    plugrad.register_kernel(KernelConfig("Turned", "cpu", implementation))
+    x = plugrad.zeros((2, 3))
+    plugrad.run_kernel("Turned", {"x": x}, {"axis": -1, "dim": -7})
+    assert given == [(1, -7)]
+    with pytest.raises(AxisError, match="Turned: axis=-1 must be 1 for a kernel"):
+        turned(x, axis=-1, dim=-7)
 
 
 def test_attributes_may_be_left_out_where_they_have_defaults(x):

@@ -18,7 +18,7 @@ from plugrad.variable import Variable, watched
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from plugrad.kernel import Shape
+    from plugrad.shapes import Shape
 
 
 def jvp(

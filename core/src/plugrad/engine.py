@@ -23,7 +23,6 @@ from plugrad.errors import (
     UnsupportedDtype,
 )
 from plugrad.scope import surroundings
-from plugrad.shapes import axes_of, axis_of
 from plugrad.tape import record
 from plugrad.tensor import Tensor
 
@@ -346,26 +345,11 @@ def _run_checked(
     if contract.takes_list and None in inputs[contract.input_count :]:
         raise ArgumentError(f"{contract.name}: the list {contract.inputs[-1]!r} has None in it")
     contract.check_attributes(attrs)
-    if inputs and inputs[0] is not None and contract.rule.__module__.startswith("plugrad.kernels."):
-        attrs = {**attrs, **_settled_axes(contract.name, inputs[0].ndim, attrs)}
+    if inputs and inputs[0] is not None:
+        attrs = contract.settle(attrs, inputs[0].ndim)
     if contract.is_elementwise:
         contract.infer(*inputs, **attrs)
     return run(contract, inputs, attrs)
-
-
-def _settled_axes(name: str, rank: int, attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that are axes as implementations get them: sorted, and counted from the front.
-
-    Kernels of third parties may mean something else by these names.
-    """
-    rank += name in ("ExpandDims", "Pack")  # the axes of their results
-    settled: dict[str, Any] = {}
-    for attribute in ("axis", "dim", "dims", "reduction_indices"):
-        given = attrs.get(attribute)
-        if given is not None:
-            settle: Any = axes_of if isinstance(given, tuple) else axis_of
-            settled[attribute] = settle(given, rank, name=f"{name}: {attribute}")
-    return settled
 
 
 def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:

@@ -81,7 +81,10 @@ from plugrad.registry import (
     register_kernel as register_kernel,
 )
 from plugrad.shapes import (
+    Axes as Axes,
+    Axis as Axis,
     DataFormat as DataFormat,
+    NewAxis as NewAxis,
     Padding as Padding,
     Pair as Pair,
     Pairs as Pairs,

@@ -229,6 +229,13 @@ class Kernel(Generic[Params, Result]):
                     f"{self.name}: {name}={attrs[name]!r} must be {kinds.described(annotation)}"
                 )
 
+    def settle(self, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
+        """Return attributes with the axes among them sorted and counted from the front; see `Axis`."""
+        said = self.annotations
+        return {
+            n: kinds.settled(v, said.get(n), rank, f"{self.name}: {n}") for n, v in attrs.items()
+        }
+
     def infer(self, *inputs: Any, **attrs: Any) -> Any:
         """Return the output's `Shaped`, or a tuple of them, for inputs of these shapes and dtypes.
 
@@ -276,6 +283,13 @@ def _inferred(
         accepted(kernel.name, specs[0], kernel.accepts)
     completed = kernel.complete(dict(attrs))
     kernel.check_attributes(completed)
+    settled = kernel.settle(completed, len(specs[0].shape)) if specs and specs[0] else completed
+    for name, value in completed.items():
+        if value is not settled[name] and value != settled[name]:
+            raise AxisError(
+                f"{kernel.name}: {name}={value} must be {settled[name]} for a kernel; only ops and "
+                "run_kernel count from the end"
+            )
     try:
         outputs: Any = kernel.rule(*specs, **completed)
     except (ShapeError, AxisError, ArgumentValueError) as error:

@@ -1,15 +1,29 @@
-"""Whether a value is what an annotation says: bools, numbers, strings, choices, and tuples of these."""
+"""Whether a value is what an annotation says: bools, numbers, strings, choices, tuples of these, and axes."""
 
 from __future__ import annotations
 
 from numbers import Complex, Real
 from sys import float_info
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
 from plugrad.dtype import DType
+from plugrad.shapes import axes_of, axis_of
+
+
+def settled(value: Any, annotation: Any, rank: int, name: str) -> Any:
+    """Return an axis, or several, as implementations get them; another value as it is.
+
+    Raises:
+        AxisError: an input with `rank` axes has no such axis.
+    """
+    if get_origin(annotation) is not Annotated:
+        return value
+    settle: Any = axes_of if isinstance(value, tuple) else axis_of
+    return settle(value, rank + annotation.__metadata__[0].more, name=name)
+
 
 _WORDS = {
     bool: "True or False",
@@ -29,6 +43,8 @@ def fits(value: Any, annotation: Any) -> bool:
     (True, False, False)
     """
     origin = get_origin(annotation)
+    if origin is Annotated:
+        return fits(value, annotation.__origin__)
     if origin is tuple:
         return isinstance(value, tuple) and _parts_fit(value, get_args(annotation))
     if origin is Literal:
@@ -59,6 +75,8 @@ def described(annotation: Any) -> str:
     "'same', 'valid' or a tuple, each of its parts a whole number"
     """
     origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return described(annotation.__origin__)
     if origin is tuple:
         if parts[-1] is Ellipsis:
             return f"a tuple, each of its parts {described(parts[0])}"

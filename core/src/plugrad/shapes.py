@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import product, zip_longest
 from operator import index
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,18 @@ Pair = tuple[int, int]
 Pairs = tuple[Pair, ...]
 Padding = Literal["same", "valid"] | Pairs
 Rounding = Literal["floor", "ceil", "round"] | None
-Axes = TypeVar("Axes", int, Shape)
 DataFormat = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
+
+
+class OfFirstInput(NamedTuple):
+    """What marks an attribute as an axis of the first input, or of a result that has `more` axes."""
+
+    more: int = 0
+
+
+Axis = Annotated[int, OfFirstInput()]  # kernels get axes sorted, and counted from the front
+NewAxis = Annotated[int, OfFirstInput(more=1)]
+Axes = Annotated[tuple[int, ...], OfFirstInput()]
 
 
 def size_of(shape: Shape) -> int:
@@ -174,17 +184,6 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     if len(set(axes)) != len(axes):
         raise AxisError(f"{name}={axis} names an axis twice")
     return tuple(axes)
-
-
-def settled(axes: Axes, given: Axes, *, name: str = "axis") -> Axes:
-    """Return axes as kernels get them, sorted and counted from the front; `given` must be the same.
-
-    Raises:
-        AxisError: they are not.
-    """
-    if axes != given:
-        raise AxisError(f"{name}={given} must be {axes} for a kernel; only ops count from the end")
-    return axes
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:

@@ -7,14 +7,13 @@ error; a device that does not look at positions reads zeros there instead.
 from plugrad.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, holds, int32, string
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import axis_of, settled, size_of
+from plugrad.shapes import Axis, size_of
 
 
 @kernel("GatherV2")
-def gather(x: Spec, indices: Spec, *, axis: int, batch_dims: int = 0) -> Spec:
+def gather(x: Spec, indices: Spec, *, axis: Axis, batch_dims: int = 0) -> Spec:
     """Take the elements of x at `indices` along an axis; the first `batch_dims` axes belong together."""
     accepted("GatherV2 (indices)", indices, INTEGER)
-    axis = settled(axis_of(axis, len(x.shape)), axis)
     if (
         not 0 <= batch_dims <= min(axis, len(indices.shape))
         or x.shape[:batch_dims] != indices.shape[:batch_dims]

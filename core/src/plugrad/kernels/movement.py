@@ -4,13 +4,13 @@ from plugrad.dtype import Scalar, holds, string
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernel import Shaped, Spec, agreed, kernel
 from plugrad.shapes import (
+    Axes,
+    Axis,
+    NewAxis,
     Pairs,
     Shape,
-    axes_of,
-    axis_of,
     broadcast,
     completed,
-    settled,
     shape_of,
     size_of,
     sliced,
@@ -24,9 +24,8 @@ def reshape(x: Spec, *, shape: Shape) -> Spec:
 
 
 @kernel("ExpandDims")
-def expand_dims(input: Spec, *, dim: int) -> Spec:
+def expand_dims(input: Spec, *, dim: NewAxis) -> Spec:
     """Insert an axis of size 1 at position `dim`."""
-    dim = settled(axis_of(dim, len(input.shape) + 1, name="dim"), dim, name="dim")
     return Shaped((*input.shape[:dim], 1, *input.shape[dim:]), input.dtype)
 
 
@@ -84,10 +83,9 @@ def strided_slice_gradient(
 
 
 @kernel("Concat")
-def concat(*inputs: Spec, axis: int) -> Spec:
+def concat(*inputs: Spec, axis: Axis) -> Spec:
     """Join tensors along an axis; their other sizes are equal."""
     first = inputs[0].shape
-    axis = settled(axis_of(axis, len(first)), axis)
     for x in inputs:
         if len(x.shape) != len(first) or any(
             n != m for i, (n, m) in enumerate(zip(x.shape, first, strict=True)) if i != axis
@@ -100,27 +98,24 @@ def concat(*inputs: Spec, axis: int) -> Spec:
 
 
 @kernel("Pack")
-def pack(*inputs: Spec, axis: int) -> Spec:
+def pack(*inputs: Spec, axis: NewAxis) -> Spec:
     """Stack tensors of one shape along a new axis."""
     first = inputs[0].shape
     if any(x.shape != first for x in inputs):
         raise ShapeError(f"Pack: the shapes must be equal, not {[x.shape for x in inputs]}")
-    axis = settled(axis_of(axis, len(first) + 1), axis)
     return Shaped((*first[:axis], len(inputs), *first[axis:]), agreed("Pack", *inputs))
 
 
 @kernel("Unpack")
-def unpack(value: Spec, *, axis: int) -> tuple[Spec, ...]:
+def unpack(value: Spec, *, axis: Axis) -> tuple[Spec, ...]:
     """Take a tensor apart along an axis, which disappears."""
-    axis = settled(axis_of(axis, len(value.shape)), axis)
     part = Shaped((*value.shape[:axis], *value.shape[axis + 1 :]), value.dtype)
     return (part,) * value.shape[axis]
 
 
 @kernel("SplitV")
-def split(x: Spec, *, num_or_size_splits: Shape, axis: int) -> tuple[Spec, ...]:
+def split(x: Spec, *, num_or_size_splits: Shape, axis: Axis) -> tuple[Spec, ...]:
     """Cut a tensor into parts of the given sizes along an axis."""
-    axis = settled(axis_of(axis, len(x.shape)), axis)
     if sum(num_or_size_splits) != x.shape[axis] or any(n < 0 for n in num_or_size_splits):
         raise ShapeError(
             f"SplitV: sizes {tuple(num_or_size_splits)} do not add up to {x.shape[axis]}, the "
@@ -156,7 +151,6 @@ def tile(x: Spec, *, reps: Shape) -> Spec:
 
 
 @kernel("Reverse")
-def reverse(x: Spec, *, dims: Shape) -> Spec:
+def reverse(x: Spec, *, dims: Axes) -> Spec:
     """Reverse the order along the axes `dims`."""
-    settled(axes_of(dims, len(x.shape), name="dims"), dims, name="dims")
     return Shaped(x.shape, x.dtype)

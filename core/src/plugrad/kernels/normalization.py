@@ -3,20 +3,18 @@
 from plugrad.dtype import FLOATING
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import axis_of, settled, stretches
+from plugrad.shapes import Axis, stretches
 
 
 @kernel("Softmax", accepts=FLOATING)
-def softmax(logits: Spec, *, dim: int) -> Spec:
+def softmax(logits: Spec, *, dim: Axis) -> Spec:
     """Return ``exp(x) / sum(exp(x))`` along the axis `dim`."""
-    settled(axis_of(dim, len(logits.shape), name="dim"), dim, name="dim")
     return Shaped(logits.shape, accepted("Softmax", logits, FLOATING))
 
 
 @kernel("LogSoftmax", accepts=FLOATING)
-def log_softmax(logits: Spec, *, axis: int) -> Spec:
+def log_softmax(logits: Spec, *, axis: Axis) -> Spec:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
-    settled(axis_of(axis, len(logits.shape)), axis)
     return Shaped(logits.shape, accepted("LogSoftmax", logits, FLOATING))
 
 

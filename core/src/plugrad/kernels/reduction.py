@@ -3,15 +3,13 @@
 from plugrad.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import axes_of, axis_of, reduced, settled
+from plugrad.shapes import Axes, Axis, reduced
 
-Axes = tuple[int, ...]
 POSITIONS = frozenset({int32, int64})
 
 
 def _reduced(name: str, x: Spec, axis: Axes, keep_dims: bool, accepts: frozenset[DType]) -> Spec:
-    axes = settled(axes_of(axis, len(x.shape)), axis)
-    return Shaped(reduced(x.shape, axes, keep_dims), accepted(name, x, accepts))
+    return Shaped(reduced(x.shape, axis, keep_dims), accepted(name, x, accepts))
 
 
 @kernel("Sum", accepts=NUMERIC)
@@ -59,26 +57,25 @@ def any(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
 
 
 @kernel("ArgMax", accepts=REAL)
-def argmax(x: Spec, *, axis: int) -> Spec:
+def argmax(x: Spec, *, axis: Axis) -> Spec:
     """Return the first position of the largest element, or of the first NaN."""
     return _position("ArgMax", x, axis)
 
 
 @kernel("ArgMin", accepts=REAL)
-def argmin(x: Spec, *, axis: int) -> Spec:
+def argmin(x: Spec, *, axis: Axis) -> Spec:
     """Return the first position of the smallest element, or of the first NaN."""
     return _position("ArgMin", x, axis)
 
 
-def _position(name: str, x: Spec, axis: int) -> Spec:
+def _position(name: str, x: Spec, axis: Axis) -> Spec:
     accepted(name, x, REAL)
-    axis = settled(axis_of(axis, len(x.shape)), axis)
     _check_not_empty(name, x, (axis,))
     return Shaped(reduced(x.shape, (axis,), keep_dims=False), int32)
 
 
 def _check_not_empty(name: str, x: Spec, axes: Axes) -> None:
-    if 0 in [x.shape[i] for i in axes_of(axes, len(x.shape))]:
+    if 0 in [x.shape[i] for i in axes]:
         raise ShapeError(
             f"{name}: shape {x.shape} has no elements along axes {axes}, and nothing has no {name.lower()}"
         )

@@ -2,21 +2,20 @@
 
 from plugrad.dtype import NUMERIC
 from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import axis_of, settled
+from plugrad.shapes import Axis
 
 
 @kernel("Cumsum", accepts=NUMERIC)
-def cumsum(x: Spec, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Spec:
+def cumsum(x: Spec, *, axis: Axis, exclusive: bool = False, reverse: bool = False) -> Spec:
     """Add up to each element, from the end if `reverse`; `exclusive` leaves the element itself out."""
     return _scanned("Cumsum", x, axis)
 
 
 @kernel("Cumprod", accepts=NUMERIC)
-def cumprod(x: Spec, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Spec:
+def cumprod(x: Spec, *, axis: Axis, exclusive: bool = False, reverse: bool = False) -> Spec:
     """Multiply up to each element, from the end if `reverse`; `exclusive` leaves the element itself out."""
     return _scanned("Cumprod", x, axis)
 
 
-def _scanned(name: str, x: Spec, axis: int) -> Spec:
-    settled(axis_of(axis, len(x.shape)), axis)
+def _scanned(name: str, x: Spec, axis: Axis) -> Spec:
     return Shaped(x.shape, accepted(name, x, NUMERIC))

@@ -9,23 +9,21 @@ from typing import Literal
 from plugrad.dtype import BOOL, NUMERIC, REAL, int32
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import axis_of, settled
+from plugrad.shapes import Axis
 
 ORDERED = NUMERIC | BOOL
 Side = Literal["left", "right"]
 
 
 @kernel("Sort", accepts=ORDERED)
-def sort(x: Spec, *, axis: int, descending: bool = False) -> Spec:
+def sort(x: Spec, *, axis: Axis, descending: bool = False) -> Spec:
     """Return the elements in order along an axis."""
-    settled(axis_of(axis, len(x.shape)), axis)
     return Shaped(x.shape, accepted("Sort", x, ORDERED))
 
 
 @kernel("ArgSort", accepts=ORDERED)
-def argsort(x: Spec, *, axis: int, descending: bool = False, stable: bool = True) -> Spec:
+def argsort(x: Spec, *, axis: Axis, descending: bool = False, stable: bool = True) -> Spec:
     """Return the positions along an axis in the order of their elements; equal ones keep theirs if `stable`."""
-    settled(axis_of(axis, len(x.shape)), axis)
     accepted("ArgSort", x, ORDERED)
     return Shaped(x.shape, int32)
 
@@ -86,10 +84,9 @@ def _searched(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
 
 
 @kernel("Unique", dynamic_shape=True)
-def unique(x: Spec, *, axis: int) -> tuple[Spec, Spec]:
+def unique(x: Spec, *, axis: Axis) -> tuple[Spec, Spec]:
     """Return the different slices along an axis in the order of their first appearance, and which one is where.
 
     Here NaN equals NaN, and -0.0 equals 0.0. The shape is that of slices which all differ.
     """
-    axis = settled(axis_of(axis, len(x.shape)), axis)
     return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), int32)

@@ -49,7 +49,6 @@ def matmul(
         leakyrelu_alpha: the slope of "leakyrelu" for negative elements.
 
     Raises:
-        DTypeError: images or filters are whole numbers.
         ShapeError: the shapes do not match.
         ArgumentValueError: the activation is unknown, lacks its weights, or takes none.
     """

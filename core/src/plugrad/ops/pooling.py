@@ -74,6 +74,7 @@ def avg_pool(
         DTypeError: x holds whole numbers.
         ShapeError, ArgumentValueError: as for `max_pool`.
     """
+    check_floats("avg_pool", x=x)
     return pooled(pooling.avg_pool, "avg_pool", 2, x, filter_size, strides, pad, dim_rounding_mode)
 
 
@@ -187,8 +188,6 @@ def pooled(
     rounding: Rounding,
 ) -> Tensor:
     """Run a pooling kernel on images that have so many spatial axes."""
-    if op.startswith("avg"):
-        check_floats(op, x=x)
     images = coerced(x, kernel, op)
     window = window_arguments(op, axes, filter_size, strides, pad, rounding)
     y = kernel(with_batch(images, axes, op), **window, dim_rounding_mode=rounding)

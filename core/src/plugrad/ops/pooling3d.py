@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.kernels import pooling3d
+from plugrad.ops.arguments import check_floats
 from plugrad.ops.pooling import pooled
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ def avg_pool3d(
     >>> plugrad.avg_pool3d(plugrad.reshape(plugrad.arange(16.0), (1, 2, 4, 2, 1)), 2)[0, 0, :, 0, 0]
     tensor([5.5, 9.5], dtype=float32)
 
-    Arguments and errors are those of `max_pool3d`.
+    Arguments are those of `max_pool3d`, and so are errors but for one.
+
+    Raises:
+        DTypeError: x holds whole numbers.
     """
     kernel, op = pooling3d.avg_pool3d, "avg_pool3d"
+    check_floats(op, x=x)
     return pooled(kernel, op, 3, x, filter_size, strides, pad, dim_rounding_mode)

@@ -11,7 +11,7 @@ import numpy as np
 
 from plugrad.extend import DataFormat, Padding, Rounding, Shape, Window, geometry
 from plugrad.kernels import convolution
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.windows import cells, framed, padded, patches, unpadded
 
 
@@ -91,11 +91,11 @@ def filter_gradient(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     x, dy = channels_last(x, data_format), channels_last(dy, data_format)
-    total = np.zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), x.dtype)
+    total = np.zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), roomy(x.dtype))
     for few in blocks(x, window):
         rows = rows_of(x[few], window)
         total += rows.T @ dy[few].reshape(rows.shape[0], filter_shape[-1])
-    return total.reshape(filter_shape)
+    return total.reshape(filter_shape).astype(x.dtype, copy=False)
 
 
 def input_gradient(
