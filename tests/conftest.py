@@ -17,8 +17,8 @@ import pytest
 
 import plugrad
 from consistency.committed import committed
+from plugrad.discovery.loading import open_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
-from plugrad.loading import open_backend
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

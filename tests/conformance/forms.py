@@ -9,7 +9,7 @@ import numpy as np
 
 from conformance.reader import Record
 from plugrad.extend import KERNELS, as_dtype, axes_of, axis_of
-from plugrad.shapes import completed
+from plugrad.types.shapes import completed
 
 Forms = dict[str, Any]
 

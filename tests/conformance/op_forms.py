@@ -13,7 +13,7 @@ import plugrad
 from conformance.reader import Opaque, Record
 from consistency.tfjs import Place, places, signatures
 from plugrad import Tensor
-from plugrad.dtype import as_dtype
+from plugrad.types.dtype import as_dtype
 
 Arguments = dict[str, Any]
 

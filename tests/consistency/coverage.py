@@ -10,11 +10,11 @@ import numpy as np
 
 import plugrad
 from families.case import Case
-from plugrad import engine, kernels
-from plugrad.backend import Backend
-from plugrad.dtype import DTYPES
+from plugrad import kernels
 from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.extend import KERNELS
+from plugrad.tensor.backend import Backend
+from plugrad.types.dtype import DTYPES
 
 FAMILIES = sorted(p.stem for p in Path(kernels.__file__).parent.glob("[!_]*.py"))
 LARGE = 4096  # elements; larger rows are about speed and limits, not about dtypes
@@ -43,20 +43,15 @@ def cases_of(family: str) -> list[Case]:
 
 
 class Watched(dict):
-    """A backend's functions, those on the host too, that remember which of them ran on which dtype."""
+    """A backend's functions that remember which of them ran on which dtype."""
 
     def __init__(self, backend: Backend) -> None:
-        super().__init__(backend.functions)
-        for config in plugrad.get_kernels_for_backend(backend.name):
-            if config.on_host:
-                self[config.kernel_name] = engine._on_host(config.kernel_func, backend)
+        super().__init__()
+        self.functions = backend.functions
         self.ran: Ran = defaultdict(set)
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 - dict.get knows no __getitem__
-
-    def __getitem__(self, name: str) -> Any:
-        function = super().__getitem__(name)
+    def __missing__(self, name: str) -> Any:
+        function = self.functions[name]
 
         def watched(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)

@@ -11,12 +11,11 @@ import numpy as np
 import plugrad
 from consistency.coverage import FAMILIES, cases_of, contracts
 from families.case import FLOATS, Case
-from plugrad import engine
+from plugrad.engine import dispatch
 from plugrad.errors import ShapeError
 from plugrad.extend import KERNELS
-from plugrad.ops import arguments
-from plugrad.tape import Leaf
-from plugrad.tensor import Tensor
+from plugrad.tape.tape import Leaf
+from plugrad.tensor.tensor import Tensor
 
 ELEMENTWISE = {"unary", "binary", "activation"}
 # Rows of elementwise families are about one shape; their gradients are checked on these too.
@@ -51,7 +50,7 @@ def has_elements(case: Case) -> bool:
 def recorded() -> Iterator[set[str]]:
     """Collect the names of the kernels that are put on the tape."""
     names: set[str] = set()
-    record = engine.record
+    record = dispatch.record
 
     def watched(kernel: Any, *rest: Any) -> None:
         record(kernel, *rest)
@@ -59,11 +58,11 @@ def recorded() -> Iterator[set[str]]:
         if (output[0] if isinstance(output, list) else output).node is not None:
             names.add(kernel.name)
 
-    engine.record = arguments.record = watched
+    dispatch.record = watched
     try:
         yield names
     finally:
-        engine.record = arguments.record = record
+        dispatch.record = record
 
 
 def kernels_on_tape(case: Case) -> set[str]:

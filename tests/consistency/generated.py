@@ -10,10 +10,10 @@ import plugrad
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
 from consistency.tfjs import places
-from plugrad.dtype import DTYPES
+from plugrad.discovery.hooks import SPECIFICATIONS
+from plugrad.discovery.manifest import BACKEND_FILE
 from plugrad.extend import KERNELS
-from plugrad.hooks import SPECIFICATIONS
-from plugrad.manifest import BACKEND_FILE
+from plugrad.types.dtype import DTYPES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"

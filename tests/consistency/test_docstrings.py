@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.extend import KERNELS
+from plugrad.registry.transaction import snapshot
 
 SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
 FOUND = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
@@ -23,13 +23,9 @@ def examples(module):
 @pytest.fixture
 def cleared():
     """What an example declares is gone after it."""
-    kernels = set(KERNELS)
-    gradients = set(plugrad.registry.gradients)
+    restore = snapshot()
     yield
-    for name in set(KERNELS) - kernels:
-        del KERNELS[name]
-    for name in set(plugrad.registry.gradients) - gradients:
-        plugrad.unregister_gradient(name)
+    restore()
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if examples(m)])

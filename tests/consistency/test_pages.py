@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.discovery.loading import opened_backends
+from plugrad.discovery.state import state
+from plugrad.registry.transaction import snapshot
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -16,7 +19,7 @@ WITH_EXAMPLES = [page for page in PAGES if ">>>" in page.read_text("utf-8")]
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_examples_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    kernels, backends = dict(plugrad.kernel.KERNELS), list(plugrad.discovery._run_time)
+    restore = snapshot()
     try:
         with plugrad.use("cpu"):
             failed, run = doctest.testfile(
@@ -26,30 +29,19 @@ def test_examples_run(page, monkeypatch, tmp_path):
                 optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE,
             )
     finally:
-        _forget(kernels, backends)
+        _close_acme()
+        restore()
     assert run > 0
     assert failed == 0
 
 
-def _forget(kernels, backends):
-    """Take back what a page declared, so that pages do not see each other."""
-    for name in plugrad.kernel.KERNELS.keys() - kernels.keys():
-        del plugrad.kernel.KERNELS[name]
-        if plugrad.get_gradient(name):
-            plugrad.unregister_gradient(name)
-        if plugrad.get_kernel(name, "cpu"):
-            plugrad.unregister_kernel(name, "cpu")
-    for backend in plugrad.loading.opened_backends():
+def _close_acme():
+    """Close the backend that pages bring, and forget it, so that pages do not see each other."""
+    for backend in opened_backends():
         if backend.name == "acme":
             plugrad.close_backend(backend)
-    if len(plugrad.discovery._run_time) > len(backends):
-        for backend in plugrad.loading.opened_backends():
-            if backend.name == "acme":
-                plugrad.loading.close_backend(backend)
-        del plugrad.discovery._run_time[len(backends) :]
-        for config in plugrad.get_kernels_for_backend("acme"):
-            plugrad.unregister_kernel(config.kernel_name, "acme")
-        plugrad.backends(refresh=True)
+    state.added[:] = [plugin for plugin in state.added if plugin.name != "acme"]
+    plugrad.backends(refresh=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

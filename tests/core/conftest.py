@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad import discovery, loading
+from plugrad.discovery import loading
+from plugrad.discovery.state import state
+from plugrad.registry.transaction import snapshot
 from plugrad.extend import (
-    KERNELS,
     Backend,
     DeviceInfo,
     KernelTable,
@@ -37,6 +38,7 @@ class FakeBackend(Backend):
     """A backend with two devices, few kernels and few dtypes. `events` tells what happened to it."""
 
     name = "fake_device"
+    cap = None
     events: list = []  # noqa: RUF012 - the fixture empties it
 
     def devices(self):
@@ -69,10 +71,10 @@ class FakeBackend(Backend):
         pass
 
     def memory(self):
-        return Memory(0, 0, 0, self.limit)
+        return Memory(0, 0, 0, self.cap)
 
     def set_memory_limit(self, limit):
-        self.limit = limit
+        self.cap = limit
 
     def close(self):
         self.events.append(("close", self))
@@ -85,7 +87,7 @@ def forget(name):
             loading.close_backend(backend)
     for config in plugrad.get_kernels_for_backend(name):
         plugrad.unregister_kernel(config.kernel_name, name)
-    discovery._run_time[:] = [c for c in discovery._run_time if c.name != name]
+    state.added[:] = [c for c in state.added if c.name != name]
     plugrad.backends(refresh=True)
 
 
@@ -135,14 +137,6 @@ def settings(monkeypatch, tmp_path):
 def registries():
     """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
     loading.open_backend("cpu")
-    contracts = set(KERNELS)
-    kernels = {c.kernel_name for c in plugrad.get_kernels_for_backend("cpu")}
-    gradients = set(plugrad.registry.gradients)
+    restore = snapshot()
     yield
-    for name in set(KERNELS) - contracts:
-        del KERNELS[name]
-    for config in plugrad.get_kernels_for_backend("cpu"):
-        if config.kernel_name not in kernels:
-            plugrad.unregister_kernel(config.kernel_name, "cpu")
-    for name in set(plugrad.registry.gradients) - gradients:
-        plugrad.unregister_gradient(name)
+    restore()

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 import plugrad
-from plugrad.config import KEYS, Setting, user_file
 from plugrad.errors import ConfigError
+from plugrad.settings.layers import KEYS, Setting, user_file
 
 config = plugrad.config
 

@@ -7,7 +7,7 @@ import pytest
 
 import plugrad
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
-from plugrad.trees import map_tree
+from plugrad.tensor.trees import map_tree
 
 
 def differences(function, x, step=1e-5):

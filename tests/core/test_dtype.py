@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.dtype import promote, promote_scalar
 from plugrad.errors import DTypeError
 from plugrad.extend import DTYPES, as_dtype
+from plugrad.types.dtype import promote, promote_scalar
 
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]

@@ -5,8 +5,8 @@ import pytest
 
 import plugrad
 from plugrad import KernelConfig, registry
+from plugrad.discovery.loading import close_backend, open_backend
 from plugrad.errors import KernelNotFound, RegistrationError
-from plugrad.loading import close_backend, open_backend
 
 
 def double(x):

@@ -230,7 +230,7 @@ def test_none_of_the_choices_lists_every_reason():
 @pytest.fixture
 def only(unconfigured, monkeypatch):
     """A function that leaves the first-party cpu backend and one of this process to choose from."""
-    monkeypatch.setattr("plugrad.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
+    monkeypatch.setattr("plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
 
 
 def test_automatic_choice_is_named_as_the_layer(only):
@@ -278,7 +278,7 @@ def test_switched_off_backend_is_listed_but_not_used(only, monkeypatch, fake):
 
 
 def test_nothing_to_choose_says_what_to_install(unconfigured, monkeypatch):
-    monkeypatch.setattr("plugrad.selection.first_party", frozenset)
+    monkeypatch.setattr("plugrad.discovery.selection.first_party", frozenset)
     with pytest.raises(
         BackendNotFound, match=r"no backend can be chosen automatically.*plugrad\.use.*pip install"
     ):

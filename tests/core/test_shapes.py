@@ -6,24 +6,26 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.contract.kernel import KERNELS
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
-from plugrad.kernel import KERNELS
-from plugrad.shapes import (
+from plugrad.types.shapes import (
     axes_of,
     axis_of,
     broadcast,
-    cell_slices,
     completed,
-    format_of,
-    margins,
-    padding_of,
     reduced,
     shape_of,
     size_of,
-    sizes_of,
     sliced,
-    sliding_window,
     stretched_axes,
+)
+from plugrad.types.windows import (
+    cell_slices,
+    format_of,
+    margins,
+    padding_of,
+    sizes_of,
+    sliding_window,
 )
 
 SHAPES = [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (0,), (2, 0), (4, 1, 3), (1, 1)]

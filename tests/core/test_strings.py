@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.dtype import promote, promote_scalar, scalar_dtype, string
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -16,6 +15,7 @@ from plugrad.errors import (
 )
 from plugrad.extend import as_dtype, float32
 from plugrad.kernels import movement, unary
+from plugrad.types.dtype import promote, promote_scalar, scalar_dtype, string
 
 TEXT = np.dtypes.StringDType()
 MISSING = np.dtypes.StringDType(na_object=None)

@@ -11,7 +11,7 @@ import plugrad
 from plugrad import KernelConfig
 from plugrad.errors import GradientNotFound, ShapeError
 from plugrad.extend import Shaped, Spec, kernel
-from plugrad.tape import Node
+from plugrad.tape.tape import Node
 
 tensor = plugrad.asarray
 

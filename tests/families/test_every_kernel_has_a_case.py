@@ -6,7 +6,7 @@ import pytest
 
 import plugrad
 from consistency.coverage import FAMILIES, contracts, ran_in
-from plugrad.kernel import KERNELS
+from plugrad.contract.kernel import KERNELS
 
 TIER_1 = {"float32", "int32", "bool"}
 

@@ -9,9 +9,10 @@ import pytest
 
 import plugrad
 from plugins.hostile import write_backend, write_distribution
-from plugrad import hooks, loading
+from plugrad.discovery import hooks, loading, packs
+from plugrad.discovery.state import state
+from plugrad.registry.transaction import snapshot
 from plugrad.cli import main
-from plugrad.extend import KERNELS
 
 
 class Site:
@@ -60,30 +61,24 @@ def site(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     loading.open_backend("cpu")
     before = loading.opened_backends()
-    contracts, gradients = dict(KERNELS), dict(plugrad.registry.gradients)
-    kernels = dict(plugrad.registry._kernels)
+    restore = snapshot()
     site = Site(tmp_path)
     yield site
     monkeypatch.undo()
     plugrad.config.reset()
     for plugin in plugrad.plugins("hooks"):
         if plugin.status == "active" and plugin.distribution != "<this process>":
-            hooks._unload(plugin)
-    for name, _ in list(plugrad.packs._brought):
-        plugrad.packs.take_back(name)
+            hooks.unload(plugin)
+    for name, _ in list(state.brought):
+        packs.take_back(name)
     for backend in loading.opened_backends():
         if backend not in before:
             plugrad.close_backend(backend)
-    for key in set(plugrad.registry._kernels) - set(kernels):
-        plugrad.unregister_kernel(*key)
-    for name in set(KERNELS) - set(contracts):
-        del KERNELS[name]
-    for name in set(plugrad.registry.gradients) - set(gradients):
-        plugrad.unregister_gradient(name)
+    restore()
     for name in list(sys.modules):
         if name.partition(".")[0] in site.packages:
             del sys.modules[name]
-    plugrad.discovery._run_time.clear()
+    state.added.clear()
     importlib.invalidate_caches()
     plugrad.plugins(refresh=True)
 

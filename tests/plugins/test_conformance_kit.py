@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.dtype import as_dtype
 from plugrad.extend import KERNELS
 from plugrad.testing import report as reports, tables
 from plugrad.testing.checks import check_values, is_differentiable
 from plugrad.testing.tables import rows
 from plugrad.testing.xfail import Excuses
+from plugrad.types.dtype import as_dtype
 
 LEVELS = ["lifecycle", "core", "gradients", "full", "edges"]
 FAMILIES = sorted({k.family for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.")})

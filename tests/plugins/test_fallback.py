@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad import fallback, registry
+from plugrad.discovery import fallback
 from plugrad.errors import ConfigError, KernelNotFound, UnsupportedDtype
 from plugrad.kernels import creation
 
@@ -20,7 +20,7 @@ LACKING = (
 @pytest.fixture
 def policy(site, monkeypatch):
     """A function that sets the policy for one test, which starts without counts; cpu alone is first-party."""
-    monkeypatch.setattr("plugrad.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
+    monkeypatch.setattr("plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
     plugrad.fallback_report(clear=True)
 
     def choose(value, order=""):
@@ -351,6 +351,6 @@ def test_name_that_nobody_knows_suggests_the_nearest(site):
 
 
 def test_first_party_backends_that_are_not_loaded_are_known_to_have_a_kernel(site):
-    names = {b.name for b in plugrad.discovery.owners("Exp")}
+    names = {b.name for b in fallback.owners("Exp")}
     installed = {b.name for b in plugrad.backends() if b.status in ("available", "active")}
     assert names == installed

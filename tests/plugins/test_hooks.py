@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad import hooks
+from plugrad.discovery import hooks
+from plugrad.discovery.hooks import SPECIFICATIONS, call
 from plugrad.errors import BackendNotFound, PluginNotFound, RegistrationError
-from plugrad.hooks import SPECIFICATIONS, call
 
 
 def listed(name):
@@ -250,7 +250,7 @@ def test_configure_may_read_the_configuration(register):
 def automatic(site, monkeypatch):
     monkeypatch.delenv("PLUGRAD_BACKEND")
     plugrad.config.set("plugins.allow_auto", "acme-*")
-    monkeypatch.setattr("plugrad.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
+    monkeypatch.setattr("plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
     site.install("toy")
     site.install("other_toy", distribution="other-toy")
 

@@ -6,8 +6,8 @@ import pytest
 
 import plugrad
 from plugins.hostile import MANIFEST
-from plugrad.config import Setting
 from plugrad.errors import ConfigError
+from plugrad.settings.layers import Setting
 
 OPTIONS = """
 [options.threads]
@@ -221,7 +221,7 @@ def test_longest_backend_name_owns_an_environment_variable(free, monkeypatch):
 
 
 def test_first_party_backends_declare_their_options():
-    for name, manifest in plugrad.discovery.manifests().items():
+    for name, manifest in declared_options().items():
         if name in ("cpu", "wasm", "webgpu"):
             assert manifest.options is not None
             with pytest.raises(ConfigError, match=f"the options of backend '{name}' are"):

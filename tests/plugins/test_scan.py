@@ -7,7 +7,7 @@ import pytest
 
 import plugrad
 from plugins.hostile import write_backend, write_distribution
-from plugrad.scan import EntryPoint, scan, shadowed
+from plugrad.discovery.scan import EntryPoint, scan, shadowed
 
 
 def found(site):

@@ -8,7 +8,7 @@ import pytest
 
 import plugrad
 from plugins.hostile import backend_source
-from plugrad.loading import open_backend
+from plugrad.discovery.loading import open_backend
 
 SLOW = "import time\nCREATED = []\n" + backend_source(
     "toy", probe="time.sleep(0.02); CREATED.append(self)"

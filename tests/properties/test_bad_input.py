@@ -11,9 +11,9 @@ import pytest
 
 import plugrad
 from plugrad import engine
-from plugrad.dtype import DTYPES
+from plugrad.contract.kernel import KERNELS
 from plugrad.errors import PlugradError
-from plugrad.kernel import KERNELS
+from plugrad.types.dtype import DTYPES
 from properties.calls import CALLS, public_ops
 
 OPS = public_ops()

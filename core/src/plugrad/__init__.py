@@ -12,10 +12,20 @@ from math import (
     pi as pi,
 )
 
-import plugrad.tensor  # noqa: F401  # pyright: ignore[reportUnusedImport] - the cycle of imports starts here
+import plugrad.gradients  # the rules register themselves
+import plugrad.ops.operators  # noqa: F401 - they attach themselves to Tensor
 from plugrad import (
-    gradients as gradients,
+    errors as errors,
+    fft as fft,
+    fused as fused,
+    image as image,
+    linalg as linalg,
+    losses as losses,
     optimizers as optimizers,
+    random as random,
+    signal as signal,
+    sparse as sparse,
+    string as string,
 )
 from plugrad.array_api import (
     __array_api_version__ as __array_api_version__,
@@ -26,73 +36,28 @@ from plugrad.array_api import (
     isdtype as isdtype,
     result_type as result_type,
 )
-from plugrad.backend import (
-    Memory as Memory,
-)
-from plugrad.config import (
-    config as config,
-)
-from plugrad.derivatives import (
-    checkpoint as checkpoint,
-    hessian as hessian,
-    jacobian as jacobian,
-    jvp as jvp,
-)
-from plugrad.discovery import (
-    backends as backends,
-    plugins as plugins,
-    register_backend as register_backend,
-)
-from plugrad.dtype import (
-    DType as DType,
-    as_dtype as as_dtype,
-    bool_ as bool,  # noqa: F401  # pyright: ignore[reportUnusedImport] - the array API's name
-    complex64 as complex64,
-    complex128 as complex128,
-    float16 as float16,
-    float32 as float32,
-    float64 as float64,
-    int8 as int8,
-    int16 as int16,
-    int32 as int32,
-    int64 as int64,
-    uint8 as uint8,
-    uint16 as uint16,
-    uint32 as uint32,
-    uint64 as uint64,
-)
-from plugrad.engine import (
-    run_kernel as run_kernel,
-)
-from plugrad.fallback import fallback_report as fallback_report
-from plugrad.gradient import (
-    GradientConfig as GradientConfig,
-    override_gradient as override_gradient,
-    register_gradient as register_gradient,
-)
-from plugrad.hooks import (
+from plugrad.discovery.fallback import fallback_report as fallback_report
+from plugrad.discovery.hooks import (
     hookimpl as hookimpl,
     register_plugin as register_plugin,
     unregister_plugin as unregister_plugin,
 )
-from plugrad.loading import close_backend as close_backend
+from plugrad.discovery.listing import (
+    backends as backends,
+    plugins as plugins,
+    register_backend as register_backend,
+)
+from plugrad.discovery.loading import close_backend as close_backend
+from plugrad.discovery.packs import op_pack as op_pack
+from plugrad.discovery.selection import use as use, which as which
+from plugrad.engine.by_name import run_kernel as run_kernel
+from plugrad.engine.custom import custom_grad as custom_grad
 from plugrad.memory import (
     dispose as dispose,
     keep as keep,
     memory as memory,
     set_memory_limit as set_memory_limit,
     tidy as tidy,
-)
-from plugrad.ops import (
-    fft as fft,
-    fused as fused,
-    image as image,
-    linalg as linalg,
-    losses as losses,
-    random as random,
-    signal as signal,
-    sparse as sparse,
-    string as string,
 )
 from plugrad.ops.activation import (
     elu as elu,
@@ -315,9 +280,7 @@ from plugrad.ops.training import (
     dropout as dropout,
     moving_average as moving_average,
 )
-from plugrad.ops.transfer import (
-    to_device as to_device,
-)
+from plugrad.ops.transfer import to_device as to_device
 from plugrad.ops.unary import (
     abs as abs,
     acos as acos,
@@ -358,39 +321,67 @@ from plugrad.ops.unary import (
     tanh as tanh,
     trunc as trunc,
 )
-from plugrad.packs import op_pack as op_pack
-from plugrad.registry import (
-    KernelConfig as KernelConfig,
-    copy_registered_kernels as copy_registered_kernels,
+from plugrad.registry.gradients import (
     get_gradient as get_gradient,
     get_gradients as get_gradients,
+    unregister_gradient as unregister_gradient,
+)
+from plugrad.registry.kernels import (
+    copy_registered_kernels as copy_registered_kernels,
     get_kernel as get_kernel,
     get_kernels_for_backend as get_kernels_for_backend,
     override_kernel as override_kernel,
     register_kernel as register_kernel,
-    unregister_gradient as unregister_gradient,
     unregister_kernel as unregister_kernel,
 )
-from plugrad.scope import carry_context as carry_context
-from plugrad.selection import (
-    use as use,
-    which as which,
+from plugrad.settings.layers import config as config
+from plugrad.tape.rules import (
+    GradientConfig as GradientConfig,
+    override_gradient as override_gradient,
+    register_gradient as register_gradient,
 )
-from plugrad.tensor import (
-    Tensor as Tensor,
+from plugrad.tensor.backend import KernelConfig as KernelConfig, Memory as Memory
+from plugrad.tensor.context import carry_context as carry_context
+from plugrad.tensor.tensor import Tensor as Tensor
+from plugrad.transforms.derivatives import (
+    checkpoint as checkpoint,
+    hessian as hessian,
+    jacobian as jacobian,
+    jvp as jvp,
 )
-from plugrad.transforms import (
-    custom_grad as custom_grad,
+from plugrad.transforms.gradients import (
     grad as grad,
     grads as grads,
-    stop_gradient as stop_gradient,
     value_and_grad as value_and_grad,
     variable_grads as variable_grads,
     vjp as vjp,
 )
-from plugrad.variable import (
-    Variable as Variable,
+from plugrad.transforms.variable import Variable as Variable
+from plugrad.types.dtype import (  # noqa: F401  # pyright: ignore[reportUnusedImport] - the array API's name
+    DType as DType,
+    as_dtype as as_dtype,
+    bool_ as bool,
+    complex64 as complex64,
+    complex128 as complex128,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
 
 __version__ = "0.1.0"
 newaxis = None
+
+
+def __dir__() -> list[str]:
+    """Return the public names. Python adds every module that has been imported, which are not public."""
+    namespaces = ("errors", "extend", "fft", "fused", "image", "kernels", "linalg", "losses")
+    namespaces += ("optimizers", "random", "signal", "sparse", "string", "testing")
+    return [n for n, v in globals().items() if n in namespaces or type(v) is not type(errors)]

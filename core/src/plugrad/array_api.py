@@ -5,12 +5,17 @@ These are its functions of dtypes, and the object that tells what is supported.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from plugrad.discovery import backends
-from plugrad.dtype import (
+from plugrad.discovery.listing import backends
+from plugrad.discovery.loading import probe
+from plugrad.discovery.selection import backend_for, which
+from plugrad.errors import ArgumentValueError, BackendUnavailable, DTypeError, suggestion
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import (
     DTYPES,
     DType,
     DTypeLike,
@@ -21,14 +26,11 @@ from plugrad.dtype import (
     promote,
     promote_scalar,
 )
-from plugrad.errors import ArgumentValueError, BackendUnavailable, DTypeError, suggestion
-from plugrad.loading import probe
-from plugrad.selection import backend_for, which
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import TensorLike
 
 __array_api_version__: Final = "2024.12"
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
@@ -231,16 +233,17 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         return {d.name: d for d in DTYPES if d in has and isdtype(d, kinds)}
 
 
-def namespace(version: str | None) -> ModuleType:
-    """Return plugrad, if it follows a version of the standard.
+def namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
+    """Return the module `plugrad`, whose functions take the tensor, if it follows a version of the standard.
 
     Raises:
         ArgumentValueError: it does not.
     """
-    if version is not None and version not in VERSIONS:
+    if api_version is not None and api_version not in VERSIONS:
         raise ArgumentValueError(
-            f"__array_namespace__: api_version={version!r} is not one of {', '.join(VERSIONS)}"
+            f"__array_namespace__: api_version={api_version!r} is not one of {', '.join(VERSIONS)}"
         )
-    import plugrad  # the whole of it, which imports this module
+    return sys.modules["plugrad"]
 
-    return plugrad
+
+setattr(Tensor, "__array_namespace__", namespace)  # noqa: B010 - its declaration is in the class

@@ -112,6 +112,17 @@ class KernelNotFound(PlugradError, NotImplementedError):
         self.kernel_name = kernel_name
 
 
+class KernelFailed(PlugradError, RuntimeError):
+    """An implementation of a kernel raised an error of its own, or does not keep the kernel's contract.
+
+    Example: a kernel of a plugin that divides by zero in Python. With the setting ``debug``, also one
+    that returns another shape or dtype than its contract says, or changes an input.
+
+    Remedy: the message names the kernel, the backend and the distribution; report it there. The original
+    error is chained to it.
+    """
+
+
 class GradientNotFound(PlugradError, NotImplementedError):
     """A kernel between the result and the differentiated inputs has no gradient.
 

@@ -1,14 +1,51 @@
 """The plugin author's page: all that code outside may import, besides `plugrad.kernels`."""
 
-from plugrad.backend import (
+from plugrad.contract.annotations import Axes as Axes, Axis as Axis, NewAxis as NewAxis
+from plugrad.contract.kernel import (
+    KERNELS as KERNELS,
+    Kernel as Kernel,
+    accepted as accepted,
+    agreed as agreed,
+    kernel as kernel,
+)
+from plugrad.discovery.hooks import hookimpl as hookimpl
+from plugrad.errors import (
+    ArgumentError as ArgumentError,
+    ArgumentValueError as ArgumentValueError,
+    BackendUnavailable as BackendUnavailable,
+    DTypeError as DTypeError,
+    OutOfMemory as OutOfMemory,
+    PlugradError as PlugradError,
+    ShapeError as ShapeError,
+    TensorIndexError as TensorIndexError,
+    UnsupportedDtype as UnsupportedDtype,
+)
+from plugrad.host import (
+    host_bodies as host_bodies,
+)
+from plugrad.kernels.convolution import (
+    geometry as geometry,
+)
+from plugrad.kernels.pooling import (
+    pool_window as pool_window,
+)
+from plugrad.registry.kernels import register_kernel as register_kernel
+from plugrad.registry.tables import KernelTable as KernelTable
+from plugrad.tape.rules import (
+    GradientConfig as GradientConfig,
+    gradient as gradient,
+    not_differentiable as not_differentiable,
+    register_gradient as register_gradient,
+)
+from plugrad.tensor.backend import (
     Backend as Backend,
     DeviceInfo as DeviceInfo,
     Implementation as Implementation,
-    KernelTable as KernelTable,
+    KernelConfig as KernelConfig,
     Memory as Memory,
     Probe as Probe,
 )
-from plugrad.dtype import (
+from plugrad.types.dtype import (
     ANY as ANY,
     BOOL as BOOL,
     COMPLEX as COMPLEX,
@@ -38,66 +75,23 @@ from plugrad.dtype import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from plugrad.errors import (
-    ArgumentError as ArgumentError,
-    ArgumentValueError as ArgumentValueError,
-    BackendUnavailable as BackendUnavailable,
-    DTypeError as DTypeError,
-    OutOfMemory as OutOfMemory,
-    PlugradError as PlugradError,
-    ShapeError as ShapeError,
-    TensorIndexError as TensorIndexError,
-    UnsupportedDtype as UnsupportedDtype,
+from plugrad.types.shapes import (
+    axes_of as axes_of,
+    axis_of as axis_of,
+    broadcast as broadcast,
+    reduced as reduced,
+    size_of as size_of,
+    sliced as sliced,
 )
-from plugrad.gradient import (
-    GradientConfig as GradientConfig,
-    gradient as gradient,
-    not_differentiable as not_differentiable,
-    register_gradient as register_gradient,
-)
-from plugrad.hooks import (
-    hookimpl as hookimpl,
-)
-from plugrad.host import (
-    host_bodies as host_bodies,
-)
-from plugrad.kernel import (
-    KERNELS as KERNELS,
-    Kernel as Kernel,
-    Shaped as Shaped,
-    Spec as Spec,
-    accepted as accepted,
-    agreed as agreed,
-    kernel as kernel,
-)
-from plugrad.kernels.convolution import (
-    geometry as geometry,
-)
-from plugrad.kernels.pooling import (
-    pool_window as pool_window,
-)
-from plugrad.registry import (
-    KernelConfig as KernelConfig,
-    register_kernel as register_kernel,
-)
-from plugrad.shapes import (
-    Axes as Axes,
-    Axis as Axis,
+from plugrad.types.specs import Shape as Shape, Shaped as Shaped, Spec as Spec
+from plugrad.types.windows import (
     DataFormat as DataFormat,
-    NewAxis as NewAxis,
     Padding as Padding,
     Pair as Pair,
     Pairs as Pairs,
     Rounding as Rounding,
-    Shape as Shape,
     Window as Window,
-    axes_of as axes_of,
-    axis_of as axis_of,
-    broadcast as broadcast,
     cell_slices as cell_slices,
     margins as margins,
-    reduced as reduced,
-    size_of as size_of,
-    sliced as sliced,
     sliding_window as sliding_window,
 )

@@ -11,19 +11,19 @@ import gc
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
+from plugrad.discovery.loading import opened_backends
+from plugrad.discovery.selection import backend_for
 from plugrad.errors import ArgumentError, ArgumentValueError
-from plugrad.loading import opened_backends
 from plugrad.ops.attributes import whole
-from plugrad.scope import Scope, active_scope, surround, transfer_target
-from plugrad.selection import backend_for
-from plugrad.tensor import Tensor
-from plugrad.trees import tensors_in
+from plugrad.tensor.context import Scope, active_scope, surround, transfer_target
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.trees import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    from plugrad.backend import Memory
+    from plugrad.tensor.backend import Memory
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -129,7 +129,7 @@ def memory() -> MemoryReport:
     Tensors that share a buffer, as a reshaped one does, count it once. On the cpu backend, buffers
     under 64 KiB are not counted: that would take as long as computing with them.
     """
-    backends = {f"{b.name}:{b.device}": b.memory() for b in opened_backends()}
+    backends = {b.label: b.memory() for b in opened_backends()}
     used = backends.values()
     return MemoryReport(
         _count_tensors(),

@@ -14,10 +14,10 @@ from consistency.rules.reasons import (
     WHOLE_TO_FLOAT,
 )
 from consistency.rules.row import like, ones, refused, taken
-from plugrad.dtype import float32
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.extend import KERNELS
-from plugrad.kernel import Shaped
+from plugrad.types.dtype import float32
+from plugrad.types.specs import Shaped
 from properties.calls import F, V, i32
 
 MANY = Shaped((2**31,), float32), Shaped((1,), float32)

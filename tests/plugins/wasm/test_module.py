@@ -19,7 +19,7 @@ from plugrad.extend import (
     ShapeError,
     UnsupportedDtype,
 )
-from plugrad.registry import check_parameters
+from plugrad.registry.kernels import check_parameters
 from plugrad_wasm import backend as wasm_backend, elementwise
 
 CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"

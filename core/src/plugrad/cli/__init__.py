@@ -102,11 +102,11 @@ def _parser(argv: Sequence[str]) -> ArgumentParser:
 
 def _add_others(subcommands: object) -> None:
     """Add the commands that plugins bring: the only place where the command itself runs their code."""
-    from plugrad.discovery import plugins
+    from plugrad.discovery.listing import plugins
 
     if plugins("hooks"):
         page.run()
-        from plugrad import hooks
+        from plugrad.discovery import hooks
 
         hooks.call("plugrad_cli", subcommands=subcommands)
 

@@ -17,7 +17,7 @@ from plugrad.errors import PluginUnavailable, PlugradError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from plugrad.plugin import Plugin
+    from plugrad.discovery.plugin import Plugin
 
 
 class Report:
@@ -56,7 +56,7 @@ def _leave_no_core_dump() -> None:
 
 def backend(report: Report, name: str, until: str) -> None:
     """Import a backend, ask it whether it can start, open it and compute; `until` is the last step."""
-    from plugrad.discovery import find
+    from plugrad.discovery.listing import find
 
     report.add(stage="it is looked for")
     _leave_out_hooks(name)
@@ -75,9 +75,11 @@ def backend(report: Report, name: str, until: str) -> None:
 
 
 def _tried(report: Report, plugin: Plugin, until: str) -> None:
-    from plugrad import discovery, loading, registry
     from plugrad.cli.trial import trial
+    from plugrad.discovery import loading
+    from plugrad.discovery.listing import plugins
     from plugrad.extend import DTYPES
+    from plugrad.registry.kernels import get_kernels_for_backend
 
     report.add(stage="it is asked whether it can start")
     probe = loading.probe(plugin)
@@ -87,14 +89,14 @@ def _tried(report: Report, plugin: Plugin, until: str) -> None:
         return
     report.add(stage="it is opened")
     opened = loading.open_backend(plugin.qualified_name)
-    configs = registry.get_kernels_for_backend(opened.name)
+    configs = get_kernels_for_backend(opened.name)
     report.add(
         device=opened.device,
         stored_dtypes=[str(d) for d in DTYPES if d in opened.dtypes()],
         kernels={c.kernel_name: "host" if c.on_host else "own" for c in configs},
         packs=[
             {"name": str(p), "status": p.status, "reason": p.reason, "details": p.details}
-            for p in discovery.plugins("kernels")
+            for p in plugins("kernels")
             if p.backend_name == opened.name
         ],
     )
@@ -109,8 +111,8 @@ def _tried(report: Report, plugin: Plugin, until: str) -> None:
 
 def ops(report: Report, name: str) -> None:
     """Import an op pack."""
-    from plugrad.discovery import find
-    from plugrad.packs import op_pack
+    from plugrad.discovery.listing import find
+    from plugrad.discovery.packs import op_pack
 
     report.add(stage="it is looked for")
     _leave_out_hooks(name)
@@ -124,8 +126,8 @@ def ops(report: Report, name: str) -> None:
 
 def section(report: Report, name: str) -> None:
     """Load one plugin with hooks, and take its section for the doctor."""
-    from plugrad import hooks
-    from plugrad.discovery import find, plugins
+    from plugrad.discovery import hooks
+    from plugrad.discovery.listing import find, plugins
 
     report.add(stage="it is looked for")
     _leave_out_hooks(name)
@@ -142,8 +144,8 @@ def section(report: Report, name: str) -> None:
 
 def _leave_out_hooks(but: str) -> None:
     """Load the hooks of one plugin at most: what others break is not its fault."""
-    from plugrad.config import config
-    from plugrad.discovery import plugins
+    from plugrad.discovery.listing import plugins
+    from plugrad.settings.layers import config
 
     others = [p.qualified_name for p in plugins("hooks") if p.qualified_name != but]
     config.set("plugins.disable", [*config.get("plugins.disable"), *others])
@@ -151,7 +153,7 @@ def _leave_out_hooks(but: str) -> None:
 
 def active(report: Report) -> None:
     """Say which backend runs when nobody says anything, what decided it, and which ones were passed over."""
-    from plugrad.selection import automatic_choices, objection, which
+    from plugrad.discovery.selection import automatic_choices, objection, which
 
     report.add(stage="a backend is chosen")
     selection = which()

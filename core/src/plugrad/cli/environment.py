@@ -8,9 +8,9 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from plugrad.config import config
-from plugrad.discovery import plugins
-from plugrad.manifest import API
+from plugrad.discovery.listing import plugins
+from plugrad.discovery.manifest import API
+from plugrad.settings.layers import config
 
 
 def environment() -> dict[str, Any]:

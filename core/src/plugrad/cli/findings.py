@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from plugrad.cli.environment import homepage
 from plugrad.cli.records import UNUSABLE
-from plugrad.discovery import plugins
+from plugrad.discovery.listing import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.cli.jobs import Outcome
-    from plugrad.plugin import Plugin
+    from plugrad.discovery.plugin import Plugin
 
 
 OURS: Final = rf'  File "(<|{re.escape(str(Path(__file__).parents[1]))}|[^"]*\bimportlib\b)'

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.cli import layout
 from plugrad.cli.environment import installed
-from plugrad.discovery import plugins
+from plugrad.discovery.listing import plugins
+from plugrad.discovery.manifest import API
 from plugrad.errors import ArgumentValueError, PluginConflict
-from plugrad.manifest import API
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery import MODULE, find, plugins
+from plugrad.discovery.listing import MODULE, find, plugins
 from plugrad.errors import PluginNotFound, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from plugrad.plugin import Kind, Plugin
+    from plugrad.discovery.plugin import Kind, Plugin
 
 KINDS = {
     "backend": "Backends",

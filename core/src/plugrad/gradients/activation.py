@@ -1,10 +1,10 @@
 """Gradients of the activations; at a kink, the gradient from the left."""
 
-from plugrad.gradient import gradient
 from plugrad.kernels import activation
 from plugrad.ops.activation import sigmoid
 from plugrad.ops.binary import greater, less, where
 from plugrad.ops.unary import step
+from plugrad.tape.rules import gradient
 
 gradient(activation.relu, x=lambda dy, out: dy * step(out))
 gradient(activation.relu6, x=lambda dy, x: dy * step(x) * step(6 - x))

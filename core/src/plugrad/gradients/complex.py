@@ -1,11 +1,11 @@
 """Gradients of complex numbers, as transposes: see docs/notes/0006."""
 
-from plugrad.gradient import gradient
 from plugrad.kernels import complex as kernels
 from plugrad.ops.binary import div_no_nan
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import zeros_like
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
 
 
 def _along_radius(dy: Tensor, x: Tensor, out: Tensor) -> Tensor:

@@ -6,10 +6,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from plugrad.gradient import gradient
-from plugrad.kernel import Kernel
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels.convolution import conv2d, conv2d_filter_gradient, conv2d_input_gradient
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
 
 
 def declare_gradients(

@@ -5,7 +5,6 @@ transposes (docs/notes/0006). So the rules whose kernel is not holomorphic conju
 """
 
 from plugrad.errors import GradientNotFound
-from plugrad.gradient import gradient
 from plugrad.kernels import complex as parts, decomposition, movement
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.binary import divide, equal, where
@@ -13,7 +12,8 @@ from plugrad.ops.complex import conj, real
 from plugrad.ops.creation import eye, zeros_like
 from plugrad.ops.linalg import tril
 from plugrad.ops.reduction import sum
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
 
 
 def transposed(x: Tensor) -> Tensor:
@@ -30,12 +30,12 @@ def adjoint(x: Tensor) -> Tensor:
 def as_diagonal(x: Tensor) -> Tensor:
     """Return the last axis as diagonal matrices."""
     n = x.shape[-1]
-    return movement.reshape(x, shape=(*x.shape, 1)) * eye(n, dtype=x.dtype, device=x.device)
+    return movement.reshape(x, shape=(*x.shape, 1)) * eye(n, dtype=x.dtype, device=x.backend)
 
 
 def diagonal(x: Tensor) -> Tensor:
     """Return the diagonals of square matrices."""
-    return sum(x * eye(x.shape[-1], dtype=x.dtype, device=x.device), axis=-1)
+    return sum(x * eye(x.shape[-1], dtype=x.dtype, device=x.backend), axis=-1)
 
 
 def column(x: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ def _hermitian(x: Tensor) -> Tensor:
 def _cholesky(dy: Tensor, out: Tensor) -> Tensor:
     dy, n = conj(dy), out.shape[-1]
     inner = matmul(adjoint(out), dy)
-    below = tril(inner) - eye(n, dtype=out.dtype, device=out.device) * inner * 0.5
+    below = tril(inner) - eye(n, dtype=out.dtype, device=out.backend) * inner * 0.5
     right = adjoint(decomposition.solve(adjoint(out), adjoint(below)))
     return conj(_hermitian(decomposition.solve(adjoint(out), right)))
 

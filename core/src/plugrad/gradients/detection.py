@@ -1,7 +1,7 @@
 """Gradients of detection."""
 
-from plugrad.gradient import not_differentiable
 from plugrad.kernels import detection
+from plugrad.tape.rules import not_differentiable
 
 not_differentiable(
     detection.non_max_suppression,

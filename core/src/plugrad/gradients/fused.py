@@ -6,14 +6,14 @@ All gradients need the one of the sum of product and bias, which goes into the a
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plugrad.gradient import GradientConfig, register_gradient
-from plugrad.kernel import Kernel
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import activation, convolution, depthwise, fused, linalg, movement
 from plugrad.kernels.fused import beside_images
 from plugrad.ops.binary import greater, where
 from plugrad.ops.unary import step
-from plugrad.shapes import DataFormat
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import GradientConfig, register_gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.windows import DataFormat
 
 Attrs = Mapping[str, Any]
 Linear = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]

@@ -11,14 +11,14 @@ change with the points.
 
 from collections.abc import Callable
 
-from plugrad.gradient import gradient
 from plugrad.kernels import creation, image, indexing, movement
 from plugrad.kernels.image import Fill, FillMode, Interpolation
 from plugrad.ops.binary import clip, equal, greater_equal, less_equal, minimum, remainder, where
 from plugrad.ops.creation import arange, asarray
 from plugrad.ops.unary import astype, floor
-from plugrad.tensor import Tensor
-from plugrad.transforms import vjp
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.gradients import vjp
 
 
 def _along_boxes(
@@ -57,9 +57,9 @@ def _along_transforms(
     fill_value: Fill,
 ) -> Tensor:
     """Return the gradient of transformed images for their transforms."""
-    numbers = _upright(arange(dy.shape[0], device=dy.device))
-    y = arange(dy.shape[1], dtype=transforms.dtype, device=dy.device).reshape(-1, 1)
-    x = arange(dy.shape[2], dtype=transforms.dtype, device=dy.device)
+    numbers = _upright(arange(dy.shape[0], device=dy.backend))
+    y = arange(dy.shape[1], dtype=transforms.dtype, device=dy.backend).reshape(-1, 1)
+    x = arange(dy.shape[2], dtype=transforms.dtype, device=dy.backend)
 
     def transformed(transforms: Tensor) -> Tensor:
         a, b, c, d, e, f, g, h = map(_upright, movement.unpack(transforms, axis=1))
@@ -86,7 +86,7 @@ def _moved(
 def _between(first: Tensor, last: Tensor, count: int, length: int, axis: int) -> Tensor:
     """Return points at equal distances between parts of an axis; a lone point is in the middle."""
     steps = [i / (count - 1) for i in range(count)] if count > 1 else [0.5]
-    shares = asarray(steps, dtype=first.dtype, device=first.device)
+    shares = asarray(steps, dtype=first.dtype, device=first.backend)
     points = (_upright(first, 1) * (1 - shares) + _upright(last, 1) * shares) * (length - 1)
     return movement.expand_dims(points, dim=axis)
 
@@ -102,7 +102,7 @@ def _interpolated(
     """Return the points (rows, columns) of the images with these numbers, from the four pixels around."""
     count, height, width, channels = image.shape
     pixels = movement.reshape(image, shape=(count * height * width, channels))
-    filling = asarray(fill_value, dtype=image.dtype, device=image.device)
+    filling = asarray(fill_value, dtype=image.dtype, device=image.backend)
 
     def pixel(row: Tensor, column: Tensor) -> Tensor:
         inner_row, inner_column = (

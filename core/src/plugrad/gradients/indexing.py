@@ -1,14 +1,13 @@
 """Gradients of indexing: positions have none."""
 
-from plugrad import engine
-from plugrad.dtype import int32
-from plugrad.gradient import gradient, not_differentiable
-from plugrad.kernel import Spec
 from plugrad.kernels import creation, indexing, movement, scatter
 from plugrad.ops.arguments import cast
 from plugrad.ops.binary import clip, greater_equal, less, logical_and, where
-from plugrad.shapes import size_of
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient, not_differentiable
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import int32
+from plugrad.types.shapes import size_of
+from plugrad.types.specs import Spec
 
 
 def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims: int) -> Tensor:
@@ -28,7 +27,7 @@ def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims:
     if batch > 1:
         step = max(size, 1)
         attrs = {"start": 0, "stop": batch * step, "step": step, "dtype": int32}
-        starts = engine.create(creation.range, indices.backend, attrs)
+        starts = creation.range.on(indices.backend, **attrs)
         is_inside = logical_and(greater_equal(ids, 0), less(ids, size))
         ids = where(is_inside, ids + movement.reshape(starts, shape=(batch, 1)), -1)
     sums = indexing.unsorted_segment_sum(
@@ -47,9 +46,7 @@ def _from_the_front(indices: Tensor, size: int) -> Tensor:
 def _handed_out(dy: Tensor, segment_ids: Tensor, x_spec: Spec, num_segments: int) -> Tensor:
     """Return, for each element of x, the part of dy that belongs to its segment; 0 for elements that were dropped."""
     if num_segments == 0:
-        return engine.create(
-            creation.fill, dy.backend, {"shape": x_spec.shape, "value": 0, "dtype": x_spec.dtype}
-        )
+        return creation.fill.on(dy.backend, shape=x_spec.shape, value=0, dtype=x_spec.dtype)
     parts = indexing.gather(dy, clip(segment_ids, 0, num_segments - 1), axis=0)
     is_used = logical_and(greater_equal(segment_ids, 0), less(segment_ids, num_segments))
     mask = movement.reshape(

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from plugrad.gradient import gradient
 from plugrad.kernels import linalg, movement
 from plugrad.kernels.linalg import matmul
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
 
 
 def _left(dy: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from math import inf
 
-from plugrad.gradient import gradient
 from plugrad.kernels import morphology, movement
 from plugrad.ops.binary import add_n, equal, where
-from plugrad.shapes import Padding, Shape, Window, cell_slices, margins, sliding_window
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.specs import Shape
+from plugrad.types.windows import Padding, Window, cell_slices, margins, sliding_window
 
 
 def _windows(x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape) -> Window:

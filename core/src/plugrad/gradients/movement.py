@@ -5,11 +5,11 @@
 
 from collections.abc import Sequence
 
-from plugrad.gradient import gradient
-from plugrad.kernel import Shape, Spec
 from plugrad.kernels import movement, reduction
-from plugrad.shapes import Pairs
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.specs import Shape, Spec
+from plugrad.types.windows import Pairs
 
 
 def _parts(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:

@@ -1,14 +1,13 @@
 """Gradients of the normalizations."""
 
-from plugrad import engine
-from plugrad.dtype import int32
-from plugrad.gradient import gradient
 from plugrad.kernels import creation, movement, normalization
 from plugrad.ops.binary import less_equal
 from plugrad.ops.linalg import matmul
 from plugrad.ops.reduction import sum
 from plugrad.ops.unary import abs, exp, rsqrt
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import int32
 
 gradient(
     normalization.softmax,
@@ -64,11 +63,7 @@ gradient(
 def _sum_of_neighbours(x: Tensor, radius: int) -> Tensor:
     """Return W(x): along the last axis, a product with a matrix that has ones around its diagonal."""
     channels = x.shape[-1]
-    positions = engine.create(
-        creation.range,
-        x.backend,
-        {"start": 0, "stop": channels, "step": 1, "dtype": int32},
-    )
+    positions = creation.range.on(x.backend, start=0, stop=channels, step=1, dtype=int32)
     distances = abs(movement.reshape(positions, shape=(channels, 1)) - positions)
     band = less_equal(distances, radius).astype(x.dtype)
     rows = movement.reshape(x, shape=(x.size // max(channels, 1), channels))

@@ -1,6 +1,6 @@
 """Gradients of pixels: there are none."""
 
-from plugrad.gradient import not_differentiable
 from plugrad.kernels import pixels
+from plugrad.tape.rules import not_differentiable
 
 not_differentiable(pixels.from_pixels, pixels.draw, because="bytes do not change smoothly")

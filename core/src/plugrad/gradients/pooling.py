@@ -7,13 +7,13 @@ margins: what cannot be said with a kernel is said with these slices.
 from math import inf
 from typing import Any, NamedTuple
 
-from plugrad.gradient import gradient
-from plugrad.kernel import Spec
 from plugrad.kernels import creation, movement, pooling
 from plugrad.kernels.pooling import PoolingType, pool_window
 from plugrad.ops.binary import add_n, equal, where
-from plugrad.shapes import Padding, Pairs, Rounding, Shape, Window, cell_slices, margins
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.specs import Shape, Spec
+from plugrad.types.windows import Padding, Pairs, Rounding, Window, cell_slices, margins
 
 
 class _Places(NamedTuple):

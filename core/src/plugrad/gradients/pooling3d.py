@@ -1,8 +1,8 @@
 """Gradients of the poolings of images with three spatial axes."""
 
-from plugrad.gradient import gradient
 from plugrad.gradients.pooling import at_largest
 from plugrad.kernels import pooling3d
+from plugrad.tape.rules import gradient
 
 gradient(
     pooling3d.max_pool3d,

@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 
-from plugrad import engine
-from plugrad.dtype import int32
-from plugrad.gradient import gradient
-from plugrad.kernel import Spec
 from plugrad.kernels import creation, indexing, movement, ragged, sorting, unary
 from plugrad.ops.binary import less, where
-from plugrad.shapes import size_of
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import int32
+from plugrad.types.shapes import size_of
+from plugrad.types.specs import Spec
 
 
 def _positions(count: int, beside: Tensor) -> Tensor:
     """Return 0, 1, … below `count`, where another tensor lives."""
     attrs = {"start": 0, "stop": count, "step": 1, "dtype": int32}
-    return engine.create(creation.range, beside.backend, attrs)
+    return creation.range.on(beside.backend, **attrs)
 
 
 def _gathered_back(
@@ -46,7 +45,7 @@ def _places(
     if shape.ndim:
         axes = ragged.ragged_rank(row_partition_types) + 1
         shape = movement.slice(shape, begin=(0,), size=(axes,))
-    gap = engine.create(creation.fill, shape.backend, {"shape": (), "value": -1, "dtype": int32})
+    gap = creation.fill.on(shape.backend, shape=(), value=-1, dtype=int32)
     return ragged.ragged_tensor_to_tensor(
         shape,
         _positions(values_spec.shape[0], shape),

@@ -3,12 +3,12 @@
 # The parameters of a lambda have no place for a type.
 # pyright: reportUnknownMemberType=false
 
-from plugrad.gradient import gradient, not_differentiable
-from plugrad.kernel import Spec
 from plugrad.kernels import binary, movement, rearrangement
 from plugrad.kernels.rearrangement import MirrorMode
-from plugrad.shapes import DataFormat, Pairs
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient, not_differentiable
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.specs import Spec
+from plugrad.types.windows import DataFormat, Pairs
 
 
 def _gathered(dy: Tensor, x_spec: Spec, block_size: int, data_format: DataFormat) -> Tensor:

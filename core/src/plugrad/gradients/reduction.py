@@ -3,12 +3,12 @@
 # The parameters of a lambda have no place for a type.
 # pyright: reportUnknownMemberType=false
 
-from plugrad.gradient import gradient, not_differentiable
-from plugrad.kernel import Shape, Spec
 from plugrad.kernels import creation, indexing, movement, reduction
 from plugrad.ops.binary import clip, equal, greater_equal, less, where
-from plugrad.shapes import reduced, size_of
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient, not_differentiable
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.shapes import reduced, size_of
+from plugrad.types.specs import Shape, Spec
 
 
 def _spread(dy: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:

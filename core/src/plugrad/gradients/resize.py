@@ -3,8 +3,8 @@
 # The parameters of a lambda have no place for a type.
 # pyright: reportUnknownMemberType=false
 
-from plugrad.gradient import gradient
 from plugrad.kernels import resize
+from plugrad.tape.rules import gradient
 
 gradient(
     resize.resize_bilinear,

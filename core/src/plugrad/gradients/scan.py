@@ -3,9 +3,9 @@
 # The parameters of a lambda have no place for a type.
 # pyright: reportUnknownMemberType=false
 
-from plugrad.gradient import gradient
 from plugrad.kernels import movement, scan
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
 
 
 def _product(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:

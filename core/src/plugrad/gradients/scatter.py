@@ -1,13 +1,12 @@
 """Gradients of scattering: an update gets dy from the place where it went, if it is still there."""
 
-from plugrad import engine
-from plugrad.dtype import DType, int32
-from plugrad.gradient import gradient
-from plugrad.kernel import Shape
 from plugrad.kernels import creation, indexing, movement, scatter
 from plugrad.ops.binary import equal, where
-from plugrad.shapes import size_of
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import DType, int32
+from plugrad.types.shapes import size_of
+from plugrad.types.specs import Shape
 
 
 def _coordinates(indices: Tensor) -> Tensor:
@@ -29,7 +28,7 @@ def _surviving(dy: Tensor, coordinates: Tensor) -> Tensor:
     """
     places, depth = coordinates.shape[:-1], coordinates.shape[-1]
     attrs = {"start": 0, "stop": size_of(places), "step": 1, "dtype": int32}
-    numbers = movement.reshape(engine.create(creation.range, dy.backend, attrs), shape=places)
+    numbers = movement.reshape(creation.range.on(dy.backend, **attrs), shape=places)
     written = scatter.tensor_scatter_update(
         _zeros(dy, dy.shape[:depth], int32), coordinates, numbers
     )
@@ -39,7 +38,7 @@ def _surviving(dy: Tensor, coordinates: Tensor) -> Tensor:
 
 
 def _zeros(near: Tensor, shape: Shape, dtype: DType) -> Tensor:
-    return engine.create(creation.fill, near.backend, {"shape": shape, "value": 0, "dtype": dtype})
+    return creation.fill.on(near.backend, shape=shape, value=0, dtype=dtype)
 
 
 def _rows(sparse_indices: Tensor, dy: Tensor) -> Tensor:

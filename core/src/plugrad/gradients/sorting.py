@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from plugrad import engine
-from plugrad.dtype import int32
-from plugrad.gradient import gradient, not_differentiable
-from plugrad.kernel import Spec
 from plugrad.kernels import creation, indexing, movement, sorting
 from plugrad.ops.indexing import take_along_axis
-from plugrad.shapes import size_of
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient, not_differentiable
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import int32
+from plugrad.types.shapes import size_of
+from plugrad.types.specs import Spec
 
 
 def _to_sorted(dy: Tensor, x: Tensor, attrs: Mapping[str, Any]) -> Tensor:
@@ -51,9 +50,7 @@ def _to_first(dy: list[Tensor], outs: list[Tensor], x_spec: Spec, axis: int) -> 
 
 def _count(n: int, like: Tensor) -> Tensor:
     """Return the numbers from 0 to n - 1, where another tensor lives."""
-    return engine.create(
-        creation.range, like.backend, {"start": 0, "stop": n, "step": 1, "dtype": int32}
-    )
+    return creation.range.on(like.backend, start=0, stop=n, step=1, dtype=int32)
 
 
 gradient(sorting.sort, x=_to_sorted)

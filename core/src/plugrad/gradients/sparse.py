@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from plugrad.gradient import gradient, not_differentiable
-from plugrad.kernel import Spec
 from plugrad.kernels import creation, indexing, sparse
 from plugrad.ops.binary import equal, maximum, where
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient, not_differentiable
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.specs import Spec
 
 
 def _of_defaults(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """Gradients of the kernels of text: there are none."""
 
-from plugrad.gradient import not_differentiable
 from plugrad.kernels import string
+from plugrad.tape.rules import not_differentiable
 
 not_differentiable(
     string.static_regex_replace,

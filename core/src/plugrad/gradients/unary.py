@@ -2,13 +2,13 @@
 
 from math import log, pi, sqrt
 
-from plugrad.dtype import DType
-from plugrad.gradient import gradient, not_differentiable
-from plugrad.kernel import Spec
 from plugrad.kernels import unary
 from plugrad.ops.binary import greater_equal, less_equal, logical_and, where
 from plugrad.ops.unary import cos, cosh, exp, rsqrt, sign, sin, sinh
-from plugrad.tensor import Tensor
+from plugrad.tape.rules import gradient, not_differentiable
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import DType
+from plugrad.types.specs import Spec
 
 # arithmetic
 gradient(unary.identity, x=lambda dy: dy)

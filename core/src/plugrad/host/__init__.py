@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.backend import Implementation
-    from plugrad.kernel import Kernel
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Implementation
 
 
 def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plugrad.kernels import rearrangement
-from plugrad.shapes import broadcast
+from plugrad.types.shapes import broadcast
 
 Array = NDArray[Any]
 

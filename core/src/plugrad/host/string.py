@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad import dtype
 from plugrad.errors import ArgumentValueError
 from plugrad.host import shown
 from plugrad.host.fingerprint import fingerprint64
 from plugrad.kernels import string
-from plugrad.shapes import Shape
+from plugrad.types import dtype
+from plugrad.types.specs import Shape
 
 Array = NDArray[Any]
 

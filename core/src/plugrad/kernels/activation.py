@@ -1,9 +1,10 @@
 """The functions between the layers of a network, element by element. NaN gives NaN."""
 
-from plugrad.dtype import FLOATING, INEXACT, REAL, DType
-from plugrad.kernel import Kernel, Shaped, Spec, accepted, agreed, declare, kernel
-from plugrad.shapes import broadcast
-from plugrad.tensor import Tensor
+from plugrad.contract.kernel import Kernel, accepted, agreed, declare, kernel
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import FLOATING, INEXACT, REAL, DType
+from plugrad.types.shapes import broadcast
+from plugrad.types.specs import Shaped, Spec
 
 
 def activation(name: str, accepts: frozenset[DType] = FLOATING) -> Kernel[[Spec], Tensor]:

@@ -1,10 +1,11 @@
 """Kernels that combine tensors of one dtype element by element; their shapes are broadcast."""
 
-from plugrad.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
+from plugrad.contract.kernel import Kernel, accepted, agreed, declare, kernel
 from plugrad.errors import DTypeError, ShapeError
-from plugrad.kernel import Kernel, Shaped, Spec, accepted, agreed, declare, kernel
-from plugrad.shapes import broadcast
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
+from plugrad.types.shapes import broadcast
+from plugrad.types.specs import Shaped, Spec
 
 ORDERED = ANY - COMPLEX
 

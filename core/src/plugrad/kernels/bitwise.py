@@ -1,9 +1,10 @@
 """Kernels that combine the bits of whole numbers, which are in two's complement. A bool is one bit."""
 
-from plugrad.dtype import BOOL, INTEGER, DType
-from plugrad.kernel import Kernel, Shaped, Spec, accepted, agreed, declare, kernel
-from plugrad.shapes import broadcast
-from plugrad.tensor import Tensor
+from plugrad.contract.kernel import Kernel, accepted, agreed, declare, kernel
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import BOOL, INTEGER, DType
+from plugrad.types.shapes import broadcast
+from plugrad.types.specs import Shaped, Spec
 
 BITS = INTEGER | BOOL
 

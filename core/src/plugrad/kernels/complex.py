@@ -1,8 +1,9 @@
 """Kernels that take complex numbers apart and put them together."""
 
-from plugrad.dtype import COMPLEX, complex64, complex128, float32, float64
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.types.dtype import COMPLEX, complex64, complex128, float32, float64
+from plugrad.types.specs import Shaped, Spec
 
 PARTS = {complex64: float32, complex128: float64}
 WHOLES = {part: whole for whole, part in PARTS.items()}

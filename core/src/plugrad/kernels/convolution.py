@@ -5,18 +5,11 @@ Images are (batch, height, width, channels), or (batch, channels, height, width)
 hold for any number of spatial axes.
 """
 
-from plugrad.dtype import FLOATING
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import (
-    DataFormat,
-    Padding,
-    Rounding,
-    Shape,
-    Window,
-    format_of,
-    sliding_window,
-)
+from plugrad.types.dtype import FLOATING
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import DataFormat, Padding, Rounding, Window, format_of, sliding_window
 
 
 @kernel("Conv2D", accepts=FLOATING)

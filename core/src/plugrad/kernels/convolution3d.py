@@ -4,10 +4,11 @@ Volumes are (batch, depth, height, width, channels), or (batch, channels, depth,
 `data_format` is "NCDHW"; filters are (depth, height, width, input channels, output channels).
 """
 
-from plugrad.dtype import FLOATING
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.kernels.convolution import check_gradient, convolved
-from plugrad.shapes import DataFormat, Padding, Rounding, Shape, format_of
+from plugrad.types.dtype import FLOATING
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import DataFormat, Padding, Rounding, format_of
 
 
 @kernel("Conv3D", accepts=FLOATING)

@@ -2,10 +2,11 @@
 
 from math import ceil, isfinite
 
-from plugrad.dtype import BOOL, NUMERIC, DType, Scalar, float32, holds, int64, string
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, DTypeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Shape, shape_of
+from plugrad.types.dtype import BOOL, NUMERIC, DType, Scalar, float32, holds, int64, string
+from plugrad.types.shapes import shape_of
+from plugrad.types.specs import Shape, Shaped, Spec
 
 
 @kernel("Fill")

@@ -1,9 +1,10 @@
 """Kernels that factor and invert matrices, which are the last two axes."""
 
-from plugrad.dtype import DType, complex64, complex128, float32, float64
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import Shape, broadcast
+from plugrad.types.dtype import DType, complex64, complex128, float32, float64
+from plugrad.types.shapes import broadcast
+from plugrad.types.specs import Shape, Shaped, Spec
 
 MATRICES = frozenset({float32, float64, complex64, complex128})
 REAL_PART = {float32: float32, float64: float64, complex64: float32, complex128: float64}

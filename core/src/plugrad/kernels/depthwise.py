@@ -4,10 +4,11 @@ Images are as for `convolution`. Filters are (height, width, channels, multiplie
 the image gives `multiplier` channels of the result, which lie next to each other.
 """
 
-from plugrad.dtype import FLOATING
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.kernels.convolution import check_gradient, convolved
-from plugrad.shapes import DataFormat, Padding, Rounding, Shape, format_of
+from plugrad.types.dtype import FLOATING
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import DataFormat, Padding, Rounding, format_of
 
 
 @kernel("DepthwiseConv2dNative", accepts=FLOATING)

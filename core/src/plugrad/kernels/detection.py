@@ -10,9 +10,10 @@ As many boxes are selected as there are, `max_output_size` at most; the shapes t
 those of that many.
 """
 
-from plugrad.dtype import FLOATING, int32
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.types.dtype import FLOATING, int32
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("NonMaxSuppressionV3", accepts=FLOATING, dynamic_shape=True)

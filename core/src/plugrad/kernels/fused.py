@@ -6,12 +6,14 @@ with their channels first, a 1-d one has an element for each channel.
 
 from typing import Final, Literal, get_args
 
-from plugrad.dtype import FLOATING
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
 from plugrad.kernels import linalg
 from plugrad.kernels.convolution import convolved
-from plugrad.shapes import DataFormat, Padding, Rounding, Shape, format_of, stretches
+from plugrad.types.dtype import FLOATING
+from plugrad.types.shapes import stretches
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import DataFormat, Padding, Rounding, format_of
 
 Activation = Literal["linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu", "prelu"]
 ACTIVATIONS: Final[tuple[Activation, ...]] = get_args(Activation)

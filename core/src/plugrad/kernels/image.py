@@ -7,10 +7,11 @@ point lies on, and from the middle between two the later one; "bilinear" weighs 
 from math import isfinite
 from typing import Literal
 
-from plugrad.dtype import FLOATING, INTEGER, REAL, float32
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Pair, Shape
+from plugrad.types.dtype import FLOATING, INTEGER, REAL, float32
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import Pair
 
 Interpolation = Literal["bilinear", "nearest"]
 FillMode = Literal["constant", "reflect", "wrap", "nearest"]

@@ -4,10 +4,12 @@ Positions are integers, and a negative one counts from the end. One that is out 
 error; a device that does not look at positions reads zeros there instead.
 """
 
-from plugrad.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, holds, int32, string
+from plugrad.contract.annotations import Axis
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Axis, size_of
+from plugrad.types.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, holds, int32, string
+from plugrad.types.shapes import size_of
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("GatherV2")

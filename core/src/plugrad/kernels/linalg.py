@@ -1,9 +1,10 @@
 """Kernels of linear algebra."""
 
-from plugrad.dtype import INTEGER, NUMERIC
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import broadcast
+from plugrad.types.dtype import INTEGER, NUMERIC
+from plugrad.types.shapes import broadcast
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("BatchMatMul", accepts=NUMERIC)

@@ -4,10 +4,11 @@ Images are (batch, height, width, channels), filters (height, width, channels). 
 do not count; a window that sees no pixel has no largest sum and gives the smallest number.
 """
 
-from plugrad.dtype import REAL
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import Padding, Shape, sliding_window
+from plugrad.types.dtype import REAL
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import Padding, sliding_window
 
 
 @kernel("Dilation2D", accepts=REAL)

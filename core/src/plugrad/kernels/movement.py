@@ -1,20 +1,12 @@
 """Kernels that move elements without computing. Axes, begins and sizes arrive complete and counted from the front."""
 
-from plugrad.dtype import Scalar, holds, string
+from plugrad.contract.annotations import Axes, Axis, NewAxis
+from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
-from plugrad.kernel import Shaped, Spec, agreed, kernel
-from plugrad.shapes import (
-    Axes,
-    Axis,
-    NewAxis,
-    Pairs,
-    Shape,
-    broadcast,
-    completed,
-    shape_of,
-    size_of,
-    sliced,
-)
+from plugrad.types.dtype import Scalar, holds, string
+from plugrad.types.shapes import broadcast, completed, shape_of, size_of, sliced
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import Pairs
 
 
 @kernel("Reshape")

@@ -1,9 +1,11 @@
 """Kernels that scale elements to a common measure."""
 
-from plugrad.dtype import FLOATING
+from plugrad.contract.annotations import Axis
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import Axis, stretches
+from plugrad.types.dtype import FLOATING
+from plugrad.types.shapes import stretches
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("Softmax", accepts=FLOATING)

@@ -1,8 +1,9 @@
 """Kernels that lead from arrays of bytes, as cameras and screens have them, to tensors and back."""
 
-from plugrad.dtype import REAL, int32, uint8
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.types.dtype import REAL, int32, uint8
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("FromPixels", accepts=frozenset({uint8, int32}))

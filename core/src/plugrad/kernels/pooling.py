@@ -3,10 +3,11 @@
 from functools import lru_cache
 from typing import Literal
 
-from plugrad.dtype import FLOATING, REAL, int32
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import Padding, Rounding, Shape, Window, sliding_window
+from plugrad.types.dtype import FLOATING, REAL, int32
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import Padding, Rounding, Window, sliding_window
 
 PoolingType = Literal["max", "avg"]
 

@@ -1,9 +1,10 @@
 """Kernels that summarize windows of (batch, depth, height, width, channels) images; padding does not count."""
 
-from plugrad.dtype import FLOATING, REAL
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.kernels.pooling import check_gradient_fits, pooled
-from plugrad.shapes import Padding, Rounding, Shape
+from plugrad.types.dtype import FLOATING, REAL
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import Padding, Rounding
 
 
 @kernel("MaxPool3D", accepts=REAL)

@@ -5,10 +5,11 @@ rows begin and end: row i is what lies from ``splits[i]`` to ``splits[i + 1]``, 
 the rows of the next splits. In a shape, -1 is a size that only the values can tell.
 """
 
-from plugrad.dtype import INTEGER, REAL, int32
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import Shape, broadcast
+from plugrad.types.dtype import INTEGER, REAL, int32
+from plugrad.types.shapes import broadcast
+from plugrad.types.specs import Shape, Shaped, Spec
 
 PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS")
 

@@ -1,8 +1,9 @@
 """Kernels that draw random numbers. The seed is an attribute: the same seed gives the same numbers."""
 
-from plugrad.dtype import FLOATING, int32
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.types.dtype import FLOATING, int32
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("Multinomial", accepts=FLOATING)

@@ -3,10 +3,11 @@
 from math import prod
 from typing import Literal
 
-from plugrad.dtype import int32
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import DataFormat, Pairs, Shape
+from plugrad.types.dtype import int32
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import DataFormat, Pairs
 
 MirrorMode = Literal["reflect", "symmetric"]
 

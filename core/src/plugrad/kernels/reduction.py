@@ -1,9 +1,11 @@
 """Kernels that combine the elements along axes, which arrive sorted and counted from the front, or in bins."""
 
-from plugrad.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64
+from plugrad.contract.annotations import Axes, Axis
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Axes, Axis, reduced
+from plugrad.types.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64
+from plugrad.types.shapes import reduced
+from plugrad.types.specs import Shaped, Spec
 
 POSITIONS = frozenset({int32, int64})
 

@@ -5,10 +5,11 @@ Row i of the result shows row ``i * height / size[0]`` of the images; ``i * (hei
 - 0.5`` with `half_pixel_centers`, where the middles of pixels count. So do columns.
 """
 
-from plugrad.dtype import FLOATING, REAL, float32
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Pair, Shape
+from plugrad.types.dtype import FLOATING, REAL, float32
+from plugrad.types.specs import Shape, Shaped, Spec
+from plugrad.types.windows import Pair
 
 
 @kernel("ResizeBilinear", accepts=REAL)

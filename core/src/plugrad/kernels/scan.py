@@ -1,8 +1,9 @@
 """Kernels that accumulate along an axis, which arrives counted from the front."""
 
-from plugrad.dtype import NUMERIC
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Axis
+from plugrad.contract.annotations import Axis
+from plugrad.contract.kernel import accepted, kernel
+from plugrad.types.dtype import NUMERIC
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("Cumsum", accepts=NUMERIC)

@@ -5,10 +5,11 @@ Indices with one axis are positions on the first axis. Positions are as in `plug
 a device that does not look at them writes nothing where one is out of range.
 """
 
-from plugrad.dtype import INTEGER, NUMERIC
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import Shape, shape_of
+from plugrad.types.dtype import INTEGER, NUMERIC
+from plugrad.types.shapes import shape_of
+from plugrad.types.specs import Shape, Shaped, Spec
 
 
 @kernel("ScatterNd", accepts=INTEGER)

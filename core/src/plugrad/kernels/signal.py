@@ -1,8 +1,9 @@
 """Discrete Fourier transforms."""
 
-from plugrad.dtype import COMPLEX
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
+from plugrad.types.dtype import COMPLEX
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("FFT", accepts=COMPLEX)

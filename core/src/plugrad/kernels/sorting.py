@@ -6,10 +6,11 @@ imaginary parts, as in NumPy.
 
 from typing import Literal
 
-from plugrad.dtype import BOOL, NUMERIC, REAL, int32
+from plugrad.contract.annotations import Axis
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
-from plugrad.shapes import Axis
+from plugrad.types.dtype import BOOL, NUMERIC, REAL, int32
+from plugrad.types.specs import Shaped, Spec
 
 ORDERED = NUMERIC | BOOL
 Side = Literal["left", "right"]

@@ -3,9 +3,10 @@
 In a shape, -1 is a size that only the values can tell.
 """
 
-from plugrad.dtype import INEXACT, INTEGER, NUMERIC, DType, bool_, int32
+from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, agreed, kernel
+from plugrad.types.dtype import INEXACT, INTEGER, NUMERIC, DType, bool_, int32
+from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("SparseFillEmptyRows", accepts=INTEGER, dynamic_shape=True)

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable
 
-from plugrad.dtype import INTEGER, STRING, int32, string
+from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Shaped, Spec, accepted, kernel
-from plugrad.shapes import Shape
+from plugrad.types.dtype import INTEGER, STRING, int32, string
+from plugrad.types.specs import Shape, Shaped, Spec
 
 MOST_BUCKETS = 2**31  # of which the last has the largest int32 as its number
 

@@ -1,9 +1,10 @@
 """Kernels that map each element of one tensor. NaN gives NaN unless a comment says otherwise."""
 
-from plugrad.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
+from plugrad.contract.kernel import Kernel, accepted, declare, kernel
 from plugrad.errors import ArgumentValueError
-from plugrad.kernel import Kernel, Shaped, Spec, accepted, declare, kernel
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
+from plugrad.types.specs import Shaped, Spec
 
 
 def unary(

@@ -6,7 +6,7 @@ Whole numbers become float32 where a function has only floating results.
 from plugrad.kernels import activation
 from plugrad.ops.arguments import coerced, paired
 from plugrad.ops.attributes import finite
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def relu(x: TensorLike) -> Tensor:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import copysign, inf, isfinite, trunc
 from numbers import Complex
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any, cast as cast_type
+from typing import TYPE_CHECKING, Any, Final, cast as cast_type
 
 import numpy as np
 
-from plugrad.dtype import (
+from plugrad.discovery.selection import active_backend
+from plugrad.engine.dispatch import run_pair
+from plugrad.engine.results import tensor_from
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+)
+from plugrad.kernels import unary
+from plugrad.tensor.backend import unsupported
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import (
     DType,
     Scalar,
     as_dtype,
@@ -22,27 +33,14 @@ from plugrad.dtype import (
     scalar_dtype,
     string,
 )
-from plugrad.engine import ADOPTED_FROM, wrapped
-from plugrad.errors import (
-    ArgumentError,
-    ArgumentValueError,
-    DTypeError,
-    ShapeError,
-    UnsupportedDtype,
-)
-from plugrad.kernels import unary
-from plugrad.scope import surroundings
-from plugrad.selection import active_backend
-from plugrad.tape import record
-from plugrad.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from plugrad.backend import Backend
-    from plugrad.kernel import Kernel
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Backend
 
 
 def as_tensor(
@@ -62,24 +60,6 @@ def as_tensor(
     if isinstance(x, Tensor):
         return x
     return tensor_from(host_array(x, op, name, dtype), backend or active_backend())
-
-
-def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
-    """Return host values, copied, as a tensor on `backend`."""
-    dtype = as_dtype(values.dtype)
-    if dtype not in backend.dtypes():
-        raise unsupported(dtype, backend)
-    return wrapped(backend.from_numpy(values), backend)
-
-
-def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
-    """Return the error for a dtype that a backend does not store."""
-    has = sorted(backend.dtypes())
-    same_kind = [d for d in has if d.kind == dtype.kind] or has
-    return UnsupportedDtype(
-        f"backend {backend.name!r} has no {dtype}; it has {', '.join(has)}. Ask for one of them, "
-        f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
-    )
 
 
 def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) -> NDArray[Any]:
@@ -200,20 +180,22 @@ def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArra
     )
 
 
-@lru_cache(maxsize=512)
-def _remembered(value: Scalar, sign: float, dtype: DType, backend: Backend) -> tuple[Any]:
-    """Return a backend array with one value; `sign` tells -0.0 from 0.0, which are equal."""
-    return (backend.from_numpy(_converted(np.asarray(value), dtype, "constant", "value")),)
+MOST_CONSTANTS: Final = 512
+"""How many values each device remembers."""
 
 
 def constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant") -> Tensor:
     """Return a 0-d tensor; a value that is used again is not sent to the backend again."""
-    sign = copysign(1.0, value) if isinstance(value, float) else 1.0
-    try:
-        return Tensor(_remembered(value, sign, dtype, backend)[0], backend)
-    except ArgumentValueError:
-        _converted(np.asarray(value), dtype, op, "the number")  # raises, in the name of the op
-        raise
+    sign = copysign(1.0, value) if isinstance(value, float) else 1.0  # -0.0 equals 0.0
+    known = backend.constants
+    key = value, sign, dtype
+    array = known.get(key)
+    if array is None:
+        array = backend.from_numpy(_converted(np.asarray(value), dtype, op, "the number"))
+        if len(known) >= MOST_CONSTANTS:
+            known.pop(next(iter(known)), None)
+        known[key] = array
+    return Tensor(array, backend)
 
 
 def coerced(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -> Tensor:
@@ -282,40 +264,11 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
 
 
 def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
-    """Run a binary kernel on two operands, promoted as `promoted` says.
-
-    Two tensors of one dtype are most of what small programs combine. They take a short cut through
-    `engine.run`, in two thirds of its time (D1 in benchmarks/); whatever is unusual takes the long way,
-    which also says what is wrong.
-    """
+    """Run an elementwise kernel on two operands, promoted as `promoted` says."""
     if type(a) is Tensor and type(b) is Tensor:
-        x = a.array
-        y = b.array
-        dtype = x.dtype
-        backend = a.backend
-        if (
-            dtype is y.dtype
-            and dtype in kernel.accepted_spellings
-            and backend is b.backend
-            and backend.limit is None
-            and surroundings() is None
-        ):
-            try:
-                array = backend.functions[kernel.name](x, y)
-            except (
-                Exception
-            ):  # an implementation has no effects, so that `run` can call it again and explain
-                return kernel(a, b)
-            if backend.adopt is not None and array.nbytes >= ADOPTED_FROM:
-                backend.adopt(array)
-            output = Tensor(array, backend)
-            node_a, node_b = a.node, b.node
-            if node_a is not None or node_b is not None:
-                differentiated = 2 * (node_a is not None) + (node_b is not None)
-                record(
-                    kernel, (node_a, node_b), differentiated, (x, y), (x.shape, y.shape), {}, output
-                )
-            return output
+        dtype = a.array.dtype
+        if dtype is b.array.dtype and dtype in kernel.accepted_spellings:
+            return run_pair(kernel, a, b)
     return kernel(*promoted(a, b, kernel, op))
 
 

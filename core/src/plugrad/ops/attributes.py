@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

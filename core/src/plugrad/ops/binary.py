@@ -5,12 +5,12 @@ Shapes are broadcast, dtypes promoted; a Python scalar takes the other operand's
 
 from __future__ import annotations
 
-from plugrad.dtype import bool_, promote, promote_scalar
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
 from plugrad.ops.arguments import as_tensor, coerced, host_array, paired, promoted, same_dtype
 from plugrad.ops.attributes import listed
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import bool_, promote, promote_scalar
 
 
 def add(a: TensorLike, b: TensorLike) -> Tensor:

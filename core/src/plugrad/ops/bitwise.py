@@ -2,7 +2,7 @@
 
 from plugrad.kernels import bitwise
 from plugrad.ops.arguments import coerced, paired
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def bitwise_and(a: TensorLike, b: TensorLike) -> Tensor:

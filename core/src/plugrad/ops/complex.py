@@ -1,10 +1,10 @@
 """Functions of complex numbers."""
 
-from plugrad.dtype import COMPLEX, complex64, promote, spellings, string
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import complex as kernels
 from plugrad.ops.arguments import as_tensor, cast, promoted
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import COMPLEX, complex64, promote, spellings, string
 
 _COMPLEX = spellings(COMPLEX)
 

@@ -6,13 +6,14 @@ The functions at the end are shared by all convolutions, whatever the number of 
 from collections.abc import Sequence
 from typing import Any
 
+from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernel import Kernel
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import check_floats, promoted
 from plugrad.ops.attributes import chosen
-from plugrad.shapes import DataFormat, Rounding, format_of, padding_of, shape_of, sizes_of
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.shapes import shape_of
+from plugrad.types.windows import DataFormat, Rounding, format_of, padding_of, sizes_of
 
 
 def conv1d(

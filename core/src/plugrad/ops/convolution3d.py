@@ -5,8 +5,8 @@ from typing import Any
 
 from plugrad.kernels import convolution3d
 from plugrad.ops.convolution import slid, sliding, spread
-from plugrad.shapes import DataFormat, Rounding
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.windows import DataFormat, Rounding
 
 
 def conv3d(

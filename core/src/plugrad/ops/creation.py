@@ -7,29 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad import engine
-from plugrad.dtype import NUMERIC, DType, DTypeLike, Scalar, as_dtype, complex64, float32, int32
+from plugrad.discovery.selection import backend_for
+from plugrad.engine.results import tensor_from
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import creation, unary
-from plugrad.ops.arguments import as_tensor, cast, coerced, host_array, tensor_from, unsupported
+from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
 from plugrad.ops.attributes import finite, flag, whole
 from plugrad.ops.transfer import to_device
-from plugrad.selection import backend_for
-from plugrad.shapes import shape_of
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.backend import unsupported
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import (
+    NUMERIC,
+    DType,
+    DTypeLike,
+    Scalar,
+    as_dtype,
+    complex64,
+    float32,
+    int32,
+)
+from plugrad.types.shapes import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.backend import Backend
-    from plugrad.kernel import Kernel
+    from plugrad.contract.kernel import Kernel
+    from plugrad.discovery.selection import DeviceLike
+    from plugrad.tensor.backend import Backend
 
 
 def asarray(
     obj: TensorLike,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> Tensor:
     """A tensor with the values of numbers, nested lists or arrays, which are copied; a tensor is returned as it is.
@@ -76,7 +87,7 @@ def asarray(
     return tensor_from(host_array(obj, "asarray", "obj", wanted), backend_for(device))
 
 
-def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
     """A tensor with the values of another library's array, read through DLPack and copied.
 
     >>> plugrad.from_dlpack(np.asarray([1.0, 2.0]))
@@ -107,7 +118,7 @@ def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) 
 
 
 def empty(
-    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: str | None = None
+    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor whose values do not matter: zeros, since nobody can write to it later.
 
@@ -122,7 +133,7 @@ def empty(
 
 
 def empty_like(
-    x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None
+    x: TensorLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor in the shape of x whose values do not matter; see `empty`.
 
@@ -136,7 +147,7 @@ def empty_like(
 
 
 def zeros(
-    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: str | None = None
+    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor of zeros.
 
@@ -152,7 +163,7 @@ def zeros(
 
 
 def ones(
-    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: str | None = None
+    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor of ones.
 
@@ -171,7 +182,7 @@ def full(
     fill_value: Scalar | str,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """A tensor with one value everywhere.
 
@@ -188,7 +199,7 @@ def full(
 
 
 def zeros_like(
-    x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None
+    x: TensorLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor of zeros in the shape of x; in its dtype and where it lives, unless told otherwise.
 
@@ -202,7 +213,7 @@ def zeros_like(
 
 
 def ones_like(
-    x: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None
+    x: TensorLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor of ones in the shape of x; in its dtype and where it lives, unless told otherwise.
 
@@ -220,7 +231,7 @@ def full_like(
     fill_value: Scalar | str,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """A tensor of one value in the shape of x; in its dtype and where it lives, unless told otherwise.
 
@@ -241,7 +252,7 @@ def arange(
     step: float = 1,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """The numbers start, start + step, … without stop; one argument is the stop.
 
@@ -291,7 +302,7 @@ def linspace(
     num: int,
     *,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     endpoint: bool = True,
 ) -> Tensor:
     """`num` numbers from start to stop at equal distances; without `endpoint`, stop is the one that would come next.
@@ -335,7 +346,7 @@ def eye(
     *,
     k: int = 0,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """A matrix with ones on the k-th diagonal and zeros elsewhere.
 
@@ -369,7 +380,7 @@ def _like(
     x: TensorLike,
     value: Scalar | str,
     dtype: DTypeLike | None,
-    device: str | None,
+    device: DeviceLike | None,
 ) -> Tensor:
     """Return `value` in the shape of x: by a kernel of x if nothing else changes, else as a new tensor."""
     x = as_tensor(x, op)
@@ -393,4 +404,4 @@ def _filled(
 def _created(kernel: Any, backend: Backend, dtype: DType, **attrs: Any) -> Tensor:
     if dtype not in backend.dtypes():
         raise unsupported(dtype, backend)
-    return engine.create(kernel, backend, {**attrs, "dtype": dtype})
+    return kernel.on(backend, **attrs, dtype=dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.array_api import finfo
-from plugrad.dtype import REAL, int32
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, linalg, movement
 from plugrad.ops.arguments import as_tensor, coerced, promoted
@@ -15,8 +14,9 @@ from plugrad.ops.complex import conj
 from plugrad.ops.movement import stack, unstack
 from plugrad.ops.reduction import max, sum
 from plugrad.ops.unary import sqrt
-from plugrad.shapes import stretches
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import REAL, int32
+from plugrad.types.shapes import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, depthwise
 from plugrad.ops.arguments import check_floats, promoted
 from plugrad.ops.convolution import batched, slid, sliding, unbatched
-from plugrad.shapes import DataFormat, Rounding
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.windows import DataFormat, Rounding
 
 
 def depthwise_conv2d(

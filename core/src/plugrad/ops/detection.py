@@ -17,8 +17,8 @@ from plugrad.ops.arguments import as_tensor, coerced
 from plugrad.ops.attributes import flag, real, whole
 
 if TYPE_CHECKING:
-    from plugrad.kernel import Kernel
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 class Padded(NamedTuple):

@@ -7,7 +7,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.kernels import linalg
 from plugrad.ops.arguments import accepted_dtype, cast, same_dtype
 from plugrad.ops.movement import moveaxis, reshape
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def einsum(equation: str, *tensors: TensorLike) -> Tensor:

@@ -1,6 +1,5 @@
 """Functions that compare predicted classes with the right ones, made of other ops."""
 
-from plugrad.dtype import bool_
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, sorting
 from plugrad.ops.arguments import as_tensor, coerced
@@ -8,7 +7,8 @@ from plugrad.ops.attributes import whole
 from plugrad.ops.binary import where
 from plugrad.ops.creation import arange
 from plugrad.ops.reduction import any, bincount, sum
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import bool_
 
 
 def confusion_matrix(labels: TensorLike, predictions: TensorLike, num_classes: int) -> Tensor:
@@ -69,7 +69,7 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
     k = whole(k, "in_top_k", "k", least=1, most=count)
     is_right = indexing.one_hot(classes, depth=count, on_value=True, off_value=False, dtype=bool_)
     right = sum(where(is_right, x, 0), axis=-1, dtype=x.dtype, keepdims=True)
-    comes_before = arange(count, device=x.device) < movement.expand_dims(classes, dim=x.ndim - 1)
+    comes_before = arange(count, device=x.backend) < movement.expand_dims(classes, dim=x.ndim - 1)
     is_better = ~(x <= right) | ((x == right) & comes_before)
     return (sum(is_better, axis=-1) < k) & any(is_right, axis=-1)
 

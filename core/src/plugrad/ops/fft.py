@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import Literal
 
-from plugrad.dtype import DTypeLike
+from plugrad.discovery.selection import DeviceLike
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError
 from plugrad.kernels import signal
 from plugrad.ops.arguments import as_tensor
@@ -17,8 +17,9 @@ from plugrad.ops.complex import as_complex, conj, real
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, flip, moveaxis, pad
 from plugrad.ops.rearrangement import roll
-from plugrad.shapes import axes_of, axis_of
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import DTypeLike
+from plugrad.types.shapes import axes_of, axis_of
 
 Norm = Literal["backward", "ortho", "forward"]
 NORMS = ("backward", "ortho", "forward")
@@ -196,7 +197,7 @@ def fftfreq(
     *,
     d: float = 1.0,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """The frequency of each element of `fft`, in cycles per unit of the sample spacing `d`.
 
@@ -219,7 +220,7 @@ def rfftfreq(
     *,
     d: float = 1.0,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """The frequency of each element of `rfft`; see `fftfreq`.
 

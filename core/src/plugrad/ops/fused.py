@@ -15,10 +15,10 @@ from plugrad.ops.convolution import batched, sliding, unbatched
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.kernel import Kernel
+    from plugrad.contract.kernel import Kernel
     from plugrad.kernels.fused import Activation
-    from plugrad.shapes import DataFormat, Rounding
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.windows import DataFormat, Rounding
 
 
 def matmul(

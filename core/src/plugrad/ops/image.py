@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, get_args
 
-from plugrad.dtype import FLOATING, REAL, float32, int32
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import image as kernels, indexing, movement
 from plugrad.kernels.image import FillMode, Interpolation
@@ -13,29 +12,15 @@ from plugrad.ops.arguments import as_tensor, cast, coerced
 from plugrad.ops.attributes import any_number, chosen, finite, flag, is_several, members, real
 from plugrad.ops.binary import divide, greater, less_equal, where
 from plugrad.ops.creation import arange, asarray, ones_like
-from plugrad.ops.detection import (
-    non_max_suppression as non_max_suppression,
-    non_max_suppression_padded as non_max_suppression_padded,
-    non_max_suppression_with_score as non_max_suppression_with_score,
-)
-from plugrad.ops.pixels import (
-    from_pixels as from_pixels,
-    read_png as read_png,
-    to_pixels as to_pixels,
-    write_png as write_png,
-)
 from plugrad.ops.reduction import argmax, max, sum
-from plugrad.ops.resize import (
-    resize_bilinear as resize_bilinear,
-    resize_nearest_neighbor as resize_nearest_neighbor,
-)
 from plugrad.ops.unary import round
-from plugrad.shapes import sizes_of
+from plugrad.types.dtype import FLOATING, REAL, float32, int32
+from plugrad.types.windows import sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 LUMA = (0.2989, 0.5870, 0.1140)
 """How bright red, green and blue are (ITU-R BT.601)."""
@@ -285,7 +270,7 @@ def threshold(
 
 def _otsu(gray: Tensor) -> Tensor:
     """Return the first level, from 0 to 255, that separates best; -1 if all pixels are equal."""
-    levels = arange(256, dtype=float32, device=gray.device)
+    levels = arange(256, dtype=float32, device=gray.backend)
     places = movement.reshape(cast(round(gray), int32), shape=(gray.size,))
     counts = indexing.unsorted_segment_sum(ones_like(places), places, num_segments=256)
     histogram = cast(counts, float32)
@@ -305,7 +290,7 @@ def _otsu(gray: Tensor) -> Tensor:
 
 def _brightness(colours: Tensor) -> Tensor:
     """Return the weighted sum of red, green and blue along the last axis."""
-    weights = asarray(LUMA, dtype=colours.dtype, device=colours.device)
+    weights = asarray(LUMA, dtype=colours.dtype, device=colours.backend)
     return sum(colours * weights, axis=-1, keepdims=True)
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.dtype import DType, DTypeLike, Scalar, as_dtype, bool_, float32, int32, int64, string
+from plugrad.discovery.selection import active_backend
+from plugrad.engine.results import tensor_from
 from plugrad.errors import (
     ArgumentError,
     AxisError,
@@ -20,17 +21,28 @@ from plugrad.errors import (
     TensorIndexError,
 )
 from plugrad.kernels import indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, coerced, host_array, tensor_from
+from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
 from plugrad.ops.attributes import whole
 from plugrad.ops.binary import not_equal
-from plugrad.selection import active_backend
-from plugrad.shapes import Shape, axis_of, broadcast
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import (
+    DType,
+    DTypeLike,
+    Scalar,
+    as_dtype,
+    bool_,
+    float32,
+    int32,
+    int64,
+    string,
+)
+from plugrad.types.shapes import axis_of, broadcast
+from plugrad.types.specs import Shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from plugrad.backend import Backend
+    from plugrad.tensor.backend import Backend
 
 
 def take(

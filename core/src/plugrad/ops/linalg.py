@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from plugrad.dtype import DTypeLike, int32
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import binary, linalg, movement
 from plugrad.ops.arguments import as_tensor, constant, promoted
@@ -13,35 +12,15 @@ from plugrad.ops.attributes import flag, is_several, listed, whole
 from plugrad.ops.binary import less_equal, multiply, where
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import arange, eye
-from plugrad.ops.decomposition import (
-    cholesky as cholesky,
-    det as det,
-    eigh as eigh,
-    eigvalsh as eigvalsh,
-    gram_schmidt as gram_schmidt,
-    inv as inv,
-    matrix_rank as matrix_rank,
-    pinv as pinv,
-    qr as qr,
-    slogdet as slogdet,
-    solve as solve,
-    svd as svd,
-    svdvals as svdvals,
-)
-from plugrad.ops.einsum import einsum as einsum
 from plugrad.ops.movement import concat, moveaxis, reshape
-from plugrad.ops.norms import (
-    matrix_norm as matrix_norm,
-    norm as norm,
-    vector_norm as vector_norm,
-)
 from plugrad.ops.reduction import sum
-from plugrad.shapes import axis_of
+from plugrad.types.dtype import DTypeLike, int32
+from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def matmul(
@@ -254,7 +233,7 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
         n >>= 1
         base = matmul(base, base) if n else base
     if result is None:
-        one = eye(x.shape[-1], dtype=x.dtype, device=x.device)
+        one = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
         return movement.broadcast_to(one, shape=x.shape)
     return result
 
@@ -371,8 +350,8 @@ def _matrices(x: TensorLike, op: str) -> Tensor:
 def _offsets(x: Tensor) -> Tensor:
     """Return how far right of the main diagonal each element of a matrix is."""
     rows, columns = x.shape[-2:]
-    down = arange(rows, dtype=int32, device=x.device)
-    return arange(columns, dtype=int32, device=x.device) - reshape(down, (rows, 1))
+    down = arange(rows, dtype=int32, device=x.backend)
+    return arange(columns, dtype=int32, device=x.backend) - reshape(down, (rows, 1))
 
 
 def _reach(k: int, op: str) -> int:

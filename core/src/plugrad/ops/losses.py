@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from plugrad.engine.custom import custom_grad
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import binary, movement, normalization, unary
 from plugrad.ops.activation import relu, sigmoid
@@ -20,13 +21,12 @@ from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
 from plugrad.ops.statistics import count_nonzero
 from plugrad.ops.unary import abs, exp, log, log1p
-from plugrad.shapes import axis_of, stretches
-from plugrad.transforms import custom_grad
+from plugrad.types.shapes import axis_of, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 Reduction = Literal["none", "sum", "mean", "sum_by_nonzero_weights"]
 

@@ -6,8 +6,8 @@ from typing import Any
 from plugrad.errors import ShapeError
 from plugrad.kernels import morphology, movement
 from plugrad.ops.arguments import promoted
-from plugrad.shapes import DataFormat, format_of, padding_of, sizes_of
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.windows import DataFormat, format_of, padding_of, sizes_of
 
 
 def dilation2d(

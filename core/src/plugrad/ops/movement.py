@@ -3,20 +3,15 @@
 from collections.abc import Sequence
 from numbers import Complex
 
-from plugrad.dtype import Scalar, string
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, host_array, same_dtype
 from plugrad.ops.attributes import flag, is_several, listed, members, whole
-from plugrad.shapes import (
-    axes_of,
-    axis_of,
-    broadcast,
-    completed,
-    pairs_of,
-    shape_of,
-)
-from plugrad.tensor import Axis, Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import Scalar, string
+from plugrad.types.shapes import axes_of, axis_of, broadcast, completed, shape_of
+from plugrad.types.specs import AxisLike
+from plugrad.types.windows import pairs_of
 
 
 def reshape(x: TensorLike, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
@@ -98,7 +93,7 @@ def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
     return movement.expand_dims(x, dim=axis_of(axis, x.ndim + 1, name="expand_dims: axis"))
 
 
-def squeeze(x: TensorLike, axis: Axis = None) -> Tensor:
+def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
     """The tensor without axes of size 1: the given ones, or all of them.
 
     >>> plugrad.squeeze([[[1], [2]]], axis=0).shape
@@ -343,7 +338,7 @@ def tile(x: TensorLike, repetitions: Sequence[int]) -> Tensor:
     return movement.tile(x, reps=(1,) * (rank - len(counts)) + counts)
 
 
-def flip(x: TensorLike, *, axis: Axis = None) -> Tensor:
+def flip(x: TensorLike, *, axis: AxisLike = None) -> Tensor:
     """The tensor with the order reversed along the given axes, or all of them.
 
     >>> plugrad.flip([1, 2, 3])

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from plugrad.dtype import promote
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import accepted_dtype, as_tensor, cast, coerced
 from plugrad.ops.attributes import finite, whole
-from plugrad.shapes import axis_of
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import promote
+from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
-    from plugrad.tensor import TensorLike
+    from plugrad.tensor.tensor import TensorLike
 
 
 def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:

@@ -16,10 +16,10 @@ from plugrad.ops.decomposition import svdvals
 from plugrad.ops.movement import moveaxis, reshape
 from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.unary import abs, sqrt
-from plugrad.shapes import axes_of, axis_of, reduced
+from plugrad.types.shapes import axes_of, axis_of, reduced
 
 if TYPE_CHECKING:
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 Axis = int | Sequence[int] | None
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.dtype import int32, uint8
+from plugrad.discovery.selection import active_backend
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import movement, pixels as kernels
 from plugrad.ops.arguments import as_tensor, coerced, host_array
 from plugrad.ops.attributes import real, whole
-from plugrad.selection import active_backend
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import int32, uint8
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.tensor import TensorLike
+    from plugrad.tensor.tensor import TensorLike
 
 
 def from_pixels(pixels: TensorLike, num_channels: int = 3) -> Tensor:

@@ -8,15 +8,15 @@ from plugrad.errors import ShapeError
 from plugrad.kernels import movement, pooling, pooling3d
 from plugrad.ops.arguments import check_floats, coerced
 from plugrad.ops.attributes import chosen, flag, is_several, members
-from plugrad.shapes import padding_of, sizes_of
+from plugrad.types.windows import padding_of, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.kernel import Kernel
+    from plugrad.contract.kernel import Kernel
     from plugrad.kernels.pooling import PoolingType
-    from plugrad.shapes import Rounding
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.windows import Rounding
 
 _UNDILATED: Final[dict[tuple[PoolingType, int], Kernel[..., Tensor]]] = {
     ("max", 2): pooling.max_pool,

@@ -11,8 +11,8 @@ from plugrad.ops.pooling import pooled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.shapes import Rounding
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.windows import Rounding
 
 
 def max_pool3d(

@@ -16,7 +16,7 @@ from plugrad.ops.indexing import as_positions, backend_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 class RaggedRange(NamedTuple):

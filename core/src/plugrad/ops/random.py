@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.dtype import DType, as_dtype, bool_, float32, int32, string
+from plugrad.discovery.selection import backend_for
+from plugrad.engine.results import tensor_from
 from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError
 from plugrad.kernels import indexing, movement, random as kernels
-from plugrad.ops.arguments import as_tensor, coerced, tensor_from, unsupported
+from plugrad.ops.arguments import as_tensor, coerced
 from plugrad.ops.attributes import finite, flag, real, whole
-from plugrad.selection import backend_for
-from plugrad.shapes import axis_of, shape_of, size_of
+from plugrad.tensor.backend import unsupported
+from plugrad.types.dtype import DType, as_dtype, bool_, float32, int32, string
+from plugrad.types.shapes import axis_of, shape_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from plugrad.backend import Backend
-    from plugrad.dtype import DTypeLike
-    from plugrad.shapes import Shape
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.discovery.selection import DeviceLike
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike
+    from plugrad.types.specs import Shape
 
 _lock: Final = Lock()
 LARGEST: Final = 2**59
@@ -112,7 +115,7 @@ class Generator:
         high: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
     ) -> Tensor:
         """Numbers from `low` to `high`, without `high`, all equally likely.
 
@@ -139,7 +142,7 @@ class Generator:
         shape: int | Sequence[int],
         *,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
     ) -> Tensor:
         """Numbers of the normal distribution with mean 0 and standard deviation 1.
 
@@ -159,7 +162,7 @@ class Generator:
         std: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
     ) -> Tensor:
         """Numbers of a normal distribution.
 
@@ -181,7 +184,7 @@ class Generator:
         std: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
     ) -> Tensor:
         """Numbers of a normal distribution that are at most two standard deviations away from the mean.
 
@@ -210,7 +213,7 @@ class Generator:
         beta: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
     ) -> Tensor:
         """Numbers of a gamma distribution with the shape `alpha` and the rate `beta`: their mean is ``alpha / beta``.
 
@@ -236,7 +239,7 @@ class Generator:
         high: int,
         *,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
     ) -> Tensor:
         """Whole numbers from `low` to `high`, without `high`, all equally likely; int32 by default.
 
@@ -273,7 +276,7 @@ class Generator:
         p: float = 0.5,
         *,
         dtype: DTypeLike | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
     ) -> Tensor:
         """True with probability `p`, else False; in another dtype than bool 1 and 0.
 
@@ -291,7 +294,7 @@ class Generator:
         return _sent(self._numpy.random(sizes) < p, wanted, backend)
 
     def permutation(
-        self, x: int | TensorLike, *, axis: int = 0, device: str | None = None
+        self, x: int | TensorLike, *, axis: int = 0, device: DeviceLike | None = None
     ) -> Tensor:
         """The parts of x along an axis in random order; for a whole number the numbers below it.
 
@@ -351,7 +354,7 @@ class Generator:
 
 
 def _floating(
-    op: str, shape: int | Sequence[int], dtype: DTypeLike | None, device: str | None
+    op: str, shape: int | Sequence[int], dtype: DTypeLike | None, device: DeviceLike | None
 ) -> tuple[Shape, DType, Backend]:
     """Return the shape, the dtype and the backend of floating numbers."""
     wanted = float32 if dtype is None else as_dtype(dtype)
@@ -370,7 +373,7 @@ def _shape(op: str, shape: int | Sequence[int]) -> Shape:
     return sizes
 
 
-def _home(dtype: DType, device: str | None) -> Backend:
+def _home(dtype: DType, device: DeviceLike | None) -> Backend:
     """Return the backend of a device; raise before anything is drawn if it has no such dtype."""
     backend = backend_for(device)
     if dtype not in backend.dtypes():

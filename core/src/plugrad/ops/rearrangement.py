@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from plugrad.dtype import as_dtype, int32
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
 from plugrad.ops.attributes import chosen, is_several, members, whole
-from plugrad.shapes import axis_of, pairs_of, shape_of
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import as_dtype, int32
+from plugrad.types.shapes import axis_of, shape_of
+from plugrad.types.windows import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.kernels.rearrangement import MirrorMode
-    from plugrad.shapes import DataFormat
-    from plugrad.tensor import TensorLike
+    from plugrad.tensor.tensor import TensorLike
+    from plugrad.types.windows import DataFormat
 
 
 def batch_to_space_nd(

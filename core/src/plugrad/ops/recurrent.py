@@ -15,7 +15,7 @@ from plugrad.ops.unary import tanh
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
     Cell = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 

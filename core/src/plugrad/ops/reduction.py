@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.dtype import as_dtype, bool_, int32, int64, uint32, uint64
 from plugrad.errors import DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced
 from plugrad.ops.attributes import flag, whole
-from plugrad.shapes import axes_of, axis_of, reduced, size_of
+from plugrad.types.dtype import as_dtype, bool_, int32, int64, uint32, uint64
+from plugrad.types.shapes import axes_of, axis_of, reduced, size_of
 
 if TYPE_CHECKING:
-    from plugrad.dtype import DTypeLike
-    from plugrad.kernel import Kernel
-    from plugrad.tensor import Axis, Tensor, TensorLike
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike
+    from plugrad.types.specs import AxisLike
 
 
 def sum(
-    x: TensorLike, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: TensorLike, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The sum; nothing to add gives 0.
 
@@ -42,7 +43,7 @@ def sum(
 
 
 def prod(
-    x: TensorLike, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: TensorLike, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """The product; nothing to multiply gives 1.
 
@@ -63,7 +64,7 @@ def prod(
     )
 
 
-def mean(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The average; nothing to average gives NaN. Whole numbers are averaged as float32.
 
     >>> plugrad.mean([[1.0, 2.0], [3.0, 4.0]], axis=0)
@@ -80,7 +81,7 @@ def mean(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     )
 
 
-def max(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The largest element; NaN if there is one. Of bools: whether one is True.
 
     >>> plugrad.max([[1.0, 2.0], [3.0, 4.0]], axis=0)
@@ -101,7 +102,7 @@ def max(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     )
 
 
-def min(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The smallest element; NaN if there is one. Of bools: whether all are True.
 
     >>> plugrad.min([[1.0, 2.0], [3.0, 4.0]], axis=0)
@@ -120,7 +121,7 @@ def min(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     )
 
 
-def all(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Whether every element is True, or not 0; nothing gives True.
 
     >>> plugrad.all([[True, False], [True, True]], axis=1)
@@ -135,7 +136,7 @@ def all(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     )
 
 
-def any(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Whether some element is True, or not 0; nothing gives False.
 
     >>> plugrad.any([[True, False], [False, False]], axis=1)

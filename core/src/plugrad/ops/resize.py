@@ -8,13 +8,13 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement, resize
 from plugrad.ops.arguments import coerced
 from plugrad.ops.attributes import flag
-from plugrad.shapes import sizes_of
+from plugrad.types.windows import sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.kernel import Kernel
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def resize_bilinear(

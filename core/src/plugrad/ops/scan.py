@@ -9,12 +9,12 @@ from plugrad.kernels import movement, scan
 from plugrad.ops.arguments import coerced
 from plugrad.ops.attributes import flag
 from plugrad.ops.reduction import summable
-from plugrad.shapes import axis_of
+from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
-    from plugrad.dtype import DTypeLike
-    from plugrad.kernel import Kernel
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike
 
 
 def cumulative_sum(

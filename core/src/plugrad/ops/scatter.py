@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.dtype import promote
 from plugrad.errors import DTypeError
 from plugrad.kernels import scatter
 from plugrad.ops.arguments import as_tensor, cast
 from plugrad.ops.indexing import backend_of, coordinates
-from plugrad.shapes import shape_of
+from plugrad.types.dtype import promote
+from plugrad.types.shapes import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.dtype import DType
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DType
 
 
 def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sequence[int]) -> Tensor:

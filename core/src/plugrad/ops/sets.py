@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.dtype import bool_, int32
 from plugrad.errors import ShapeError
 from plugrad.kernels import creation, indexing, movement, scan, sorting
 from plugrad.ops.arguments import as_tensor, cast, coerced, promoted
@@ -16,10 +15,11 @@ from plugrad.ops.attributes import flag
 from plugrad.ops.binary import equal, minimum, not_equal
 from plugrad.ops.indexing import nonzero
 from plugrad.ops.unary import logical_not
-from plugrad.shapes import axis_of
+from plugrad.types.dtype import bool_, int32
+from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 class UniqueAll(NamedTuple):

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from math import pi
 
-from plugrad.dtype import DTypeLike, Scalar
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.attributes import finite, flag, whole
@@ -12,7 +11,8 @@ from plugrad.ops.fft import rfft
 from plugrad.ops.indexing import take
 from plugrad.ops.movement import pad
 from plugrad.ops.unary import cos
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import DTypeLike, Scalar
 
 
 def hann_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
@@ -106,8 +106,8 @@ def _framed(
         x = pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)], pad_value)
     else:
         count = max(0, (size - frame_length) // frame_step + 1)
-    starts = arange(count, dtype="int32", device=x.device) * frame_step
-    places = starts.reshape(count, 1) + arange(frame_length, dtype="int32", device=x.device)
+    starts = arange(count, dtype="int32", device=x.backend) * frame_step
+    places = starts.reshape(count, 1) + arange(frame_length, dtype="int32", device=x.backend)
     return take(x, places, axis=-1)
 
 
@@ -139,7 +139,7 @@ def stft(
                 f"stft: window_fn={window_fn!r} must be a function of the length, such as hann_window"
             )
         window = as_tensor(window_fn(frame_length), "stft", "window_fn's window")
-        frames = frames * window.astype(frames.dtype).to(frames.device)
+        frames = frames * window.astype(frames.dtype).to(frames.backend)
     if fft_length is None:
         fft_length = 1 << (frame_length - 1).bit_length()
     return rfft(frames, n=fft_length)

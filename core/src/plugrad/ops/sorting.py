@@ -8,12 +8,12 @@ from plugrad.kernels import movement, sorting
 from plugrad.ops.arguments import coerced, promoted
 from plugrad.ops.attributes import chosen, flag, whole
 from plugrad.ops.indexing import take_along_axis
-from plugrad.shapes import axis_of
+from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
-    from plugrad.kernel import Kernel
+    from plugrad.contract.kernel import Kernel
     from plugrad.kernels.sorting import Side
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 class TopK(NamedTuple):

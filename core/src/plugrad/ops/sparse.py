@@ -13,7 +13,7 @@ from plugrad.ops.arguments import as_tensor, coerced, promoted
 from plugrad.ops.indexing import as_positions, backend_of
 
 if TYPE_CHECKING:
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 class FilledRows(NamedTuple):

@@ -9,23 +9,24 @@ from __future__ import annotations
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from plugrad.dtype import bool_
 from plugrad.errors import ShapeError
 from plugrad.kernels import binary, movement, normalization, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced, promoted, same_dtype
 from plugrad.ops.attributes import finite, flag, whole
 from plugrad.ops.binary import equal, where
 from plugrad.ops.reduction import sum
+from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import exp, isfinite, log, sqrt, square
-from plugrad.shapes import axes_of, axis_of, size_of
-from plugrad.transforms import stop_gradient
+from plugrad.types.dtype import bool_
+from plugrad.types.shapes import axes_of, axis_of, size_of
 
 if TYPE_CHECKING:
-    from plugrad.tensor import Axis, Tensor, TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import AxisLike
 
 
 def var(
-    x: TensorLike, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The variance: the average of the squared distances from the mean.
 
@@ -44,7 +45,7 @@ def var(
 
 
 def std(
-    x: TensorLike, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The standard deviation: the square root of the variance; arguments as for `var`.
 
@@ -57,7 +58,9 @@ def std(
     return _root(_spread("std", x, _mean("std", x, axis), axis, correction, keepdims))
 
 
-def moments(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def moments(
+    x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
     """The mean and the variance.
 
     >>> mean, variance = plugrad.moments([[1.0, 3.0], [2.0, 6.0]], axis=1)
@@ -73,7 +76,7 @@ def moments(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> tupl
     return movement.reshape(mean, shape=variance.shape), variance
 
 
-def count_nonzero(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The number of elements that are not 0, or True, as int32.
 
     >>> plugrad.count_nonzero([[0.0, 2.0], [3.0, 4.0]], axis=0)
@@ -129,7 +132,7 @@ def diff(
     return x
 
 
-def log_sum_exp(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials, ``log(sum(exp(x)))``, without overflow.
 
     >>> plugrad.log_sum_exp([1000.0, 1000.0])
@@ -155,7 +158,7 @@ def log_sum_exp(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> 
     return logarithm + movement.reshape(shift, shape=total.shape)
 
 
-def euclidean_norm(x: TensorLike, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The length of vectors: the square root of the sum of squares.
 
     >>> plugrad.euclidean_norm([[3.0, 4.0], [5.0, 12.0]], axis=1)
@@ -180,14 +183,14 @@ def _real(x: TensorLike, op: str) -> Tensor:
     return coerced(x, normalization.softmax, op)
 
 
-def _mean(op: str, x: Tensor, axis: Axis) -> Tensor:
+def _mean(op: str, x: Tensor, axis: AxisLike) -> Tensor:
     """Return the mean with the reduced axes of size 1."""
     axes = axes_of(axis, x.ndim, name=f"{op}: axis")
     return reduction.mean(x, axis=axes, keep_dims=True)
 
 
 def _spread(
-    op: str, x: Tensor, mean: Tensor, axis: Axis, correction: float, keepdims: bool
+    op: str, x: Tensor, mean: Tensor, axis: AxisLike, correction: float, keepdims: bool
 ) -> Tensor:
     """Return the variance around a known mean."""
     axes = axes_of(axis, x.ndim, name=f"{op}: axis")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad import dtype
 from plugrad.kernels import string
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.attributes import flag, listed, whole
 from plugrad.ops.indexing import as_positions, backend_of
+from plugrad.types import dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.backend import Backend
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 class Pieces(NamedTuple):

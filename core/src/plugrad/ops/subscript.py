@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from plugrad.dtype import as_dtype, bool_
+from plugrad.engine.results import tensor_from
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
 from plugrad.kernels import indexing, movement
-from plugrad.ops.arguments import as_tensor, host_array, tensor_from
+from plugrad.ops.arguments import as_tensor, host_array
 from plugrad.ops.attributes import listed, whole
 from plugrad.ops.binary import greater_equal, less, logical_and, where
 from plugrad.ops.indexing import as_positions, backend_of, check_range
-from plugrad.shapes import axis_of, broadcast, size_of
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import as_dtype, bool_
+from plugrad.types.shapes import axis_of, broadcast, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.backend import Backend
+    from plugrad.tensor.backend import Backend
 
 KINDS = "integers, slices, '...', None or arrays of integers or bools"
 BASIC = frozenset({int, slice, type(None), type(...)})

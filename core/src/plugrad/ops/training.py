@@ -8,8 +8,8 @@ from plugrad.ops.arguments import as_tensor, promoted
 from plugrad.ops.attributes import listed, real, whole
 from plugrad.ops.binary import where
 from plugrad.ops.random import Generator, default
-from plugrad.shapes import stretches
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.shapes import stretches
 
 
 def moving_average(
@@ -93,5 +93,5 @@ def dropout(
         return x
     if not isinstance(seed, Generator):
         seed = default if seed is None else Generator(seed)
-    kept = seed.bernoulli(shape, 1 - rate, device=x.device)
+    kept = seed.bernoulli(shape, 1 - rate, device=x.backend)
     return where(kept, x / (1 - rate), 0)

@@ -1,21 +1,24 @@
-"""Tensors copied from one backend or device to another."""
+"""Tensors on other backends and devices, and tensors without a tape."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from plugrad.ops.arguments import as_tensor, tensor_from, unsupported
-from plugrad.selection import preferred
-from plugrad.tape import Node, Pulled
+from plugrad.discovery.listing import find
+from plugrad.discovery.selection import backend_for
+from plugrad.engine.results import wrapped
+from plugrad.engine.transfer import moved
+from plugrad.errors import PluginConflict
+from plugrad.ops.arguments import as_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
-    from plugrad.backend import Backend
-    from plugrad.tensor import Tensor, TensorLike
+    from plugrad.discovery.selection import DeviceLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
-def to_device(x: TensorLike, device: str) -> Tensor:
+def to_device(x: TensorLike, device: DeviceLike) -> Tensor:
     """A copy on another backend or device; x itself if it lives there. Gradients come back the other way.
 
     >>> plugrad.to_device([1.0], "cpu").device
@@ -25,31 +28,28 @@ def to_device(x: TensorLike, device: str) -> Tensor:
         BackendNotFound, BackendUnavailable: naming the reason and the remedy.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return moved(as_tensor(x, "to_device"), preferred(device, "to_device"))
+    return moved(as_tensor(x, "to_device"), backend_for(device, "to_device"))
 
 
-def moved(x: Tensor, backend: Backend) -> Tensor:
-    """Return a copy of x on `backend`, or x itself if it lives there."""
-    if x.backend is backend:
-        return x
-    if x.dtype not in backend.dtypes():
-        raise unsupported(x.dtype, backend)
-    y = tensor_from(x.backend.to_numpy(x.array), backend)
-    if x.node is not None:
-        y.node = _Moved((x.node,), x.backend)
-    return y
+def stop_gradient(x: TensorLike) -> Tensor:
+    """Return the same values as a constant: gradients do not flow through.
+
+    >>> import plugrad
+    >>> plugrad.grad(lambda x: x * plugrad.stop_gradient(x))(3.0)
+    tensor(3., dtype=float32)
+    """
+    x = as_tensor(x, "stop_gradient")
+    return wrapped(x.array, x.backend)
 
 
-class _Moved(Node):
-    """A copy to another backend: its gradient is copied back."""
+def unpickled(values: NDArray[Any], device: DeviceLike, *, distribution: str) -> Tensor:
+    """Return a tensor that was pickled: its values, on the device where they were.
 
-    __slots__ = ("origin",)
-
-    def __init__(self, parents: tuple[Node | None, ...], origin: Backend) -> None:
-        """Remember where the tensor came from."""
-        super().__init__(parents)
-        self.origin = origin
-
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
-        """Copy the gradient back."""
-        return [(0, moved(dy, self.origin))]
+    If several distributions bring a backend of that name, `distribution` says which one it was.
+    """
+    name = device.partition(":")[0]
+    try:
+        find(name)
+    except PluginConflict:
+        device = f"{distribution}::{device}"
+    return as_tensor(values, "unpickled", backend=backend_for(device))

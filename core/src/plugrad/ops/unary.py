@@ -3,13 +3,14 @@
 Whole numbers become float32 where a function has only floating results.
 """
 
-from plugrad.dtype import DTypeLike, as_dtype
+from plugrad.discovery.selection import DeviceLike
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array
 from plugrad.ops.attributes import any_number, flag
 from plugrad.ops.transfer import to_device
-from plugrad.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.dtype import DTypeLike, as_dtype
 
 
 def abs(x: TensorLike) -> Tensor:
@@ -360,7 +361,7 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
 
 
 def astype(
-    x: TensorLike, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
+    x: TensorLike, dtype: DTypeLike, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor:
     """The same values in another dtype.
 

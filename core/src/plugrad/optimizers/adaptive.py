@@ -4,8 +4,8 @@ from plugrad.ops.binary import maximum
 from plugrad.ops.creation import full
 from plugrad.ops.unary import abs, sqrt, square
 from plugrad.optimizers.optimizer import Optimizer, Rate, State
-from plugrad.tensor import Tensor
-from plugrad.variable import Variable
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.variable import Variable
 
 
 def _averaged(average: Tensor, x: Tensor, decay: float) -> Tensor:
@@ -36,7 +36,7 @@ class Adagrad(Optimizer):
 
     def _first(self, variable: Variable, name: str) -> Tensor:
         value = self.initial_accumulator_value
-        return full(variable.shape, value, dtype=variable.dtype, device=variable.device)
+        return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
     def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
         a = state["accumulator"] = state["accumulator"] + square(gradient)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from math import inf
 
-from plugrad.dtype import float16, float32
 from plugrad.errors import ArgumentValueError
 from plugrad.ops.binary import clip, maximum
 from plugrad.ops.reduction import sum
 from plugrad.ops.unary import abs, sqrt, square
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import float16, float32
 
 
 def clip_by_value(gradients: Sequence[Tensor], limit: float) -> list[Tensor]:

@@ -1,8 +1,8 @@
 """Gradient descent, plain and with momentum."""
 
 from plugrad.optimizers.optimizer import Optimizer, Rate, State
-from plugrad.tensor import Tensor
-from plugrad.variable import Variable
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.variable import Variable
 
 
 class SGD(Optimizer):

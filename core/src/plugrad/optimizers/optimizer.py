@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from plugrad.dtype import promote
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.ops.attributes import real
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.tensor import Tensor
-from plugrad.transforms import variable_grads
-from plugrad.variable import Variable
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.gradients import variable_grads
+from plugrad.transforms.variable import Variable
+from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,7 +134,7 @@ class Optimizer(ABC):
                         f"set_state: {type(self).__name__} remembers {list(self._slots())} of a variable, "
                         f"not {name!r}; the state is of another optimizer"
                     )
-                restored[name] = asarray(value, dtype=variable.dtype, device=variable.device)
+                restored[name] = asarray(value, dtype=variable.dtype, device=variable.backend)
                 if restored[name].shape != variable.shape:
                     raise ShapeError(
                         f"set_state: {name!r} of variable {variable.name!r} has shape "

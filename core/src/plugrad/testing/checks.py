@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.dtype import as_dtype
 from plugrad.errors import UnsupportedDtype
 from plugrad.ops.creation import asarray
 from plugrad.ops.movement import concat, reshape
-from plugrad.registry import get_gradient, get_kernel
+from plugrad.registry.gradients import get_gradient
+from plugrad.registry.kernels import get_kernel
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW, TEXT, Array, Row
+from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.backend import Backend
-    from plugrad.kernel import Kernel
-    from plugrad.tensor import Tensor
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
 
 TOLERANCES: Final = {
     "float16": 4e-3,

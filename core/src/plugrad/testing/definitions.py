@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.shapes import Padding, Rounding, Shape
+    from plugrad.types.specs import Shape
+    from plugrad.types.windows import Padding, Rounding
 
 Array = NDArray[Any]
 

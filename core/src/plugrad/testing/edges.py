@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.dtype import as_dtype
 from plugrad.errors import ShapeError
-from plugrad.kernel import Shape, Shaped
 from plugrad.kernels import binary, indexing, linalg, movement, reduction, unary
 from plugrad.ops.creation import asarray
 from plugrad.ops.movement import flip, permute_dims
@@ -23,10 +21,12 @@ from plugrad.testing.checks import (
 from plugrad.testing.lifecycle import main_of
 from plugrad.testing.rows import FLOATS, ROW, TEXT, Array, Row, numbers, of_shape, whole
 from plugrad.testing.tables import rows
+from plugrad.types.dtype import as_dtype
+from plugrad.types.specs import Shape, Shaped
 
 if TYPE_CHECKING:
-    from plugrad.backend import Backend
-    from plugrad.tensor import Tensor
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
 
 SHAPES: Final[list[Shape]] = [(), (1,), (0,), (2, 0, 3), (1, 1, 1), (2, 3, 2, 1, 3), (70_001,)]
 STRETCHED: Final[list[tuple[Shape, ...]]] = [

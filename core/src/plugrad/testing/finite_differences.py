@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.dtype import DTypeLike, as_dtype, float32, float64
 from plugrad.errors import ArgumentError, ArgumentValueError
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.binary import add_n
@@ -18,8 +17,9 @@ from plugrad.ops.creation import asarray
 from plugrad.ops.movement import stack
 from plugrad.ops.reduction import sum
 from plugrad.ops.unary import astype
-from plugrad.tensor import Tensor, TensorLike
-from plugrad.transforms import grad
+from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.transforms.gradients import grad
+from plugrad.types.dtype import DTypeLike, as_dtype, float32, float64
 
 Array = NDArray[Any]
 Inputs = Sequence[Tensor]
@@ -240,4 +240,4 @@ def _host(x: Tensor) -> Array:
 
 
 def _like(x: Tensor, values: Array) -> Tensor:
-    return asarray(values.astype(str(x.dtype)), device=x.device)
+    return asarray(values.astype(str(x.dtype)), device=x.backend)

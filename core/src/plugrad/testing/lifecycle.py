@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad import registry
-from plugrad.backend import Backend, Memory, Probe
-from plugrad.discovery import backends
-from plugrad.dtype import DTYPES, DType, as_dtype
+from plugrad.discovery.listing import backends
+from plugrad.discovery.loading import close_backend
+from plugrad.discovery.selection import use
 from plugrad.errors import OutOfMemory, UnsupportedDtype
 from plugrad.kernels import binary
-from plugrad.loading import close_backend
 from plugrad.ops.creation import asarray
 from plugrad.ops.transfer import to_device
-from plugrad.selection import use
+from plugrad.registry.kernels import get_kernel, get_kernels_for_backend
+from plugrad.tensor.backend import Backend, Memory, Probe
 from plugrad.testing.checks import NotClaimed, require_kernel
 from plugrad.testing.rows import TEXT, Array
+from plugrad.types.dtype import DTYPES, DType, as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def manifest_keeps_its_promises(backend: Backend, spec: str) -> None:
     stored = {str(dtype) for dtype in backend.dtypes()}
     missing = sorted(set(manifest.dtypes) - stored)
     expect(not missing, f"the manifest promises dtypes {missing}; dtypes() does not have them")
-    has = {config.kernel_name for config in registry.get_kernels_for_backend(backend.name)}
+    has = {config.kernel_name for config in get_kernels_for_backend(backend.name)}
     lacking = sorted(set(manifest.kernels) - has)
     expect(not lacking, f"the manifest promises kernels {lacking}, which are not registered")
 
@@ -242,7 +242,7 @@ def memory_limit_is_kept(backend: Backend, spec: str) -> None:
         expect(backend.memory().limit == limit, f"memory().limit is {backend.memory().limit}")
         asarray(small)
         _must_not_fit(lambda: asarray(large), "an array")
-        if registry.get_kernel(binary.add.name, backend.name) is not None:
+        if get_kernel(binary.add.name, backend.name) is not None:
             x = asarray(small[:4096])
             tall, wide = x.reshape((4096, 1)), x.reshape((1, 4096))
             _must_not_fit(lambda: tall + wide, "the result of a kernel")

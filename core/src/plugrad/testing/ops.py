@@ -18,9 +18,9 @@ from plugrad.testing.rows import Array, in_double, numbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from plugrad.backend import Backend
-    from plugrad.kernel import Shape
-    from plugrad.tensor import Tensor
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.types.specs import Shape
 
 
 @dataclass(frozen=True)

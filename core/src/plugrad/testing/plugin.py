@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-from plugrad.config import config as settings
-from plugrad.discovery import backends
+from plugrad.discovery.listing import backends
+from plugrad.discovery.selection import preferred, use
 from plugrad.errors import KernelNotFound, PlugradError
-from plugrad.registry import get_kernel
-from plugrad.selection import preferred, use
+from plugrad.registry.kernels import get_kernel
+from plugrad.settings.layers import config as settings
 from plugrad.testing.checks import NotClaimed
 from plugrad.testing.report import LEVELS, Outcome, Report, badge
 from plugrad.testing.xfail import XFAIL_FILE, Excuses
@@ -24,7 +24,7 @@ from plugrad.testing.xfail import XFAIL_FILE, Excuses
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from plugrad.backend import Backend
+    from plugrad.tensor.backend import Backend
 
 KEY: Final = pytest.StashKey["Session"]()
 

@@ -9,8 +9,9 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.dtype import DTYPES, as_dtype, string
-from plugrad.kernel import Kernel, Shape
+from plugrad.contract.kernel import Kernel
+from plugrad.types.dtype import DTYPES, as_dtype, string
+from plugrad.types.specs import Shape
 
 Array = NDArray[Any]
 Draw = Callable[[np.random.Generator, Shape, str], Array]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from plugrad.backend import Backend
 from plugrad.errors import UnsupportedDtype
+from plugrad.tensor.backend import Backend
 from plugrad.testing import edges, lifecycle
 from plugrad.testing.checks import (
     check_row_gradient,

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import platform
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar
+from math import prod
+from typing import Any, ClassVar, Final
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plugrad.extend import (
     DTYPES,
+    KERNELS,
     Backend,
     BackendUnavailable,
     DeviceInfo,
     DType,
+    Implementation,
+    Kernel,
     KernelTable,
     Memory,
     OutOfMemory,
     Probe,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-NOISE = r"(divide by zero|invalid value|overflow|underflow) encountered"
+Array = NDArray[Any]
+COUNTED_FROM: Final = 65536
+"""Arrays with fewer bytes are not counted: it would take as long as computing them."""
+NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
 class Cpu(Backend):
@@ -38,7 +42,7 @@ class Cpu(Backend):
         self._owners: dict[int, ref[NDArray[Any]]] = {}
         self._bytes = 0
         self._peak = 0
-        self.adopt = self._count  # an attribute: the engine reads it for every tensor
+        self._limit: int | None = None
 
     def probe(self) -> Probe:
         """Return yes, and the one device: NumPy is there."""
@@ -65,8 +69,11 @@ class Cpu(Backend):
 
     def from_numpy(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return a copy."""
-        self.make_room(array.nbytes)
-        return array.copy()
+        self._make_room(array.nbytes)
+        copy = array.copy()
+        if copy.nbytes >= COUNTED_FROM:
+            self._count(copy)
+        return copy
 
     def to_numpy(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return a view: tensors do not change, and the view keeps the memory alive."""
@@ -79,6 +86,55 @@ class Cpu(Backend):
         """Return at once: there is nothing to release."""
 
     # --- memory ----------------------------------------------------------------------------------
+
+    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return an implementation whose results are counted, and for which there must be room under a limit."""
+        counted = self._counted(function, KERNELS.get(kernel_name))
+        if self._limit is None:
+            return counted
+        contract = KERNELS.get(kernel_name)
+
+        def limited(*arrays: Any, **attrs: Any) -> Any:
+            if contract is not None and not contract.dynamic_shape:
+                given = arrays if contract.inputs else ()
+                self._make_room(_bytes_of(contract.infer(*given, **attrs)))
+            return counted(*arrays, **attrs)
+
+        return limited
+
+    def _counted(
+        self, function: Implementation, contract: Kernel[..., Any] | None
+    ) -> Implementation:
+        """Return `function` counting what it returns; two forms of fixed length cost half of the general one."""
+        count = self._count
+        is_plain = contract is not None and not contract.attributes and not contract.takes_list
+        if is_plain and len(contract.inputs) == 1:
+
+            def of_one(x: Array) -> Any:
+                result = function(x)
+                if result.nbytes >= COUNTED_FROM:
+                    count(result)
+                return result
+
+            return of_one
+        if is_plain and len(contract.inputs) == 2:
+
+            def of_two(a: Array, b: Array) -> Any:
+                result = function(a, b)
+                if result.nbytes >= COUNTED_FROM:
+                    count(result)
+                return result
+
+            return of_two
+
+        def of_several(*arrays: Any, **attrs: Any) -> Any:
+            result = function(*arrays, **attrs)
+            for array in result if isinstance(result, list | tuple) else (result,):
+                if array.nbytes >= COUNTED_FROM:
+                    count(array)
+            return result
+
+        return of_several
 
     def _count(self, array: NDArray[Any]) -> None:
         """Count the buffer behind an array, until its last view is gone."""
@@ -99,17 +155,24 @@ class Cpu(Backend):
 
     def memory(self) -> Memory:
         """Return the buffers that tensors use now, and their bytes now and at the peak."""
-        return Memory(len(self._owners), self._bytes, self._peak, self.limit)
+        return Memory(len(self._owners), self._bytes, self._peak, self._limit)
 
     def set_memory_limit(self, limit: int | None) -> None:
         """Make allocations beyond `limit` bytes raise `OutOfMemory`."""
-        self.limit = limit
+        self._limit = limit
+        self.functions.clear()  # they are prepared anew, with or without asking for room
 
-    def make_room(self, size: int) -> None:
+    def _make_room(self, size: int) -> None:
         """Raise if `size` more bytes would exceed the limit."""
-        if self.limit is not None and self._bytes + size > self.limit:
+        if self._limit is not None and self._bytes + size > self._limit:
             raise OutOfMemory(
                 f"the cpu backend uses {self._bytes:,} bytes and {size:,} more would exceed "
-                f"its limit of {self.limit:,}; "
+                f"its limit of {self._limit:,}; "
                 "use smaller batches, release tensors, or raise the limit with plugrad.set_memory_limit"
             )
+
+
+def _bytes_of(specs: Any) -> int:
+    """Return the bytes of one output, or of several."""
+    outputs = [specs] if hasattr(specs, "dtype") else specs
+    return sum(prod(output.shape) * output.dtype.itemsize for output in outputs)

@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from plugrad.cli import layout, page
-from plugrad.config import config, user_file
-from plugrad.discovery import plugins
+from plugrad.discovery.listing import plugins
+from plugrad.settings.layers import config, user_file
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from plugrad.config import Setting
+    from plugrad.settings.layers import Setting
 
 LAYERS = (
     "an argument, such as device= or x.to(…)",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.cli import layout
 from plugrad.cli.jobs import end_of
-from plugrad.discovery import MODULE, find
+from plugrad.discovery.listing import MODULE, find
 from plugrad.errors import PluginUnavailable
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from plugrad.cli.environment import environment
 from plugrad.cli.findings import Finding
 from plugrad.cli.jobs import Job, Outcome
 from plugrad.cli.records import chosen, described
-from plugrad.discovery import backends
+from plugrad.discovery.listing import backends
 from plugrad.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-    from plugrad.plugin import Plugin
+    from plugrad.discovery.plugin import Plugin
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def _findings(
 
 
 def _shadowed() -> Iterator[Finding]:
-    from plugrad.scan import shadowed
+    from plugrad.discovery.scan import shadowed
 
     for name, version, path in shadowed():
         yield Finding(

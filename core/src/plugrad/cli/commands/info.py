@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-    from plugrad.plugin import Plugin
+    from plugrad.discovery.plugin import Plugin
 
 LEARNT: Final = ("can_start", "refusal", "devices", "device", "stored_dtypes", "kernels", "packs")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from plugrad.cli.jobs import Outcome
-    from plugrad.plugin import Plugin
+    from plugrad.discovery.plugin import Plugin
 
 Implementations = dict[str, dict[str, str]]
 """By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, or ``"declared"`` by a manifest."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.cli import layout
 from plugrad.cli.records import KINDS, described
-from plugrad.discovery import plugins
+from plugrad.discovery.listing import plugins
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -5,9 +5,9 @@
 
 import numpy as np
 
-from plugrad.dtype import DTYPES
 from plugrad.kernels import binary
 from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, different, extremes, flags, numbers
+from plugrad.types.dtype import DTYPES
 
 any_number = numbers()
 no_0 = numbers(avoid=(0,))

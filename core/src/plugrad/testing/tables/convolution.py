@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from plugrad.kernel import Kernel
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import convolution
-from plugrad.shapes import Shape
 from plugrad.testing.definitions import convolved, transposed
 from plugrad.testing.rows import Array, Row, of_shape
+from plugrad.types.specs import Shape
 
 
 class Slide(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.kernel import Kernel
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import decomposition
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import Array, Input, Row, numbers, of_shape
 
 DTYPES = ("float32", "float64", "complex64", "complex128")

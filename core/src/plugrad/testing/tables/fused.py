@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.kernel import Kernel
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import fused
-from plugrad.shapes import Shape
 from plugrad.testing.definitions import activated, convolved
 from plugrad.testing.rows import Array, Input, Row, of_shape
+from plugrad.types.specs import Shape
 
 # What goes into the activation is an odd number of eighths, away from all kinks.
 halves = lambda shape: Input(_multiples(2, 0), shape)  # noqa: E731

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from plugrad.kernels import image
-from plugrad.shapes import Shape
 from plugrad.testing.definitions import shown, transposed
 from plugrad.testing.rows import FLOATS, Array, Row, of_shape, these
+from plugrad.types.specs import Shape
 
 SHAPE = (2, 4, 5, 2)
 BOXES = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]

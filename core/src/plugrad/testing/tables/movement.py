@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.dtype import float32
-from plugrad.kernel import Kernel, Shaped
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import movement
 from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, of_shape, these
+from plugrad.types.dtype import float32
+from plugrad.types.specs import Shaped
 
 
 def moved(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) -> Row:

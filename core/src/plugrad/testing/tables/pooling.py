@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.kernel import Kernel
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import pooling
-from plugrad.shapes import Shape
 from plugrad.testing.definitions import transposed, unfolded
 from plugrad.testing.rows import FLOATS, Array, Row, different, of_shape, these
+from plugrad.types.specs import Shape
 
 NAN, INF = np.nan, np.inf
 

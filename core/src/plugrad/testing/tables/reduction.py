@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.kernel import Kernel
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import reduction
 from plugrad.testing.rows import (
     FLOATS,

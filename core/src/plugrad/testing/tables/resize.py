@@ -6,9 +6,9 @@
 import numpy as np
 
 from plugrad.kernels import resize
-from plugrad.shapes import Shape
 from plugrad.testing.definitions import shown, stretched, transposed
 from plugrad.testing.rows import Array, Row, of_shape
+from plugrad.types.specs import Shape
 
 SIZES = [
     ((2, 3, 4, 2), (5, 6), False, False),

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from plugrad.dtype import bool_, float32, float64, int8, int32, int64, uint8
 from plugrad.kernels import unary
 from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, numbers, these
+from plugrad.types.dtype import bool_, float32, float64, int8, int32, int64, uint8
 
 any_number = numbers()
 positive = numbers(0.4, 9)

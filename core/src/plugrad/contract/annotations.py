@@ -1,0 +1,108 @@
+"""Whether a value is what an annotation says: bools, numbers, strings, choices, tuples of these, and axes."""
+
+from __future__ import annotations
+
+from numbers import Complex, Real
+from sys import float_info
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import numpy as np
+
+from plugrad.types.dtype import DType
+from plugrad.types.shapes import axes_of, axis_of
+
+
+class OfFirstInput(NamedTuple):
+    """What marks an attribute as an axis of the first input, or of a result that has `more` axes."""
+
+    more: int = 0
+
+
+Axis = Annotated[int, OfFirstInput()]
+"""An axis of the first input. Implementations receive it counted from the front."""
+NewAxis = Annotated[int, OfFirstInput(more=1)]
+"""An axis of a result that has one axis more than the first input."""
+Axes = Annotated[tuple[int, ...], OfFirstInput()]
+"""Several axes of the first input, sorted and counted from the front."""
+
+
+def settled(value: Any, annotation: Any, rank: int, name: str) -> Any:
+    """Return an axis, or several, as implementations get them; another value as it is.
+
+    Raises:
+        AxisError: an input with `rank` axes has no such axis.
+    """
+    if get_origin(annotation) is not Annotated:
+        return value
+    settle: Any = axes_of if isinstance(value, tuple) else axis_of
+    return settle(value, rank + annotation.__metadata__[0].more, name=name)
+
+
+_WORDS = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    complex: "a number",
+    str: "a string",
+    DType: "a dtype",
+    NoneType: "None",
+}
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Return whether `value` is what `annotation` says; one of another form than those below says nothing.
+
+    >>> fits((1, 2), tuple[int, ...]), fits(1.5, int), fits("full", Literal["same", "valid"])
+    (True, False, False)
+    """
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return fits(value, annotation.__origin__)
+    if origin is tuple:
+        return isinstance(value, tuple) and _parts_fit(value, get_args(annotation))
+    if origin is Literal:
+        return any(isinstance(value, type(c)) and value == c for c in get_args(annotation))
+    if origin in (Union, UnionType):
+        return any(fits(value, part) for part in get_args(annotation))
+    if annotation is bool:
+        return isinstance(value, bool | np.bool_)
+    if isinstance(value, int) and abs(value) > float_info.max:
+        return False  # no dtype holds it
+    if annotation is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if annotation is float or annotation is complex:
+        return isinstance(value, Real if annotation is float else Complex)
+    return annotation not in _WORDS or isinstance(value, annotation)
+
+
+def _parts_fit(values: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
+    if annotations[-1] is Ellipsis:
+        return all(fits(value, annotations[0]) for value in values)
+    return len(values) == len(annotations) and all(map(fits, values, annotations))
+
+
+def described(annotation: Any) -> str:
+    """Return what an annotation says in words.
+
+    >>> described(Literal["same", "valid"] | tuple[int, ...])
+    "'same', 'valid' or a tuple, each of its parts a whole number"
+    """
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return described(annotation.__origin__)
+    if origin is tuple:
+        if parts[-1] is Ellipsis:
+            return f"a tuple, each of its parts {described(parts[0])}"
+        return f"a tuple of {len(parts)} parts, {', '.join(dict.fromkeys(map(described, parts)))}"
+    *others, last = dict.fromkeys(_alternatives(annotation))
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _alternatives(annotation: Any) -> list[str]:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return [repr(part) for part in parts]
+    if origin in (Union, UnionType):
+        return [word for part in parts for word in _alternatives(part)]
+    return [described(annotation) if parts else _WORDS.get(annotation, str(annotation))]

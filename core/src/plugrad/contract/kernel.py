@@ -1,0 +1,336 @@
+"""Kernels: the vocabulary that ops, gradients and backends share.
+
+A `Kernel` is a contract: a name, inputs, attributes and a rule that tells the outputs' shapes and
+dtypes from the inputs' without looking at a value. It is callable: ``unary.exp(x)`` runs it on the
+backend where `x` lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from math import prod
+from sys import maxsize
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
+
+from plugrad.contract import annotations
+from plugrad.contract.parameters import Parameters, parameters_of
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    DTypeError,
+    OutOfMemory,
+    RegistrationError,
+    ShapeError,
+)
+from plugrad.types.dtype import ANY, DType, as_dtype, spellings, string
+from plugrad.types.specs import Shaped, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result", covariant=True)
+
+
+class Run(Protocol):
+    """The function that runs kernels: the engine's."""
+
+    def __call__(
+        self,
+        kernel: Kernel[..., Any],
+        inputs: Sequence[Tensor | None],
+        attrs: Mapping[str, Any],
+        home: Backend | None = None,
+        /,
+    ) -> Any:
+        """Return what the kernel gives, on the backend of the inputs or, without inputs, on `home`."""
+        ...
+
+
+_run: Run
+
+
+def connect(run: Run) -> None:
+    """Say who runs kernels. The engine, which imports this module, does so when it is imported itself."""
+    global _run
+    _run = run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Kernel(Generic[Params, Result]):
+    """A named computation that backends promise, and its shape rule.
+
+    The engine enforces the contract before an implementation runs. Of an *elementwise* kernel without
+    attributes it checks the dtypes only; shapes that do not broadcast are reported when the
+    implementation fails, because checking them takes as long as a small tensor's arithmetic.
+    """
+
+    name: str
+    rule: Callable[Params, Spec | tuple[Spec, ...]]
+    family: str
+    is_elementwise: bool = False
+    dynamic_shape: bool = False
+    accepts: frozenset[DType] = ANY
+    """The dtypes that the (first) input may have."""
+    accepted_spellings: frozenset[object] = field(init=False)
+    """The same, as ours and as NumPy's: backend arrays carry either."""
+    attribute_count: int = field(init=False)
+    input_count: int = field(init=False)
+    """The number of inputs, without those in a list."""
+
+    def __post_init__(self) -> None:
+        # The engine reads these for every call: plain attributes are faster than properties.
+        object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
+        object.__setattr__(self, "attribute_count", len(self.attributes))
+        object.__setattr__(self, "input_count", len(self.inputs) - self.takes_list)
+
+    def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
+        """Run the kernel on the backend of its inputs; without inputs, on the active backend."""
+        return _run(self, inputs, attrs)
+
+    def on(self, backend: Backend, **attrs: Any) -> Result:
+        """Run a kernel without inputs on `backend`."""
+        return _run(self, (), attrs, backend)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} ({self.family})>"
+
+    @cached_property
+    def _parameters(self) -> Parameters:
+        return parameters_of(self.rule)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs; the last one may stand for a list of them."""
+        return self._parameters.positional
+
+    def input_name(self, index: int) -> str:
+        """Return what to call the input at a position."""
+        last = len(self.inputs) - 1
+        if index >= last and self.takes_list:
+            return f"{self.inputs[last]}[{index - last}]"
+        return self.inputs[index]
+
+    @cached_property
+    def optional_inputs(self) -> frozenset[str]:
+        """The inputs that may be absent."""
+        defaults = self._parameters.defaults
+        return frozenset(n for n in self.inputs if n in defaults and defaults[n] is None)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return self._parameters.keyword
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The values of the attributes that may be left out."""
+        defaults = self._parameters.defaults
+        return {n: defaults[n] for n in self.attributes if n in defaults}
+
+    @property
+    def takes_list(self) -> bool:
+        """Whether the last name stands for a list of inputs."""
+        return self._parameters.takes_list
+
+    @property
+    def is_variadic(self) -> bool:
+        """Whether a list of inputs is all that the kernel takes, as Concat does."""
+        return self.takes_list and len(self.inputs) == 1
+
+    @cached_property
+    def annotations(self) -> dict[str, Any]:
+        """What the contract says that the attributes are."""
+        said = getattr(self.rule, "__annotations__", {})  # a ufunc has none
+        return {name: said[name] for name in self.attributes if name in said}
+
+    def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attributes with the defaults filled in.
+
+        Raises:
+            ArgumentError: an attribute is unknown or missing.
+        """
+        completed = {**self.defaults, **attrs}
+        if len(completed) != len(self.attributes) or not completed.keys() >= set(self.attributes):
+            unknown = sorted(completed.keys() - set(self.attributes))
+            missing = sorted(set(self.attributes) - completed.keys())
+            raise ArgumentError(
+                f"{self.name}: unknown attributes {unknown}, missing attributes {missing}; it "
+                f"takes {list(self.attributes)}"
+            )
+        return completed
+
+    def check_attributes(self, attrs: Mapping[str, Any]) -> None:
+        """Raise unless attributes are of the kinds that the contract says.
+
+        Raises:
+            ArgumentError: one is of another kind.
+            ArgumentValueError: one is a string, but none of the choices.
+        """
+        for name, annotation in self.annotations.items():
+            if name in attrs and not annotations.fits(attrs[name], annotation):
+                error = ArgumentValueError if isinstance(attrs[name], str) else ArgumentError
+                raise error(
+                    f"{self.name}: {name}={attrs[name]!r} must be {annotations.described(annotation)}"
+                )
+
+    def settle(self, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
+        """Return attributes with the axes among them sorted and counted from the front; see `Axis`."""
+        said = self.annotations
+        return {
+            n: annotations.settled(v, said.get(n), rank, f"{self.name}: {n}")
+            for n, v in attrs.items()
+        }
+
+    def infer(self, *inputs: Any, **attrs: Any) -> Any:
+        """Return the output's `Shaped`, or a tuple of them, for inputs of these shapes and dtypes.
+
+        Inputs are anything with a shape and a dtype: tensors, backend arrays, `Shaped`. Results are
+            memoised.
+
+        Raises:
+            ShapeError: the inputs' shapes do not satisfy the contract.
+            DTypeError: the inputs' dtypes do not.
+            ArgumentError, ArgumentValueError: an attribute is not what the contract says.
+        """
+        described = tuple([None if x is None else (x.shape, x.dtype) for x in inputs])
+        try:
+            return _inferred(self, described, tuple(attrs.items()))
+        except TypeError as unhashable:
+            if "unhashable" not in str(unhashable):
+                raise
+            raise ArgumentError(
+                f"{self.name}: attributes must be hashable (a tuple, not a list): {attrs}"
+            ) from None
+
+
+@lru_cache(maxsize=8192)
+def _inferred(
+    kernel: Kernel[..., Any], inputs: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]
+) -> Any:
+    specs = [None if x is None else Shaped(x[0], as_dtype(x[1])) for x in inputs]
+    if specs and specs[0] is not None:
+        accepted(kernel.name, specs[0], kernel.accepts)
+    completed = kernel.complete(dict(attrs))
+    kernel.check_attributes(completed)
+    settled = kernel.settle(completed, len(specs[0].shape)) if specs and specs[0] else completed
+    for name, value in completed.items():
+        if value is not settled[name] and value != settled[name]:
+            raise AxisError(
+                f"{kernel.name}: {name}={value} must be {settled[name]} for a kernel; only ops and "
+                "run_kernel count from the end"
+            )
+    try:
+        outputs: Any = kernel.rule(*specs, **completed)
+    except (ShapeError, AxisError, ArgumentValueError) as error:
+        if kernel.name in str(error):
+            raise
+        raise type(error)(f"{kernel.name}: {error}") from None
+    for x in [outputs] if hasattr(outputs, "dtype") else outputs:
+        if not kernel.dynamic_shape and min(x.shape, default=0) < 0:
+            raise ShapeError(f"{kernel.name}: a result of shape {x.shape} has a negative size")
+        if prod(x.shape) * x.dtype.itemsize > maxsize:
+            raise OutOfMemory(
+                f"{kernel.name}: a result of shape {x.shape} is more than an address reaches"
+            )
+    return outputs
+
+
+def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
+    """Return the dtype of `x` if it is one of `accepts`.
+
+    Raises:
+        DTypeError: it is not.
+    """
+    if x.dtype not in accepts:
+        remedy = "Cast the input with astype"
+        if x.dtype is string:
+            remedy = "Strings do not convert to numbers"
+        elif string in accepts:
+            remedy = "Numbers become strings in Python, as in str(number)"
+        raise DTypeError(
+            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}. {remedy}"
+        )
+    return x.dtype
+
+
+def agreed(name: str, *inputs: Spec) -> DType:
+    """Return the one dtype that all inputs have.
+
+    Raises:
+        DTypeError: they differ.
+    """
+    dtypes = list(dict.fromkeys(x.dtype for x in inputs))
+    if len(dtypes) > 1:
+        raise DTypeError(
+            f"{name}: the inputs have dtypes {', '.join(dtypes)}; cast them to one with astype"
+        )
+    return dtypes[0]
+
+
+KERNELS: Final[dict[str, Kernel[..., Any]]] = {}
+"""Every contract that has been declared, by registry name."""
+
+
+def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
+    """Add a contract to `KERNELS` and return it.
+
+    Raises:
+        RegistrationError: another contract has the name.
+    """
+    if contract.name in KERNELS:
+        raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
+    KERNELS[contract.name] = contract
+    return contract
+
+
+class _Declaration(Protocol):
+    """A decorator that keeps a rule's parameters and turns the result from specs into tensors."""
+
+    @overload
+    def __call__(self, rule: Callable[Params, Spec], /) -> Kernel[Params, Tensor]: ...
+    @overload
+    def __call__(
+        self, rule: Callable[Params, tuple[Spec, ...]], /
+    ) -> Kernel[Params, list[Tensor]]: ...
+
+
+def kernel(
+    name: str,
+    *,
+    family: str = "",
+    is_elementwise: bool = False,
+    dynamic_shape: bool = False,
+    accepts: frozenset[DType] = ANY,
+) -> _Declaration:
+    """Declare a kernel by its shape rule; the rule's docstring is the contract.
+
+    The rule's positional parameters are the inputs and its keyword-only parameters the attributes.
+    The family is the name of the module unless it is given.
+
+    >>> @kernel("Twice", family="example")
+    ... def twice(x: Spec) -> Spec:
+    ...     return x
+    >>> twice.infer(Shaped((2,), as_dtype("float32"))).shape
+    (2,)
+    """
+
+    def decorate(rule: Callable[..., Any]) -> Kernel[..., Any]:
+        room = family or rule.__module__.rpartition(".")[2]
+        return declare(Kernel(name, rule, room, is_elementwise, dynamic_shape, accepts))
+
+    return decorate

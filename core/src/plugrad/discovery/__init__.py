@@ -1,0 +1,1 @@
+"""Plugins: which are installed, how they are loaded, and which backend runs."""

@@ -1,0 +1,271 @@
+"""What happens when a backend lacks a kernel: an error that says who has it, or another backend computes it.
+
+The setting ``fallback`` decides. With ``"warn"`` or ``"silent"`` the inputs are copied to a backend
+that has the kernel, and the results are copied back. The tape knows nothing of it: the call is
+recorded on the backend where its inputs live, and the kernels of its gradient fall back on their own.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from plugrad.contract.kernel import KERNELS
+from plugrad.discovery import hooks, selection
+from plugrad.discovery.listing import backends, find, plugins
+from plugrad.discovery.loading import open_backend, opened_backends
+from plugrad.discovery.state import Fallback, state
+from plugrad.errors import (
+    CannotRun,
+    KernelNotFound,
+    UnsupportedDtype,
+    suggestion,
+    warn,
+)
+from plugrad.registry.kernels import get_kernel
+from plugrad.settings.layers import config
+from plugrad.tensor.backend import Backend
+from plugrad.types.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from plugrad.discovery.plugin import Plugin
+    from plugrad.tensor.backend import Implementation
+
+
+def fallback_report(*, clear: bool = False) -> list[Fallback]:
+    """Return what other backends have computed because the one at hand could not, the most time first.
+
+    >>> report = plugrad.fallback_report(clear=True)
+    >>> plugrad.fallback_report()
+    []
+
+    Args:
+        clear: count anew from here on, and warn anew.
+    """
+    with state.fallback_lock:
+        report = sorted(state.fallbacks.values(), key=lambda entry: -entry.milliseconds)
+        if clear:
+            state.fallbacks.clear()
+            state.warned_fallbacks.clear()
+        return report
+
+
+def borrowed(kernel_name: str, source: Backend) -> Implementation:
+    """Return an implementation for `source`, which has none, that runs on another backend.
+
+    Raises:
+        KernelNotFound: the setting ``fallback`` is ``"error"``.
+    """
+    if config.get("fallback") == "error":
+        raise missing_kernel(kernel_name, source.name)
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        started = perf_counter()
+        given = [x if x is None or x is source else source.to_numpy(x) for x in arrays]
+        target = _target(kernel_name, source, [x for x in given if isinstance(x, np.ndarray)])
+        result = _run_on(target, kernel_name, given, attrs)
+        several = isinstance(result, tuple | list)
+        values = [np.asarray(x) for x in cast("Sequence[Any]", result if several else [result])]
+        for value in values:
+            dtype = as_dtype(value.dtype)
+            if dtype not in source.dtypes():
+                raise UnsupportedDtype(
+                    f"{kernel_name} fell back from {source.name!r} to {target.name!r}, but its result is {dtype}, "
+                    f"which backend {source.name!r} does not have; move the inputs, as in x.to({target.name!r})"
+                )
+        copied = sum(x.nbytes for x in (*given, *values) if isinstance(x, np.ndarray))
+        stored = [source.from_numpy(np.asarray(value, order="C")) for value in values]
+        _count(kernel_name, source, target, copied, (perf_counter() - started) * 1e3)
+        return stored if several else stored[0]
+
+    return implementation
+
+
+def _run_on(
+    target: Backend, kernel_name: str, given: Iterable[Any], attrs: Mapping[str, Any]
+) -> Any:
+    """Run a kernel on NumPy arrays, and return such."""
+    arrays = [
+        target.from_numpy(np.asarray(x, order="C"))
+        if isinstance(x, np.ndarray)
+        else target
+        if isinstance(x, Backend)
+        else x
+        for x in given
+    ]
+    result = target.functions[kernel_name](*arrays, **attrs)
+    if isinstance(result, tuple | list):
+        return [target.to_numpy(part) for part in cast("Sequence[Any]", result)]
+    return target.to_numpy(result)
+
+
+# --- who computes it -----------------------------------------------------------------------------
+
+
+def owners(kernel_name: str) -> list[Plugin]:
+    """Return the usable backends that have a kernel, best first; one that is not loaded says so in its manifest."""
+    promised = {p.backend_name for p in plugins("kernels") if _promises(p, kernel_name)}
+    return [
+        b
+        for b in backends()
+        if (
+            get_kernel(kernel_name, b.name) is not None
+            if b.status == "active"
+            else _promises(b, kernel_name) or (b.name in promised and b.status == "available")
+        )
+    ]
+
+
+def _promises(plugin: Plugin, kernel_name: str) -> bool:
+    return plugin.status == "available" and kernel_name in plugin.manifest.kernels
+
+
+def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
+    """Return the first backend in the order of preference that has the kernel, and the dtypes of its inputs.
+
+    Raises:
+        KernelNotFound: there is none; it says why not, for each.
+    """
+    reasons: list[str] = []
+    needed = {as_dtype(x.dtype) for x in given}
+    for name, device in _preferences(kernel_name, source, reasons):
+        try:
+            backend = _opened(name) if not device else None
+            backend = backend or open_backend(name, device)
+        except CannotRun as error:
+            reasons.append(str(error))
+            continue
+        lacking = needed - backend.dtypes()
+        if get_kernel(kernel_name, backend.name) is None:
+            reasons.append(f"{name!r} does not implement it")
+        elif lacking:
+            reasons.append(f"{name!r} does not have {', '.join(sorted(lacking))}")
+        else:
+            return backend
+    raise missing_kernel(kernel_name, source.name, reasons or ["there is no other backend"])
+
+
+def _preferences(
+    kernel_name: str, source: Backend, reasons: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, device) of the backends that may have the kernel, as far as they say without being loaded."""
+    order = config.explain("fallback_order")
+    if order.value:
+        choices = [selection.split(spec, order.layer) for spec in order.value]
+    else:
+        choices = [(plugin.qualified_name, "") for plugin in selection.automatic_choices()]
+    for name, device in choices:
+        try:
+            plugin = find(name)
+        except CannotRun as error:
+            reasons.append(str(error))
+            continue
+        if plugin.name == source.name:
+            continue
+        if (
+            plugin.status != "active"
+            and plugin.manifest.kernels
+            and plugin not in owners(kernel_name)
+        ):
+            reasons.append(f"{plugin.name!r} does not implement it")
+        elif not order.value and not _opened(name) and (why := selection.objection(plugin)):
+            reasons.append(f"{plugin.name!r}: {why}")
+        else:
+            yield name, device
+
+
+def _opened(name: str) -> Backend | None:
+    """Return a device of a backend that is open already."""
+    plain = find(name).name
+    return next((backend for backend in opened_backends() if backend.name == plain), None)
+
+
+def _count(
+    kernel_name: str, source: Backend, target: Backend, copied: int, milliseconds: float
+) -> None:
+    """Add a call to the report, tell plugins, and warn about the first of its kind."""
+    key = kernel_name, source.name, target.name
+    with state.fallback_lock:
+        known = state.fallbacks.get(key) or Fallback(*key, 0, 0, 0.0)
+        state.fallbacks[key] = Fallback(
+            *key, known.calls + 1, known.bytes + copied, known.milliseconds + milliseconds
+        )
+        is_news = key[:2] not in state.warned_fallbacks and config.get("fallback") == "warn"
+        state.warned_fallbacks.add(key[:2])
+    hooks.call(
+        "plugrad_fallback",
+        kernel_name=kernel_name,
+        source=source.name,
+        target=target.name,
+        nbytes=copied,
+        milliseconds=milliseconds,
+    )
+    if is_news:
+        warn(
+            f"backend {source.name!r} does not implement kernel {kernel_name!r}: {target.name!r} computes it, and what "
+            "it needs is copied there and back each time. plugrad.fallback_report() says what that costs; "
+            'plugrad.config.set("fallback", "silent") ends this warning'
+        )
+
+
+# --- the error -----------------------------------------------------------------------------------
+
+
+def missing_kernel(
+    kernel_name: str, backend_name: str, reasons: Sequence[str] = ()
+) -> KernelNotFound:
+    """Return the error for a kernel that a backend lacks, with who has it and what to do.
+
+    `reasons` say why nobody else computes it, where others were asked.
+    """
+    others = [owner for owner in owners(kernel_name) if owner.name != backend_name]
+    register = "register an implementation with register_kernel"
+    if not others and kernel_name not in KERNELS:
+        return KernelNotFound(
+            f"no kernel is called {kernel_name!r}{suggestion(kernel_name, KERNELS)}; {register}",
+            kernel_name,
+        )
+    lacks = f"backend {backend_name!r} does not implement kernel {kernel_name!r}"
+    asked = f" Nobody else computes it: {'; '.join(reasons)}." if reasons else ""
+    if not others:
+        return KernelNotFound(
+            f"{lacks}, nor does any other installed backend, as far as they say without being loaded.{asked} "
+            f"Load another one with plugrad.use(...), or {register}",
+            kernel_name,
+        )
+    loaded = sorted(owner.name for owner in others if owner.status == "active")
+    others_do = [
+        f"{_listed(loaded)} {'does' if len(loaded) == 1 else 'do'}" if loaded else "",
+        f"{_listed([o.name for o in others if o.name not in loaded])} would, if loaded"
+        if len(loaded) < len(others)
+        else "",
+    ]
+    first = (loaded or [others[0].name])[0]
+    let = (
+        ""
+        if reasons
+        else 'let another backend compute it with plugrad.config.set("fallback", "warn"), '
+    )
+    return KernelNotFound(
+        f"{lacks}; {', and '.join(filter(None, others_do))}.{asked} Move the inputs, as in x.to({first!r}), "
+        f"{let}or {register}",
+        kernel_name,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = map(repr, names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def any_implementation(kernel_name: str, backend: Backend) -> Implementation | None:
+    """Return an implementation of a kernel without contract, the backend's own or one that it may borrow."""
+    names = [backend.name]
+    if config.get("fallback") != "error":
+        names += [owner.name for owner in owners(kernel_name)]
+    found = (get_kernel(kernel_name, name) for name in names)
+    return next((config.kernel_func for config in found if config is not None), None)

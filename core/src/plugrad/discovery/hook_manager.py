@@ -1,0 +1,108 @@
+"""The keeper of plugins that have hooks: pluggy, which is imported with this module.
+
+pluggy checks the hooks of a plugin, and calls them by its own rules. A hook that fails must not stop
+those of other plugins; so what pluggy calls is a guard around each hook, which reports the failure.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from pluggy import HookspecMarker, PluginManager, PluginValidationError
+
+from plugrad.errors import RegistrationError, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from plugrad.discovery.plugin import Plugin
+
+    Report = Callable[[str, str, BaseException], None]
+
+
+def create(specifications: ModuleType, names: Mapping[str, Callable[..., Any]]) -> PluginManager:
+    """Return a manager of plugins that may implement the named functions of a module."""
+    manager = PluginManager("plugrad")
+    mark = HookspecMarker("plugrad")
+    for specification in names.values():
+        mark(specification)
+    manager.add_hookspecs(specifications)
+    return manager
+
+
+def register(
+    manager: PluginManager,
+    implementer: Any,
+    plugin: Plugin,
+    names: Mapping[str, Any],
+    report: Report,
+) -> None:
+    """Have pluggy call the hooks of a plugin; `report` gets plugin, hook and error of those that fail.
+
+    A result is handed out together with the name of the plugin that returned it.
+
+    Raises:
+        RegistrationError: a hook is misspelt, not marked, or takes unknown arguments; there is none; or
+            one wraps those of others.
+    """
+    hooks = {
+        name: function
+        for name in dir(implementer)
+        if manager.parse_hookimpl_opts(implementer, name) is not None
+        and callable(function := getattr(implementer, name))
+    }
+    _check(manager, implementer, hooks, plugin, names)
+    guards = {
+        name: _guarded(function, name, plugin.qualified_name, report)
+        for name, function in hooks.items()
+    }
+    try:
+        manager.register(SimpleNamespace(**guards), plugin.qualified_name)
+    except (PluginValidationError, ValueError) as error:
+        if manager.has_plugin(plugin.qualified_name):
+            manager.unregister(name=plugin.qualified_name)
+        raise RegistrationError(f"{plugin}: {error}") from error
+
+
+def _check(
+    manager: PluginManager,
+    implementer: Any,
+    hooks: Mapping[str, Any],
+    plugin: Plugin,
+    names: Mapping[str, Any],
+) -> None:
+    for name in sorted(hooks.keys() - names.keys()):
+        raise RegistrationError(
+            f"{plugin}: there is no hook {name!r}{suggestion(name, names)}; the hooks are {', '.join(names)}"
+        )
+    for name in names:
+        if name not in hooks and callable(getattr(implementer, name, None)):
+            raise RegistrationError(f"{plugin}: mark {name} with plugrad.hookimpl")
+    if not hooks:
+        raise RegistrationError(f"{plugin}: it has no hook; the hooks are {', '.join(names)}")
+    for name in hooks:
+        options = manager.parse_hookimpl_opts(implementer, name)
+        if options and (options.get("wrapper") or options.get("hookwrapper")):
+            raise RegistrationError(
+                f"{plugin}: {name} is a wrapper, and a hook cannot wrap those of other plugins"
+            )
+
+
+def _guarded(
+    function: Callable[..., Any], hook: str, plugin: str, report: Report
+) -> Callable[..., tuple[str, Any] | None]:
+    @wraps(function)
+    def guard(*arguments: Any) -> tuple[str, Any] | None:
+        try:
+            result = function(*arguments)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # pytest.skip and SystemExit are no Exception
+            report(plugin, hook, error)
+            return None
+        return None if result is None else (plugin, result)
+
+    return guard

@@ -1,0 +1,335 @@
+"""Hooks: what a plugin may do besides bringing backends, kernels and ops.
+
+A plugin names a module or an object in the entry-point group ``plugrad.plugins``, or is given to
+`register_plugin`. Its functions that are called like those below and marked with `hookimpl` are
+called with the arguments of the same names; they may take fewer. A hook that fails breaks nobody's
+program: it is reported as a warning that names the plugin and the hook.
+
+pluggy keeps the plugins, checks them and calls their hooks. It is imported when there is one.
+Kernels are not run through hooks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from plugrad.discovery import listing
+from plugrad.discovery.plugin import THIS_PROCESS, Plugin, trace
+from plugrad.discovery.state import state
+from plugrad.errors import ConfigError, PluginNotFound, RegistrationError, suggestion, warn
+from plugrad.registry.gradients import get_gradient, set_gradient, unregister_gradient
+from plugrad.settings.layers import config
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+    from plugrad.registry.gradients import RegisteredGradient
+    from plugrad.settings.layers import Config
+    from plugrad.tape.rules import GradientConfig
+    from plugrad.tensor.backend import Backend, KernelConfig
+
+
+# --- the hooks -----------------------------------------------------------------------------------
+
+
+def plugrad_configure(config: Config) -> Mapping[str, Any] | None:
+    """Suggest settings, by name; every layer of the configuration but the defaults is stronger.
+
+    Called before the first setting is read, and again when another plugin has been loaded. What
+    starts with ``plugins.`` cannot be suggested: it says which plugins are loaded.
+    """
+
+
+def plugrad_backend_candidates(backends: Sequence[Plugin]) -> Sequence[str] | None:
+    """Return the names of the backends that the automatic choice shall try, first the one to try first.
+
+    `backends` are the usable ones that may be chosen automatically, best first; what is not among
+    them cannot be returned. The first plugin that returns something decides.
+    """
+
+
+def plugrad_register_kernels(backend: Backend) -> Iterable[KernelConfig] | None:
+    """Return kernels for a backend that is being opened; they replace its own of the same names.
+
+    Called for each device. What is returned for a second device of the same backend is ignored.
+    """
+
+
+def plugrad_register_gradients() -> Iterable[GradientConfig] | None:
+    """Return gradients; they replace others for the same kernels. Called once, when the plugin is loaded."""
+
+
+def plugrad_backend_activated(backend: Backend) -> None:
+    """Take notice of a backend that has been opened on a device; all its kernels are registered."""
+
+
+def plugrad_fallback(
+    kernel_name: str, source: str, target: str, nbytes: int, milliseconds: float
+) -> None:
+    """Take notice of a call that backend `source` had no kernel for and backend `target` has computed.
+
+    `nbytes` were copied, there and back; `milliseconds` passed in all. See the setting ``fallback``.
+    """
+
+
+def plugrad_doctor_section() -> tuple[str, str] | None:
+    """Return the title and the text of a section for ``plugrad doctor``."""
+
+
+def plugrad_cli(subcommands: Any) -> None:
+    """Add commands to ``plugrad``: `subcommands` is what argparse's ``add_subparsers`` returned.
+
+    For example ``subcommands.add_parser("acme", help="…").set_defaults(run=function)``, where
+    ``function(arguments)`` returns the exit status, or None for success.
+    """
+
+
+SPECIFICATIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    specification.__name__: specification
+    for specification in (
+        plugrad_configure,
+        plugrad_backend_candidates,
+        plugrad_register_kernels,
+        plugrad_register_gradients,
+        plugrad_backend_activated,
+        plugrad_fallback,
+        plugrad_doctor_section,
+        plugrad_cli,
+    )
+}
+
+
+# --- for plugins ---------------------------------------------------------------------------------
+
+
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+def hookimpl(function: Hook) -> Hook:
+    """Mark a function of a plugin as a hook; its name says which.
+
+    >>> @plugrad.hookimpl
+    ... def plugrad_fallback(kernel_name, milliseconds):
+    ...     print(f"{kernel_name} took {milliseconds} ms")
+
+    It may be a function of a module, or a method of an object; see `register_plugin`.
+    """
+    from pluggy import HookimplMarker  # who marks a function has a plugin
+
+    return HookimplMarker("plugrad")(function)
+
+
+def register_plugin(plugin: object, *, name: str = "") -> str:
+    """Load hooks of this process, without an installed plugin, and return their name.
+
+    >>> class Careful:
+    ...     @plugrad.hookimpl
+    ...     def plugrad_configure(self):
+    ...         return {"memory_limit": "1GB"}
+    >>> plugrad.register_plugin(Careful())
+    'Careful'
+    >>> plugrad.config.explain("memory_limit").layer
+    'plugin <this process>::Careful'
+    >>> plugrad.unregister_plugin("Careful")
+
+    Args:
+        plugin: a module or an object with functions that are marked with `hookimpl`.
+        name: what to call it; the default is the module's or the class's name.
+
+    Raises:
+        RegistrationError: the name is taken, a hook is misspelt or takes unknown arguments, or a
+            gradient is wrong.
+    """
+    name = name or getattr(plugin, "__name__", type(plugin).__name__)
+    with state.lock:
+        collect()
+        if any(p.name == name for p in listing.plugins("hooks")):
+            raise RegistrationError(
+                f"hooks called {name!r} are there already; choose another name, or unregister_plugin them"
+            )
+        record = Plugin("hooks", name, THIS_PROCESS, target=repr(plugin), loaded=plugin)
+        record.status = "active"  # so that it is loaded here, and not on the next occasion
+        listing.add(record)
+        try:
+            _load(record)
+        except BaseException:
+            listing.remove(record)
+            raise
+    return name
+
+
+def unregister_plugin(name: str) -> None:
+    """Take back what `register_plugin` did: the hooks, and the kernels and gradients that they brought.
+
+    >>> plugrad.unregister_plugin("Careles")
+    Traceback (most recent call last):
+    plugrad.errors.PluginNotFound: no hooks of this process are called 'Careles'; ...
+
+    Raises:
+        PluginNotFound: no hooks of this process are called that.
+    """
+    with state.lock:
+        known = [p for p in listing.plugins("hooks") if p.distribution == THIS_PROCESS]
+        record = next((p for p in known if p.name == name), None)
+        if record is None:
+            names = [p.name for p in known]
+            raise PluginNotFound(
+                f"no hooks of this process are called {name!r}{suggestion(name, names)}; "
+                f"there are {', '.join(names) or 'none'}"
+            )
+        unload(record)
+        listing.remove(record)
+
+
+# --- for plugrad: who is loaded, and how hooks are called ----------------------------------------
+
+
+when_loaded: Final[list[Callable[[str], None]]] = []
+"""Called with the name of a plugin whose hooks have been loaded."""
+when_unloaded: Final[list[Callable[[str], None]]] = []
+"""Called with the name of a plugin whose hooks have been removed."""
+
+
+def collect() -> PluginManager | None:
+    """Load the hooks of installed plugins that are new; return the manager of all, or None if there are none."""
+    if state.collected != state.generation or state.listing is None:
+        with state.lock:
+            found = listing.plugins("hooks")
+            if state.collected != state.generation:
+                # Now, because loading a plugin may lead here again.
+                state.collected = state.generation
+                for plugin in found:
+                    _load_installed(plugin)
+    return state.manager
+
+
+def call(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]]:
+    """Call a hook of every plugin, or of one; return (plugin, result) where there is a result.
+
+    The order is pluggy's: the plugin loaded last comes first.
+    """
+    manager = collect()
+    if manager is None:
+        return []
+    caller = getattr(manager.hook, hook)
+    if only:
+        others = [plugin for name, plugin in manager.list_name_plugin() if name != only]
+        caller = manager.subset_hook_caller(hook, others)
+    returned: list[tuple[str, Any]] = caller(**arguments)
+    for name, result in returned:
+        trace(f"{hook} of {name} returned {result!r}")
+    return returned
+
+
+def report(name: str, hook: str, error: BaseException) -> None:
+    """Warn that a hook of the plugin called `name` failed, and keep the traceback."""
+    reason = f"hook {hook} failed: {type(error).__name__}: {error}"
+    for plugin in listing.plugins("hooks"):
+        if plugin.qualified_name == name and plugin.status == "active":
+            plugin.fail(error)
+            plugin.status, plugin.reason = "active", reason
+    warn(
+        f"{reason}; it belongs to plugin {name!r}, which PLUGRAD_PLUGINS_DISABLE={name} switches off"
+    )
+
+
+def suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
+    """Return what plugins suggest: the name of each as a layer, and its settings."""
+    if collect() is None:
+        return []
+    if state.suggested is None:
+        state.suggested = []  # what a plugin reads while it is asked
+        found: list[tuple[str, Mapping[str, Any]]] = []
+        for name, values in call("plugrad_configure", config=config):
+            try:
+                settings = config.parsed_settings(values, f"plugin {name}")
+                if any(key.startswith("plugins.") for key in settings):
+                    raise ConfigError(
+                        f"plugin {name}: what starts with 'plugins.' cannot be suggested"
+                    )
+            except Exception as error:
+                report(name, "plugrad_configure", error)
+            else:
+                found.append((f"plugin {name}", settings))
+        state.suggested = found
+    return state.suggested
+
+
+config.suggestions = suggested_settings
+
+
+def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
+    """Return the backends that the automatic choice tries, in the order that a plugin wishes."""
+    for name, wished in call("plugrad_backend_candidates", backends=tuple(backends)):
+        try:
+            known = {spelling: b for b in backends for spelling in (b.qualified_name, b.name)}
+            unknown = [b for b in wished if b not in known]
+            if unknown:
+                raise ValueError(f"{unknown} are not among {[b.name for b in backends]}")
+            return [known[b] for b in wished]
+        except Exception as error:
+            report(name, "plugrad_backend_candidates", error)
+    return backends
+
+
+def _load_installed(plugin: Plugin) -> None:
+    if plugin.status == "available":
+        try:
+            _load(plugin)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever the plugin's own code raises
+            plugin.fail(error)
+    if plugin.status not in ("active", "blocked"):
+        plugin.warn_once("plugrad goes on without it")
+
+
+def _load(plugin: Plugin) -> None:
+    """Check what a plugin implements, and register it with its gradients.
+
+    Raises:
+        RegistrationError: something is wrong; nothing has changed then.
+    """
+    # The command ``plugrad`` lists plugins without these, which bring pluggy and NumPy.
+    from plugrad.discovery.hook_manager import create, register
+    from plugrad.registry.transaction import all_or_nothing
+
+    with all_or_nothing():
+        implementer = plugin.load()
+        if state.manager is None:
+            state.manager = create(sys.modules[__name__], SPECIFICATIONS)
+        register(state.manager, implementer, plugin, SPECIFICATIONS, report)
+        try:
+            _register_gradients(implementer, plugin)
+        except BaseException:
+            state.manager.unregister(name=plugin.qualified_name)
+            raise
+    plugin.status, state.suggested = "active", None
+    for listener in when_loaded:
+        listener(plugin.qualified_name)
+
+
+def unload(plugin: Plugin) -> None:
+    """Remove the hooks of a plugin, and the gradients that they brought."""
+    assert state.manager is not None
+    state.manager.unregister(name=plugin.qualified_name)
+    state.suggested = None
+    for kernel_name, gradient in state.replaced_gradients.pop(plugin.qualified_name, {}).items():
+        unregister_gradient(kernel_name)
+        if gradient is not None:
+            set_gradient(gradient)
+    for listener in when_unloaded:
+        listener(plugin.qualified_name)
+
+
+def _register_gradients(implementer: Any, plugin: Plugin) -> None:
+    from plugrad.tape.rules import register_gradient  # as in _load
+
+    before: dict[str, RegisteredGradient | None] = {}
+    brings = getattr(implementer, "plugrad_register_gradients", None)
+    for gradient in (brings() if brings else None) or ():
+        before.setdefault(gradient.kernel_name, get_gradient(gradient.kernel_name))
+        register_gradient(gradient, replace=True)
+    state.replaced_gradients[plugin.qualified_name] = before

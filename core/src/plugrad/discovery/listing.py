@@ -1,0 +1,310 @@
+"""List the installed plugins, and say whether each can be used, without running any of their code.
+
+A plugin is an installed distribution with an entry point in one of plugrad's groups. A backend says
+what it offers in a static manifest; see `plugrad.discovery.manifest`. The modules
+`loading` and `packs` beside this one run the code of the ones that are asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from plugrad.discovery.manifest import (
+    API,
+    BACKEND_FILE,
+    PLUGIN_FILE,
+    Manifest,
+    is_served,
+    manifest_of,
+)
+from plugrad.discovery.plugin import GROUPS, NOUNS, THIS_PROCESS, Kind, Plugin
+from plugrad.discovery.scan import scanned
+from plugrad.discovery.state import state
+from plugrad.errors import (
+    BackendNotFound,
+    BackendUnavailable,
+    PluginConflict,
+    PluginNotFound,
+    PluginUnavailable,
+    RegistrationError,
+    suggestion,
+)
+from plugrad.settings.layers import config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from plugrad.discovery.scan import EntryPoint, Shadowed
+    from plugrad.settings.keys import Option
+    from plugrad.tensor.backend import Backend
+
+MODULE: Final = "module://"
+
+
+def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
+    """Return everything that installed plugins bring, or all of one kind, with its status; no plugin is imported.
+
+    >>> import plugrad
+    >>> [p.name for p in plugrad.plugins("backend") if p.distribution == "plugrad-cpu"]
+    ['cpu']
+
+    Args:
+        kind: ``"backend"``, ``"kernels"``, ``"ops"`` or ``"hooks"``.
+        refresh: scan the installed distributions again, after something was installed.
+    """
+    with state.lock:
+        every = _listed(refresh=refresh)
+        _mark_blocked(every)
+        _mark_conflicts(every)
+        return [p for p in every if kind is None or p.kind == kind]
+
+
+def backends(*, refresh: bool = False) -> list[Plugin]:
+    """Return every installed backend with its status, best first; no plugin is imported.
+
+    >>> import plugrad
+    >>> [b.name for b in plugrad.backends() if b.distribution == "plugrad-cpu"]
+    ['cpu']
+
+    Args:
+        refresh: scan the installed distributions again, after something was installed.
+    """
+    return plugins("backend", refresh=refresh)
+
+
+def declared_options() -> dict[str, Mapping[str, Option] | None]:
+    """Return the settings that the installed backends declare, by backend; no setting has a say in it."""
+    with state.lock:
+        every = [p for p in _listed() if p.kind == "backend"]
+        return {p.name: p.manifest.options for p in reversed(every)}
+
+
+config.options_by_backend = declared_options
+
+
+def register_backend(
+    name: str, factory: Callable[[], Backend], *, priority: int = 0, summary: str = ""
+) -> None:
+    """Offer a backend of this process, without an installed plugin; it is never chosen automatically.
+
+    Raises:
+        PluginConflict: the name is taken.
+        RegistrationError: the name is not one.
+    """
+    try:
+        _check_name("backend", name)
+    except ValueError as error:
+        raise RegistrationError(str(error)) from None
+    if any(b.name == name for b in backends()):
+        raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
+    add(
+        Plugin(
+            "backend",
+            name,
+            THIS_PROCESS,
+            target=repr(factory),
+            manifest=Manifest(priority=priority, summary=summary),
+            loaded=factory,
+        )
+    )
+
+
+def add(plugin: Plugin) -> None:
+    """Put something that is not installed on the list, until `remove`."""
+    state.added.append(plugin)
+    _remake()
+
+
+def remove(plugin: Plugin) -> None:
+    """Take something off the list that was put there with `add`."""
+    state.added.remove(plugin)
+    _remake()
+
+
+def _remake() -> None:
+    with state.lock:
+        state.listing = None
+        _listed()
+
+
+# --- the list ------------------------------------------------------------------------------------
+
+
+def _listed(*, refresh: bool = False) -> list[Plugin]:
+    if state.listing is None or refresh:
+        if state.scan is None or refresh:
+            state.scan = scanned()
+        entries = [e for e in state.scan.entry_points if e.group in GROUPS]
+        kept = {e: p for e, p in state.described.items() if p.status == "active" or not refresh}
+        for plugin in state.added if refresh else ():
+            plugin.forgive()
+        state.described = {e: kept[e] if e in kept else _described(e) for e in entries}
+        order = list(NOUNS)
+        state.listing = sorted(
+            [*state.added, *state.described.values()],
+            key=lambda p: (order.index(p.kind), -p.manifest.priority, p.name, p.distribution),
+        )
+        state.generation += 1
+    return state.listing
+
+
+def shadowed() -> tuple[Shadowed, ...]:
+    """Return the copies of plugins' distributions that others hide: mostly leftovers of an old installation."""
+    with state.lock:
+        _listed()
+        return state.scan.shadowed if state.scan else ()
+
+
+def _described(entry: EntryPoint) -> Plugin:
+    """Return the record of an entry point, with its manifest or with what is wrong with it."""
+    kind = GROUPS[entry.group]
+    plugin = Plugin(kind, entry.name, entry.distribution, entry.version, entry.target)
+    try:
+        _check_name(kind, entry.name)
+        _read_manifest(plugin, is_required=kind == "backend")
+    except Exception as error:  # whatever finders on sys.meta_path raise
+        plugin.fail(error)
+        plugin.reason = str(error)
+    return plugin
+
+
+def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
+    """Give a plugin its manifest, and find out whether this core offers what it needs."""
+    target = plugin.target
+    if not re.fullmatch(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?", target):
+        raise ValueError(f"the entry point {target!r} must be like 'package.module:object'")
+    file = BACKEND_FILE if plugin.kind == "backend" else PLUGIN_FILE
+    manifest = manifest_of(target, file)
+    if manifest is None:
+        if is_required:
+            package = target.partition(":")[0].partition(".")[0]
+            raise OSError(f"package {package!r} has no {file} beside its __init__.py")
+        return
+    plugin.manifest = manifest
+    api = manifest.api
+    if not is_served(api):
+        outdated = "plugrad-core" if api > API else plugin.distribution
+        plugin.status = "incompatible"
+        plugin.reason = (
+            f"it needs plugin API {_dotted(api)} and this plugrad-core offers {_dotted(API)}; "
+            f"run: pip install --upgrade {outdated}"
+        )
+
+
+def _check_name(kind: Kind, name: str) -> None:
+    pattern = r"[a-z][a-z0-9_]*"
+    if kind == "kernels":
+        if not re.fullmatch(rf"{pattern}\.{pattern}", name):
+            raise ValueError(
+                f"the kernel pack name {name!r} must be a backend's name, a dot and a name, as in 'webgpu.acme'"
+            )
+    elif not re.fullmatch(pattern, name):
+        raise ValueError(f"the {kind} name {name!r} must match {pattern}")
+    if kind == "backend" and name == "plugins":
+        raise ValueError("no backend can be called 'plugins', which is a section of the settings")
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _mark_blocked(every: list[Plugin]) -> None:
+    """Switch off what the configuration names; it may have changed since the last time."""
+    disabled = config.explain("plugins.disable")
+    for plugin in every:
+        if plugin.status == "blocked":
+            plugin.status, plugin.reason = "available", ""
+        names = {plugin.name, plugin.distribution, plugin.qualified_name}
+        if plugin.status in ("available", "conflict") and names & set(disabled.value):
+            plugin.status = "blocked"
+            plugin.reason = f"plugins.disable in {disabled.layer} names it"
+
+
+def _mark_conflicts(every: list[Plugin]) -> None:
+    """Mark plugins of one kind and name; one that is blocked stands in nobody's way."""
+    rivals: dict[tuple[Kind, str], list[Plugin]] = {}
+    for plugin in every:
+        if plugin.status == "conflict":
+            plugin.status, plugin.reason = "available", ""
+        if plugin.status != "blocked":
+            rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
+    for same in rivals.values():
+        for plugin in same if len(same) > 1 else ():
+            if plugin.status == "available":
+                others = [p.distribution for p in same if p is not plugin]
+                plugin.status = "conflict"
+                plugin.reason = (
+                    f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} "
+                    f"{NOUNS[plugin.kind]} called {plugin.name!r}; "
+                    f"say {plugin.qualified_name!r} to choose this one, or uninstall the other"
+                )
+
+
+# --- choosing one --------------------------------------------------------------------------------
+
+
+def find(name: str, kind: Kind = "backend") -> Plugin:
+    """Return the plugin that ``"name"``, ``"distribution::name"`` or ``"module://package:object"`` means.
+
+    Raises:
+        BackendNotFound, PluginNotFound: nothing of that name is installed.
+        PluginConflict: two distributions bring it and the name does not say which.
+        BackendUnavailable, PluginUnavailable: it is installed but incompatible, blocked or failed.
+    """
+    if name.startswith(MODULE) and all(p.qualified_name != name for p in state.added):
+        _add_module(name)
+    matching = [p for p in plugins(kind) if name in (p.name, p.qualified_name)]
+    if not matching:
+        raise _not_found(name, kind)
+    matching = [p for p in matching if p.status != "blocked"] or matching
+    plugin = matching[0]
+    if len(matching) > 1:  # a qualified name matches one
+        choices = " or ".join(repr(p.qualified_name) for p in matching)
+        raise PluginConflict(
+            f"{len(matching)} distributions bring {NOUNS[kind]} called {name!r}; choose {choices}, or uninstall one"
+        )
+    if plugin.status in ("incompatible", "blocked", "failed"):
+        unavailable = BackendUnavailable if kind == "backend" else PluginUnavailable
+        raise unavailable(f"{plugin} is {plugin.status}: {plugin.reason}")
+    return plugin
+
+
+def _add_module(name: str) -> None:
+    """List a backend that is named by its module; it may have a manifest."""
+    plugin = Plugin("backend", name, name, target=name.removeprefix(MODULE))
+    plugin.qualified_name = name
+    try:
+        _read_manifest(plugin, is_required=False)
+    except (ValueError, ImportError) as error:
+        raise BackendNotFound(f"{name!r} names no backend: {error}") from error
+    add(plugin)
+
+
+def _not_found(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
+    known = [p.name for p in plugins(kind)]
+    extras = {name.rpartition("-")[2] for name in first_party()}
+    installed = f"installed are {', '.join(known) or 'none'}"
+    if kind != "backend":
+        noun = NOUNS[kind]
+        return PluginNotFound(
+            f"no installed plugin brings {noun} called {name!r}{suggestion(name, known)}; {installed}"
+        )
+    remedy = f'; install it with: pip install "plugrad[{name}]"' if name in extras else ""
+    hint = "" if remedy else suggestion(name, [*known, *extras])
+    return BackendNotFound(
+        f"no installed plugin brings a backend called {name!r}{hint}{remedy}; {installed}"
+    )
+
+
+@cache
+def first_party() -> frozenset[str]:
+    """Return the distributions that plugrad-core names in its extras: the backends of the same authors."""
+    from importlib_metadata import PackageNotFoundError, requires  # slow, and rarely needed
+
+    try:
+        required = requires("plugrad-core") or ()
+    except PackageNotFoundError:  # core runs from a folder that is not installed
+        return frozenset()
+    return frozenset(re.split(r"[^\w.-]", line, maxsplit=1)[0].lower() for line in required)

@@ -1,0 +1,188 @@
+"""Manifests: what a plugin says about itself in a file, so that nobody needs to run it.
+
+A backend has ``plugrad-backend.toml`` beside the ``__init__.py`` of its package; a kernel pack, ops
+and hooks may have ``plugrad-plugin.toml`` there. The tables below say which keys they take.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from plugrad.settings.keys import OPTION_TYPES, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+API: Final = (1, 0)
+"""The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
+DTYPE: Final = re.compile(r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
+"""The names of the dtypes. To ask `plugrad.dtype` is to import NumPy, which listing plugins does not need."""
+BACKEND_FILE: Final = "plugrad-backend.toml"
+PLUGIN_FILE: Final = "plugrad-plugin.toml"
+
+
+class Manifest(NamedTuple):
+    """What a plugin says about itself without running."""
+
+    api: tuple[int, int] = API
+    """The version of the plugin interface that it is written for."""
+    priority: int = 0
+    """The highest of the usable backends is chosen automatically."""
+    summary: str = ""
+    """What it is, in one line."""
+    url: str = ""
+    """Where to read more and to report defects."""
+    devices: tuple[str, ...] = ()
+    """The devices that can be named after the colon, or patterns of them."""
+    dtypes: tuple[str, ...] = ()
+    """The dtypes that arrays may have on some device."""
+    capabilities: tuple[str, ...] = ()
+    """Words for people who choose, such as ``gpu``; ``shares-numpy-memory`` tells plugrad that arrays are NumPy's."""
+    install: str = ""
+    """What else must be installed for it to start, such as a driver."""
+    kernels: tuple[str, ...] = ()
+    """The registry names of the kernels that it brings, so that others can name it to who lacks one."""
+    options: Mapping[str, Option] | None = None
+    """The settings of its own; None if it does not declare them, so that any is taken."""
+
+
+class ManifestError(ValueError):
+    """A manifest is malformed: file, key, value and expectation."""
+
+
+def manifest_of(target: str, file: str) -> Manifest | None:
+    """Return the manifest beside the package that an entry point names, or None; runs none of the package's code.
+
+    Raises:
+        ImportError: the package is not installed.
+        ManifestError: the manifest is malformed.
+    """
+    import tomllib  # listing plugins is rare, and these take long to import
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    # Only the top-level package: to find one inside it, Python would import it.
+    package = target.partition(":")[0].partition(".")[0]
+    spec = find_spec(package)
+    if spec is None:
+        raise ImportError(f"package {package!r} is not installed")
+    for folder in spec.submodule_search_locations or ():
+        path = Path(folder) / file
+        if path.is_file():
+            try:
+                table = tomllib.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:  # what is no UTF-8 or no TOML is a ValueError
+                raise ManifestError(f"{path}: {error}") from error
+            return _read(table, path, BACKEND_KEYS if file == BACKEND_FILE else PLUGIN_KEYS)
+    return None
+
+
+def is_served(api: tuple[int, int]) -> bool:
+    """Return whether this core offers what a plugin of this API version needs."""
+    return api[0] == API[0] and api <= API
+
+
+def _read(
+    table: Mapping[str, Any], path: object, keys: Mapping[str, Callable[[object], Any]]
+) -> Manifest:
+    values: dict[str, Any] = {"api": _parsed(path, "api", _version, table.get("api"))}
+    if not is_served(values["api"]):
+        return Manifest(**values)  # another version may have other keys
+    for key, value in table.items():
+        if key not in keys:
+            raise ManifestError(
+                f"{path}: unknown key {key!r} = {value!r}; the keys are {', '.join(keys)}"
+            )
+        values[key] = _parsed(path, key, keys[key], value)
+    return Manifest(**values)
+
+
+def _parsed(path: object, key: str, parse: Callable[[object], Any], value: object) -> Any:
+    try:
+        return parse(value)
+    except ValueError as expectation:
+        raise ManifestError(f"{path}: {key} = {value!r} must be {expectation}") from None
+
+
+# --- the forms of values, each of which says what it must be -------------------------------------
+
+
+def _version(value: object) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)\.(\d+)", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a version such as '1.0'")
+    return int(match[1]), int(match[2])
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError("an integer")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a string")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(v, str) for v in cast("list[object]", value)
+    ):
+        raise ValueError("a list of strings")
+    return tuple(cast("list[str]", value))
+
+
+def _dtypes(value: object) -> tuple[str, ...]:
+    names = _texts(value)
+    if not all(map(DTYPE.fullmatch, names)):
+        raise ValueError("a list of dtypes such as 'float32'")
+    return names
+
+
+def _options(value: object) -> Mapping[str, Option]:
+    expected = (
+        "a table from names to tables, as in [options.threads] with type = 'integer' "
+        "(or 'string', 'number', 'boolean'), summary = 'how many' and, if you like, a default"
+    )
+    if not isinstance(value, dict):
+        raise ValueError(expected)
+    options: dict[str, Option] = {}
+    for name, table in cast("dict[str, object]", value).items():
+        if not isinstance(table, dict) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise ValueError(expected)
+        entry = cast("dict[str, Any]", table)
+        parse = OPTION_TYPES[entry["type"]][1] if entry.get("type") in OPTION_TYPES else None
+        if (
+            parse is None
+            or not isinstance(entry.get("summary"), str)
+            or entry.keys() - set(Option._fields)
+        ):
+            raise ValueError(expected)
+        options[name] = Option(**entry)
+        if "default" in entry:
+            try:
+                options[name] = options[name]._replace(default=parse(entry["default"]))
+            except ValueError:
+                raise ValueError(expected) from None
+    return MappingProxyType(options)
+
+
+BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
+    "api": _version,
+    "priority": _integer,
+    "summary": _text,
+    "url": _text,
+    "devices": _texts,
+    "dtypes": _dtypes,
+    "capabilities": _texts,
+    "install": _text,
+    "kernels": _texts,
+    "options": _options,
+}
+PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
+    key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "kernels")
+}

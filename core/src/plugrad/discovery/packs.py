@@ -1,0 +1,175 @@
+"""Kernels and ops that come in packages of their own.
+
+A *kernel pack* brings kernels for the backend of somebody else and is loaded right after that
+backend. An *op pack* is a module of ops, with their contracts, gradients and kernels, and is loaded
+when somebody asks for it, or runs a kernel that nobody knows. A pack takes effect completely or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.contract.kernel import KERNELS
+from plugrad.discovery import hooks
+from plugrad.discovery.listing import find, plugins
+from plugrad.discovery.plugin import Plugin, trace
+from plugrad.discovery.state import state
+from plugrad.errors import PluginConflict, PluginUnavailable, RegistrationError, warn
+from plugrad.registry.kernels import put_above, take_away
+from plugrad.registry.transaction import all_or_nothing
+from plugrad.tensor.backend import KernelConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from plugrad.tensor.backend import Backend
+
+
+# --- kernel packs --------------------------------------------------------------------------------
+
+
+def brought(config: KernelConfig) -> bool:
+    """Return whether an implementation comes from a pack or from hooks."""
+    return any(config is c for configs in state.brought.values() for c in configs)
+
+
+def add_to(backend: Backend) -> None:
+    """Register what packs and hooks bring for a backend that is being opened; those that fail are left out."""
+    for pack in plugins("kernels"):
+        if pack.backend_name == backend.name:
+            _add_pack(pack, backend)
+    for name, configs in hooks.call("plugrad_register_kernels", backend=backend):
+        _add_from_hooks(name, configs, backend)
+
+
+def _add_pack(pack: Plugin, backend: Backend) -> None:
+    if pack.status in ("available", "active"):
+        error = _added(pack.qualified_name, backend, lambda: pack.load()())
+        if error is None:
+            pack.status, pack.reason = "active", ""
+            return
+        pack.fail(error)
+    if pack.status != "blocked":
+        pack.warn_once(f"backend {backend.name!r} goes on without it")
+
+
+def _add_from_hooks(name: str, configs: Iterable[KernelConfig], backend: Backend) -> None:
+    error = _added(name, backend, lambda: configs)
+    if error is not None:
+        hooks.report(name, "plugrad_register_kernels", error)
+
+
+def _add_to_opened(name: str) -> None:
+    """Register what the hooks of a plugin bring for the backends that are open already."""
+    for backend in dict.fromkeys(state.opened.values()):
+        for _, configs in hooks.call("plugrad_register_kernels", only=name, backend=backend):
+            _add_from_hooks(name, configs, backend)
+
+
+def take_back(name: str) -> None:
+    """Remove the kernels of the plugin called `name`; what they replaced is in effect again."""
+    for key in [key for key in state.brought if key[0] == name]:
+        take_away(state.brought.pop(key))
+
+
+hooks.when_loaded.append(_add_to_opened)
+hooks.when_unloaded.append(take_back)
+
+
+def _added(
+    name: str, backend: Backend, get: Callable[[], Iterable[KernelConfig]]
+) -> BaseException | None:
+    """Register kernels, once, and set them up on `backend`; return what went wrong."""
+    key = name, backend.name
+    is_new = key not in state.brought
+    try:
+        with all_or_nothing():
+            if is_new:
+                configs = tuple(get())
+                _check(name, configs, backend)
+                put_above(configs)
+                state.brought[key] = configs
+                trace(f"{name} brings {len(configs)} kernels for backend {backend.name!r}")
+            for config in state.brought[key]:
+                if config.setup_func is not None:
+                    config.setup_func(backend)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the plugin's own code raises
+        take_away(state.brought.pop(key, ()))
+        trace(f"{name} brings nothing for backend {backend.name!r}: {error}")
+        return error
+    return None
+
+
+def _check(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
+    """Raise unless all are kernels for this backend that no other plugin has brought."""
+    for config in configs:
+        if not isinstance(config, KernelConfig):
+            raise TypeError(
+                f"{name} must return an iterable of KernelConfig, and has a {type(config).__name__}"
+            )
+        if config.backend_name != backend.name:
+            raise RegistrationError(
+                f"{name} has kernel {config.kernel_name!r} for backend {config.backend_name!r}; "
+                f"it is loaded for {backend.name!r}"
+            )
+        for (other, _), theirs in state.brought.items():
+            if any(c[:2] == config[:2] for c in theirs):
+                raise PluginConflict(
+                    f"{name} has kernel {config.kernel_name!r}, which {other} brings for backend "
+                    f"{backend.name!r} already; switch one of them off with the setting plugins.disable"
+                )
+
+
+# --- op packs ------------------------------------------------------------------------------------
+
+
+def op_pack(name: str) -> Any:
+    """Return the module of ops that an installed plugin brings, importing it the first time.
+
+    >>> plugrad.op_pack("acme")
+    Traceback (most recent call last):
+    plugrad.errors.PluginNotFound: no installed plugin brings an op pack called 'acme'; ...
+
+    Args:
+        name: its name in the group ``plugrad.ops``, or ``"distribution::name"``.
+
+    Raises:
+        PluginNotFound: nothing of that name is installed.
+        PluginConflict: two distributions bring it and the name does not say which.
+        PluginUnavailable: it is incompatible, blocked, or cannot be imported; the reason is its own.
+    """
+    with state.lock:
+        pack = find(name, "ops")
+        try:
+            with all_or_nothing():
+                module = pack.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever the plugin's own code raises
+            pack.fail(error)
+            raise PluginUnavailable(
+                f"{pack} cannot be imported: {pack.reason}. {pack.remedy}"
+            ) from error
+        pack.status = "active"
+        return module
+
+
+def find_contract(kernel_name: str) -> Any:
+    """Return the contract of a kernel that nobody has declared so far, importing op packs until one does, or None.
+
+    A pack whose manifest lists its kernels is imported for one of these only. One that fails is
+    passed over with a warning.
+    """
+    for pack in plugins("ops"):
+        listed = pack.manifest.kernels
+        if pack.status != "available" or (listed and kernel_name not in listed):
+            continue
+        try:
+            op_pack(pack.qualified_name)
+        except PluginUnavailable as error:
+            warn(str(error))
+        if kernel_name in KERNELS:
+            break
+    return KERNELS.get(kernel_name)

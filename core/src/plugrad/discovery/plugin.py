@@ -1,0 +1,114 @@
+"""One installed plugin as plugrad knows it: what it brings, for what, and whether it can be used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final, Literal
+
+from plugrad.discovery.manifest import Manifest
+from plugrad.errors import warn
+from plugrad.settings.layers import config
+
+Kind = Literal["backend", "kernels", "ops", "hooks"]
+Status = Literal["available", "active", "incompatible", "blocked", "conflict", "failed"]
+
+GROUPS: Final[dict[str, Kind]] = {
+    "plugrad.backends": "backend",
+    "plugrad.kernels": "kernels",
+    "plugrad.ops": "ops",
+    "plugrad.plugins": "hooks",
+}
+NOUNS: Final[dict[Kind, str]] = {
+    "backend": "a backend",
+    "kernels": "a kernel pack",
+    "ops": "an op pack",
+    "hooks": "hooks",
+}
+THIS_PROCESS: Final = "<this process>"
+
+
+class Plugin:
+    """What one entry point of an installed distribution brings, and whether it can be used.
+
+    `kind` is ``"backend"``, ``"kernels"`` (for the backend of somebody else), ``"ops"`` or
+    ``"hooks"``. `status` is ``"available"``, ``"active"`` (loaded), ``"incompatible"`` (with this
+    version of plugrad), ``"blocked"`` (by a setting), ``"conflict"`` (another one has its name) or
+    ``"failed"``; `reason` says why, and `details` holds the traceback of a failure.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        name: str,
+        distribution: str,
+        version: str = "",
+        target: str = "",
+        manifest: Manifest | None = None,
+        *,
+        loaded: Any = None,
+    ) -> None:
+        """Describe a plugin; `loaded` is what it brings if that need not be imported."""
+        self.kind: Kind = kind
+        self.name = name
+        self.distribution = distribution
+        self.version = version
+        self.target = target
+        self.manifest = manifest or Manifest()
+        self.status: Status = "available"
+        self.reason = ""
+        self.details = ""
+        self.loaded = loaded
+        self._warned_of: str | None = None
+        self.qualified_name = f"{distribution}::{name}"
+
+    @property
+    def backend_name(self) -> str:
+        """The backend that it brings, or that its kernels are for."""
+        return self.name.partition(".")[0]
+
+    def __str__(self) -> str:
+        noun = NOUNS[self.kind].partition(" ")[2] or NOUNS[self.kind]
+        return f"{noun} {self.name!r} ({f'{self.distribution} {self.version}'.strip()})"
+
+    def load(self) -> Any:
+        """Return the object that the entry point names, importing it the first time."""
+        if self.loaded is None:
+            module, _, attributes = self.target.partition(":")
+            trace(f"importing {self.target} for {self}")
+            found: Any = import_module(module)
+            for attribute in filter(None, attributes.split(".")):
+                found = getattr(found, attribute)
+            self.loaded = found
+        return self.loaded
+
+    def fail(self, error: BaseException) -> None:
+        """Keep the reason of a failure and its traceback."""
+        from traceback import format_exception  # nobody needs it before something is wrong
+
+        self.status, self.reason = "failed", f"{type(error).__name__}: {error}"
+        self.details = "".join(format_exception(error))
+
+    def forgive(self) -> None:
+        """Forget a failure: what was wrong may have been mended."""
+        if self.status == "failed":
+            self.status, self.reason, self.details = "available", "", ""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a failure."""
+        return f"Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={self.name}"
+
+    def warn_once(self, consequence: str) -> None:
+        """Warn that the plugin is not used, and why, unless that has been said."""
+        if self._warned_of != self.reason:
+            self._warned_of = self.reason
+            trace(f"{self} is {self.status}: {self.reason}")
+            warn(f"{self} is {self.status}, and {consequence}: {self.reason}. {self.remedy}")
+
+
+def trace(message: str) -> None:
+    """Write what happens to plugins, if the setting ``plugins.trace`` asks for it."""
+    if config.get("plugins.trace"):
+        import sys
+
+        print(f"plugrad: {message}", file=sys.stderr)

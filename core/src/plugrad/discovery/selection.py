@@ -1,0 +1,235 @@
+"""Which backend runs: arguments, `use`, the configuration, or the best one that is installed."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from plugrad.discovery import hooks
+from plugrad.discovery.listing import MODULE, backends, first_party
+from plugrad.discovery.loading import open_backend, probe
+from plugrad.discovery.state import Selection, state
+from plugrad.errors import (
+    ArgumentError,
+    BackendNotFound,
+    BackendUnavailable,
+    CannotRun,
+    ConfigError,
+    warn,
+)
+from plugrad.settings.layers import config
+from plugrad.tensor.backend import Backend
+from plugrad.tensor.context import active_scope, surround, transfer_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from plugrad.discovery.plugin import Plugin
+
+
+DeviceLike: TypeAlias = str | Backend
+"""A backend as people name it, such as ``"webgpu:1"``, or the backend itself."""
+
+_used: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
+
+
+class use:  # noqa: N801 - a call and a block: it reads as a verb
+    """Make a backend the active one, from here on or inside a ``with`` block.
+
+    >>> import plugrad
+    >>> with plugrad.use("cpu"):
+    ...     plugrad.zeros((2,)).device
+    'cpu:0'
+
+    Ops run where their tensor inputs live; the active backend is where new tensors are made. With
+    ``transfer=True`` every op runs on this backend, and inputs that live elsewhere are copied to it
+    first.
+
+    The choice holds for the current context: a thread or task that is started later does not
+    inherit it.
+
+    Args:
+        spec: ``"webgpu"``, a device of it ``"webgpu:1"``, ``"distribution::name"``,
+            ``"module://package.module:object"`` for a backend that is not installed as a plugin, or
+            an order of preference ``"webgpu,cpu"``.
+        transfer: copy inputs that live on other backends.
+
+    Raises:
+        BackendNotFound, BackendUnavailable, PluginConflict: naming the reason and the remedy.
+    """
+
+    def __init__(self, spec: str, *, transfer: bool = False) -> None:
+        """Select the backend at once."""
+        self.selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
+        self._target = self.selection.backend if transfer else None
+        self._before = _used.get(), transfer_target()
+        self.__enter__()
+
+    def __enter__(self) -> Selection:
+        _used.set(self.selection)
+        surround(active_scope(), self._target)
+        return self.selection
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Not with a token, which an asynchronous generator that is closed elsewhere could not use.
+        used, target = self._before
+        _used.set(used)
+        surround(active_scope(), target)
+
+
+def which() -> Selection:
+    """Return the active backend and device, and the layer that decided it.
+
+    >>> import plugrad
+    >>> with plugrad.use("cpu"):
+    ...     print(plugrad.which().device, plugrad.which().layer)
+    cpu:0 plugrad.use
+    """
+    used = _used.get()
+    if used is not None:
+        if used.backend.is_closed:
+            raise BackendUnavailable(
+                f"plugrad.use chose {used.device}, which has been closed since; call it again"
+            )
+        return used
+    setting = config.explain("backend")
+    key = config.state, setting.value, setting.layer
+    if (
+        state.configured is None
+        or state.configured[0] != key
+        or state.configured[1].backend.is_closed
+    ):
+        if setting.value is None:
+            selection = Selection(_automatic(), "automatic choice")
+        else:
+            selection = Selection(preferred(setting.value, setting.layer), setting.layer)
+        state.configured = key, selection
+    return state.configured[1]
+
+
+def active_backend() -> Backend:
+    """Return the backend where new tensors are made."""
+    return which().backend
+
+
+def backend_for(device: DeviceLike | None, layer: str = "device=") -> Backend:
+    """Return the backend that a ``device=`` argument names, or is; None means the active one."""
+    if isinstance(device, Backend):
+        return device
+    return active_backend() if device is None else preferred(device, layer)
+
+
+def split(spec: str, layer: str) -> tuple[str, str]:
+    """Return (backend name, device) of ``"webgpu:1"`` or ``"distribution::name:1"``; the device may be empty."""
+    if spec.strip().startswith(MODULE):
+        module, _, rest = spec.strip().removeprefix(MODULE).partition(":")
+        name, _, device = rest.partition(":")
+        return f"{MODULE}{module}:{name}", device
+    distribution, double, rest = spec.strip().rpartition("::")
+    name, _, device = rest.partition(":")
+    if not name:
+        raise ConfigError(
+            f"{layer}: {spec!r} names no backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
+        )
+    return f"{distribution}{double}{name}", device
+
+
+def preferred(spec: str, layer: str) -> Backend:
+    """Return the first backend of ``"first,second"`` that can be used; warn when it is not the first one.
+
+    A single name never falls back: whoever asked for a GPU learns that there is none.
+    """
+    if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass devices of other libraries
+        raise ArgumentError(f"{layer}: {spec!r} must be a string, such as 'cpu' or 'webgpu:1'")
+    choices = [part for part in spec.split(",") if part.strip()] or [""]
+    if len(choices) == 1:
+        return open_backend(*split(choices[0], layer))
+    reasons: list[str] = []
+    for choice in choices:
+        try:
+            backend = open_backend(*split(choice, layer))
+        except CannotRun as error:
+            reasons.append(str(error))
+            continue
+        if reasons:
+            warn(f"{layer}: {spec!r} gives {choice.strip()!r}, because {'; '.join(reasons)}")
+        return backend
+    raise BackendUnavailable(f"{layer}: none of {spec!r} can be used: {'; '.join(reasons)}")
+
+
+def automatic_choices() -> Sequence[Plugin]:
+    """Return the usable backends that may be chosen without being named, best first; third parties' must be allowed."""
+    allowed = (*first_party(), *config.get("plugins.allow_auto"))
+    return hooks.candidate_order(
+        [
+            plugin
+            for plugin in backends()
+            if plugin.status in ("available", "active")
+            and any(fnmatchcase(plugin.distribution, pattern) for pattern in allowed)
+        ]
+    )
+
+
+def numpy_backend() -> Backend | None:
+    """Return the first backend whose arrays are NumPy's own, as its manifest says: where strings compute."""
+    for plugin in automatic_choices():
+        if "shares-numpy-memory" in plugin.manifest.capabilities:
+            return open_backend(plugin.qualified_name)
+    return None
+
+
+def objection(plugin: Plugin) -> str:
+    """Return why a backend is not chosen automatically, or nothing: it cannot start, or has only software devices."""
+    return failure(plugin) or ("" if _has_hardware(plugin) else "it has only software devices")
+
+
+def failure(plugin: Plugin) -> str:
+    """Return why a backend cannot start, or nothing."""
+    try:
+        found = probe(plugin)
+    except BackendUnavailable as error:
+        return str(error)
+    return "" if found.ok else found.reason or "it does not say why"
+
+
+def _has_hardware(plugin: Plugin) -> bool:
+    return not all(device.is_software for device in probe(plugin).devices)
+
+
+def _automatic() -> Backend:
+    """Return the installed backend of highest priority that may be chosen without being named.
+
+    A software device never wins over a backend that has none. A backend that cannot start is passed
+    over with a warning.
+    """
+    reasons: list[str] = []
+    broken: list[str] = []
+    for plugin in automatic_choices():
+        reason = failure(plugin)
+        try:
+            if not reason and _has_hardware(plugin):
+                backend = open_backend(plugin.qualified_name)
+                if broken:
+                    warn(
+                        f"plugrad runs on {backend.label}, because {'; '.join(broken)}. Mend what is wrong, "
+                        f"or choose a backend, as with PLUGRAD_BACKEND={backend.name}"
+                    )
+                return backend
+        except BackendUnavailable as error:
+            reason = str(error)
+        if reason:
+            broken.append(f"backend {plugin.name!r} cannot start: {reason}")
+        reasons.append(f"{plugin.name}: {reason or 'it has only software devices'}")
+    installed = ", ".join(b.name for b in backends()) or "none"
+    raise BackendNotFound(
+        f"no backend can be chosen automatically{': ' if reasons else ''}{'; '.join(reasons)}. "
+        f"Installed are {installed}: "
+        "name one with plugrad.use(...), or run: pip install plugrad"
+    )

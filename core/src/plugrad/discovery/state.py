@@ -1,0 +1,116 @@
+"""What this process knows of plugins, in one object: who is installed, loaded and open, and what they changed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from pluggy import PluginManager
+
+    from plugrad.discovery.plugin import Plugin
+    from plugrad.discovery.scan import EntryPoint, Scan
+    from plugrad.registry.gradients import RegisteredGradient
+    from plugrad.tensor.backend import Backend, Implementation, KernelConfig
+
+
+class Selection(NamedTuple):
+    """The active backend and device, and the layer that decided it."""
+
+    backend: Backend
+    layer: str
+
+    @property
+    def device(self) -> str:
+        """The backend and device, such as ``"webgpu:0"``."""
+        return self.backend.label
+
+    @property
+    def description(self) -> str:
+        """The device in words."""
+        return next(
+            (d.description for d in self.backend.probe().devices if d.name == self.backend.device),
+            "",
+        )
+
+    def __str__(self) -> str:
+        return f"{self.device} ({self.description}), chosen by {self.layer}"
+
+
+class Fallback(NamedTuple):
+    """The calls of one kernel that one backend could not run and another has run."""
+
+    kernel: str
+    source: str
+    target: str
+    calls: int
+    bytes: int
+    """What was copied, there and back."""
+    milliseconds: float
+    """What the calls took, copies included."""
+
+
+class PluginState:
+    """The plugins of this process; there is one such object, `state`, which a test may begin afresh."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self.lock = RLock()
+        """Held while plugins are listed or loaded. One for all: what is loaded may ask for anything else."""
+        # --- who is installed
+        self.scan: Scan | None = None
+        self.described: dict[EntryPoint, Plugin] = {}
+        """The plugins of the latest scan."""
+        self.added: list[Plugin] = []
+        """The plugins of this process, which are not installed."""
+        self.listing: list[Plugin] | None = None
+        self.generation = 0
+        """Grows when the list is made anew."""
+        # --- hooks
+        self.manager: PluginManager | None = None
+        self.collected = -1
+        """The generation of the list in which hooks were looked for."""
+        self.suggested: list[tuple[str, Mapping[str, Any]]] | None = None
+        self.replaced_gradients: dict[str, dict[str, RegisteredGradient | None]] = {}
+        """The gradients that stood where a plugin's are now, by the names of plugin and kernel."""
+        # --- kernel packs and hooks that bring kernels
+        self.brought: dict[tuple[str, str], tuple[KernelConfig, ...]] = {}
+        """By the names of plugin and backend."""
+        # --- backends
+        self.opened: dict[tuple[str, str], Backend] = {}
+        """By the qualified name of the plugin and the device, as they were asked for."""
+        self.configured: tuple[tuple[object, ...], Selection] | None = None
+        """What the settings select, and the settings that it was made from."""
+        # --- what other backends compute
+        self.fallbacks: dict[tuple[str, str, str], Fallback] = {}
+        self.warned_fallbacks: set[tuple[str, str]] = set()
+        self.fallback_lock = Lock()
+
+    functions_of: Callable[[Backend], dict[str, Implementation]]
+    """Returns what the engine calls on a device; the engine fills it in."""
+
+
+state: Final = PluginState()
+
+
+@contextmanager
+def fresh_state() -> Generator[PluginState, None, None]:
+    """Know nothing of plugins inside a block; afterwards, what was known before.
+
+    >>> from plugrad.discovery.state import fresh_state
+    >>> with fresh_state() as fresh:
+    ...     len(fresh.opened)
+    0
+    """
+    before = vars(state).copy()
+    functions_of = state.functions_of
+    state.__init__()
+    state.functions_of = functions_of
+    try:
+        yield state
+    finally:
+        vars(state).clear()
+        vars(state).update(before)

@@ -1,0 +1,1 @@
+"""The engine: it runs kernels, wraps their results and records them on the tape."""

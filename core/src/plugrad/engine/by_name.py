@@ -1,0 +1,110 @@
+"""Kernels run by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from plugrad.contract.kernel import KERNELS
+from plugrad.contract.undeclared import undeclared
+from plugrad.discovery.fallback import any_implementation, missing_kernel
+from plugrad.discovery.packs import find_contract
+from plugrad.discovery.selection import active_backend
+from plugrad.engine.dispatch import run
+from plugrad.engine.explain import not_a_tensor
+from plugrad.errors import ArgumentError
+from plugrad.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from plugrad.contract.kernel import Kernel
+
+
+def run_kernel(
+    name: str,
+    inputs: Mapping[str, Tensor | Sequence[Tensor] | None] | Sequence[Tensor],
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Run a kernel by name.
+
+    >>> import plugrad
+    >>> x = plugrad.asarray([1.0, 2.0])
+    >>> plugrad.run_kernel("Multiply", {"a": x, "b": x})
+    tensor([1., 4.], dtype=float32)
+    >>> plugrad.run_kernel("Concat", [x, x], {"axis": 0})
+    tensor([1., 2., 1., 2.], dtype=float32)
+
+    Args:
+        name: the registry name.
+        inputs: a mapping from input name to tensor, or to a list of them if the kernel takes one
+            beside others; a sequence for the kernels that take a list only.
+        attrs: a mapping from attribute name to value.
+
+    Returns:
+        One tensor, or a list of them if the kernel has several outputs.
+
+    Raises:
+        KernelNotFound: nobody knows the kernel, or the backend at hand does not implement it.
+        ArgumentError: an input or attribute is unknown or missing.
+    """
+    attrs = attrs or {}
+    given = _flat(inputs)
+    for x in given:
+        if x is not None and not isinstance(x, Tensor):
+            raise not_a_tensor(name, x)
+    contract = KERNELS.get(name) or _contract_by_signature(name, given)
+    if not isinstance(inputs, Mapping):
+        if not contract.is_variadic:
+            raise ArgumentError(
+                f"{name} takes a mapping of inputs {list(contract.inputs)}, not a list"
+            )
+        return _run_checked(contract, given, attrs)
+    if contract.is_variadic:
+        raise ArgumentError(f"{name} takes a list of inputs, not a mapping")
+    present = {n for n, x in inputs.items() if x is not None}
+    lists = {n for n, x in inputs.items() if isinstance(x, list | tuple)}
+    if lists - {contract.inputs[-1] if contract.takes_list else ""}:
+        raise ArgumentError(f"{name}: inputs {sorted(lists)} are lists; each of them is one tensor")
+    wrong = (inputs.keys() - set(contract.inputs)) | (
+        set(contract.inputs) - contract.optional_inputs - present
+    )
+    if wrong:
+        raise ArgumentError(
+            f"{name}: inputs {sorted(wrong)} are unknown or missing; it takes {list(contract.inputs)}"
+        )
+    return _run_checked(contract, _flat({n: inputs.get(n) for n in contract.inputs}), attrs)
+
+
+def _flat(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:
+    """Return the inputs in order; the last of a mapping may be a list of them."""
+    if not isinstance(inputs, Mapping):
+        return list(inputs)
+    flat: list[Any] = []
+    for x in inputs.values():
+        flat += cast("Sequence[Any]", x) if isinstance(x, list | tuple) else [x]
+    return flat
+
+
+def _run_checked(
+    contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
+) -> Any:
+    """Run a kernel after enforcing its contract, which ops do for those who call ops."""
+    if contract.takes_list and None in inputs[contract.input_count :]:
+        raise ArgumentError(f"{contract.name}: the list {contract.inputs[-1]!r} has None in it")
+    contract.check_attributes(attrs)
+    if inputs and inputs[0] is not None:
+        attrs = contract.settle(attrs, inputs[0].ndim)
+    return run(contract, inputs, attrs)
+
+
+def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
+    """Return a contract made from the implementation's own parameters, for a kernel that nobody declared."""
+    backend = next((x.backend for x in inputs if x is not None), None) or active_backend()
+    function = any_implementation(name, backend)
+    if function is None:
+        contract = find_contract(name)
+        if contract is not None:
+            return contract
+        function = any_implementation(name, backend)
+    if function is None:
+        raise missing_kernel(name, backend.name)
+    return undeclared(name, function)

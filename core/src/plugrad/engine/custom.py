@@ -1,0 +1,125 @@
+"""Functions that define their own gradient."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, cast
+
+from plugrad.engine.results import wrapped
+from plugrad.errors import ArgumentError, DTypeError, ShapeError
+from plugrad.kernels.complex import conj
+from plugrad.tape.nodes import Node, Pulled
+from plugrad.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def custom_grad(
+    function: Callable[..., tuple[Tensor, Callable[..., Any]]],
+) -> Callable[..., Tensor]:
+    """Return a function whose gradient is the one that `function` defines.
+
+    `function` takes tensors and, last, ``save``; it returns the value and ``grad_func(dy, saved)``,
+    which returns one gradient per tensor (a tensor, if there is one; None for "nothing"). ``save(a,
+    b, …)`` keeps tensors for the backward pass: `saved` is that list.
+
+    >>> import plugrad
+    >>> @plugrad.custom_grad
+    ... def clipped_identity(x, save):
+    ...     return x, lambda dy, saved: plugrad.clip(dy, -1, 1)
+    >>> plugrad.grad(lambda x: 5 * clipped_identity(x))(2.0)
+    tensor(1., dtype=float32)
+
+    A saved tensor remembers how it was computed, so the gradient can be differentiated again.
+
+    Raises:
+        ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something
+            else.
+        ShapeError, DTypeError: a gradient has not its argument's shape or dtype.
+    """
+    if not callable(function):
+        raise ArgumentError(f"custom_grad takes a function, not {type(function).__name__}")
+
+    @wraps(function)
+    def with_custom_gradient(*args: Tensor) -> Tensor:
+        for position, x in enumerate(args):
+            if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass lists
+                raise ArgumentError(
+                    f"custom_grad: argument {position} must be a tensor, not "
+                    f"{type(x).__name__}; convert it with asarray"
+                )
+        saved: list[Tensor] = []
+        result: Any = function(*args, lambda *tensors: saved.extend(tensors))
+        if not (
+            isinstance(result, tuple)
+            and len(result) == 2
+            and isinstance(result[0], Tensor)
+            and callable(result[1])
+        ):
+            raise ArgumentError(
+                "custom_grad: the function must return a tensor and a gradient function"
+            )
+        value, grad_func = cast("tuple[Tensor, Callable[..., Any]]", result)
+        out = wrapped(value.array, value.backend)
+        parents = tuple(x.node for x in args)
+        if any(parent is not None for parent in parents):
+            out.node = _Custom(parents, grad_func, args, saved, value)
+        return out
+
+    return with_custom_gradient
+
+
+class _Custom(Node):
+    """A call of a function with its own gradient."""
+
+    __slots__ = ("grad_func", "saved", "specs")
+
+    def __init__(
+        self,
+        parents: tuple[Node | None, ...],
+        grad_func: Callable[..., Any],
+        args: Sequence[Tensor],
+        saved: Sequence[Tensor],
+        value: Tensor,
+    ) -> None:
+        """Keep the saved tensors as arrays with their nodes; the value itself comes from this node."""
+        super().__init__(parents)
+        self.grad_func = grad_func
+        self.specs = [(x.shape, None if x.node is None else x.dtype) for x in args]
+        own = None if any(value is x for x in args) else value  # an argument has its own node
+        self.saved = [(x.array, x.backend, None if x is own else x.node, x is own) for x in saved]
+
+    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Call the gradient function and check what it returns."""
+        saved = [
+            Tensor(a, b, (self if is_value else n) if linked else None)
+            for a, b, n, is_value in self.saved
+        ]
+        gradients = self.grad_func(conjugated(dy), saved)
+        if not isinstance(gradients, list | tuple):
+            gradients = [gradients]
+        if len(gradients) != len(self.specs):
+            raise ArgumentError(
+                f"custom_grad: the gradient function returned {len(gradients)} gradients for "
+                f"{len(self.specs)} arguments"
+            )
+        for i, (gradient, (shape, dtype)) in enumerate(zip(gradients, self.specs, strict=True)):
+            if not isinstance(gradient, Tensor | None):
+                raise ArgumentError(
+                    f"custom_grad: gradient {i} is a {type(gradient).__name__}, not a tensor or None"
+                )
+            if gradient is not None and gradient.shape != shape:
+                raise ShapeError(
+                    f"custom_grad: gradient {i} has shape {gradient.shape}; the argument has shape {shape}"
+                )
+            if gradient is not None and dtype not in (None, gradient.dtype):
+                raise DTypeError(
+                    f"custom_grad: gradient {i} is {gradient.dtype}; the argument is {dtype}"
+                )
+        return [(i, g if g is None else conjugated(g)) for i, g in enumerate(gradients)]
+
+
+def conjugated(x: Tensor) -> Tensor:
+    """Return the conjugate of complex numbers, and other numbers as they are."""
+    return conj(x) if x.dtype.kind == "complex" else x

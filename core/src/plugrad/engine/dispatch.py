@@ -1,0 +1,155 @@
+"""The call of a kernel: from tensors to the arrays of their backend, to the implementation, and back.
+
+`run` is the hot path: every op of every program passes through it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.contract.kernel import connect
+from plugrad.discovery.selection import active_backend
+from plugrad.engine.explain import explained, wrong_inputs
+from plugrad.engine.results import as_tensors
+from plugrad.engine.transfer import moved
+from plugrad.tape.tape import record
+from plugrad.tensor.context import surroundings
+from plugrad.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tape.nodes import Node
+    from plugrad.tensor.backend import Backend
+
+NO_ATTRIBUTES: Final[Mapping[str, Any]] = {}
+
+
+def run(
+    kernel: Kernel[..., Any],
+    inputs: Sequence[Tensor | None],
+    attrs: Mapping[str, Any],
+    home: Backend | None = None,
+) -> Any:
+    """Run `kernel` on the backend of its inputs; without inputs, on `home` or on the active backend.
+
+    Returns:
+        One tensor, or a list of them if the kernel has several outputs.
+
+    Raises:
+        KernelNotFound: the backend does not implement the kernel.
+        BackendMismatch: the inputs live on different backends.
+        ShapeError, DTypeError, ArgumentError: the inputs or the attributes break the contract.
+        DisposedTensor: an input has been disposed.
+    """
+    around = surroundings()
+    if around is not None and around.transfer is not None:
+        inputs = [x if x is None else moved(x, around.transfer) for x in inputs]
+    backend, arrays, nodes = unwrapped(kernel, inputs, home)
+    if len(attrs) != kernel.attribute_count:
+        attrs = kernel.complete(attrs)
+    check(kernel, arrays, attrs)
+    function = backend.functions[kernel.name]
+    try:
+        result = function(*arrays, **attrs)
+    except Exception as failure:
+        raise explained(failure, kernel, backend, arrays, attrs)  # noqa: B904 - it has its cause
+    outputs = as_tensors(result, backend)
+    if nodes is not None:
+        record(kernel, nodes, arrays, attrs, outputs)
+    if around is not None and around.scope is not None:
+        around.scope.note(outputs)
+    return outputs
+
+
+def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """Run a kernel on two tensors of one dtype: `run` without its loops.
+
+    Small programs mostly combine two tensors; D1 in benchmarks/ says what this saves. The caller has
+    seen to it that the kernel is elementwise, without attributes, and accepts the one dtype of both.
+    """
+    backend = a.backend
+    if b.backend is not backend or surroundings() is not None:
+        return run(kernel, (a, b), NO_ATTRIBUTES)
+    x = a.array
+    y = b.array
+    function = backend.functions[kernel.name]
+    try:
+        result = function(x, y)
+    except Exception as failure:
+        raise explained(failure, kernel, backend, (x, y), NO_ATTRIBUTES)  # noqa: B904
+    output = Tensor(result, backend)
+    if a.node is not None or b.node is not None:
+        record(kernel, (a.node, b.node), (x, y), NO_ATTRIBUTES, output)
+    return output
+
+
+def unwrapped(
+    kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], home: Backend | None
+) -> tuple[Backend, list[Any], list[Node | None] | None]:
+    """Return the backend of the inputs, their arrays, and their nodes if one of them is being differentiated.
+
+    An absent input is None in both lists. The implementation of a kernel without inputs receives the
+    backend in their place.
+    """
+    if not inputs and not kernel.inputs:
+        backend = home or active_backend()
+        return backend, [backend], None
+    arrays: list[Any] = []
+    nodes: list[Node | None] = []
+    place: Backend | None = None
+    is_recorded = has_gaps = False
+    for x in inputs:
+        if isinstance(x, Tensor):
+            arrays.append(x.array)
+            node = x.node
+            if node is not None:
+                is_recorded = True
+            nodes.append(node)
+            if x.backend is not place:
+                if place is not None:
+                    raise wrong_inputs(kernel, inputs)
+                place = x.backend
+        elif x is None:
+            has_gaps = True
+            arrays.append(None)
+            nodes.append(None)
+        else:
+            raise wrong_inputs(kernel, inputs)
+    if has_gaps or len(arrays) < kernel.input_count:
+        _check_gaps(kernel, inputs)
+        gaps = [None] * (kernel.input_count - len(arrays))
+        arrays += gaps
+        nodes += gaps
+    if place is None:
+        raise wrong_inputs(kernel, inputs)
+    return place, arrays, nodes if is_recorded else None
+
+
+def _check_gaps(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]) -> None:
+    """Raise unless the inputs that are absent are optional."""
+    for i in range(max(len(inputs), kernel.input_count)):
+        is_absent = i >= len(inputs) or inputs[i] is None
+        if is_absent and kernel.input_name(i) not in kernel.optional_inputs:
+            raise wrong_inputs(kernel, inputs)
+
+
+def check(kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, Any]) -> None:
+    """Raise if the inputs or the attributes break the contract.
+
+    Of an elementwise kernel without attributes only the dtypes are looked at, as long as all inputs
+    have the same: asking the shape rule would take as long as a small tensor's arithmetic.
+    """
+    if kernel.is_elementwise and not attrs:
+        dtype = arrays[0].dtype
+        if dtype in kernel.accepted_spellings:
+            for array in arrays:
+                if array.dtype is not dtype:
+                    break
+            else:
+                return
+    kernel.infer(*(arrays if kernel.inputs else ()), **attrs)
+
+
+connect(run)

@@ -1,0 +1,103 @@
+"""The errors of a call: what is wrong with the inputs, or why an implementation failed, in plugrad's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.engine.implementations import holds_strings
+from plugrad.errors import (
+    ArgumentError,
+    BackendMismatch,
+    DisposedTensor,
+    KernelFailed,
+    OutOfMemory,
+    PlugradError,
+    UnsupportedDtype,
+)
+from plugrad.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Backend
+
+
+def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradError:
+    """Return the error for inputs of which one is no tensor, is missing, or lives elsewhere."""
+    for x in inputs:
+        if x is not None and not isinstance(x, Tensor):
+            return not_a_tensor(kernel.name, x)
+    given = [x for x in inputs if x is not None]
+    if not given:
+        return ArgumentError(f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}")
+    if any(x.is_disposed for x in given):
+        return DisposedTensor(f"{kernel.name}: an input has been disposed")
+    absent = {
+        kernel.input_name(i)
+        for i in range(max(len(inputs), kernel.input_count))
+        if (i >= len(inputs) or inputs[i] is None)
+        and kernel.input_name(i) not in kernel.optional_inputs
+    }
+    if absent:
+        return ArgumentError(
+            f"{kernel.name}: inputs {sorted(absent)} are missing; it takes {list(kernel.inputs)}"
+        )
+    places = list(dict.fromkeys(x.backend.label for x in given))
+    return BackendMismatch(
+        f"{kernel.name}: the inputs live on {' and '.join(places)}; move one of them, as in x.to({places[0]!r}), "
+        f"or run inside plugrad.use({places[0]!r}, transfer=True)"
+    )
+
+
+def not_a_tensor(where: str, x: object) -> ArgumentError:
+    """Return the error for an input that is no tensor."""
+    return ArgumentError(
+        f"{where}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray"
+    )
+
+
+def explained(
+    failure: Exception,
+    kernel: Kernel[..., Any],
+    backend: Backend,
+    arrays: Sequence[Any],
+    attrs: Mapping[str, Any],
+) -> Exception:
+    """Return the error to raise for an implementation that failed; the failure is its cause.
+
+    Implementations trust their inputs. If these break the contract, the contract says so.
+    """
+    if isinstance(failure, PlugradError):
+        return failure
+    error = _explanation(failure, kernel, backend, arrays, attrs)
+    error.__cause__ = failure
+    return error
+
+
+def _explanation(
+    failure: Exception,
+    kernel: Kernel[..., Any],
+    backend: Backend,
+    arrays: Sequence[Any],
+    attrs: Mapping[str, Any],
+) -> PlugradError:
+    where = f"{kernel.name} on backend {backend.name!r}"
+    if isinstance(failure, MemoryError):
+        return OutOfMemory(f"{where}: {failure}; use smaller batches")
+    if kernel.inputs:
+        try:
+            kernel.infer(*arrays, **attrs)
+        except PlugradError as error:
+            return error
+    if any(map(holds_strings, arrays)):
+        return UnsupportedDtype(f"{where} does not take string; it takes numbers")
+    shapes = ", ".join(
+        f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else repr(x)
+        for x in arrays
+        if x is not backend
+    )
+    return KernelFailed(
+        f"{where} ({backend.distribution}) failed on inputs ({shapes}) and attributes {dict(attrs)}: "
+        f"{type(failure).__name__}: {failure}"
+    )

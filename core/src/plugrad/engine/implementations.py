@@ -1,0 +1,132 @@
+"""What the engine calls for a kernel on a device: the backend's own function, one on the host, or a borrowed one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
+
+import numpy as np
+
+from plugrad.contract.kernel import KERNELS
+from plugrad.discovery.fallback import borrowed
+from plugrad.discovery.selection import numpy_backend
+from plugrad.discovery.state import state
+from plugrad.engine.checking import checked
+from plugrad.errors import UnsupportedDtype
+from plugrad.registry.kernels import LOCK, get_kernel, listen
+from plugrad.settings.layers import config
+from plugrad.types.dtype import as_dtype, string
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.tensor.backend import Backend, Implementation
+
+_devices: WeakSet[Backend] = WeakSet()
+"""The opened devices, whose functions change with the registry."""
+
+
+class Implementations(dict[str, "Implementation"]):
+    """The functions of one device by the names of their kernels; each is looked up when it is first called."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Start empty: most programs use few kernels."""
+        super().__init__()
+        self._backend = backend
+        _devices.add(backend)
+
+    def __missing__(self, kernel_name: str) -> Implementation:
+        """Return what runs a kernel, and keep it until the registry or a setting changes.
+
+        Raises:
+            KernelNotFound: the backend has no implementation, and the settings allow no fallback.
+        """
+        backend = self._backend
+        with LOCK:  # what is kept must not be older than the registry
+            found = get_kernel(kernel_name, backend.name)
+            if found is not None:
+                function = found.kernel_func
+                if found.on_host:
+                    function = on_host(function, backend)
+                elif _may_hold_strings(kernel_name) and not _shares_numpy_memory(backend):
+                    function = _by_dtype(kernel_name, function, backend)
+                function = backend.prepared(kernel_name, function)
+                if config.get("debug"):
+                    function = checked(kernel_name, function, backend)
+                self[kernel_name] = function
+                return function
+        return borrowed(kernel_name, backend)  # not kept: the settings may differ at the next call
+
+
+def _forget(kernel_name: str, backend_name: str) -> None:
+    for backend in _devices:
+        if backend.name == backend_name:
+            backend.functions.pop(kernel_name, None)
+
+
+def _forget_all(setting: str | None) -> None:
+    if setting in ("debug", None):
+        for backend in _devices:
+            backend.functions.clear()
+
+
+state.functions_of = Implementations
+listen(_forget)
+config.listeners.append(_forget_all)
+
+
+# --- on the host ---------------------------------------------------------------------------------
+
+
+def on_host(function: Implementation, backend: Backend) -> Implementation:
+    """Return a function of NumPy arrays as one of the backend's arrays. Strings are on the host already."""
+
+    def stored(values: Any) -> Any:
+        values = np.asarray(values, order="C")
+        return values if as_dtype(values.dtype) is string else backend.from_numpy(values)
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        values = [x if x is None or x is backend else backend.to_numpy(x) for x in arrays]
+        result = function(*values, **attrs)
+        if isinstance(result, tuple | list):
+            return [stored(part) for part in cast("Sequence[Any]", result)]
+        return stored(result)
+
+    return implementation
+
+
+# --- strings, which are NumPy arrays on every backend --------------------------------------------
+
+
+def holds_strings(x: Any) -> bool:
+    """Return whether a backend array holds strings."""
+    return isinstance(x, np.ndarray) and x.dtype.kind == "T"
+
+
+def _may_hold_strings(kernel_name: str) -> bool:
+    contract = KERNELS.get(kernel_name)
+    return contract is not None and string in contract.accepts
+
+
+def _shares_numpy_memory(backend: Backend) -> bool:
+    reference = numpy_backend()
+    return reference is None or reference.name == backend.name
+
+
+def _by_dtype(kernel_name: str, own: Implementation, backend: Backend) -> Implementation:
+    """Return a function that leaves strings to a backend whose arrays are NumPy's."""
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        if attrs.get("dtype") is string or any(map(holds_strings, arrays)):
+            return of_strings(*arrays, **attrs)
+        return own(*arrays, **attrs)
+
+    def of_strings(*arrays: Any, **attrs: Any) -> Any:
+        reference = numpy_backend()
+        if reference is None or get_kernel(kernel_name, reference.name) is None:
+            raise UnsupportedDtype(
+                f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"
+            )
+        return on_host(reference.functions[kernel_name], backend)(*arrays, **attrs)
+
+    return implementation

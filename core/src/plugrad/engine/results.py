@@ -1,0 +1,43 @@
+"""How backend arrays become tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from plugrad.tensor.backend import unsupported
+from plugrad.tensor.context import active_scope
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad.tensor.backend import Backend
+
+
+def as_tensors(result: Any, backend: Backend) -> Any:
+    """Return what an implementation gave as a tensor, or as a list of them."""
+    if type(result) is tuple or type(result) is list:
+        return [Tensor(array, backend) for array in cast("list[Any]", result)]
+    return Tensor(result, backend)
+
+
+def wrapped(array: Any, backend: Backend) -> Tensor:
+    """Return an array that no kernel gave as a new tensor, known to the open `tidy` block."""
+    tensor = Tensor(array, backend)
+    scope = active_scope()
+    if scope is not None:
+        scope.track(tensor)
+    return tensor
+
+
+def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
+    """Return host values, copied, as a tensor on `backend`.
+
+    Raises:
+        UnsupportedDtype: the backend has no such dtype.
+    """
+    dtype = as_dtype(values.dtype)
+    if dtype not in backend.dtypes():
+        raise unsupported(dtype, backend)
+    return wrapped(backend.from_numpy(values), backend)

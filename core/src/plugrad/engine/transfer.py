@@ -1,0 +1,42 @@
+"""Tensors copied from one backend or device to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.engine.results import tensor_from
+from plugrad.tape.nodes import Node, Pulled
+from plugrad.tensor.backend import unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+
+
+def moved(x: Tensor, backend: Backend) -> Tensor:
+    """Return a copy of x on `backend`, or x itself if it lives there."""
+    if x.backend is backend:
+        return x
+    if x.dtype not in backend.dtypes():
+        raise unsupported(x.dtype, backend)
+    y = tensor_from(x.backend.to_numpy(x.array), backend)
+    if x.node is not None:
+        y.node = _Moved((x.node,), x.backend)
+    return y
+
+
+class _Moved(Node):
+    """A copy to another backend: its gradient is copied back."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, parents: tuple[Node | None, ...], origin: Backend) -> None:
+        """Remember where the tensor came from."""
+        super().__init__(parents)
+        self.origin = origin
+
+    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Copy the gradient back."""
+        return [(0, moved(dy, self.origin))]

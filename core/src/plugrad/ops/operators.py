@@ -1,0 +1,207 @@
+"""The operators and methods of tensors, each of them a call into an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from plugrad.errors import ArgumentError, ShapeError
+from plugrad.ops import (
+    binary,
+    bitwise,
+    linalg,
+    movement,
+    reduction,
+    subscript,
+    transfer,
+    unary,
+)
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import TensorLike
+    from plugrad.types.dtype import DTypeLike
+    from plugrad.types.specs import AxisLike
+
+Binary = Callable[..., Any]
+
+
+def reflected(op: Binary) -> Binary:
+    """Return an op of two operands for the operator whose tensor stands on the right."""
+    return lambda x, other: op(other, x)
+
+
+def compared(op: Binary) -> Binary:
+    """Return a comparison that leaves to Python what is never equal to a tensor."""
+
+    def compare(x: Tensor, other: Any) -> Any:
+        if other is None or (type(other) is str and x.dtype is not string):
+            return NotImplemented
+        return op(x, other)
+
+    return compare
+
+
+def identity(x: Tensor) -> Tensor:
+    """Return the tensor itself."""
+    return x
+
+
+def copied(x: Tensor, memo: Any = None) -> Tensor:
+    """Return another tensor with the same values; a deep copy does not copy the backend."""
+    return unary.astype(x, x.dtype)
+
+
+def pickled(x: Tensor) -> Any:
+    """Return how to make the tensor again: its values, and where they were."""
+    return partial(transfer.unpickled, distribution=x.backend.distribution), (x.numpy(), x.device)
+
+
+def refuse_assignment(x: Tensor, key: Any, value: Any) -> NoReturn:
+    """Raise: tensors do not change."""
+    raise ArgumentError(
+        "tensors do not change, so x[key] = value is not possible; make a new tensor, as in "
+        "plugrad.tensor_scatter_update(x, [[i]], [value]) or plugrad.where(mask, value, x)"
+    )
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The transpose of a matrix.
+
+    Raises:
+        ShapeError: the tensor does not have two axes.
+    """
+    if x.ndim != 2:
+        raise ShapeError(f"T is for two axes, but the shape is {x.shape}; use permute_dims")
+    return movement.permute_dims(x, (1, 0))
+
+
+def matrix_transposed(x: Tensor) -> Tensor:
+    """The transposes of the matrices on the last two axes; see `plugrad.matrix_transpose`."""
+    return linalg.matrix_transpose(x)
+
+
+def iterated(x: Tensor) -> Iterator[Tensor]:
+    """Return an iterator over the tensors along the first axis."""
+    return iter(movement.unstack(x))
+
+
+# --- methods: the few that people expect; everything else is a function --------------------------
+
+
+def astype(self: Tensor, dtype: DTypeLike) -> Tensor:
+    """Convert to another dtype; see `plugrad.astype`."""
+    return unary.astype(self, dtype)
+
+
+def to(self: Tensor, device: str | Backend) -> Tensor:
+    """Copy to another backend or device, such as ``"webgpu"`` or ``"cpu"``; see `plugrad.to_device`."""
+    return transfer.to_device(self, device)
+
+
+def to_device(self: Tensor, device: str | Backend, *, stream: None = None) -> Tensor:
+    """Copy to another backend or device: the array API's name of `to`."""
+    return transfer.to_device(self, device)
+
+
+def reshape(self: Tensor, *shape: Any) -> Tensor:
+    """Return the same values in another shape; see `plugrad.reshape`."""
+    return movement.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+
+def sum(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """Sum over axes; see `plugrad.sum`."""
+    return reduction.sum(self, axis=axis, keepdims=keepdims)
+
+
+def mean(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """Average over axes; see `plugrad.mean`."""
+    return reduction.mean(self, axis=axis, keepdims=keepdims)
+
+
+def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """Return the largest values along axes; see `plugrad.max`."""
+    return reduction.max(self, axis=axis, keepdims=keepdims)
+
+
+def min(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """Return the smallest values along axes; see `plugrad.min`."""
+    return reduction.min(self, axis=axis, keepdims=keepdims)
+
+
+def argmax(self: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Return the positions of the largest values; see `plugrad.argmax`."""
+    return reduction.argmax(self, axis=axis, keepdims=keepdims)
+
+
+def square(self: Tensor) -> Tensor:
+    """Return each element multiplied by itself; see `plugrad.square`."""
+    return unary.square(self)
+
+
+def squared_difference(self: Tensor, other: TensorLike) -> Tensor:
+    """Return ``(self - other)**2``; see `plugrad.squared_difference`."""
+    return binary.squared_difference(self, other)
+
+
+ARITHMETIC = {
+    "add": binary.add,
+    "sub": binary.subtract,
+    "mul": binary.multiply,
+    "truediv": binary.divide,
+    "floordiv": binary.floor_divide,
+    "mod": binary.remainder,
+    "pow": binary.pow,
+    "matmul": linalg.matmul,
+    "and": bitwise.bitwise_and,
+    "or": bitwise.bitwise_or,
+    "xor": bitwise.bitwise_xor,
+    "lshift": bitwise.bitwise_left_shift,
+    "rshift": bitwise.bitwise_right_shift,
+}
+ATTACHED: dict[str, Any] = {
+    **{f"__{name}__": op for name, op in ARITHMETIC.items()},
+    **{f"__r{name}__": reflected(op) for name, op in ARITHMETIC.items()},
+    "__lt__": binary.less,
+    "__le__": binary.less_equal,
+    "__gt__": binary.greater,
+    "__ge__": binary.greater_equal,
+    "__eq__": compared(binary.equal),
+    "__ne__": compared(binary.not_equal),
+    "__neg__": unary.negative,
+    "__pos__": identity,
+    "__abs__": unary.abs,
+    "__invert__": bitwise.bitwise_invert,
+    "__getitem__": subscript.index,
+    "__setitem__": refuse_assignment,
+    "__iter__": iterated,
+    "__copy__": copied,
+    "__deepcopy__": copied,
+    "__reduce__": pickled,
+    "T": property(transposed),
+    "mT": property(matrix_transposed),
+    **{
+        method.__name__: method
+        for method in (
+            astype,
+            to,
+            to_device,
+            reshape,
+            sum,
+            mean,
+            max,
+            min,
+            argmax,
+            square,
+            squared_difference,
+        )
+    },
+}
+
+for _name, _member in ATTACHED.items():
+    setattr(Tensor, _name, _member)

@@ -1,0 +1,1 @@
+"""The two registries: (kernel, backend) to implementation, and kernel to gradient."""

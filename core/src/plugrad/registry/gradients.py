@@ -1,0 +1,120 @@
+"""The gradient registry: kernel name -> gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from plugrad.errors import GradientNotFound, RegistrationError, warn
+from plugrad.settings.layers import config as settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.contract.kernel import Kernel
+
+
+class Plan(Protocol):
+    """What a call must keep for the inputs that are differentiated, and how to pull a gradient back."""
+
+    @property
+    def kernel(self) -> Kernel[..., Any]:
+        """The kernel that is called."""
+        ...
+
+    @property
+    def saved_inputs(self) -> Sequence[int]:
+        """The positions of the inputs to keep."""
+        ...
+
+    @property
+    def needs_output(self) -> bool:
+        """Whether to keep the output."""
+        ...
+
+    @property
+    def needs_dtypes(self) -> bool:
+        """Whether to keep the inputs' dtypes."""
+        ...
+
+    @property
+    def keeps_something(self) -> bool:
+        """Whether any of these is asked for."""
+        ...
+
+    def pull(
+        self, call: Any, dy: Any, wanted: Sequence[bool] | None, linked: bool
+    ) -> list[tuple[int, Any]]:
+        """Return (position, gradient) for the wanted inputs; `call` is the node on the tape."""
+        ...
+
+
+class RegisteredGradient:
+    """The gradient of one kernel, in the form that the tape uses.
+
+    `planner` makes the plan for the positions of the differentiated inputs, or None if these
+    contribute nothing; the tape remembers plans in `plans`, by one bit for each input. `inputs` names
+    the inputs that have a rule, None for whatever a function returns; `because` says why there is none.
+    """
+
+    def __init__(
+        self,
+        kernel_name: str,
+        planner: Callable[[Kernel[..., Any], Sequence[int]], Plan | None],
+        inputs: tuple[str, ...] | None = None,
+        because: str = "",
+    ) -> None:
+        """Create a gradient without plans yet."""
+        self.kernel_name = kernel_name
+        self.planner = planner
+        self.inputs = inputs
+        self.because = because
+        self.plans: dict[int, Plan | None] = {}
+
+
+gradients: Final[dict[str, RegisteredGradient]] = {}
+"""The registry itself: the tape reads it; change it through the functions below."""
+
+
+def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None:
+    """Register a compiled gradient; see `plugrad.gradient` for the two forms that people write.
+
+    Raises:
+        RegistrationError: the kernel has a gradient and `replace` is False.
+    """
+    if gradient.kernel_name in gradients:
+        if not replace:
+            raise RegistrationError(
+                f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or "
+                "use override_gradient for a while"
+            )
+        if settings.get("debug"):
+            warn(f"the gradient of {gradient.kernel_name} is replaced (the setting debug is on)")
+    gradients[gradient.kernel_name] = gradient
+
+
+def unregister_gradient(kernel_name: str) -> RegisteredGradient:
+    """Remove the gradient of a kernel and return it.
+
+    Raises:
+        GradientNotFound: there is none.
+    """
+    if kernel_name not in gradients:
+        raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
+    return gradients.pop(kernel_name)
+
+
+def get_gradients() -> dict[str, RegisteredGradient]:
+    """Return every gradient by the name of its kernel.
+
+    >>> import plugrad
+    >>> plugrad.get_gradients()["Multiply"].inputs
+    ('a', 'b')
+    >>> plugrad.get_gradients()["Floor"].because
+    'they are constant between jumps'
+    """
+    return dict(gradients)
+
+
+def get_gradient(kernel_name: str) -> RegisteredGradient | None:
+    """Return the gradient of a kernel, or None."""
+    return gradients.get(kernel_name)

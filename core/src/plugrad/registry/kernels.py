@@ -1,0 +1,251 @@
+"""The kernel registry: (kernel name, backend name) -> implementation.
+
+Several registrations may stand under one key: what the backend brings, and above it what replaces it
+for a while. The uppermost one is in effect, in whatever order they were made.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import contextmanager
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from plugrad.contract.kernel import KERNELS
+from plugrad.errors import KernelNotFound, RegistrationError, warn
+from plugrad.settings.layers import config as settings
+from plugrad.tensor.backend import KernelConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+Key = tuple[str, str]
+
+
+class _Entry(NamedTuple):
+    """One registration, and whether it was asked to replace others."""
+
+    config: KernelConfig
+    replaces: bool
+
+
+_entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
+"""The registrations under each key; the last one is in effect."""
+LOCK: Final = RLock()
+"""Held while the registry changes, and while somebody derives from it what the engine calls."""
+_listeners: Final[list[Callable[[str, str], None]]] = []
+
+
+def listen(listener: Callable[[str, str], None]) -> None:
+    """Have a function called with the names of kernel and backend whenever an implementation changes."""
+    _listeners.append(listener)
+
+
+def _set(key: Key, entries: tuple[_Entry, ...]) -> None:
+    if entries:
+        _entries[key] = entries
+    else:
+        _entries.pop(key, None)
+    for listener in _listeners:
+        listener(*key)
+
+
+def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
+    """Register one implementation.
+
+    >>> import numpy as np, plugrad
+    >>> plugrad.register_kernel(plugrad.KernelConfig("Cube", "cpu", lambda x: x**3))
+    >>> plugrad.run_kernel("Cube", {"x": plugrad.asarray([2.0])})
+    tensor([8.], dtype=float32)
+    >>> removed = plugrad.unregister_kernel("Cube", "cpu")
+
+    With ``replace=True`` it takes effect even if the backend brings one of its own when it is loaded
+    later.
+
+    Raises:
+        RegistrationError: the key is taken and `replace` is False, or the function does not fit the
+            contract.
+    """
+    register_kernels([config], replace=replace)
+
+
+def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) -> None:
+    """Register several implementations, or none if one of them is wrong."""
+    configs = list(configs)
+    _check(configs)
+    with LOCK:
+        for config in configs:
+            if config[:2] in _entries and not replace:
+                raise RegistrationError(
+                    f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} "
+                    "already; pass replace=True, or use override_kernel for a while"
+                )
+        for config in configs:
+            if config[:2] in _entries and settings.get("debug"):
+                warn(
+                    f"{config.kernel_name} on backend {config.backend_name!r} is replaced (the setting debug is on)"
+                )
+            _set(config[:2], (_Entry(config, replace),))
+
+
+def register_brought(configs: Iterable[KernelConfig]) -> None:
+    """Register what a backend brings, or nothing if one of its kernels is wrong.
+
+    Whatever was registered earlier with ``replace=True`` stays in effect. What was registered without
+    gives way to the backend's own, with a warning.
+    """
+    configs = list(configs)
+    _check(configs)
+    with LOCK:
+        for config in configs:
+            above = _entries.get(config[:2], ())
+            for entry in above:
+                if not entry.replaces:
+                    warn(
+                        f"backend {config.backend_name!r} has a kernel {config.kernel_name!r} of its own, which "
+                        "takes the place of the one that was registered before the backend was loaded; pass "
+                        "replace=True to register_kernel to keep yours"
+                    )
+            kept = tuple(entry for entry in above if entry.replaces)
+            _set(config[:2], (_Entry(config, replaces=False), *kept))
+
+
+def _check(configs: Iterable[KernelConfig]) -> None:
+    seen: set[Key] = set()
+    for config in configs:
+        if config[:2] in seen:
+            raise RegistrationError(
+                f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} twice at once"
+            )
+        seen.add(config[:2])
+        check_parameters(config)
+
+
+def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
+    """Remove the implementation that is in effect, and return it.
+
+    Raises:
+        KernelNotFound: there is none.
+    """
+    with LOCK:
+        entries = _entries.get((kernel_name, backend_name))
+        if entries is None:
+            raise KernelNotFound(
+                f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister"
+            )
+        _set((kernel_name, backend_name), entries[:-1])
+        return entries[-1].config
+
+
+def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
+    """Return the implementation of a kernel on a backend that is in effect, or None."""
+    entries = _entries.get((kernel_name, backend_name))
+    return entries[-1].config if entries else None
+
+
+def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
+    """Return the implementations of one backend that are in effect."""
+    return [entries[-1].config for key, entries in list(_entries.items()) if key[1] == backend_name]
+
+
+def copy_registered_kernels(source: str, target: str, *, replace: bool = False) -> None:
+    """Register every implementation of backend `source` for backend `target` too."""
+    register_kernels(
+        [c._replace(backend_name=target) for c in get_kernels_for_backend(source)], replace=replace
+    )
+
+
+@contextmanager
+def override_kernel(
+    kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]
+) -> Generator[None, None, None]:
+    """Use another implementation inside a ``with`` block; what was there before is in effect again after it.
+
+    The override holds for the whole process, not only for the calling thread. It may begin before the
+    backend is loaded.
+    """
+    configs = [KernelConfig(kernel_name, backend_name, kernel_func)]
+    put_above(configs)
+    try:
+        yield
+    finally:
+        take_away(configs)
+
+
+def put_above(configs: Iterable[KernelConfig]) -> None:
+    """Register several implementations above others, or none if one of them is wrong; see `take_away`."""
+    configs = list(configs)
+    _check(configs)
+    with LOCK:
+        for config in configs:
+            _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
+
+
+def take_away(configs: Iterable[KernelConfig]) -> None:
+    """Remove implementations, wherever they stand; what they covered is in effect again."""
+    with LOCK:
+        for config in configs:
+            entries = _entries.get(config[:2], ())
+            _set(config[:2], tuple(entry for entry in entries if entry.config is not config))
+
+
+def snapshot() -> dict[Key, tuple[_Entry, ...]]:
+    """Return what is registered now, for `restore`."""
+    with LOCK:
+        return dict(_entries)
+
+
+def restore(before: dict[Key, tuple[_Entry, ...]]) -> None:
+    """Make the registry what it was when `snapshot` was called."""
+    with LOCK:
+        for key in _entries.keys() | before.keys():
+            if _entries.get(key) != before.get(key):
+                _set(key, before.get(key, ()))
+
+
+def check_parameters(config: KernelConfig) -> None:
+    """Raise unless the function takes the contract's inputs by position and its attributes by keyword.
+
+    A kernel without a contract, and a function whose parameters Python cannot tell, pass.
+
+    Raises:
+        RegistrationError: naming the kernel, the backend and the parameters.
+    """
+    contract = KERNELS.get(config.kernel_name)
+    if not callable(config.kernel_func):
+        raise RegistrationError(
+            f"{config.kernel_name} on {config.backend_name!r}: {config.kernel_func!r} is not callable"
+        )
+    if contract is None:
+        return
+    try:
+        parameters = inspect.signature(config.kernel_func).parameters.values()
+    except (TypeError, ValueError):  # NumPy's ufuncs and other compiled functions
+        return
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in positional if p.default is p.empty]
+    takes_list = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    keywords = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
+    takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    # Without inputs, the backend itself comes first.
+    count = len(contract.inputs) or 1
+    where = f"{config.kernel_name} on {config.backend_name!r}"
+    if contract.takes_list:
+        if not takes_list:
+            raise RegistrationError(
+                f"{where}: the implementation must take its inputs as *{contract.inputs[-1]}"
+            )
+    elif not takes_list and not len(required) <= count <= len(positional):
+        expected = ", ".join(contract.inputs) or "backend"
+        raise RegistrationError(
+            f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})"
+        )
+    missing = set[str]() if takes_any_keyword else set(contract.attributes) - keywords.keys()
+    unknown = {name for name, is_required in keywords.items() if is_required} - set(
+        contract.attributes
+    )
+    if wrong := sorted(missing | unknown):
+        raise RegistrationError(
+            f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's "
+            f"are {list(contract.attributes)}"
+        )

@@ -1,0 +1,42 @@
+"""Registrations that take effect completely or not at all."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from plugrad.contract.kernel import KERNELS
+from plugrad.registry import kernels
+from plugrad.registry.gradients import gradients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+
+@contextmanager
+def all_or_nothing() -> Generator[None, None, None]:
+    """Leave the contracts and both registries as they were if the block raises."""
+    restore = snapshot()
+    try:
+        yield
+    except BaseException:
+        restore()
+        raise
+
+
+def snapshot() -> Callable[[], None]:
+    """Return a function that makes the contracts and both registries what they are now."""
+    tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (KERNELS, dict(KERNELS)),
+        (gradients, dict(gradients)),
+    ]
+    implementations = kernels.snapshot()
+
+    def restore() -> None:
+        kernels.restore(implementations)
+        for current, before in tables:
+            for name in current.keys() - before.keys():
+                del current[name]
+            current.update(before)
+
+    return restore

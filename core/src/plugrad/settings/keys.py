@@ -1,0 +1,183 @@
+"""The settings of plugrad in one table, each with its meaning, the form of its value and its default."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
+
+
+class Key(NamedTuple):
+    """One setting: its meaning, the form of its value, and the default."""
+
+    name: str
+    meaning: str
+    accepts: str
+    parse: Callable[[object], Any]
+    default: Any
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return ENVIRONMENT_PREFIX + self.name.replace(".", "_").upper()
+
+
+class Option(NamedTuple):
+    """A setting of a backend's own, such as ``webgpu.threads``."""
+
+    type: str
+    """``"string"``, ``"integer"``, ``"number"`` or ``"boolean"``."""
+    summary: str
+    default: Any = None
+
+
+# --- the forms of values: a ValueError says "malformed" ------------------------------------------
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError
+    return value.strip()
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """Read a list of names, or one string with commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(
+        isinstance(p, str) for p in cast("list[object]", parts)
+    ):
+        raise ValueError
+    return tuple(p.strip() for p in cast("list[str]", parts) if p.strip())
+
+
+def _bytes(value: object) -> int | None:
+    """Read a number of bytes: ``1048576``, ``"512MiB"``, ``"2GB"``, or ``"none"``."""
+    if value is None or value == "none":
+        return None
+    match = re.fullmatch(r"(\d+)\s*(|[KMGT]i?)B?", str(value))
+    if match is None or isinstance(value, bool):
+        raise ValueError
+    prefix = match[2]
+    step = 1024 if prefix.endswith("i") else 1000
+    return int(match[1]) * step ** " KMGT".index(prefix[:1] or " ")
+
+
+_BOOLEANS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+def _boolean(value: object) -> bool:
+    try:
+        return _BOOLEANS[str(value).strip().lower()]
+    except KeyError:
+        raise ValueError from None
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError
+    return int(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError
+    return float(value)
+
+
+def _policy(value: object) -> str:
+    if value not in ("error", "warn", "silent"):
+        raise ValueError
+    return cast("str", value)
+
+
+BOOLEAN: Final = "1, true, yes or on; 0, false, no or off"
+
+KEYS: Final[Mapping[str, Key]] = {
+    key.name: key
+    for key in (
+        Key(
+            "backend",
+            "the backend and device to run on, or several in order of preference",
+            "a name such as 'webgpu', 'webgpu:1' or 'webgpu,cpu'",
+            _text,
+            None,
+        ),
+        Key(
+            "debug",
+            "whether replacing the gradient or the implementation of a kernel is a warning",
+            BOOLEAN,
+            _boolean,
+            False,
+        ),
+        Key(
+            "fallback",
+            "what happens when the backend at hand has no implementation of a kernel: an error, or another "
+            "backend computes it, with a warning for each kernel or silently",
+            "'error', 'warn' or 'silent'",
+            _policy,
+            "error",
+        ),
+        Key(
+            "fallback_order",
+            "the backends that compute what the one at hand cannot, first the one to ask first; if it is "
+            "empty, those that may be chosen automatically, by priority",
+            "names of backends, such as 'webgpu,cpu'",
+            _names,
+            (),
+        ),
+        Key(
+            "memory_limit",
+            "the most bytes that tensors may use on each backend",
+            "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'",
+            _bytes,
+            None,
+        ),
+        Key(
+            "plugins.disable",
+            "plugins that are listed but never loaded",
+            "names of plugins or distributions, such as 'acme', 'plugrad-acme' or 'plugrad-acme::acme'",
+            _names,
+            (),
+        ),
+        Key(
+            "plugins.allow_auto",
+            "third parties' distributions whose backends may be chosen automatically",
+            "name patterns, such as 'acme-*'",
+            _names,
+            (),
+        ),
+        Key(
+            "plugins.trace",
+            "whether loading a plugin and calling a hook writes a line to the standard error stream",
+            BOOLEAN,
+            _boolean,
+            False,
+        ),
+    )
+}
+
+OPTION_TYPES: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
+    "string": ("a string", _text),
+    "integer": ("an integer", _integer),
+    "number": ("a number", _number),
+    "boolean": (BOOLEAN, _boolean),
+}
+"""What the settings of a backend's own may be: accepted values, and how they are read."""
+
+
+def option_key(backend: str, name: str, option: Option) -> Key:
+    """Return the key of a setting that a backend declares in its manifest."""
+    accepts, parse = OPTION_TYPES[option.type]
+    return Key(f"{backend}.{name}", option.summary, accepts, parse, option.default)
+
+
+def undeclared_key(name: str) -> Key:
+    """Return the key of a setting of a backend that declares none: it gets the value as it is written."""
+    return Key(name, "what the backend makes of it", "anything", lambda value: value, None)

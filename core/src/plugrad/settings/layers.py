@@ -1,0 +1,339 @@
+"""Configuration in layers: what is set, where, and which layer wins.
+
+First match wins: a block `plugrad.config.override` > `plugrad.config.set` > environment >
+``plugrad.toml`` or ``[tool.plugrad]`` of the project > the user's ``config.toml`` > what a plugin's
+``plugrad_configure`` suggests > the default.
+(Arguments and `plugrad.use` are stronger than all of them; see `plugrad.discovery.selection`.) Reading is
+strict: an unknown key or a value of the wrong form is an error that names the layer.
+
+`plugrad.settings.keys` has the table of the settings. A backend may have settings of its own: the
+section of its name in a file, ``PLUGRAD_<BACKEND>_<NAME>`` in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from plugrad.errors import ConfigError, suggestion
+from plugrad.settings.keys import ENVIRONMENT_PREFIX, KEYS, Key, Option, option_key, undeclared_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping
+    from pathlib import Path
+
+Suggestions = list[tuple[str, "Mapping[str, Any]"]]
+"""Layers that plugins suggest: what each is called, and its settings."""
+
+_overrides: Final = ContextVar[dict[str, Any]]("plugrad_overrides")
+
+TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
+"""Variables that test suites read: not settings, and not misspelt ones."""
+
+
+class Setting(NamedTuple):
+    """A value and the layer that decided it."""
+
+    key: str
+    value: Any
+    layer: str
+
+
+class Config:
+    """The settings of this process; one object, `plugrad.config`.
+
+    >>> import plugrad
+    >>> plugrad.config.set("memory_limit", "1GiB")
+    >>> plugrad.config.get("memory_limit")
+    1073741824
+    >>> plugrad.config.explain("memory_limit").layer
+    'plugrad.config.set'
+    >>> plugrad.config.reset("memory_limit")
+
+    Iterating gives every setting with the layer that decided it.
+    """
+
+    def __init__(self) -> None:
+        """Start without any value set; files are read when they are first needed."""
+        self.options_by_backend: Callable[[], Mapping[str, Mapping[str, Option] | None]] = dict
+        """The settings that installed backends declare; None for a backend that takes any."""
+        self.suggestions: Callable[[], Suggestions] = list
+        """What plugins suggest. Whoever lists and loads plugins fills in this and the one above."""
+        self.listeners: list[Callable[[str | None], None]] = []
+        """Called with the name of a setting that may have changed, or with None for all."""
+        self._set: dict[str, Any] = {}
+        self._files: list[tuple[str, dict[str, Any]]] | None = None
+        self._lock = RLock()
+        self._changes = 0
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What differs when a setting does, here and now, so that decisions made from them can be remembered."""
+        return self._changes, *_overrides.get({}).items()
+
+    def keys(self) -> tuple[Key, ...]:
+        """Return the settings that there are: name, meaning, accepted values, default, environment variable.
+
+        >>> plugrad.config.keys()[0].variable
+        'PLUGRAD_BACKEND'
+        """
+        return tuple(KEYS.values())
+
+    def get(self, name: str) -> Any:
+        """Return the value of a setting.
+
+        Raises:
+            ConfigError: the key is unknown, or the value in the deciding layer is malformed.
+        """
+        return self.explain(name).value
+
+    def set(self, name: str, value: Any) -> None:
+        """Set a value for this process.
+
+        Raises:
+            ConfigError: the key is unknown, or the value is malformed.
+        """
+        parsed = self._parsed(name, value, "plugrad.config.set")
+        with self._lock:
+            self._set[name] = parsed
+            self._changes += 1
+        self._tell(name)
+
+    @contextmanager
+    def override(self, name: str, value: Any) -> Generator[None]:
+        """Set a value for a block, and for this thread or task alone.
+
+        >>> with plugrad.config.override("fallback", "silent"):
+        ...     plugrad.config.explain("fallback")
+        Setting(key='fallback', value='silent', layer='plugrad.config.override')
+
+        `plugrad.carry_context` takes it along to other threads.
+
+        Raises:
+            ConfigError: the key is unknown, or the value is malformed.
+        """
+        parsed = self._parsed(name, value, "plugrad.config.override")
+        before = _overrides.get({})
+        _overrides.set({**before, name: parsed})
+        self._tell(name)
+        try:
+            yield
+        finally:
+            _overrides.set(before)
+            self._tell(name)
+
+    def reset(self, name: str | None = None) -> None:
+        """Forget what was `set`, for one key or for all, and read the configuration files again when needed."""
+        if name is not None:
+            self._key(name, "plugrad.config.reset")
+        with self._lock:
+            if name is None:
+                self._set.clear()
+            else:
+                self._set.pop(name, None)
+            self._files = None
+            self._changes += 1
+        self._tell(name)
+
+    def _tell(self, name: str | None) -> None:
+        for listener in self.listeners:
+            listener(name)
+
+    def explain(self, name: str) -> Setting:
+        """Return the value of a setting and the layer that decided it."""
+        key = self._key(name, "plugrad.config")
+        if name in (values := _overrides.get({})):
+            return Setting(name, values[name], "plugrad.config.override")
+        if name in self._set:
+            return Setting(name, self._set[name], "plugrad.config.set")
+        if key.variable in os.environ:
+            layer = f"environment variable {key.variable}"
+            return Setting(name, self._parsed(name, os.environ[key.variable], layer), layer)
+        for layer, values in self.files():
+            if name in values:
+                return Setting(name, values[name], layer)
+        # Which plugins are loaded is not theirs to suggest.
+        for layer, values in () if name.startswith("plugins.") else self.suggestions():
+            if name in values:
+                return Setting(name, values[name], layer)
+        return Setting(name, key.default, "default")
+
+    def options(self, backend: str) -> dict[str, Setting]:
+        """Return the settings of a backend's own: those that it declares, or, if it declares none, those that are set.
+
+        >>> plugrad.config.set("acme.threads", 4)  # acme is not installed: any name will do
+        >>> plugrad.config.options("acme")
+        {'threads': Setting(key='acme.threads', value=4, layer='plugrad.config.set')}
+        >>> plugrad.config.reset("acme.threads")
+
+        Raises:
+            ConfigError: some layer sets an option that the backend does not declare, or a malformed value.
+        """
+        declared = self.options_by_backend().get(backend) or ()
+        named = {f"{backend}.{option}" for option in (*declared, *self._in_environment(backend))}
+        for values in (_overrides.get({}), self._set, *(values for _, values in self.files())):
+            named.update(name for name in values if name.partition(".")[0] == backend)
+        return {name.partition(".")[2]: self.explain(name) for name in sorted(named)}
+
+    def files(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the configuration files that were found, strongest first, each with its values."""
+        if (files := self._files) is None:
+            self.check_environment(os.environ)
+            files = self._files = list(self._read_files())
+        return files
+
+    def __iter__(self) -> Iterator[Setting]:
+        yield from map(self.explain, KEYS)
+        for backend in sorted(self.options_by_backend()):
+            yield from (s for s in self.options(backend).values() if s.layer != "default")
+
+    # --- keys ------------------------------------------------------------------------------------
+
+    def _key(self, name: str, layer: str) -> Key:
+        if name in KEYS:
+            return KEYS[name]
+        backend, _, option = name.partition(".")
+        if not option or backend == "plugins":
+            raise ConfigError(
+                f"{layer}: {name!r} is not a setting{suggestion(name, KEYS)}; the settings are {', '.join(KEYS)}"
+            )
+        known = self.options_by_backend()
+        if backend not in known:
+            # A project may have settings for a backend that is not installed on this machine.
+            close = suggestion(backend, ("plugins", *known))
+            if close:
+                raise ConfigError(f"{layer}: {name!r}: no backend is called {backend!r}{close}")
+            return undeclared_key(name)
+        declared = known[backend]
+        if declared is None:
+            return undeclared_key(name)
+        if option not in declared:
+            options = ", ".join(declared) or "none"
+            raise ConfigError(
+                f"{layer}: {name!r} is not a setting{suggestion(option, declared)}; "
+                f"the options of backend {backend!r} are: {options}"
+            )
+        return option_key(backend, option, declared[option])
+
+    def _parsed(self, name: str, value: object, layer: str) -> Any:
+        key = self._key(name, layer)
+        try:
+            return key.parse(value)
+        except ValueError:
+            raise ConfigError(
+                f"{layer}: {name}={value!r} is malformed; expected is {key.accepts}"
+            ) from None
+
+    def parsed_settings(self, values: Mapping[str, object], layer: str) -> dict[str, Any]:
+        """Return the values of a table, which may have tables inside, by the names of their settings.
+
+        Raises:
+            ConfigError: a key is unknown, or a value is malformed.
+        """
+        return {name: self._parsed(name, value, layer) for name, value in _flattened(values)}
+
+    # --- the environment -------------------------------------------------------------------------
+
+    def check_environment(self, environment: Mapping[str, str]) -> None:
+        """Raise if a variable looks like a misspelt setting.
+
+        Raises:
+            ConfigError: naming the variable and the one that was probably meant.
+        """
+        from difflib import get_close_matches  # needed rarely, like what reads files below
+
+        known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
+        for name in environment.keys() - TEST_VARIABLES:
+            prefix, rest = name[: len(ENVIRONMENT_PREFIX)], name[len(ENVIRONMENT_PREFIX) :]
+            if prefix != ENVIRONMENT_PREFIX or rest in known:
+                continue
+            close = get_close_matches(rest, known, n=1)
+            if close and self._owner(name) is None:
+                raise ConfigError(
+                    f"environment variable {name} is not a setting "
+                    f"(did you mean {ENVIRONMENT_PREFIX + close[0]!r}?); unset it, or correct its name"
+                )
+
+    def _owner(self, variable: str) -> str | None:
+        """Return the installed backend whose option an environment variable sets; of several, the longest name."""
+        rest = variable.removeprefix(ENVIRONMENT_PREFIX)
+        owners = [name for name in self.options_by_backend() if rest.startswith(f"{name.upper()}_")]
+        return max(owners, key=len, default=None)
+
+    def _in_environment(self, backend: str) -> Iterator[str]:
+        """Yield the options of a backend that the environment sets."""
+        prefix = f"{ENVIRONMENT_PREFIX}{backend.upper()}_"
+        settings = {key.variable for key in KEYS.values()}
+        for variable in os.environ:
+            is_ours = variable.startswith(prefix) and variable not in settings
+            if is_ours and self._owner(variable) in (backend, None):
+                yield variable.removeprefix(prefix).lower()
+
+    def _read_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        from pathlib import Path
+
+        for path, section in (*_project_files(Path.cwd()), (user_file(), ())):
+            if path.is_file() and (table := _table(path, section)) is not None:
+                yield str(path), self.parsed_settings(table, str(path))
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield dotted names: a subtable ``[plugins]`` gives ``plugins.disable``."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            for inner, item in _flattened(cast("dict[str, Any]", value)):
+                yield f"{name}.{inner}", item
+        else:
+            yield name, value
+
+
+def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Yield the nearest ``plugrad.toml``, else the nearest ``pyproject.toml`` with our section, from here upwards."""
+    for place in (folder, *folder.parents):
+        if (place / "plugrad.toml").is_file():
+            yield place / "plugrad.toml", ()
+            return
+        if (place / "pyproject.toml").is_file() and _table(
+            place / "pyproject.toml", ("tool", "plugrad")
+        ) is not None:
+            yield place / "pyproject.toml", ("tool", "plugrad")
+            return
+
+
+def user_file() -> Path:
+    """Return where the user's own configuration is looked for."""
+    from pathlib import Path
+
+    if sys.platform == "win32":
+        base = Path(os.environ.get("APPDATA", Path.home() / "AppData" / "Roaming"))
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return base / "plugrad" / "config.toml"
+
+
+def _table(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
+    import tomllib
+
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error}; correct the file, or remove it"
+        ) from error
+    for part in section:
+        if not isinstance(table.get(part), dict):
+            return None
+        table = table[part]
+    return table
+
+
+config: Final = Config()

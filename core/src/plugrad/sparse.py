@@ -1,0 +1,10 @@
+"""Sparse tensors as indices, values and a shape."""
+
+from plugrad.ops.sparse import (
+    FilledRows as FilledRows,
+    Reshaped as Reshaped,
+    sparse_fill_empty_rows as sparse_fill_empty_rows,
+    sparse_reshape as sparse_reshape,
+    sparse_segment_mean as sparse_segment_mean,
+    sparse_segment_sum as sparse_segment_sum,
+)

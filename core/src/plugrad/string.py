@@ -1,0 +1,10 @@
+"""Tensors of strings: replaced, split, hashed, joined to n-grams."""
+
+from plugrad.ops.string import (
+    NGrams as NGrams,
+    Pieces as Pieces,
+    static_regex_replace as static_regex_replace,
+    string_n_grams as string_n_grams,
+    string_split as string_split,
+    string_to_hash_bucket_fast as string_to_hash_bucket_fast,
+)

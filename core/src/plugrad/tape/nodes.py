@@ -1,0 +1,166 @@
+"""The nodes of the tape: what leads from the differentiated tensors to a result.
+
+The tape is not a list but a graph that hangs on the tensors: a tensor that is being differentiated
+carries the `Node` of the call that made it, and a node keeps its inputs' nodes and just what its
+gradient rules ask for. So nothing is recorded for tensors that nobody differentiates, threads do
+not share a tape, an error leaves nothing behind, and memory goes when the last tensor does. Nodes
+hold arrays, never tensors, so there are no reference cycles.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+from plugrad.errors import ShapeError
+from plugrad.kernels import movement, reduction
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import as_dtype
+from plugrad.types.shapes import broadcast, stretched_axes
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from plugrad.registry.gradients import Plan
+    from plugrad.tensor.backend import Backend
+    from plugrad.types.specs import Shape
+
+Pulled = list[tuple[int, Tensor | None]]
+_next_order = count().__next__
+
+
+class Node:
+    """One step of the tape. `order` grows with time, so a node's parents always have a smaller one."""
+
+    __slots__ = ("order", "parents")
+
+    def __init__(self, parents: tuple[Node | None, ...]) -> None:
+        """Record a step whose inputs have these nodes; None for an input that is not being differentiated."""
+        self.order: int = _next_order()
+        self.parents = parents
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
+
+        If `linked`, saved tensors still know where they came from, so that the result can be
+        differentiated again.
+        """
+        raise NotImplementedError
+
+
+class Leaf(Node):
+    """Where differentiation begins: an argument of the differentiated function under a new name."""
+
+    __slots__ = ()
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Pass the gradient on to the tensor behind the new name."""
+        return [(0, dy)]
+
+
+class Bundle(Node):
+    """Several results as one root: its gradient is the list of theirs."""
+
+    __slots__ = ()
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Hand each result its gradient."""
+        return list(enumerate(dy))
+
+
+class Part(Node):
+    """One of several outputs of a call; `Walk.back` collects the parts' gradients for the whole call."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, whole: Node, index: int) -> None:
+        """Name output `index` of the call `whole`."""
+        super().__init__((whole,))
+        self.index = index
+
+
+class Call(Node):
+    """A kernel call, with what its gradient's plan asks for; the slots of what it does not stay empty."""
+
+    __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
+
+    def __init__(
+        self,
+        plan: Plan,
+        parents: tuple[Node | None, ...],
+        shapes: Sequence[Shape | None],
+        attrs: Mapping[str, Any],
+        backend: Backend,
+    ) -> None:
+        """Record a call."""
+        self.order = _next_order()
+        self.parents = parents
+        self.plan = plan
+        self.shapes = shapes
+        self.attrs = attrs
+        self.backend = backend
+
+    def keep(self, arrays: Sequence[Any], output: Any) -> None:
+        """Keep what the plan asks for."""
+        plan = self.plan
+        if plan.saved_inputs:
+            whole = len(plan.saved_inputs) >= len(arrays)
+            self.saved: Sequence[Any] = arrays if whole else [arrays[i] for i in plan.saved_inputs]
+        if plan.needs_dtypes:
+            self.dtypes: Sequence[Any] = [None if a is None else a.dtype for a in arrays]
+        if plan.needs_output:
+            tensors = cast("list[Tensor]", output if type(output) is list else [output])
+            arrays_out = [t.array for t in tensors]
+            self.outputs: Any = arrays_out if type(output) is list else arrays_out[0]
+
+    def output(self, linked: bool) -> Tensor | list[Tensor]:
+        """Return the saved output, or the list of outputs, as tensors."""
+        if type(self.outputs) is list:
+            arrays = cast("list[Any]", self.outputs)  # pyright: ignore[reportUnknownMemberType]
+            return [
+                Tensor(a, self.backend, Part(self, i) if linked else None)
+                for i, a in enumerate(arrays)
+            ]
+        return Tensor(self.outputs, self.backend, self if linked else None)
+
+    def spec(self, position: int) -> Shaped | None:
+        """Return the shape and dtype of an input, or None if it was absent."""
+        shape = self.shapes[position]
+        if shape is None:
+            return None
+        return Shaped(shape, as_dtype(self.dtypes[position]))
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rules of the wanted inputs, and sum each gradient to its input's shape."""
+        pulled = self.plan.pull(self, dy, wanted, linked)
+        shapes = self.shapes
+        for index, gradient in pulled:
+            if gradient is not None and gradient.array.shape != shapes[index]:
+                return [(i, g if g is None else self._summed(i, g)) for i, g in pulled]
+        return pulled
+
+    def _summed(self, index: int, gradient: Tensor) -> Tensor:
+        """Return a gradient summed to the shape of its input."""
+        shape = self.shapes[index]
+        assert shape is not None
+        try:
+            return sum_to(gradient, shape)
+        except ShapeError:
+            raise ShapeError(
+                f"the gradient of {self.plan.kernel.name} for input {self.plan.kernel.input_name(index)!r} "
+                f"has shape {gradient.shape}; the input has shape {shape}"
+            ) from None
+
+
+def sum_to(x: Tensor, shape: Shape) -> Tensor:
+    """Return `x` summed over the axes along which a tensor of `shape` is repeated to have x's shape.
+
+    Raises:
+        ShapeError: `shape` does not broadcast to x's shape.
+    """
+    if x.shape == shape:
+        return x
+    broadcast(x.shape, shape)
+    axes = stretched_axes(shape, x.shape)
+    return movement.reshape(reduction.sum(x, axis=axes, keep_dims=False), shape=shape)

@@ -1,0 +1,194 @@
+"""Plans: what a recorded call keeps for the backward pass, and how gradients are pulled back through it.
+
+A plan is made once for each kernel and set of differentiated inputs, from what `plugrad.gradient` declares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError
+from plugrad.registry.gradients import RegisteredGradient
+from plugrad.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tape.nodes import Call, Pulled
+
+Rule: TypeAlias = Callable[..., Any]
+"""Its parameters are whatever it needs; it returns a tensor, or None for "nothing"."""
+GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
+
+
+EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
+"""The positions of the inputs to keep where all are kept, however many there are."""
+
+
+class _NoPlan(NamedTuple):
+    """For a kernel without gradient: keeps nothing, and raises if a gradient is asked for."""
+
+    kernel: Kernel[..., Any]
+    saved_inputs: tuple[int, ...] = ()
+    needs_output: bool = False
+    needs_dtypes: bool = False
+    keeps_something: bool = False
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Raise."""
+        raise GradientNotFound(
+            f"kernel {self.kernel.name!r} lies between the result and a differentiated input but has no gradient; "
+            "declare one with register_gradient, or cut the path with stop_gradient"
+        )
+
+
+@cache
+def missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
+    """Return the gradient of a kernel that has none."""
+    return RegisteredGradient(kernel.name, lambda kernel, positions: _NoPlan(kernel))
+
+
+Getter: TypeAlias = Callable[["Call", Any, bool], Any]
+"""(call, dy, linked) -> what a rule named, or what it returned."""
+
+
+class RulePlan(NamedTuple):
+    """The rules of the differentiated inputs, ready to be applied to a call."""
+
+    kernel: Kernel[..., Any]
+    rules: tuple[tuple[int, Getter], ...]
+    saved_inputs: Sequence[int]
+    needs_output: bool
+    needs_dtypes: bool
+    keeps_something: bool
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rules of the wanted inputs."""
+        pulled: Pulled = []
+        for index, apply in self.rules:
+            if wanted is None or wanted[index]:
+                pulled.append((index, apply(call, dy, linked)))
+        return pulled
+
+
+class ListPlan(RulePlan):
+    """The one rule of a kernel that takes a list of inputs; it returns a list of gradients."""
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Apply the rule."""
+        return [pulled for _, apply in self.rules for pulled in enumerate(apply(call, dy, linked))]
+
+
+def applied(
+    rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], saved: Sequence[int]
+) -> Getter:
+    """Return the function that applies a rule to a call; the two most frequent forms do without a list."""
+    getters = [_getter(kernel, need, saved) for need in needs]
+    if list(needs) == ["dy"]:
+        return lambda call, dy, linked: rule(dy)
+    if (
+        len(needs) == 2
+        and needs[0] == "dy"
+        and needs[1] in kernel.inputs[: -1 if kernel.takes_list else None]
+    ):
+        position = kernel.inputs.index(needs[1])
+        place = saved.index(position)
+        if needs[1] in kernel.optional_inputs:
+            return lambda call, dy, linked: rule(dy, getters[1](call, dy, linked))
+        return lambda call, dy, linked: rule(
+            dy, Tensor(call.saved[place], call.backend, call.parents[position] if linked else None)
+        )
+    return lambda call, dy, linked: rule(*[get(call, dy, linked) for get in getters])
+
+
+def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
+    """Return the function that gets, from a call of `kernel`, what a rule calls `need`."""
+    if need == "dy":
+        return lambda call, dy, linked: dy
+    if need in ("out", "outs"):
+        return lambda call, dy, linked: call.output(linked)
+    if need == "attrs":
+        return lambda call, dy, linked: call.attrs
+    if need in kernel.attributes:
+        return lambda call, dy, linked: call.attrs[need]
+    if kernel.is_variadic and need.endswith("_spec"):
+        return lambda call, dy, linked: [call.spec(i) for i in range(len(call.shapes))]
+    position = kernel.inputs.index("dy" if need == "dy_input" else need.removesuffix("_spec"))
+    if need.endswith("_spec"):
+        return lambda call, dy, linked: call.spec(position)
+    if kernel.takes_list and position == len(kernel.inputs) - 1:
+        return lambda call, dy, linked: [
+            _saved(call, i, i, linked) for i in range(position, len(call.shapes))
+        ]
+    place = saved.index(position)
+    return lambda call, dy, linked: _saved(call, place, position, linked)
+
+
+def _saved(call: Call, place: int, position: int, linked: bool) -> Tensor | None:
+    """Return a saved input, or None if it was absent."""
+    array = call.saved[place]
+    node = call.parents[position] if linked else None
+    return None if array is None else Tensor(array, call.backend, node)
+
+
+class FunctionPlan(NamedTuple):
+    """A gradient function, with the inputs and outputs that it asked to be saved."""
+
+    kernel: Kernel[..., Any]
+    grad_func: GradFunc
+    inputs_to_save: tuple[int, ...]
+    outputs_to_save: tuple[bool, ...]
+    needs_dtypes: bool = True
+    keeps_something: bool = True
+
+    @property
+    def saved_inputs(self) -> tuple[int, ...]:
+        """The inputs to save, in the kernel's order."""
+        return tuple(sorted(set(self.inputs_to_save)))
+
+    @property
+    def needs_output(self) -> bool:
+        """Whether an output is saved."""
+        return any(self.outputs_to_save)
+
+    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+        """Call the function, and then the thunks of the wanted inputs."""
+        outputs = call.output(linked) if self.needs_output else []
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        kept = [
+            out for out, is_saved in zip(outputs, self.outputs_to_save, strict=False) if is_saved
+        ]
+        inputs = [
+            _saved(call, self.saved_inputs.index(position), position, linked)
+            for position in self.inputs_to_save
+        ]
+        thunks = self.grad_func(dy, [*inputs, *kept], call.attrs)
+        wanted = wanted or [parent is not None for parent in call.parents]
+        return [
+            (index, self._checked(call, index, thunks))
+            for index, is_wanted in enumerate(wanted)
+            if is_wanted
+        ]
+
+    def _checked(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
+        """Return the gradient of one input, or raise: what a stranger returns is checked."""
+        name = str(index) if self.kernel.is_variadic else self.kernel.input_name(index)
+        where = f"the gradient function of {self.kernel.name}"
+        if name not in thunks:
+            raise RegistrationError(
+                f"{where} has no entry for input {name!r}; it has {sorted(thunks)}"
+            )
+        entry = thunks[name]
+        gradient = entry() if callable(entry) else entry
+        if not isinstance(gradient, Tensor):
+            raise ArgumentError(
+                f"{where} returned a {type(gradient).__name__} for input {name!r}, not a tensor"
+            )
+        expected = call.spec(index)
+        if expected is not None and gradient.dtype is not expected.dtype:
+            raise DTypeError(
+                f"{where} returned {gradient.dtype} for input {name!r}, which is {expected.dtype}"
+            )
+        return gradient

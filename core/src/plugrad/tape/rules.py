@@ -1,0 +1,243 @@
+"""Gradients: the backward definition of a kernel, one rule per input.
+
+A rule *names what it needs* through its parameters:
+
+* ``dy``: the gradient of the output (a list of them for a kernel with several outputs);
+* ``out`` or ``outs``: the output, or the list of outputs;
+* an input's name, such as ``x``;
+* an input's name with ``_spec``: only its shape and dtype, which costs no memory; an input that is a
+  list of tensors gives a list, either way;
+* an attribute's name, or ``attrs`` for all of them;
+* ``dy_input``: the input called ``dy``, for the kernels that have one because they are gradients themselves.
+
+The tape keeps what the rules of the *differentiated* inputs name, and nothing else. This is the one
+piece of introspection in plugrad. Rules are written with ops or kernels, so they run on every
+backend and can be differentiated. The tape sums each gradient to its input's shape, so rules need
+not undo broadcasting.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from plugrad.contract.kernel import KERNELS, Kernel
+from plugrad.contract.parameters import parameters_of
+from plugrad.errors import ArgumentError, RegistrationError
+from plugrad.registry.gradients import (
+    RegisteredGradient,
+    get_gradient,
+    set_gradient,
+    unregister_gradient,
+)
+from plugrad.tape.plans import (
+    EVERY_INPUT,
+    FunctionPlan,
+    GradFunc,
+    ListPlan,
+    Rule,
+    RulePlan,
+    applied,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from plugrad.registry.gradients import Plan
+
+
+def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) -> None:
+    """Declare the gradient of `kernel`: one rule per input, evaluated only when that input needs it.
+
+    >>> import plugrad
+    >>> from plugrad.extend import Spec, gradient, kernel
+    >>> @kernel("Cubed", family="example")
+    ... def cubed(x: Spec) -> Spec:
+    ...     return x
+    >>> gradient(cubed, x=lambda dy, x: dy * 3.0 * x * x)
+
+    Raises:
+        RegistrationError: a rule names an unknown input, or needs something the kernel does not
+            have, or the kernel has a gradient already and `replace` is False.
+    """
+    set_gradient(_from_table(kernel, rules), replace=replace)
+
+
+def _from_table(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> RegisteredGradient:
+    return RegisteredGradient(kernel.name, _table_planner(kernel, rules), tuple(rules))
+
+
+def _table_planner(
+    kernel: Kernel[..., Any], rules: Mapping[str, Rule]
+) -> Callable[[Kernel[..., Any], Sequence[int]], Plan]:
+    known = {
+        "dy",
+        "out",
+        "outs",
+        "attrs",
+        *kernel.attributes,
+        *(f"{n}_spec" for n in kernel.inputs),
+    }
+    known |= {"dy_input" if n == "dy" else n for n in kernel.inputs}
+    parameters = {name: parameters_of(rule) for name, rule in rules.items()}
+    needs = {name: (*p.positional, *p.keyword) for name, p in parameters.items()}
+    unknown = (rules.keys() - set(kernel.inputs)) | (
+        {n for ns in needs.values() for n in ns} - known
+    )
+    if unknown:
+        raise RegistrationError(
+            f"gradient of {kernel.name}: unknown {sorted(unknown)}; known are {sorted(known)}"
+        )
+
+    def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
+        # Which inputs a plan is for tells too little where their number varies: it is for all.
+        active = (
+            list(rules)
+            if kernel.takes_list
+            else [kernel.inputs[i] for i in positions if kernel.inputs[i] in rules]
+        )
+        named = {
+            "dy" if need == "dy_input" else need
+            for name in active
+            for need in needs[name]
+            if need != "dy"
+        }
+        saved: Sequence[int] = tuple(i for i, name in enumerate(kernel.inputs) if name in named)
+        if kernel.takes_list and kernel.inputs[-1] in named:
+            saved = EVERY_INPUT
+        table = tuple(
+            (kernel.inputs.index(name), applied(rules[name], needs[name], kernel, saved))
+            for name in active
+        )
+        needs_output, needs_dtypes = (
+            bool(named & {"out", "outs"}),
+            any(need.endswith("_spec") for need in named),
+        )
+        plan_type = ListPlan if kernel.is_variadic else RulePlan
+        return plan_type(
+            kernel,
+            table,
+            saved,
+            needs_output,
+            needs_dtypes,
+            bool(saved) or needs_output or needs_dtypes,
+        )
+
+    return planner
+
+
+def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
+    """Declare that kernels contribute nothing to a gradient, and why: they return positions, flags, steps.
+
+    >>> import plugrad
+    >>> from plugrad.extend import Spec, kernel, not_differentiable
+    >>> @kernel("Parity", family="example")
+    ... def parity(x: Spec) -> Spec:
+    ...     return x
+    >>> not_differentiable(parity, because="it is constant between jumps")
+    """
+    for kernel in kernels:
+        set_gradient(RegisteredGradient(kernel.name, _nothing, (), because))
+
+
+def _nothing(kernel: Kernel[..., Any], positions: Sequence[int]) -> None:
+    """Return no plan: the tape ends here."""
+
+
+class GradientConfig(NamedTuple):
+    """The explicit form of a gradient, for a kernel known by name.
+
+    ``grad_func(dy, saved, attrs)`` returns a mapping from input name to a tensor, or to a function
+    without arguments that returns one and is called only if that input needs it. For a kernel that
+    takes a list the names are ``"0"``, ``"1"`` … `saved` holds the inputs named in
+    `inputs_to_save`, then the outputs marked in `outputs_to_save`.
+    """
+
+    kernel_name: str
+    grad_func: GradFunc
+    inputs_to_save: tuple[str, ...] = ()
+    outputs_to_save: tuple[bool, ...] = ()
+
+    def planner(self, kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
+        """Return the plan of a call; it saves the same things whichever inputs are differentiated."""
+        if unknown := set(self.inputs_to_save) - set(kernel.inputs):
+            raise RegistrationError(
+                f"gradient of {kernel.name}: inputs_to_save has {sorted(unknown)}; the inputs are {list(kernel.inputs)}"
+            )
+        if (
+            not kernel.is_variadic
+            and kernel.takes_list
+            and kernel.inputs[-1] in self.inputs_to_save
+        ):
+            raise RegistrationError(
+                f"gradient of {kernel.name}: only the table form of register_gradient can name the "
+                f"list {kernel.inputs[-1]!r}"
+            )
+        saved = (
+            tuple(positions)
+            if kernel.is_variadic and self.inputs_to_save
+            else tuple(map(kernel.inputs.index, self.inputs_to_save))
+        )
+        return FunctionPlan(kernel, self.grad_func, saved, self.outputs_to_save)
+
+
+def register_gradient(
+    config: GradientConfig | Kernel[..., Any], *, replace: bool = False, **rules: Rule
+) -> None:
+    """Register a gradient in the explicit form (a `GradientConfig`) or in the table form (a kernel and its rules).
+
+    >>> import plugrad
+    >>> config = plugrad.GradientConfig(
+    ...     "Wave", lambda dy, saved, attrs: {"x": dy * plugrad.cos(saved[0])}, ("x",)
+    ... )
+    >>> plugrad.register_gradient(config)
+    >>> plugrad.unregister_gradient("Wave").kernel_name
+    'Wave'
+
+    Raises:
+        RegistrationError: the kernel has a gradient and `replace` is False, or the entry names
+            unknown inputs.
+        ArgumentError: `config` is neither.
+    """
+    set_gradient(_compiled(config, rules), replace=replace)
+
+
+def _compiled(
+    config: GradientConfig | Kernel[..., Any], rules: Mapping[str, Rule]
+) -> RegisteredGradient:
+    if isinstance(config, Kernel):
+        return _from_table(config, rules)
+    if not isinstance(config, GradientConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(
+            f"register_gradient takes a GradientConfig or a kernel, not {type(config).__name__}"
+        )
+    if contract := KERNELS.get(config.kernel_name):
+        config.planner(contract, ())
+    return RegisteredGradient(config.kernel_name, config.planner)
+
+
+@contextmanager
+def override_gradient(
+    config: GradientConfig | Kernel[..., Any], **rules: Rule
+) -> Generator[None, None, None]:
+    """Use another gradient for the calls made inside a ``with`` block; the previous one, or none, is restored on exit.
+
+    >>> import plugrad
+    >>> from plugrad.kernels import unary
+    >>> with plugrad.override_gradient(
+    ...     unary.sign, x=lambda dy: dy
+    ... ):  # the straight-through estimator
+    ...     plugrad.grad(plugrad.sign)(plugrad.asarray([0.5]))
+    tensor([1.], dtype=float32)
+
+    The override holds for the whole process, not only for the calling thread.
+    """
+    compiled = _compiled(config, rules)
+    previous = get_gradient(compiled.kernel_name)
+    set_gradient(compiled, replace=True)
+    try:
+        yield
+    finally:
+        unregister_gradient(compiled.kernel_name)
+        if previous is not None:
+            set_gradient(previous)

@@ -1,0 +1,151 @@
+"""What a backend is: the owner of arrays on one kind of hardware, and of the kernels that work on them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+from plugrad.errors import UnsupportedDtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad.types.dtype import DType
+
+Implementation: TypeAlias = Callable[..., Any]  # of arrays whose type only the backend knows
+
+
+class DeviceInfo(NamedTuple):
+    """One device that a backend can open; `name` is what comes after the colon in ``"webgpu:0"``."""
+
+    name: str
+    description: str
+    is_software: bool = False
+
+
+class Probe(NamedTuple):
+    """Whether a backend can start on this machine, and if not, why."""
+
+    ok: bool
+    reason: str = ""
+    devices: tuple[DeviceInfo, ...] = ()
+
+
+class Memory(NamedTuple):
+    """Memory in use on one backend, in bytes, and the number of buffers that hold it."""
+
+    buffers: int
+    bytes: int
+    peak: int
+    limit: int | None = None
+    details: Mapping[str, int] = MappingProxyType({})
+
+
+class KernelConfig(NamedTuple):
+    """One implementation: which kernel, for which backend, and the function.
+
+    plugrad calls `setup_func` with the backend when it is ready, and `dispose_func` when it is closed.
+    A function `on_host` takes and returns NumPy arrays; see `KernelTable.update`.
+    """
+
+    kernel_name: str
+    backend_name: str
+    kernel_func: Implementation
+    setup_func: Callable[[Any], None] | None = None
+    dispose_func: Callable[[Any], None] | None = None
+    on_host: bool = False
+
+
+class Backend(ABC):
+    """Owns arrays on one device. A plugin's entry point names a function without arguments that returns one.
+
+    A *backend array* is any object with a `shape` and a `dtype`; core never looks inside. One
+    object is one opened device: for a second device core calls the entry point again.
+    """
+
+    name: ClassVar[str]
+    device: str = ""
+    distribution: str = ""
+    """The installed distribution that brings the backend; core sets it."""
+    is_closed: bool = False
+    options: Mapping[str, Any] = MappingProxyType({})
+    """The settings of the backend's own, by name; core sets them before it asks for anything else."""
+    functions: dict[str, Implementation]
+    """What the engine calls for each kernel, by name; core sets it when the backend is opened.
+
+    It fills itself when a kernel is first called, so it may be cleared at any time.
+    """
+
+    constants: dict[Any, Any]
+    """Arrays of one value that programs have used, by value and dtype; core sets it, like `functions`."""
+
+    @abstractmethod
+    def probe(self) -> Probe:
+        """Return whether the backend can start here; never raise, never abort the process."""
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """Return the devices that can be opened."""
+        return self.probe().devices
+
+    @abstractmethod
+    def open(self, device: str) -> Iterable[KernelConfig]:
+        """Make a device ready, the best one for ``""``; set `device` to its name, and return its kernels.
+
+        Raises:
+            BackendUnavailable: it cannot start; say why and what to do.
+        """
+
+    @abstractmethod
+    def dtypes(self) -> frozenset[DType]:
+        """Return the dtypes that the opened device stores."""
+
+    @abstractmethod
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        """Return a new backend array with a copy of a C-contiguous host array."""
+
+    @abstractmethod
+    def to_numpy(self, array: Any) -> NDArray[Any]:
+        """Return the values on the host; wait for them if they are still being computed."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until everything that was asked for is done."""
+
+    @abstractmethod
+    def memory(self) -> Memory:
+        """Return what the backend's arrays use."""
+
+    @abstractmethod
+    def set_memory_limit(self, limit: int | None) -> None:
+        """Make allocations beyond `limit` bytes raise `OutOfMemory`; None removes the limit."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the device. The object is not used again."""
+
+    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return what the engine shall call for an implementation: by default, the function itself.
+
+        A backend whose arrays are allocated elsewhere may count and limit them here.
+        """
+        return function
+
+    @property
+    def label(self) -> str:
+        """The name and the device, as in ``"webgpu:0"``."""
+        return f"{self.name}:{self.device}"
+
+    def __repr__(self) -> str:
+        return f"<backend {self.label}>"
+
+
+def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
+    """Return the error for a dtype that a backend does not store."""
+    has = sorted(backend.dtypes())
+    same_kind = [d for d in has if d.kind == dtype.kind] or has
+    return UnsupportedDtype(
+        f"backend {backend.name!r} has no {dtype}; it has {', '.join(has)}. Ask for one of them, "
+        f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
+    )

@@ -1,0 +1,90 @@
+"""What surrounds the ops of this context: an open `tidy` block, a backend to transfer inputs to, or, mostly, nothing.
+
+One context variable holds both, so that the hot path asks one question.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, copy_context
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from weakref import ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+class Scope:
+    """The tensors made inside one `tidy` block, by identity; they are not kept alive."""
+
+    __slots__ = ("made", "parent")
+
+    def __init__(self, parent: Scope | None) -> None:
+        """Open a scope inside `parent`."""
+        self.made: dict[int, ref[Tensor]] = {}
+        self.parent = parent
+
+    def track(self, tensor: Tensor) -> None:
+        """Remember a tensor."""
+        self.made[id(tensor)] = ref(tensor)
+
+    def note(self, outputs: Any) -> None:
+        """Remember what a kernel gave: a tensor, or a list of them."""
+        for tensor in outputs if type(outputs) is list else (outputs,):
+            self.track(tensor)
+
+
+class Surroundings(NamedTuple):
+    """The innermost `tidy` block, and the backend on which every op runs."""
+
+    scope: Scope | None = None
+    transfer: Backend | None = None
+
+
+_surroundings: ContextVar[Surroundings | None] = ContextVar("plugrad_surroundings", default=None)
+surroundings = _surroundings.get
+
+
+def active_scope() -> Scope | None:
+    """Return the innermost `tidy` block."""
+    around = surroundings()
+    return None if around is None else around.scope
+
+
+def transfer_target() -> Backend | None:
+    """Return the backend of the innermost ``use(..., transfer=True)``."""
+    around = surroundings()
+    return None if around is None else around.transfer
+
+
+def surround(scope: Scope | None, transfer: Backend | None) -> None:
+    """Change what surrounds the ops from here on."""
+    _surroundings.set(None if scope is None and transfer is None else Surroundings(scope, transfer))
+
+
+def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Return `function` as it runs here, for another thread: with the backend that `use` chose, and inside `tidy`.
+
+    Settings of `plugrad.config.override` go along too. A thread starts without what the one that starts it has chosen.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor() as pool, plugrad.use("cpu"):
+    ...     list(pool.map(plugrad.carry_context(lambda n: plugrad.zeros(n).device), [1, 2]))
+    ['cpu:0', 'cpu:0']
+
+    What the function itself chooses with `use` ends with its call.
+    """
+    context = copy_context()
+
+    @wraps(function)
+    def carried(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        # A copy for each call: one context cannot be entered by two threads at once.
+        return context.copy().run(function, *args, **kwargs)
+
+    return carried

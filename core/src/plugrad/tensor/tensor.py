@@ -1,0 +1,301 @@
+"""The tensor: an immutable handle on a backend's array.
+
+Operators and methods that compute call ops, which stand above the tensor: `plugrad.ops.operators`
+attaches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from plugrad.errors import ArgumentError, DisposedTensor, DTypeError, ShapeError, suggestion
+from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype
+from plugrad.types.shapes import size_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.types.specs import AxisLike, Shape
+
+TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
+
+
+class Tensor:
+    """An immutable n-dimensional array on a backend.
+
+    Make one with `asarray`, `zeros`, `ones`, `arange` and the like, or as the result of an op.
+
+    >>> import plugrad
+    >>> x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.shape, x.dtype, x.device
+    ((2, 2), plugrad.float32, 'cpu:0')
+    >>> (x @ x + 1)[0]
+    tensor([ 8., 11.], dtype=float32)
+    """
+
+    __slots__ = ("__weakref__", "array", "backend", "node")
+    __array_ufunc__ = None  # so that ``ndarray + tensor`` asks the tensor
+
+    array: Any
+    backend: Backend
+    node: Any
+    """The step of the tape that made the tensor, a `plugrad.tape.nodes.Node`, or None."""
+
+    def __init__(self, array: Any, backend: Backend, node: Any = None) -> None:
+        """Wrap a backend array; `node` is the step of the tape that made it, if it is being differentiated."""
+        self.array = array
+        self.backend = backend
+        self.node = node
+
+    # --- what it is ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return as_dtype(self.array.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.array.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return size_of(self.array.shape)
+
+    @property
+    def device(self) -> str:
+        """The backend and device where the values are, such as ``"webgpu:0"``."""
+        _ = self.array  # raises if the tensor has been disposed
+        return self.backend.label
+
+    # --- lifetime --------------------------------------------------------------------------------
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether `dispose` or a `tidy` block has released the tensor."""
+        return self.backend is None  # pyright: ignore[reportUnnecessaryComparison] - dispose clears it
+
+    def dispose(self) -> None:
+        """Release the tensor now; using it afterwards raises `DisposedTensor`, disposing it again is harmless."""
+        if not self.is_disposed:
+            del self.array
+            self.backend = self.node = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Python comes here when a slot is empty: checking for disposal costs nothing as long as
+        # there is an array.
+        if name == "array":
+            raise DisposedTensor(
+                "this tensor has been disposed; return it from its tidy block, or protect it with plugrad.keep"
+            )
+        raise AttributeError(
+            f"a Tensor has no attribute {name!r}{suggestion(name, dir(type(self)))}"
+        )
+
+    # --- values on the host ----------------------------------------------------------------------
+
+    def numpy(self) -> NDArray[Any]:
+        """Return the values as a NumPy array that must not be written to; on the CPU it shares the tensor's memory."""
+        array = self.array  # raises if the tensor has been disposed
+        values = self.backend.to_numpy(array)
+        values.flags.writeable = False
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        # Not everybody respects that memory must not be written to, so only copy=False shares it.
+        values = self.numpy() if options.pop("copy", None) is False else self.numpy().copy()
+        return values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # memory of the host
+
+    def item(self) -> Any:
+        """Return the value of a tensor with one element as a Python scalar or string.
+
+        Raises:
+            ShapeError: the tensor has not exactly one element.
+        """
+        if self.size != 1:
+            raise ShapeError(
+                f"item() is for tensors with one element; this one has shape {self.shape}"
+            )
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python scalars or strings."""
+        return self.numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer:
+            raise DTypeError(
+                f"a {self.dtype} tensor cannot be an index; cast it with astype('int32')"
+            )
+        return int(self._scalar("index"))
+
+    def _scalar(self, kind: str) -> Any:
+        if self.size != 1:
+            raise ShapeError(
+                f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
+            )
+        return self.numpy().item()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("len() of a 0-d tensor; it has no axes")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        if self.is_disposed:
+            return "tensor(<disposed>)"
+        where = "" if self.backend.name == "cpu" else f", device={self.device!r}"
+        values = np.array2string(self.numpy(), separator=", ", prefix="tensor(", threshold=1000)
+        if self.size == 0 and self.ndim != 1:
+            where = f", shape={self.shape}{where}"
+        return f"tensor({values}, dtype={self.dtype}{where})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    __hash__ = object.__hash__
+
+    # --- what plugrad.ops.operators attaches --------------------------------------------------------
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: TensorLike) -> Tensor: ...
+
+        def __radd__(self, other: TensorLike) -> Tensor: ...
+
+        def __sub__(self, other: TensorLike) -> Tensor: ...
+
+        def __rsub__(self, other: TensorLike) -> Tensor: ...
+
+        def __mul__(self, other: TensorLike) -> Tensor: ...
+
+        def __rmul__(self, other: TensorLike) -> Tensor: ...
+
+        def __truediv__(self, other: TensorLike) -> Tensor: ...
+
+        def __rtruediv__(self, other: TensorLike) -> Tensor: ...
+
+        def __floordiv__(self, other: TensorLike) -> Tensor: ...
+
+        def __rfloordiv__(self, other: TensorLike) -> Tensor: ...
+
+        def __mod__(self, other: TensorLike) -> Tensor: ...
+
+        def __rmod__(self, other: TensorLike) -> Tensor: ...
+
+        def __pow__(self, other: TensorLike) -> Tensor: ...
+
+        def __rpow__(self, other: TensorLike) -> Tensor: ...
+
+        def __matmul__(self, other: TensorLike) -> Tensor: ...
+
+        def __rmatmul__(self, other: TensorLike) -> Tensor: ...
+
+        def __and__(self, other: TensorLike) -> Tensor: ...
+
+        def __rand__(self, other: TensorLike) -> Tensor: ...
+
+        def __or__(self, other: TensorLike) -> Tensor: ...
+
+        def __ror__(self, other: TensorLike) -> Tensor: ...
+
+        def __xor__(self, other: TensorLike) -> Tensor: ...
+
+        def __rxor__(self, other: TensorLike) -> Tensor: ...
+
+        def __lshift__(self, other: TensorLike) -> Tensor: ...
+
+        def __rlshift__(self, other: TensorLike) -> Tensor: ...
+
+        def __rshift__(self, other: TensorLike) -> Tensor: ...
+
+        def __rrshift__(self, other: TensorLike) -> Tensor: ...
+
+        def __neg__(self) -> Tensor: ...
+
+        def __pos__(self) -> Tensor: ...
+
+        def __abs__(self) -> Tensor: ...
+
+        def __invert__(self) -> Tensor: ...
+
+        def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
+
+        def __copy__(self) -> Tensor: ...
+
+        def __lt__(self, other: TensorLike) -> Tensor: ...
+
+        def __le__(self, other: TensorLike) -> Tensor: ...
+
+        def __gt__(self, other: TensorLike) -> Tensor: ...
+
+        def __ge__(self, other: TensorLike) -> Tensor: ...
+
+        def __eq__(self, other: Any) -> Any: ...
+
+        def __ne__(self, other: Any) -> Any: ...
+
+        def __deepcopy__(self, memo: Any) -> Tensor: ...
+
+        def __getitem__(self, key: Any) -> Tensor: ...
+
+        def __setitem__(self, key: Any, value: Any) -> NoReturn: ...
+
+        def __iter__(self) -> Iterator[Tensor]: ...
+
+        @property
+        def T(self) -> Tensor: ...
+
+        @property
+        def mT(self) -> Tensor: ...
+
+        def astype(self, dtype: DTypeLike) -> Tensor: ...
+
+        def to(self, device: str | Backend) -> Tensor: ...
+
+        def to_device(self, device: str | Backend, *, stream: None = None) -> Tensor: ...
+
+        def reshape(self, *shape: Any) -> Tensor: ...
+
+        def sum(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+
+        def mean(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+
+        def max(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+
+        def min(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+
+        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
+
+        def square(self) -> Tensor: ...
+
+        def squared_difference(self, other: TensorLike) -> Tensor: ...

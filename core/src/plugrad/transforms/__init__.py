@@ -1,0 +1,1 @@
+"""Functions of functions: gradients, Jacobians and other derivatives of Python functions."""

@@ -1,0 +1,1 @@
+"""Element types, shapes and windows: what every other package speaks of."""

@@ -1,0 +1,191 @@
+"""Shape arithmetic: sizes, broadcasting, axes, slices. Shape rules use it, and nothing else repeats it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
+from itertools import zip_longest
+from operator import index
+
+from plugrad.errors import AxisError, ShapeError
+from plugrad.types.specs import Shape
+
+
+def size_of(shape: Shape) -> int:
+    """Return the number of elements; a 0-d shape has one."""
+    return math.prod(shape)
+
+
+@lru_cache(maxsize=4096)
+def broadcast(*shapes: Shape) -> Shape:
+    """Return the shape that all `shapes` stretch to.
+
+    >>> broadcast((2, 1, 3), (4, 1))
+    (2, 4, 3)
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+    """
+    sizes: list[int] = []
+    for column in zip_longest(*(reversed(s) for s in shapes), fillvalue=1):
+        wide = {n for n in column if n != 1}
+        if len(wide) > 1:
+            listed = " and ".join(str(s) for s in shapes)
+            raise ShapeError(
+                f"shapes {listed} do not broadcast: sizes {sorted(wide)} meet on axis {-len(sizes) - 1}; "
+                "sizes must be equal or 1, counted from the right"
+            )
+        sizes.append(wide.pop() if wide else 1)
+    return tuple(reversed(sizes))
+
+
+def stretches(small: Shape, large: Shape) -> bool:
+    """Return whether broadcasting `small` against `large` gives `large`.
+
+    >>> stretches((4, 1), (2, 4, 3)), stretches((2, 4, 3), (4, 1))
+    (True, False)
+    """
+    sizes = zip(reversed(small), reversed(large), strict=False)
+    return len(small) <= len(large) and all(n in (1, size) for n, size in sizes)
+
+
+@lru_cache(maxsize=4096)
+def stretched_axes(small: Shape, large: Shape) -> tuple[int, ...]:
+    """Return the axes of `large` along which `small` is repeated when it is broadcast.
+
+    >>> stretched_axes((4, 1), (2, 4, 3))
+    (0, 2)
+    """
+    lead = len(large) - len(small)
+    return (
+        *range(lead),
+        *(i + lead for i, n in enumerate(small) if n == 1 and large[i + lead] != 1),
+    )
+
+
+def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
+    """Return `sizes` as a tuple of non-negative ints; a lone int is a 1-d shape.
+
+    Raises:
+        ShapeError: a size is negative or not an integer.
+    """
+    shape = _integers(sizes, name)
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"{name}={shape} has a negative size; sizes must be 0 or more")
+    return shape
+
+
+def _integers(sizes: object, name: str) -> Shape:
+    try:
+        return integers_of(sizes)
+    except TypeError:
+        raise ShapeError(f"{name}={sizes!r} is not a shape: sizes must be integers") from None
+
+
+def integers_of(value: object) -> tuple[int, ...]:
+    """Return one integer, or several, as a tuple.
+
+    Raises:
+        TypeError: they are no integers.
+    """
+    if not isinstance(value, tuple | list):
+        try:
+            return (index(value),)  # type: ignore[arg-type]
+        except (TypeError, ShapeError):  # a tensor with several elements
+            pass
+        if isinstance(value, str | bytes | Mapping | Set):
+            raise TypeError
+    return tuple(index(n) for n in value)  # type: ignore[union-attr]
+
+
+def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> Shape:
+    """Return `shape` with its one ``-1`` replaced so that it holds `size` elements.
+
+    >>> completed((2, -1), 6)
+    (2, 3)
+
+    Raises:
+        ShapeError: the shape cannot hold `size` elements, or has more than one ``-1``.
+    """
+    sizes = _integers(shape, name)
+    if sizes.count(-1) > 1:
+        raise ShapeError(f"{name}={sizes} has more than one -1; only one size can be inferred")
+    if -1 in sizes:
+        rest = math.prod(n for n in sizes if n != -1)
+        if rest == 0 or size % rest:
+            raise ShapeError(
+                f"{name}={sizes} does not fit {size} elements: {rest} does not divide {size}"
+            )
+        sizes = tuple(size // rest if n == -1 else n for n in sizes)
+    sizes = shape_of(sizes, name=name)
+    if math.prod(sizes) != size:
+        raise ShapeError(
+            f"{name}={sizes} does not fit {size} elements: it holds {math.prod(sizes)}"
+        )
+    return sizes
+
+
+def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
+    """Return `axis` counted from the front.
+
+    Raises:
+        AxisError: it is not in ``[-rank, rank)``.
+    """
+    try:
+        axis = index(axis)
+    except (TypeError, ShapeError):  # a tensor with several elements is the second
+        raise AxisError(f"{name}={axis!r} is not an integer") from None
+    if not -rank <= axis < rank:
+        raise AxisError(
+            f"{name}={axis} is out of range for rank {rank}; use {-rank} to {rank - 1}"
+            if rank
+            else f"{name}={axis}: a 0-d tensor has no axes; reshape(x, (1,)) gives it one"
+        )
+    return axis % rank
+
+
+def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") -> tuple[int, ...]:
+    """Return the axes as a sorted tuple counted from the front; None means all of them.
+
+    >>> axes_of((-1, 0), 3)
+    (0, 2)
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    try:
+        given = integers_of(axis)
+    except TypeError:
+        raise AxisError(f"{name}={axis!r} must be an integer, or several") from None
+    axes = sorted(axis_of(a, rank, name=name) for a in given)
+    if len(set(axes)) != len(axes):
+        raise AxisError(f"{name}={axis} names an axis twice")
+    return tuple(axes)
+
+
+def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
+    """Return `shape` without `axes`, or with size 1 there."""
+    if keep_dims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def sliced(shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Shape:
+    """Return the sizes of ``range(begin, end, stride)`` on each axis.
+
+    Raises:
+        ShapeError: a range leaves the shape, or the ranks differ.
+    """
+    if not len(shape) == len(begin) == len(end) == len(strides) or 0 in strides:
+        raise ShapeError(
+            f"begin={begin}, end={end}, strides={strides} must be one for each axis of shape {shape}, and no stride 0"
+        )
+    ranges = [range(*bounds) for bounds in zip(begin, end, strides, strict=True)]
+    if any(
+        r and not (0 <= r[0] < n and 0 <= r[-1] < n) for r, n in zip(ranges, shape, strict=True)
+    ):
+        raise ShapeError(f"begin={begin}, end={end}, strides={strides} leaves shape {shape}")
+    return tuple(map(len, ranges))

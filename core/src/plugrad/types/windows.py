@@ -1,0 +1,207 @@
+"""Windows that slide over images: their sizes, strides, dilations and padding, and where they stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.types.shapes import integers_of
+from plugrad.types.specs import Shape
+
+Pair = tuple[int, int]
+Pairs = tuple[Pair, ...]
+Padding = Literal["same", "valid"] | Pairs
+Rounding = Literal["floor", "ceil", "round"] | None
+DataFormat = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
+
+
+class Window(NamedTuple):
+    """Where a window stops as it slides over an image: one size for each spatial axis."""
+
+    out: Shape
+    pad: Pairs
+    filter: Shape
+    strides: Shape
+    dilations: Shape
+
+
+ROUNDINGS: Final[dict[Rounding, Callable[[int, int], int]]] = {
+    None: lambda room, stride: room // stride,
+    "floor": lambda room, stride: room // stride,
+    "ceil": lambda room, stride: -(-room // stride),
+    "round": lambda room, stride: (2 * room + stride) // (2 * stride),
+}
+
+
+@lru_cache(maxsize=1024)
+def sliding_window(
+    image: Shape,
+    filter: Shape,
+    strides: Shape,
+    pad: Padding,
+    dilations: Shape = (),
+    rounding: Rounding = None,
+) -> Window:
+    """Return the stops of a window that slides over an image; sizes are one per spatial axis.
+
+    "same" gives ``ceil(size / stride)`` stops and puts the odd padding cell at the end; "valid"
+    pads nothing; explicit pairs are (before, after) per axis, and `rounding` says what to do with a
+    last, partial stride (default: drop it). No dilations means 1 on every axis.
+
+    Raises:
+        ShapeError: the window is larger than the padded image.
+        ArgumentValueError: the rounding is unknown, or an argument has not one size for each axis.
+    """
+    if rounding not in ROUNDINGS:
+        raise ArgumentValueError(
+            f"dim_rounding_mode={rounding!r} must be 'floor', 'ceil', 'round' or None"
+        )
+    dilations = dilations or (1,) * len(image)
+    if any(
+        len(sizes) != len(image)
+        for sizes in (filter, strides, dilations, image if isinstance(pad, str) else pad)
+    ):
+        raise ArgumentValueError(
+            f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
+            f"and paddings; they are {filter}, {strides}, {dilations} and {pad!r}"
+        )
+    steps = (*filter, *strides, *dilations)
+    if any(n < 1 or n >= 2**31 for n in steps):
+        raise ArgumentValueError(
+            f"a window of {filter} with strides {strides} and dilations {dilations}: all must be at least 1, and "
+            "less than 2**31"
+        )
+    outs: list[int] = []
+    pads: list[Pair] = []
+    for axis, (size, length, stride, dilation) in enumerate(
+        zip(image, filter, strides, dilations, strict=True)
+    ):
+        extent = (length - 1) * dilation + 1
+        if pad == "same":
+            out = -(-size // stride)
+            total = max(0, (out - 1) * stride + extent - size)
+            before, after = total // 2, total - total // 2
+        else:
+            before, after = (0, 0) if pad == "valid" else pad[axis]
+            room = size + before + after - extent
+            out = ROUNDINGS[rounding](room, stride) + 1 if room >= 0 else 0
+        if out <= 0 and size > 0:
+            raise ShapeError(
+                f"a window of {filter} (dilations {dilations}) does not fit an image of {image} with pad={pad!r}; "
+                "use a smaller window, more padding, or pad='same'"
+            )
+        outs.append(max(out, 0))
+        pads.append((before, after))
+    return Window(tuple(outs), tuple(pads), filter, strides, dilations)
+
+
+@lru_cache(maxsize=1024)
+def margins(size: Shape, window: Window) -> Pairs:
+    """Return the (before, after) cells that the windows reach beyond an image, for each axis."""
+    return tuple(
+        (before, max(after, (out - 1) * stride + (length - 1) * dilation + 1 - before - n))
+        for n, out, (before, after), length, stride, dilation in zip(size, *window, strict=True)
+    )
+
+
+@lru_cache(maxsize=1024)
+def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
+    """Return (cell, begin, end) for each cell of the filter, row by row.
+
+    From begin to end in steps of the strides lies what the cell meets in all windows, in an image
+    with its margins.
+    """
+    found: list[tuple[Shape, Shape, Shape]] = []
+    for cell in product(*map(range, window.filter)):
+        begin = tuple(i * dilation for i, dilation in zip(cell, window.dilations, strict=True))
+        end = tuple(b + n * s for b, n, s in zip(begin, window.out, window.strides, strict=True))
+        found.append((cell, begin, end))
+    return tuple(found)
+
+
+def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
+    """Return `count` ints of at least `least`; a lone int counts for every axis.
+
+    Raises:
+        ArgumentValueError: the value is not one or `count` such ints.
+    """
+    try:
+        values = integers_of(value)
+    except TypeError:
+        values = ()
+    if len(values) == 1 and not isinstance(value, Iterable):
+        values *= count
+    if len(values) != count or any(v < least for v in values):
+        raise ArgumentValueError(
+            f"{name}={value!r} must be one or {count} integers of at least {least}"
+        )
+    return values
+
+
+def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
+    """Return (before, after) sizes of at least 0, one pair for each axis.
+
+    Raises:
+        ArgumentValueError: a pair is not two such sizes.
+    """
+    try:
+        pairs: list[tuple[int, ...]] = [integers_of(part) for part in value]
+    except TypeError:
+        pairs = [()]
+    if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        raise ArgumentValueError(
+            f"{name}={value!r} must be pairs (before, after) of integers of at least 0, one for each axis"
+        )
+    return tuple((pair[0], pair[1]) for pair in pairs)
+
+
+def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> Padding:
+    """Return a padding as "same", "valid" or one (before, after) for each of `count` spatial axes.
+
+    A number counts for both ends of every axis.
+
+    Raises:
+        ArgumentValueError: it is none of these, or "same" with a rounding.
+    """
+    if isinstance(pad, str):
+        if pad == "same" and rounding is not None:
+            raise ArgumentValueError(
+                f"{op}: dim_rounding_mode={rounding!r} says what to do with a last, partial stride, "
+                "and pad='same' leaves none; leave it out, or give the padding in cells"
+            )
+        if pad == "same" or pad == "valid":
+            return pad
+        pairs = ()
+    elif isinstance(pad, int | np.integer) and not isinstance(pad, bool) and pad >= 0:
+        return ((int(pad), int(pad)),) * count
+    else:
+        try:
+            pairs = pairs_of(pad, "pad")  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            pairs = ()
+    if len(pairs) != count:
+        raise ArgumentValueError(
+            f"{op}: pad={pad!r} must be 'same', 'valid', a number of cells, or one (before, after) "
+            f"for each of the {count} spatial axes"
+        )
+    return pairs
+
+
+def format_of(data_format: str, count: int, op: str) -> DataFormat:
+    """Return a data format of images that have `count` spatial axes, 2 or 3.
+
+    Raises:
+        ArgumentValueError: it is none.
+    """
+    formats: tuple[DataFormat, ...] = ("NHWC", "NCHW") if count == 2 else ("NDHWC", "NCDHW")
+    for known in formats:
+        if isinstance(data_format, str) and data_format == known:  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            return known
+    raise ArgumentValueError(
+        f"{op}: data_format={data_format!r} must be {' or '.join(map(repr, formats))}"
+    )
