@@ -1,4 +1,4 @@
-"""An op with its own kernel on three backends and its own gradient, outside plugrad, in one page.
+"""A new op outside plugrad, in one page: a kernel with implementations for three backends, and a gradient.
 
 python examples/custom_op.py
 """
@@ -14,16 +14,16 @@ from plugrad.extend import KernelConfig, Spec, gradient, kernel, register_kernel
 from plugrad.testing import check_gradient
 
 
-# The contract: a name, an input, and the shape and dtype of the result.
+# The contract: a name, an input, and a rule for the shape and dtype of the result.
 @kernel("Softsign", family="example", is_elementwise=True)
 def softsign_kernel(x: Spec) -> Spec:
     """Return x / (1 + |x|)."""
     return x
 
 
-# What people call.
+# The op, which users call.
 def softsign(x: plugrad.Tensor) -> plugrad.Tensor:
-    """``x / (1 + |x|)``, a cheap tanh."""
+    """The softsign ``x / (1 + |x|)``, a fast approximation of tanh."""
     return softsign_kernel(plugrad.asarray(x))
 
 
@@ -38,12 +38,12 @@ IMPLEMENTATIONS = {
 for backend, implementation in IMPLEMENTATIONS.items():
     register_kernel(KernelConfig("Softsign", backend, implementation))
 
-# The gradient, made of ops: it runs everywhere, and can be differentiated again.
+# The gradient is composed of ops, so it runs on every backend and can be differentiated again.
 gradient(softsign_kernel, x=lambda dy, x: dy / plugrad.square(1 + plugrad.abs(x)))
 
 
 def main() -> None:
-    """Show the values and check the gradient wherever plugrad can run."""
+    """Print the values and check the gradient on each of the three backends."""
     for backend in IMPLEMENTATIONS:
         with plugrad.use(backend):
             x = plugrad.asarray([-3.0, -0.5, 0.25, 1.0])

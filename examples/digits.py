@@ -1,11 +1,11 @@
-"""Train a small convnet on 1,797 real handwritten digits, on whatever backend is selected.
+"""Train a small convnet on 1,797 handwritten digits, on the selected backend.
 
     python examples/digits.py                           the backend that plugrad chooses
-    PLUGRAD_BACKEND=webgpu python examples/digits.py    another one
+    PLUGRAD_BACKEND=webgpu python examples/digits.py    another backend
 
-Prints backend, device and the accuracy on a fifth of the digits that training never saw; writes the
-weights (digits.safetensors), the losses (losses.csv) and a picture (digits.png) to
-outputs/<backend>/.
+The program prints the backend, the device and the accuracy on a fifth of the digits, which are not
+used for training. It writes the weights (digits.safetensors), the losses (losses.csv) and a picture
+(digits.png) to outputs/<backend>/.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Weights = dict[str, pg.Variable]
 
 
 def load(seed: int) -> tuple[Images, Labels, Images, Labels]:
-    """Return images (count, 8, 8, 1) from 0 to 1 and labels, for training and, a random fifth, for the test."""
+    """Return images (count, 8, 8, 1) from 0 to 1 and labels for training, and those of a random fifth for testing."""
     table = np.loadtxt(HERE / "data" / "digits.csv.gz", delimiter=",", dtype=np.float32)
     table = np.random.default_rng(seed).permutation(table)
     images, labels = table[:, :64].reshape(-1, 8, 8, 1) / 16, table[:, 64].astype(np.int32)
@@ -40,7 +40,7 @@ def load(seed: int) -> tuple[Images, Labels, Images, Labels]:
 
 
 def initial_weights(seed: int) -> Weights:
-    """Return weights scaled for layers with relu (He et al., 2015), and zero biases."""
+    """Return weights scaled for layers with relu (He et al., 2015), and biases of zero."""
     rng = np.random.default_rng(seed)
     shapes = {"conv1": (3, 3, 1, 16), "conv2": (3, 3, 16, 32), "dense": (2 * 2 * 32, CLASSES)}
     weights: Weights = {}
@@ -63,7 +63,7 @@ def predict(images: pg.Tensor, weights: Weights) -> pg.Tensor:
 
 
 def train(images: Images, labels: Labels, weights: Weights, epochs: int, seed: int) -> list[float]:
-    """Train in place and return the loss of every step."""
+    """Update the weights in place, and return the loss of every step."""
     rng = np.random.default_rng(seed)
     optimizer = pg.optimizers.Adam(0.003)
     variables = list(weights.values())
@@ -87,7 +87,7 @@ def train(images: Images, labels: Labels, weights: Weights, epochs: int, seed: i
 def draw(
     path: Path, losses: list[float], images: Images, labels: Labels, guesses: Labels, title: str
 ) -> None:
-    """Write a picture: the loss curve, and test digits with their predictions, wrong ones in red."""
+    """Write a picture with the loss curve, and test digits with their predictions; wrong ones are red."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -113,7 +113,7 @@ def draw(
 
 
 def main() -> None:
-    """Train, test, save, draw."""
+    """Train, test, save and draw."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
-"""Compile csrc/ into the package: the hook of hatchling, and a program to do it by hand.
+"""Compile csrc/ into the package: a build hook of hatchling, and a program to do it by hand.
 
 python hatch_build.py            compile if a source is newer than the modules
 
-Each variant of the instruction set becomes one module. The compiler is the one of ziglang; its
-caches are temporary, so the same sources always give the same bytes and nothing is left behind.
+Each variant of the instruction set becomes one module. The compiler is that of ziglang. Its caches
+are temporary, so that equal sources always give equal bytes and no other files remain.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ SOURCES = ROOT / "csrc"
 PACKAGE = ROOT / "src" / "plugrad_wasm"
 CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
 VARIANTS = {"relaxed": f"{CPU}+relaxed_simd", "simd": CPU}
-TARGET = ("-target", "wasm32-wasi")  # for its libm; nothing is imported all the same
+TARGET = ("-target", "wasm32-wasi")  # for its libm; the module still imports nothing
 COMPILE = ("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-Wall", "-Wextra", "-Werror")
 LINK = (
-    *("-mexec-model=reactor", "-Wl,--strip-all", "-Wl,-z,stack-size=65536"),
-    *("-Wl,--export=__stack_pointer", "-Wl,--export=__heap_base"),
+    "-mexec-model=reactor",
+    "-Wl,--strip-all",
+    "-Wl,-z,stack-size=65536",
+    "-Wl,--export=__stack_pointer",
+    "-Wl,--export=__heap_base",
 )
 
 
 def module_of(variant: str) -> Path:
-    """Return where the module of a variant belongs."""
+    """Return the path of the module of a variant."""
     return PACKAGE / f"kernels-{variant}.wasm"
 
 
@@ -48,11 +51,11 @@ def compile_variant(variant: str, target: Path, folder: Path) -> None:
     Args:
         variant: a key of `VARIANTS`.
         target: the file to write.
-        folder: where intermediate files and the compiler's caches go. Variants that share one
-            compile libm once: it is built for the baseline, whatever our own sources use.
+        folder: where intermediate files and the caches of the compiler go. Variants that share it
+            compile libm only once, because libm is always built for the baseline.
 
     Raises:
-        subprocess.CalledProcessError: the compiler refuses; it has said why.
+        subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
     generated = folder / f"microkernel-{variant}.s"
     generator = [sys.executable, str(SOURCES / "microkernel.py"), variant]
@@ -68,7 +71,7 @@ def compile_variant(variant: str, target: Path, folder: Path) -> None:
 
 
 def run_compiler(folder: Path, cpu: str, *arguments: str) -> None:
-    """Run zig's C compiler among the sources, with caches that vanish with `folder`."""
+    """Run the C compiler of zig in the folder of the sources, with its caches in `folder`."""
     subprocess.run(
         [sys.executable, "-m", "ziglang", "cc", *TARGET, f"-mcpu={cpu}", *arguments],
         check=True,
@@ -78,7 +81,7 @@ def run_compiler(folder: Path, cpu: str, *arguments: str) -> None:
 
 
 def compile_modules() -> None:
-    """Compile all variants into the package, unless they are up to date."""
+    """Compile all variants into the package unless they are up to date."""
     if is_stale():
         with tempfile.TemporaryDirectory() as folder:
             for variant in VARIANTS:
@@ -91,9 +94,9 @@ else:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
     class CustomBuildHook(BuildHookInterface[Any]):
-        """Compile before a wheel is put together, for editable installs too."""
+        """Compile before a wheel is built, also for editable installs."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            """Write the modules, which ``artifacts`` in pyproject.toml lets into the wheel."""
+            """Write the modules, which ``artifacts`` in pyproject.toml includes in the wheel."""
             compile_modules()
             build_data["pure_python"] = True  # WebAssembly runs everywhere: py3-none-any

@@ -65,17 +65,25 @@ def given(record: Record, here: Place) -> Arguments:
     if here.op == "meshgrid":
         found = {n if n in ("x", "y") else "indexing": v for n, v in found.items()}
         found |= found.pop("indexing", {})
-    found = {n: v for n, v in found.items() if v is not None or n == "axis"}
+    found = {n: v for n, v in found.items() if v is not None or n == "axis" or is_needed(n, here)}
     if isinstance(window := found.get("window_fn"), Opaque):
         found["window_fn"] = WINDOWS[window.what]
     return {n: converted(n, v, here, found) for n, v in {**here.defaults, **found}.items()}
+
+
+def is_needed(name: str, here: Place) -> bool:
+    """Whether plugrad's callable cannot be called without an argument."""
+    parameter = here.parameters.get(here.arguments.get(name, name))
+    return parameter is not None and parameter.default is parameter.empty
 
 
 def converted(name: str, value: Any, here: Place, others: Arguments) -> Any:
     """Return an argument in plugrad's form."""
     if name == "pad" and isinstance(value, list):  # all four axes: leave the spatial ones
         first = 2 if others.get("data_format") == "NCHW" else 1
-        return value[first : first + len(value) - 2] if len(value) > 2 else value
+        spatial = value[first : first + len(value) - 2] if len(value) > 2 else value
+        # A sequence is an image of height 1 there: padding along that axis has no place here.
+        return spatial[1:] if here.op == "conv1d" and spatial[0] == [0, 0] else spatial
     if name == "reduction" and isinstance(value, int):
         return REDUCTIONS[value]
     if name in SIZES and isinstance(value, list | np.ndarray):
@@ -107,7 +115,10 @@ def is_class(name: str, here: Place) -> bool:
 
 
 def tensor_like(name: str, value: Any) -> Any:
-    """Return a tensor; bare numbers are what TensorFlow.js makes of them."""
+    """Return a tensor; bare numbers are what TensorFlow.js makes of them.
+
+    What does not become a tensor, such as an object or a ragged list, stays as it is: the op refuses it.
+    """
     try:
         values = np.asarray(value)
     except ValueError:
@@ -115,17 +126,23 @@ def tensor_like(name: str, value: Any) -> Any:
     if values.dtype.kind in "if":
         is_whole = name in WHOLE and bool((values == np.trunc(values)).all())
         values = values.astype("int32" if is_whole else "float32")
+    if values.dtype == object:
+        return value
     return plugrad.asarray(values) if values.dtype.kind in "ifbc" else plugrad.asarray(value)
 
 
-def called(record: Record) -> Any:
-    """Call the op and return its result in the form that was recorded."""
+def prepared(record: Record) -> Callable[[], Any]:
+    """Build the arguments; return a function that calls the op and gives its result as recorded."""
     here = place(record)
     args = given(record, here)
     if adapt := ADAPTERS.get(here.op):
         args = adapt(args)
-    result = finished(here, args, run(here, args))
-    return RESULTS.get(here.op, lambda y: y)(result)
+
+    def call() -> Any:
+        result = finished(here, args, run(here, args))
+        return RESULTS.get(here.op, lambda y: y)(result)
+
+    return call
 
 
 def run(here: Place, args: Arguments) -> Any:
@@ -277,8 +294,9 @@ def asked(name: str) -> Callable[[Arguments], Arguments]:
     """Make bare numbers, which are float32 by now, bools, as TensorFlow.js does."""
 
     def asked_for(args: Arguments) -> Arguments:
-        x = plugrad.asarray(args[name])
-        return {**args, name: plugrad.astype(x, "bool") if x.dtype.kind == "floating" else x}
+        x = args[name]
+        is_number = isinstance(x, Tensor) and x.dtype.kind == "floating"
+        return {**args, name: plugrad.astype(x, "bool") if is_number else x}
 
     return asked_for
 

@@ -1,13 +1,15 @@
 """Every op gives the recorded result, called through tests/consistency/tfjs_names.toml."""
 
+import re
+
 import numpy as np
 import pytest
 
 import plugrad
 from conformance.op_deviations import DEVIATIONS, deviation
-from conformance.op_forms import called, dtype_of, in_one_form, leaves
+from conformance.op_forms import dtype_of, in_one_form, leaves, prepared
+from conformance.op_refusals import OTHERS, WORDS, refusal
 from conformance.reader import Record, records
-from plugrad.errors import PlugradError
 
 RECORDS = records("ops")
 TOLERANCE = 1e-3  # of the tests that were recorded
@@ -32,17 +34,19 @@ def difference(actual: list[np.ndarray], expected: list[np.ndarray]) -> str | No
 def failure(record: Record) -> str | None:
     """Replay a record; return in words what went wrong, or None."""
     excuse = deviation(record)
-    refusal: tuple[type[Exception], ...] = ()
+    refusals: tuple[type[Exception] | None, ...] = ()
     if excuse is not None and isinstance(excuse.expected, tuple):
-        refusal = excuse.expected
+        refusals = excuse.expected
     elif excuse is None and record.error:
-        refusal = (PlugradError, TypeError)  # Python's own, for arguments that are missing
+        refusals = (refusal(record),)
+    call = prepared(record)  # whose own errors are defects of the forms, not refusals
     try:
-        actual = in_one_form(record, called(record))
+        result = call()
     except Exception as error:
-        return None if refusal and isinstance(error, refusal) else repr(error)
-    if refusal:
+        return None if type(error) in refusals else f"{error!r} instead of {refusals}"
+    if refusals:
         return f"no error; there: {record.error}"
+    actual = in_one_form(record, result)
     if record.is_random and excuse is None:
         shapes = [(y.shape, dtype_of(y)) for y in actual]
         wanted = [(y.shape, dtype_of(y)) for y in leaves(record.result)]
@@ -57,6 +61,28 @@ def test_op_gives_the_recorded_results(op):
         failures = [(r, why) for r in RECORDS[op] if (why := failure(r)) is not None]
     listed = "\n".join(f"  {r.id} ({r.test}): {why}" for r, why in failures[:20])
     assert not failures, f"{len(failures)} of {len(RECORDS[op])} records differ:\n{listed}"
+
+
+def errors_there() -> list[Record]:
+    """Return the records of errors that no deviation answers."""
+    return [r for rs in RECORDS.values() for r in rs if r.error and deviation(r) is None]
+
+
+def test_every_recorded_error_has_one_here():
+    unknown = [f"{r.kernel} {r.id}: {r.error:.80}" for r in errors_there() if refusal(r) is None]
+    assert not unknown, "say in op_refusals.py what plugrad raises for:\n" + "\n".join(unknown)
+
+
+@pytest.mark.parametrize("words", [w for patterns in WORDS.values() for w in patterns])
+def test_words_are_of_some_recorded_error(words):
+    assert any(re.search(words, r.error) for r in errors_there() if r.id not in OTHERS)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_errors_are_not_what_the_words_say(name):
+    (record,) = [r for r in errors_there() if r.id == name]
+    said = [e for e, patterns in WORDS.items() if any(re.search(p, record.error) for p in patterns)]
+    assert OTHERS[name][0] not in said
 
 
 @pytest.mark.parametrize("excuse", DEVIATIONS, ids=lambda excuse: excuse.reason)

@@ -3,6 +3,18 @@
 from functools import cache
 from pathlib import Path
 
+from plugrad.types.dtype import DTYPES
+
+SHORT = {
+    **{str(d): str(d) for d in DTYPES},
+    "bool": "b",
+    "string": "s",
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
+    **{f"float{n}": f"f{n}" for n in (16, 32, 64)},
+    "complex64": "c64",
+    "complex128": "c128",
+}
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "kernels.md"
 
 
@@ -18,3 +30,8 @@ def committed() -> dict[str, dict[str, str]]:
         elif line.startswith("|") and not line.startswith("|---"):
             found[cells[0].removesuffix(" (*)")] = dict(zip(backends, cells[1:], strict=True))
     return found
+
+
+def runs(kernel: str, backend: str, dtype: str) -> bool:
+    """Whether a backend is known to run a kernel on a dtype."""
+    return SHORT[dtype] in committed().get(kernel, {}).get(backend, "").split()

@@ -27,6 +27,11 @@ def contracts(family: str) -> list[str]:
     return [k.name for k in KERNELS.values() if k.rule.__module__ == f"plugrad.kernels.{family}"]
 
 
+def declared() -> list[str]:
+    """Return the kernels of all of core's families."""
+    return [name for family in FAMILIES for name in contracts(family)]
+
+
 def cases_in(value: object) -> Iterator[Case]:
     """Yield the rows in a module's variable."""
     if isinstance(value, Case):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from installed import open_installed
 from plugrad.registry.transaction import snapshot
 
 SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
@@ -22,7 +23,8 @@ def examples(module):
 
 @pytest.fixture
 def cleared():
-    """What an example declares is gone after it."""
+    """What an example declares is gone after it; what the backend brings stays."""
+    open_installed()
     restore = snapshot()
     yield
     restore()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from installed import open_installed
 from plugrad.discovery.loading import opened_backends
 from plugrad.discovery.state import state
 from plugrad.registry.transaction import snapshot
@@ -19,6 +20,7 @@ WITH_EXAMPLES = [page for page in PAGES if ">>>" in page.read_text("utf-8")]
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_examples_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    open_installed()
     restore = snapshot()
     try:
         with plugrad.use("cpu"):

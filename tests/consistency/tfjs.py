@@ -1,4 +1,4 @@
-"""Read tfjs_names.toml and tfjs_ops.txt: where each op of TensorFlow.js is in plugrad."""
+"""Read tfjs_names.toml, tfjs_ops.txt and tfjs_kernels.txt: where each op of TensorFlow.js is in plugrad."""
 
 import inspect
 import tomllib
@@ -42,6 +42,12 @@ class Place:
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The parameters of the target by name."""
         return dict(inspect.signature(self.target).parameters)
+
+
+@cache
+def tfjs_kernels() -> frozenset[str]:
+    """Return the names of TensorFlow.js's kernels."""
+    return frozenset((FOLDER / "tfjs_kernels.txt").read_text("utf-8").split())
 
 
 @cache

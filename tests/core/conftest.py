@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import plugrad
+from installed import open_installed
 from plugrad.discovery import loading
 from plugrad.discovery.state import state
-from plugrad.registry.transaction import snapshot
 from plugrad.extend import (
     Backend,
     DeviceInfo,
@@ -20,6 +20,7 @@ from plugrad.extend import (
     int32,
 )
 from plugrad.kernels import binary, creation, movement, reduction, unary
+from plugrad.registry.transaction import snapshot
 
 FUNCTIONS = {
     binary.add: np.add,
@@ -136,7 +137,7 @@ def settings(monkeypatch, tmp_path):
 @pytest.fixture(autouse=True)
 def registries():
     """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
-    loading.open_backend("cpu")
+    open_installed()
     restore = snapshot()
     yield
     restore()

@@ -312,4 +312,4 @@ def test_malformed_environment_variable_names_itself(project, monkeypatch):
 
 def test_memory_limit_reaches_a_backend_when_it_is_opened(fake):
     config.set("memory_limit", "64KiB")
-    assert plugrad.ones(3, device=fake).backend.limit == 65536
+    assert plugrad.ones(3, device=fake).backend.cap == 65536

@@ -11,6 +11,7 @@ from plugrad.errors import (
     BackendMismatch,
     DisposedTensor,
     DTypeError,
+    KernelFailed,
     KernelNotFound,
     OutOfMemory,
     ShapeError,
@@ -285,18 +286,21 @@ def test_shape_errors_of_ops_name_both_shapes_with_python_operands(x):
         x * [1.0, 2.0]
 
 
-def test_implementations_own_error_passes_through(x):
+def test_error_of_an_implementation_names_the_kernel_and_is_chained(x):
     def broken(x):
         raise LookupError("table is empty")
 
     with (
         plugrad.override_kernel("Exp", "cpu", broken),
-        pytest.raises(LookupError, match="table is"),
+        pytest.raises(
+            KernelFailed, match=r"Exp on backend 'cpu' .*LookupError: table is"
+        ) as raised,
     ):
         plugrad.exp(x)
+    assert isinstance(raised.value.__cause__, LookupError)
     with (
         plugrad.override_kernel("Add", "cpu", lambda a, b: 1 / 0),
-        pytest.raises(ZeroDivisionError),
+        pytest.raises(KernelFailed, match="ZeroDivisionError"),
     ):
         x + x
 

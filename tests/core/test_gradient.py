@@ -13,7 +13,7 @@ from plugrad.errors import (
     ShapeError,
 )
 from plugrad.extend import Shaped, Spec, gradient, kernel, not_differentiable
-from plugrad.kernels import activation, unary
+from plugrad.kernels import activation, decomposition, unary
 
 tensor = plugrad.asarray
 
@@ -92,10 +92,25 @@ def test_input_without_a_rule_contributes_nothing(wave):
 )
 def test_unknown_names_fail_at_declaration(wave, rules, unknown):
     with pytest.raises(
-        RegistrationError, match=rf"gradient of Wave: {unknown}; known are \['attrs', 'dy'"
+        RegistrationError,
+        match=rf"gradient of Wave: {unknown}; known are \['absent', 'attrs', 'dy'",
     ):
         gradient(wave, **rules)
     assert plugrad.get_gradient("Wave") is None
+
+
+def test_rule_can_ask_which_outputs_do_not_matter():
+    seen = []
+
+    def rule(dy, absent):
+        seen.append(set(absent))
+        return dy[0]
+
+    x = plugrad.eye(2, device="cpu")
+    with plugrad.override_gradient(decomposition.qr, input=rule):
+        plugrad.grad(lambda x: plugrad.linalg.qr(x).Q)(x)
+        plugrad.grad(lambda x: plugrad.matmul(*plugrad.linalg.qr(x)))(x)
+    assert seen == [{1}, set()]
 
 
 def test_kernel_with_an_input_called_dy_names_it_dy_input():

@@ -271,5 +271,5 @@ def test_releasing_makes_room(limited):
 def test_limit_must_make_sense():
     with pytest.raises(ArgumentValueError, match="limit=-1 is negative"):
         plugrad.set_memory_limit(-1)
-    with pytest.raises(ArgumentError, match=r"limit='1G' must be a whole number"):
+    with pytest.raises(ArgumentError, match=r"limit='1G' must be an integer"):
         plugrad.set_memory_limit("1G")

@@ -146,7 +146,7 @@ def test_state_of_another_optimizer_is_refused():
     adam = optimizers.Adam()
     adam.apply_gradients([(w, plugrad.ones(2))])
     with pytest.raises(
-        ArgumentError, match=r"Momentum remembers \['momentum'\] of a variable, not 'm'"
+        ArgumentError, match=r"Momentum keeps \['momentum'\] for a variable, not 'm'"
     ):
         optimizers.Momentum(0.1).set_state([w], adam.get_state([w]))
 
@@ -155,7 +155,7 @@ def test_wrong_states_change_nothing():
     v, optimizer = plugrad.Variable(START, name="v"), optimizers.Momentum(0.1)
     optimizer.minimize(lambda: loss(v), [v])
     saved = optimizer.get_state([v])
-    with pytest.raises(ArgumentError, match="of 1 variables, 2 are given"):
+    with pytest.raises(ArgumentError, match="that of 1 variables, but 2 are given"):
         optimizer.set_state([v, v], saved)
     with pytest.raises(ArgumentError, match=r"'iterations' and 'variables'.*this one has \['m'\]"):
         optimizer.set_state([v], {"m": 1})

@@ -1,12 +1,18 @@
 """The kernel registry: what can be registered, looked up, replaced and undone."""
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 
 import plugrad
-from plugrad import KernelConfig, registry
+from plugrad import KernelConfig
 from plugrad.discovery.loading import close_backend, open_backend
 from plugrad.errors import KernelNotFound, RegistrationError
+from plugrad.registry.kernels import register_kernels
 
 
 def double(x):
@@ -132,10 +138,10 @@ def test_registering_several_is_all_or_nothing():
     good = KernelConfig("Good", "cpu", double)
     bad = KernelConfig("Relu", "other_gpu", lambda: None)
     with pytest.raises(RegistrationError, match="Relu on 'other_gpu'"):
-        registry.register_kernels([good, bad])
+        register_kernels([good, bad])
     assert plugrad.get_kernel("Good", "cpu") is None
-    with pytest.raises(RegistrationError, match="already"):
-        registry.register_kernels([good, good])
+    with pytest.raises(RegistrationError, match="twice at once"):
+        register_kernels([good, good])
     assert plugrad.get_kernel("Good", "cpu") is None
 
 
@@ -216,3 +222,73 @@ def test_backend_whose_setup_fails_leaves_no_kernel_behind(registered, fake_type
         open_backend("broken_device")
     assert plugrad.get_kernels_for_backend("broken_device") == []
     assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]  # the others keep working
+
+
+# --- in any order ---------------------------------------------------------------------------------
+
+
+def fresh(program, *, warnings="error"):
+    """Run a program in a new process and return what it prints."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
+    environment |= {"PLUGRAD_BACKEND": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-W", warnings, "-c", textwrap.dedent(program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+def test_replacing_before_the_backend_is_loaded_takes_effect():
+    printed, _ = fresh("""
+        import plugrad
+        from plugrad import KernelConfig
+        plugrad.register_kernel(KernelConfig("Square", "cpu", lambda x: x + 100), replace=True)
+        print(plugrad.square(plugrad.asarray(2.0)).item(), plugrad.which().device)
+        plugrad.unregister_kernel("Square", "cpu")
+        print(plugrad.square(plugrad.asarray(2.0)).item())
+    """)
+    assert printed == ["102.0", "cpu:0", "4.0"]
+
+
+def test_override_before_the_backend_is_loaded_ends_with_its_block():
+    printed, _ = fresh("""
+        import plugrad
+        with plugrad.override_kernel("Square", "cpu", lambda x: x + 100):
+            print(plugrad.square(plugrad.asarray(2.0)).item())
+        print(plugrad.square(plugrad.asarray(2.0)).item(), plugrad.which().device)
+    """)
+    assert printed == ["102.0", "4.0", "cpu:0"]
+
+
+def test_registering_what_the_backend_brings_itself_is_a_warning():
+    printed, error = fresh(
+        """
+        import plugrad
+        from plugrad import KernelConfig
+        plugrad.register_kernel(KernelConfig("Square", "cpu", lambda x: x + 100))
+        plugrad.register_kernel(KernelConfig("Cube", "cpu", lambda x: x**3))
+        x = plugrad.asarray(2.0)
+        print(plugrad.square(x).item(), plugrad.run_kernel("Cube", {"x": x}).item())
+        """,
+        warnings="always",
+    )
+    assert printed == ["4.0", "8.0"]
+    assert "backend 'cpu' has a kernel 'Square' of its own" in error
+    assert "pass replace=True" in error
+
+
+def test_overrides_end_in_any_order():
+    first = plugrad.override_kernel("Abs", "cpu", lambda x: x + 1)
+    second = plugrad.override_kernel("Abs", "cpu", lambda x: x + 2)
+    x = plugrad.asarray(-1.0)
+    first.__enter__()
+    second.__enter__()
+    assert plugrad.abs(x).item() == 1
+    first.__exit__(None, None, None)
+    assert plugrad.abs(x).item() == 1
+    second.__exit__(None, None, None)
+    assert plugrad.abs(x).item() == 1.0
+    assert plugrad.get_kernel("Abs", "cpu").kernel_func is np.abs

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +13,21 @@ import pytest
 from numpy.typing import NDArray
 
 import plugrad
+from consistency.committed import runs
+from families.domains import Domain
+from plugrad.contract.kernel import Kernel
+from plugrad.errors import UnsupportedDtype
 from plugrad.testing import check_gradient
+from plugrad.testing.checks import is_differentiable
+from plugrad.testing.rows import ROW, in_double
+from plugrad.testing.tables import rows
+from plugrad.types.dtype import INEXACT, as_dtype
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from families.domains import Domain
+    from plugrad.testing.rows import Row
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -25,7 +36,13 @@ FLOATS = ("float32", "float64")
 REALS = (*FLOATS, "int32", "int64", "int8", "uint8", "uint32")
 EVERYTHING = (*REALS, "bool")
 
-DEFAULT_TOLERANCE = {"float32": 2e-6, "float64": 1e-13, "complex64": 4e-6}
+DEFAULT_TOLERANCE = {
+    "float16": 2e-3,
+    "float32": 2e-6,
+    "float64": 1e-13,
+    "complex64": 4e-6,
+    "complex128": 2e-13,
+}
 
 
 @dataclass(frozen=True)
@@ -46,27 +63,35 @@ class Case:
         domains: where the elements of each input come from.
         shapes: the shapes of the inputs, by default (3, 5) for all.
         dtypes: what the first input may be; the inputs whose domain has no dtype have the same.
-        result: the dtype of the result, by default the one of the inputs.
+        result: the dtype of the result, by default the one of the inputs or what the kernel promises.
         tolerance: by backend, where it is not the default.
-        is_differentiable: whether the gradients for all floating inputs are checked.
-        first_only: whether only the first input is differentiated, because the others make jumps.
+        is_differentiable: whether the gradients for the floating inputs are checked.
+        fixed: the positions of inputs that are not differentiated, because they make jumps.
         is_sum: whether an element is a sum, whose error grows with the terms: the tolerance is then
             a part of the largest element.
         name: by default the op's and the attributes.
+        is_special: whether the reference is right for NaN and infinities, too.
+        kernel: the contract, if the op runs one kernel: what it promises is checked as well.
+        before: makes the only input out of another tensor where gradients are checked.
+        factor: how much further off than usual a result may be.
     """
 
     op: Callable[..., Any]
     reference: Callable[..., Any]
-    domains: Sequence[Domain]
+    domains: Sequence[Domain | None]
     shapes: Sequence[Shape] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict)
     dtypes: Sequence[str] = FLOATS
     result: str = ""
     tolerance: Mapping[str, Near] = field(default_factory=dict)
     is_differentiable: bool = True
-    first_only: bool = False
+    fixed: Sequence[int] = ()
     is_sum: bool = False
     name: str = ""
+    is_special: bool = True
+    kernel: Kernel[..., Any] | None = None
+    before: Callable[..., Any] | None = None
+    factor: float = 1
 
     def __str__(self) -> str:
         op = getattr(self.op, "__name__", None) or getattr(self.op, "name", "")
@@ -76,10 +101,31 @@ class Case:
     def with_shapes(self, *shapes: Shape) -> Case:
         return replace(self, shapes=shapes)
 
-    def drawn(self, rng: np.random.Generator, dtype: str) -> list[Array]:
+    def in_shapes(self, *choices: Sequence[Shape]) -> list[Case]:
+        """Return the case with inputs of each choice of shapes, if it has none of its own."""
+        return [self] if self.shapes else [self.with_shapes(*shapes) for shapes in choices]
+
+    @property
+    def main(self) -> str:
+        """The most important dtype of the case that the active backend stores."""
+        for dtype in self.dtypes:
+            if not lacking([dtype]):
+                return dtype
+        pytest.skip(f"the backend stores none of {', '.join(self.dtypes)}")
+
+    @property
+    def wants_floats(self) -> bool:
+        """Whether the op makes float32 of whole numbers, because its kernel does not take them."""
+        return self.kernel is not None and self.kernel.accepts <= INEXACT
+
+    def attributes(self, dtype: str) -> dict[str, Any]:
+        """Return the attributes for inputs of a dtype."""
+        return {n: as_dtype(dtype) if v is ROW else v for n, v in self.attrs.items()}
+
+    def drawn(self, rng: np.random.Generator, dtype: str) -> list[Array | None]:
         shapes = self.shapes or [(3, 5)] * len(self.domains)
         return [
-            domain.draw(rng, shape, domain.dtype or dtype)
+            domain and domain.draw(rng, shape, domain.dtype or dtype)
             for domain, shape in zip(self.domains, shapes, strict=True)
         ]
 
@@ -89,34 +135,72 @@ class Case:
         self.check_values_of(self.drawn(rng, dtype), dtype, layout)
 
     def check_values_of_other_dtypes(self, rng: np.random.Generator) -> None:
-        """Compare values for every dtype that the op takes and the backend has, besides float32."""
-        has = plugrad.which().backend.dtypes()
+        """Compare values for every dtype that the op takes and the backend has, besides float32.
+
+        A backend may refuse a dtype for a kernel if the page of kernels says so.
+        """
+        backend = plugrad.which().backend
         for dtype in self.dtypes:
-            if dtype != "float32" and dtype in has:
-                self.check_values(rng, dtype)
+            if dtype != "float32" and dtype in backend.dtypes():
+                try:
+                    self.check_values(rng, dtype)
+                except UnsupportedDtype:
+                    if self.kernel is None or runs(self.kernel.name, backend.name, dtype):
+                        raise
 
     def check_values_of(
-        self, arrays: Sequence[Array], dtype: str = "float32", layout: str = "plain"
+        self, arrays: Sequence[Array | None], dtype: str = "float32", layout: str = "plain"
     ) -> None:
-        """Compare values, shape and dtype of the result with the reference."""
-        tensors = [LAYOUTS[layout](array) for array in arrays]
+        """Compare values, shape and dtype of the result with the reference.
+
+        A dtype that the backend does not store is refused.
+        """
+        attrs = self.attributes(dtype)
+        tensors = [x if x is None else LAYOUTS[layout](x) for x in arrays]
+        dtypes = self.results(tensors, dtype)
+        if lacking(dtypes):
+            with pytest.raises(UnsupportedDtype):
+                self.op(*tensors, **attrs)
+            return
         # NumPy warns of the overflows and NaN that some rows are about; the contracts do not.
         with np.errstate(all="ignore"):
-            actual = self.op(*tensors, **self.attrs)
-            expected = self.reference(*map(in_double, arrays), **self.attrs)
+            actual = self.op(*tensors, **attrs)
+            expected = self.reference(*[x if x is None else in_double(x) for x in arrays], **attrs)
         has_parts = isinstance(actual, list | tuple)
         assert has_parts == isinstance(expected, list | tuple)
-        for got, wanted in zip(
-            *((actual, expected) if has_parts else ([actual], [expected])), strict=True
-        ):
-            self.compare(got, np.asarray(wanted), self.result or dtype)
+        results, wanted = (actual, expected) if has_parts else ([actual], [expected])
+        dtypes = dtypes * len(results) if len(dtypes) == 1 else dtypes
+        for result, right, name in zip(results, wanted, dtypes, strict=True):
+            self.compare(result, np.asarray(right), name)
+
+    def results(self, inputs: Sequence[Any], dtype: str) -> list[str]:
+        """Return the dtypes of the results, or the one of all of them, for inputs of a dtype."""
+        if self.kernel is None or self.result:
+            return [self.result or dtype]
+        attrs = self.kernel.complete(self.attributes(dtype))
+        described = [None if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in inputs]
+        promised = self.kernel.infer(*described, **attrs)
+        return [str(x.dtype) for x in ([promised] if hasattr(promised, "dtype") else promised)]
+
+    def check_special_values(self, values: Array) -> None:
+        """Compare what special values of float32 give, in every combination."""
+        own = [domain.dtype for domain in self.domains]
+        grids = iter(np.meshgrid(*[values] * own.count("")))
+        size = len(values) ** own.count("")
+        rng = np.random.default_rng(0)
+        self.check_values_of(
+            [
+                domain.draw(rng, (size,), domain.dtype) if domain.dtype else next(grids).ravel()
+                for domain in self.domains
+            ]
+        )
 
     def compare(self, actual: plugrad.Tensor, expected: Array, dtype: str) -> None:
         assert actual.dtype == dtype
         assert actual.shape == expected.shape
         backend = plugrad.which().backend.name
         values = actual.numpy()
-        stored = plugrad.as_dtype(dtype).numpy
+        stored = as_dtype(dtype).numpy
         assert (values.dtype, values.shape, actual.device) == (
             stored,
             expected.shape,
@@ -129,7 +213,9 @@ class Case:
             return
         near = self.tolerance.get(backend)
         allowed = near.tolerance if near and dtype == "float32" else DEFAULT_TOLERANCE[dtype]
-        largest = np.abs(expected).max(initial=1) if self.is_sum else 1
+        allowed *= self.factor
+        finite = expected[np.isfinite(expected)]
+        largest = np.abs(finite).max(initial=1) if self.is_sum else 1
         np.testing.assert_allclose(
             values, expected, rtol=allowed, atol=allowed * largest, err_msg=dtype
         )
@@ -142,11 +228,9 @@ class Case:
         dtype, order = ("float64", 2) if backend == "cpu" else ("float32", 1)
         is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
         arrays = self.drawn(rng, "complex128" if is_complex else dtype)
-        tensors = [plugrad.asarray(array) for array in arrays]
-        if self.first_only:
-            check_gradient(self.with_fixed(tensors[1:]), tensors[0], order=order, dtype=dtype)
-            return
-        check_gradient(self.differentiable, *tensors, order=order, dtype=dtype)
+        if missing := lacking(self.results(arrays, dtype)):
+            pytest.skip(f"{backend} does not store {missing}")
+        check_gradient(*self.with_fixed(arrays), order=order, dtype=dtype)
         if backend != "cpu":
             self.check_derivatives_against_cpu(arrays)
 
@@ -154,24 +238,25 @@ class Case:
         """Compare the first gradient in float32 with finite differences."""
         is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
         arrays = self.drawn(rng, "complex64" if is_complex else "float32")
-        tensors = [plugrad.asarray(array) for array in arrays]
-        count = 1 if self.first_only else len(tensors)
-        check_gradient(
-            lambda *xs: self.differentiable(*xs, *tensors[count:]),
-            *tensors[:count],
-            order=1,
-            dtype="float32",
-        )
+        check_gradient(*self.with_fixed(arrays), order=1, dtype="float32")
 
-    def with_fixed(self, others: Sequence[plugrad.Tensor]) -> Callable[..., plugrad.Tensor]:
-        """Return the op as a function of its first input."""
-        return lambda x: self.differentiable(x, *others)
+    def with_fixed(self, arrays: Sequence[Array | None]) -> list[Any]:
+        """Return the op as a function of the inputs that are not fixed, and these inputs."""
+        tensors = [x if x is None else plugrad.asarray(x) for x in arrays]
+        places = [i for i, x in enumerate(tensors) if x is not None and i not in self.fixed]
 
-    def check_derivatives_against_cpu(self, arrays: Sequence[Array]) -> None:
+        def function(*xs: plugrad.Tensor) -> plugrad.Tensor:
+            given = dict(zip(places, xs, strict=True))
+            return self.differentiable(*[given.get(i, x) for i, x in enumerate(tensors)])
+
+        function.__name__ = str(self)
+        return [function, *[tensors[i] for i in places]]
+
+    def check_derivatives_against_cpu(self, arrays: Sequence[Array | None]) -> None:
         """Compare the first and second derivatives with the cpu's in double precision."""
         here = self.derivatives(arrays)
         with plugrad.use("cpu"):
-            there = self.derivatives([in_double(array) for array in arrays])
+            there = self.derivatives([x if x is None else in_double(x) for x in arrays])
         for order, (mine, exact) in enumerate(zip(here, there, strict=True), 1):
             for actual, expected in zip(mine, exact, strict=True):
                 allowed = 1e-5 * max(1, float(np.abs(expected).max(initial=0)))
@@ -179,17 +264,17 @@ class Case:
                     actual, expected, rtol=1e-5, atol=allowed, err_msg=f"order {order}"
                 )
 
-    def derivatives(self, arrays: Sequence[Array]) -> list[list[Array]]:
+    def derivatives(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
         """Return the gradients of the weighted result, and those of their weighted sum."""
-        positions = tuple(i for i, array in enumerate(arrays) if array.dtype.kind == "f")
-        tensors = [plugrad.asarray(array) for array in arrays]
+        function, *tensors = self.with_fixed(arrays)
+        positions = tuple(i for i, x in enumerate(tensors) if x.dtype.kind == "floating")
 
         def weighted(x: plugrad.Tensor) -> plugrad.Tensor:
             weights = np.linspace(0.5, 1.5, x.size).reshape(x.shape)
             return plugrad.sum((x + x * x * 0.5) * plugrad.asarray(weights.astype(str(x.dtype))))
 
         def first(*xs: plugrad.Tensor) -> Any:
-            value = lambda *ys: weighted(self.differentiable(*ys))  # noqa: E731
+            value = lambda *ys: weighted(function(*ys))  # noqa: E731
             return plugrad.grad(value, positions, allow_unused=True)(*xs)
 
         def second(*xs: plugrad.Tensor) -> Any:
@@ -198,22 +283,19 @@ class Case:
 
         return [[g.numpy() for g in order(*tensors)] for order in (first, second)]
 
-    @property
-    def differentiable(self) -> Callable[..., plugrad.Tensor]:
-        """The op as a function of tensors to one tensor."""
-        named = partial(as_one, self.op, self.attrs)
-        named.__name__ = str(self)  # type: ignore[attr-defined]
-        return named
+    def differentiable(self, *tensors: plugrad.Tensor | None) -> plugrad.Tensor:
+        """Return the op's floating results as one tensor; several are flattened and joined."""
+        if self.before is not None:
+            tensors = [self.before(x) for x in tensors]
+        result = self.op(*tensors, **self.attrs)
+        if not isinstance(result, list | tuple):
+            return result
+        return plugrad.concat([x for x in result if x.dtype.is_inexact], axis=None)
 
 
-def as_one(op: Callable[..., Any], attrs: Mapping[str, Any], *tensors: plugrad.Tensor) -> Any:
-    """Return the result of an op; several tensors are flattened and joined."""
-    result = op(*tensors, **attrs)
-    return plugrad.concat(result, axis=None) if isinstance(result, list | tuple) else result
-
-
-def in_double(array: Array) -> Array:
-    return array.astype({"f": "float64", "c": "complex128"}.get(array.dtype.kind, array.dtype))
+def lacking(dtypes: Iterable[str]) -> str:
+    """Return the dtypes that the active backend does not store."""
+    return ", ".join(sorted(set(dtypes) - plugrad.which().backend.dtypes()))
 
 
 def plain(array: Array) -> plugrad.Tensor:
@@ -268,6 +350,83 @@ class Refusal:
         assert not missing, f"{missing} not in {message!r}"
 
 
-def rows(cases: Sequence[Case], dtype: str = "float32") -> list[Case]:
+def taking(cases: Sequence[Case], dtype: str = "float32") -> list[Case]:
     """Return the cases that take inputs of a dtype."""
     return [case for case in cases if dtype in case.dtypes]
+
+
+# --- the tables of the conformance kit -------------------------------------------------------------
+
+
+@cache
+def from_table(family: str) -> tuple[Case, ...]:
+    """Return the rows of the conformance kit about a family's kernels as cases; edge cases are the kit's."""
+    return tuple(from_row(row) for row in rows() if row.kernel.family == family and not row.is_edge)
+
+
+def from_row(row: Row) -> Case:
+    """Return a row as a case of its op, or of the kernel itself if there is no op that is like it.
+
+    What an elementwise kernel is given has no shape of its own: tests choose shapes.
+    """
+    attrs = "".join(f" {key}={value}" for key, value in row.attrs.items())
+    return Case(
+        op_of(row),
+        lambda *arrays, **_: row.reference(*arrays),
+        [x and Domain(x.draw, "" if x.dtype == ROW else x.dtype) for x in row.inputs],
+        () if row.kernel.is_elementwise else [() if x is None else x.shape for x in row.inputs],
+        row.attrs,
+        row.runs_on,
+        is_differentiable=is_differentiable(row) or is_constant_in_pieces(row),
+        fixed=row.fixed,
+        is_sum=not row.kernel.is_elementwise,
+        name=f"{name_of(row.kernel)}{attrs}".replace(", ", ","),
+        is_special=row.is_special,
+        kernel=row.kernel,
+        before=row.before,
+        factor=row.factor,
+    )
+
+
+def is_constant_in_pieces(row: Row) -> bool:
+    """Whether the gradient of a row is 0 although its results are floats, as for floor."""
+    if not (row.kernel.is_elementwise and row.is_smooth and set(FLOATS) & set(row.runs_on)):
+        return False
+    inputs = [Shaped((), as_dtype("float32" if x.dtype == ROW else x.dtype)) for x in row.inputs]
+    return row.kernel.infer(*inputs, **row.attributes("float32")).dtype.is_inexact
+
+
+def name_of(kernel: Kernel[..., Any]) -> str:
+    """Return what a kernel is called in the module of its family."""
+    module = import_module(kernel.rule.__module__)
+    return next(name for name, value in vars(module).items() if value is kernel)
+
+
+def op_of(row: Row) -> Callable[..., Any]:
+    """Return the op that a row names, or else the one that is called like the kernel and takes its attributes.
+
+    Without either it is the kernel.
+    """
+    kernel, op = row.kernel, row.op
+    if op is None:
+        pages = [getattr(plugrad, kernel.family, None), plugrad]
+        named = [getattr(page, name_of(kernel), None) for page in pages]
+        op = next((op for op in named if takes(op, row.attrs)), None)
+    if op is None or isinstance(op, Kernel):
+        return op or kernel
+    return joined(op) if kernel.is_variadic else op
+
+
+def takes(op: Any, attrs: Iterable[str]) -> bool:
+    """Whether an op is a function that has attributes of these names."""
+    return inspect.isfunction(op) and set(attrs) <= inspect.signature(op).parameters.keys()
+
+
+def joined(op: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an op of a list of tensors as a function of tensors one by one."""
+
+    @wraps(op)
+    def of_each(*tensors: plugrad.Tensor, **attrs: Any) -> Any:
+        return op(list(tensors), **attrs)
+
+    return of_each

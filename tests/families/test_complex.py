@@ -4,78 +4,30 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import VIEWS, Case, Refusal, rows
-from families.domains import Domain, uniform
+from families.case import VIEWS, Refusal, from_table
 from plugrad.errors import DTypeError, ShapeError
-from plugrad.kernels import complex as kernels
 from plugrad.testing import check_gradient
 
-COMPLEX = ("complex64", "complex128")
+CASES = from_table("complex")
 
 
-def anywhere(low=-2.0, high=2.0):
-    """Complex numbers in a square, none close to 0."""
-
-    def draw(rng, shape, dtype):
-        z = rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)
-        return np.asarray(np.where(np.abs(z) < 0.3, z + 1, z)).astype(dtype)
-
-    return Domain(draw)
-
-
-PARTS = {"float32": "complex64", "float64": "complex128"}
-PUT_TOGETHER = [
-    Case(
-        plugrad.complex,
-        lambda real, imag: real + 1j * imag,
-        [uniform(-2, 2), uniform(-2, 2)],
-        [shape, shape],
-        dtypes=(dtype,),
-        result=PARTS[dtype],
-        name=f"complex {dtype} {shape}",
-    )
-    for dtype in PARTS
-    for shape in [(3, 5), (), (0, 2)]
-]
-TAKEN_APART = [
-    Case(
-        op,
-        reference,
-        [anywhere()],
-        [shape],
-        dtypes=(dtype,),
-        result={"complex64": "float32", "complex128": "float64"}[dtype],
-        name=f"{op.__name__ if hasattr(op, '__name__') else op.name} {dtype} {shape}",
-    )
-    for op, reference in [
-        (plugrad.real, np.real),
-        (plugrad.imag, np.imag),
-        (plugrad.abs, np.abs),
-        (kernels.complex_abs, np.abs),
-    ]
-    for dtype in COMPLEX
-    for shape in [(3, 5), (), (0, 2)]
-]
-CONJUGATED = [
-    Case(plugrad.conj, np.conj, [anywhere()], [shape], dtypes=COMPLEX)
-    for shape in [(3, 5), (), (7, 1), (0, 2)]
-]
-CASES = [*PUT_TOGETHER, *TAKEN_APART, *CONJUGATED]
+def in_shapes(case):
+    return case.in_shapes(*[[shape] * len(case.domains) for shape in [(3, 5), (), (7, 1), (0, 2)]])
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    for dtype in case.dtypes:
-        if dtype in plugrad.which().backend.dtypes():
-            case.check_values(rng, dtype)
+    for shaped in in_shapes(case):
+        for dtype in case.dtypes:
+            if dtype in plugrad.which().backend.dtypes():
+                shaped.check_values(rng, dtype)
 
 
 @pytest.mark.parametrize("layout", VIEWS)
-@pytest.mark.parametrize("case", rows(CASES, "complex64"), ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_of_views(case, layout, backend, rng):
-    if "complex64" not in plugrad.which().backend.dtypes():
-        pytest.skip(f"{backend} has no complex64")
-    case.check_values(rng, "complex64", layout)
+    for shaped in in_shapes(case):
+        shaped.check_values(rng, case.main, layout)
 
 
 def test_special_values():

@@ -286,7 +286,7 @@ REFUSALS = [
             images(1, 4, 4, 1), filters(2, 2, 1, 1), pad="same", dim_rounding_mode="ceil"
         ),
         ArgumentValueError,
-        ["conv2d: dim_rounding_mode='ceil'", "pad='same'", "leave it out"],
+        ["conv2d: dim_rounding_mode='ceil'", "pad='same'", "omit it"],
     ),
     Refusal(
         lambda: plugrad.conv2d(np.ones((1, 4, 4, 1), "uint8"), filters(2, 2, 1, 1)),

@@ -70,11 +70,22 @@ def test_whole_predictions_and_other_indices(backend):
     assert plugrad.in_top_k([[3, 1], [1, 3]], np.array([0, 0], "uint8")).tolist() == [True, False]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "uint64"])
+def test_classes_of_any_integer_dtype(dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    labels = np.array([100, 3, 3], dtype)
+    matrix = plugrad.confusion_matrix(labels, np.array([120, 0, 3], dtype), 300).numpy()
+    assert np.argwhere(matrix).tolist() == [[3, 0], [3, 3], [100, 120]]
+    predictions = np.eye(300, dtype="float32")[[100, 3, 4]]
+    assert plugrad.in_top_k(predictions, labels).tolist() == [True, True, False]
+
+
 REFUSALS = [
     Refusal(
         lambda: plugrad.confusion_matrix([0], [0], 2.5),
         ArgumentError,
-        ["confusion_matrix", "num_classes=2.5", "whole number"],
+        ["confusion_matrix", "num_classes=2.5", "integer"],
     ),
     Refusal(lambda: plugrad.confusion_matrix([0], [0], 0), ArgumentValueError, ["num_classes=0"]),
     Refusal(

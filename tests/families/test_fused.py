@@ -238,7 +238,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.fused.matmul(ones(2, 3), ones(4, 2)),
         ShapeError,
-        ["BatchMatMul", "(2, 3)", "(4, 2)", "3 columns"],
+        ["_FusedMatMul", "(2, 3)", "(4, 2)", "3 columns"],
     ),
     Refusal(
         lambda: plugrad.fused.matmul(ones(2, 3), ones(3, 2), activation="tanh"),

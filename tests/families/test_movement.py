@@ -4,17 +4,12 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, VIEWS, Case, Refusal
+from families.case import EVERYTHING, VIEWS, Case, Refusal, from_table, joined
 from families.domains import uniform
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import movement
 
 SHAPE = (3, 4, 5)
-
-
-def joined(op):
-    """Return an op that takes its list of tensors one by one."""
-    return lambda *tensors, **attrs: op(tensors, **attrs)
 
 
 def np_split(x, *, sizes, axis=0):
@@ -72,22 +67,14 @@ def case(op, reference, shapes=(SHAPE,), name="", **attrs):
     return Case(op, reference, domains, shapes, attrs, EVERYTHING, name=name)
 
 
-STRIDED = [
-    {"begin": (0, 0, 0), "end": (3, 4, 5), "strides": (1, 2, 3)},
-    {"begin": (2, 3, 4), "end": (-1, -1, -1), "strides": (-1, -2, -3)},
-    {"begin": (1, 0, 3), "end": (2, 4, 0), "strides": (1, 1, -1)},
+NOTHING = [
     {"begin": (1, 2, 2), "end": (1, 0, 5), "strides": (1, 1, 1)},
     {"begin": (-1, 0, 0), "end": (0, 4, 5), "strides": (-1, 1, 1)},
 ]
-SINGLE = [
-    case(plugrad.reshape, np.reshape, shape=(5, 12)),
+OF_ONE = [
     case(plugrad.reshape, np.reshape, shape=(-1,)),
     case(plugrad.reshape, np.reshape, shape=(2, -1, 3, 1)),
-    *(
-        case(plugrad.permute_dims, np.transpose, axes=axes)
-        for axes in [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1), (2, 0, 1), (-2, 2, 0)]
-    ),
-    case(plugrad.permute_dims, np.transpose, [(2, 3, 4, 5)], axes=(3, 0, 2, 1)),
+    case(plugrad.permute_dims, np.transpose, axes=(-2, 2, 0)),
     case(plugrad.permute_dims, np.transpose, [(2, 3, 4, 5)]),
     *(
         case(
@@ -100,40 +87,15 @@ SINGLE = [
         )
         for source, to in [(0, -1), (3, 0), ((0, 1), (-1, -2)), ((3, 0, 2), (0, 2, 1)), (1, 1)]
     ),
-    *(case(plugrad.expand_dims, np.expand_dims, axis=axis) for axis in (0, 1, 3, -1, -4)),
+    *(case(plugrad.expand_dims, np.expand_dims, axis=axis) for axis in (-1, -4)),
     case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=None),
     case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=(0,)),
     case(plugrad.squeeze, np.squeeze, [(1, 3, 1, 4)], axis=-2),
-    *(
-        case(plugrad.broadcast_to, np.broadcast_to, [small], shape=large)
-        for small, large in [
-            ((5,), (3, 5)),
-            ((3, 1), (3, 5)),
-            ((3, 1, 5), (2, 3, 4, 5)),
-            ((), (2, 3)),
-            ((2, 3), (2, 3)),
-            ((1, 3), (0, 3)),
-        ]
-    ),
-    *(
-        case(plugrad.pad, np_pad, paddings=paddings, constant_value=value)
-        for paddings, value in [
-            (((0, 0), (0, 0), (0, 0)), 0),
-            (((1, 2), (0, 1), (3, 0)), 0),
-            (((0, 0), (1, 1), (0, 0)), 1),
-        ]
-    ),
-    *(case(plugrad.flip, np.flip, axis=axis) for axis in (None, 0, 1, -1, (0, 2))),
-    *(
-        case(movement.slice, np_slice, begin=begin, size=size)
-        for begin, size in [
-            ((0, 0, 0), (3, 4, 5)),
-            ((1, 2, 3), (2, 1, 2)),
-            ((2, 0, 4), (1, 4, 1)),
-            ((3, 1, 1), (0, 2, 2)),
-        ]
-    ),
-    *(case(movement.strided_slice, np_strided_slice, **attrs) for attrs in STRIDED),
+    case(plugrad.broadcast_to, np.broadcast_to, [()], shape=(2, 3)),
+    case(plugrad.broadcast_to, np.broadcast_to, [(1, 3)], shape=(0, 3)),
+    *(case(plugrad.flip, np.flip, axis=axis) for axis in (None, -1)),
+    case(movement.slice, np_slice, begin=(3, 1, 1), size=(0, 2, 2)),
+    *(case(movement.strided_slice, np_strided_slice, **attrs) for attrs in NOTHING),
     *(
         case(
             movement.strided_slice_gradient,
@@ -142,35 +104,24 @@ SINGLE = [
             shape=SHAPE,
             **attrs,
         )
-        for attrs in STRIDED
+        for attrs in NOTHING
     ),
 ]
 TILED = [
     case(plugrad.tile, lambda x, repetitions: np.tile(x, repetitions), [shape], repetitions=counts)
-    for shape, counts in [
-        ((3, 4), (2, 3)),
-        ((3, 4), (1, 1)),
-        ((3, 4), (2,)),
-        ((4,), (2, 3)),
-        ((3, 1, 2), (1, 5, 2)),
-        ((3, 4), (0, 2)),
-        ((), (3,)),
-    ]
+    for shape, counts in [((3, 4), (2,)), ((4,), (2, 3)), ((3, 4), (0, 2)), ((), (3,))]
 ]
 TO_LISTS = [
-    *(case(plugrad.unstack, np_unstack, axis=axis) for axis in (0, 1, -1)),
+    case(plugrad.unstack, np_unstack, axis=-1),
     *(
         case(plugrad.split, np_split, sizes=sizes, axis=axis)
-        for sizes, axis in [(3, 0), (2, 1), (1, -1), ((1, 3), 1), ((2, -1, 1), 2), ((0, 5), 2)]
+        for sizes, axis in [(3, 0), (2, 1), (1, -1), ((2, -1, 1), 2), ((0, 5), 2)]
     ),
 ]
 FROM_LISTS = [
     *(
         case(joined(plugrad.concat), np_concat, shapes, f"concat {shapes} {axis}", axis=axis)
         for shapes, axis in [
-            ([(3, 4)], 0),
-            ([(3, 4), (1, 4)], 0),
-            ([(3, 4), (3, 1), (3, 2)], 1),
             ([(2, 3, 1), (2, 3, 2)], -1),
             ([(2, 1, 3), (2, 4, 3), (2, 0, 3)], 1),
             ([(3, 4), (2,)], None),
@@ -182,21 +133,15 @@ FROM_LISTS = [
     ),
     *(
         case(joined(plugrad.stack), np_stack, shapes, f"stack {shapes} {axis}", axis=axis)
-        for shapes, axis in [
-            ([(3, 4)], 0),
-            ([(3, 4)] * 3, 0),
-            ([(3, 4)] * 2, 1),
-            ([(3, 4)] * 2, -1),
-            ([()] * 3, 0),
-        ]
+        for shapes, axis in [([(3, 4)] * 2, -1), ([()] * 3, 0)]
     ),
 ]
-CASES = [*SINGLE, *TILED, *TO_LISTS, *FROM_LISTS]
+CASES = [*from_table("movement"), *OF_ONE, *TILED, *TO_LISTS, *FROM_LISTS]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values(case, backend, rng):
-    case.check_values(rng)
+    case.check_values(rng, case.main)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -207,7 +152,7 @@ def test_values_of_other_dtypes(case, backend, rng):
 @pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+    case.check_values(rng, case.main, layout)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +226,7 @@ def test_a_reshaped_copy_has_the_same_values(backend):
         assert plugrad.reshape([1, 2], (2, 1), copy=copy).tolist() == [[1], [2]]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -351,12 +296,12 @@ REFUSALS = [
     Refusal(
         lambda: movement.strided_slice(zeros(3), begin=(0,), end=(5,), strides=(1,)),
         ShapeError,
-        ["end=(5,)", "leaves shape (3,)"],
+        ["end=(5,)", "outside shape (3,)"],
     ),
     Refusal(
         lambda: movement.strided_slice(zeros(3), begin=(0,), end=(3,), strides=(0,)),
         ShapeError,
-        ["no stride 0"],
+        ["no stride may be 0"],
     ),
 ]
 

@@ -247,7 +247,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.local_response_normalization([1.0], 0.5),
         ArgumentError,
-        ["local_response_normalization", "depth_radius=0.5", "whole number"],
+        ["local_response_normalization", "depth_radius=0.5", "integer"],
     ),
     Refusal(
         lambda: plugrad.local_response_normalization([1.0], -1),

@@ -48,7 +48,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.take(numbers(2, 3), [[0], [0]], axis=1, batch_dims=0.5),
         ArgumentError,
-        ["take", "batch_dims=0.5", "whole number"],
+        ["take", "batch_dims=0.5", "integer"],
     ),
     Refusal(
         lambda: plugrad.take_along_axis(numbers(2, 3), [0]),
@@ -99,7 +99,7 @@ REFUSALS = [
         lambda: plugrad.one_hot([0], -1), ArgumentValueError, ["one_hot", "depth=-1", "0 or more"]
     ),
     Refusal(
-        lambda: plugrad.one_hot([0], 1.5), ArgumentError, ["one_hot", "depth=1.5", "whole number"]
+        lambda: plugrad.one_hot([0], 1.5), ArgumentError, ["one_hot", "depth=1.5", "integer"]
     ),
     Refusal(
         lambda: plugrad.unsorted_segment_sum(numbers(3, 2), [0, 1], 2),

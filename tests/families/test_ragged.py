@@ -320,15 +320,15 @@ REFUSALS = [
         ArgumentValueError,
         ["RaggedGather", "splits []", "one or more"],
     ),
-    Refusal(lambda: gather([[0, 20]]), ArgumentValueError, ["splits [0, 20]", "to 3 at most"]),
+    Refusal(lambda: gather([[0, 20]]), ArgumentValueError, ["splits [0, 20]", "not exceed 3"]),
     Refusal(
-        lambda: gather([[0, 3], [0, 1, 3]]), ArgumentValueError, ["splits [0, 3]", "to 2 at most"]
+        lambda: gather([[0, 3], [0, 1, 3]]), ArgumentValueError, ["splits [0, 3]", "not exceed 2"]
     ),
-    Refusal(lambda: gather([[0, 2, 1]]), ArgumentValueError, ["splits [0, 2, 1]", "rise"]),
-    Refusal(lambda: gather([[-1, 2]]), ArgumentValueError, ["splits [-1, 2]", "rise from 0"]),
+    Refusal(lambda: gather([[0, 2, 1]]), ArgumentValueError, ["splits [0, 2, 1]", "not decrease"]),
+    Refusal(lambda: gather([[-1, 2]]), ArgumentValueError, ["splits [-1, 2]", "at least 0"]),
     Refusal(lambda: gather([]), ShapeError, ["RaggedGather", "there must be splits"]),
-    Refusal(lambda: gather([[[0, 3]]]), ShapeError, ["each with one axis", "(1, 2)"]),
-    Refusal(lambda: gather(values=1.0), ShapeError, ["values with one or more", "()"]),
+    Refusal(lambda: gather([[[0, 3]]]), ShapeError, ["with one axis each", "(1, 2)"]),
+    Refusal(lambda: gather(values=1.0), ShapeError, ["values with one axis or more", "()"]),
     Refusal(
         lambda: gather(rank=2), ArgumentValueError, ["output_ragged_rank=2", "must be 1", "(1,)"]
     ),
@@ -349,9 +349,11 @@ REFUSALS = [
     Refusal(
         lambda: dense(partitions=[[0, 1, 2], [0, 1]]), ShapeError, ["must be one for each type"]
     ),
-    Refusal(lambda: dense(partitions=[[0, 1, 3]]), ShapeError, ["of 3 values, but there are 2"]),
+    Refusal(lambda: dense(partitions=[[0, 1, 3]]), ShapeError, ["for 3 values, but there are 2"]),
     Refusal(lambda: dense(partitions=[[1, 2]]), ArgumentValueError, ["[1, 2]", "begin with 0"]),
-    Refusal(lambda: dense(partitions=[[0, 2, 1]]), ArgumentValueError, ["[0, 2, 1]", "rise"]),
+    Refusal(
+        lambda: dense(partitions=[[0, 2, 1]]), ArgumentValueError, ["[0, 2, 1]", "not decrease"]
+    ),
     Refusal(
         lambda: dense(-1, partitions=[[0, 2], [0, 1, 2, 2]], types=[SPLITS, SPLITS]),
         ArgumentValueError,

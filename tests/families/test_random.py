@@ -342,8 +342,8 @@ def test_threads_get_different_numbers():
 
 REFUSALS = [
     Refusal(lambda: generator(-1), ArgumentValueError, ["seed=-1", "0 or more"]),
-    Refusal(lambda: generator(0.5), ArgumentError, ["seed=0.5", "whole number"]),
-    Refusal(lambda: plugrad.random.seed("a"), ArgumentError, ["seed='a'", "whole number"]),
+    Refusal(lambda: generator(0.5), ArgumentError, ["seed=0.5", "integer"]),
+    Refusal(lambda: plugrad.random.seed("a"), ArgumentError, ["seed='a'", "integer"]),
     Refusal(lambda: generator().normal((2, -1)), ShapeError, ["(2, -1)", "negative"]),
     Refusal(lambda: generator().normal((2, 2.2)), ShapeError, ["(2, 2.2)", "integers"]),
     Refusal(lambda: generator().normal(2, std=-1), ArgumentValueError, ["std=-1"]),

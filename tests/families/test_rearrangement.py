@@ -369,8 +369,8 @@ REFUSALS = [
     ),
     Refusal(lambda: plugrad.roll(zeros(3), 1, axis=1), AxisError, ["axis=1", "rank 1"]),
     Refusal(lambda: plugrad.repeat(zeros(3), -1), ArgumentValueError, ["repeats=-1", "0 or more"]),
-    Refusal(lambda: plugrad.repeat(zeros(3), [1, 2]), ShapeError, ["(2,)", "3 parts"]),
-    Refusal(lambda: plugrad.repeat(zeros(3), 1.5), DTypeError, ["repeat", "float32", "whole"]),
+    Refusal(lambda: plugrad.repeat(zeros(3), [1, 2]), ShapeError, ["(2,)", "3 slices"]),
+    Refusal(lambda: plugrad.repeat(zeros(3), 1.5), DTypeError, ["repeat", "float32", "integers"]),
     Refusal(lambda: plugrad.repeat(zeros(3), 1, axis=1), AxisError, ["axis=1", "rank 1"]),
     Refusal(lambda: plugrad.meshgrid(zeros(2, 2)), ShapeError, ["meshgrid", "(2, 2)", "vectors"]),
     Refusal(

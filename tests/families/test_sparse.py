@@ -144,6 +144,7 @@ LISTS = [
     ([2, 2, 1, 0], [0, 1, 1, 3]),
     ([1], [0]),
     ([1, 1, 1], [1, 1, 1]),
+    ([-1, 1, -4, -1], [0, 0, 1, 2]),
     ([], []),
 ]
 SUMS = [
@@ -217,6 +218,21 @@ def test_positions_may_be_long(backend):
         pytest.skip(f"{backend} has no int64")
     long = [plugrad.asarray(np.array(x)) for x in ([2, 0], [0, 1])]
     assert plugrad.sparse.sparse_segment_sum([1.0, 2.0, 3.0], *long).tolist() == [3, 1]
+
+
+def test_positions_count_from_either_end(backend):
+    """As those of take do, in lists and in tensors."""
+    x = plugrad.asarray([1.0, 2.0, 4.0])
+    for positions in ([-1, 0, -3], plugrad.asarray([-1, 0, -3])):
+        assert plugrad.take(x, positions).tolist() == [4, 1, 1]
+        for op, sums in [
+            (plugrad.sparse.sparse_segment_sum, [5, 1]),
+            (plugrad.sparse.sparse_segment_mean, [2.5, 1]),
+        ]:
+            assert op(x, positions, [0, 0, 1]).tolist() == sums
+            gradient = plugrad.grad(lambda x, op=op, p=positions: op(x, p, [0, 0, 1]))(x)
+            share = sums[0] / 5
+            assert gradient.tolist() == [share + 1, 0, share]
 
 
 def test_large_dense_shapes(backend):
@@ -301,16 +317,16 @@ REFUSALS = [
         DTypeError,
         ["input_indices", "float32", "integers"],
     ),
-    Refusal(lambda: segment_sum(indices=[0, 2]), TensorIndexError, ["indices[1] = 2", "[0, 2)"]),
-    Refusal(lambda: segment_sum(indices=[-1, 0]), TensorIndexError, ["indices[0] = -1", "[0, 2)"]),
+    Refusal(lambda: segment_sum(indices=[0, 2]), TensorIndexError, ["indices[1] = 2", "[-2, 2)"]),
+    Refusal(lambda: segment_sum(indices=[-3, 0]), TensorIndexError, ["indices[0] = -3", "[-2, 2)"]),
     Refusal(
         lambda: segment_sum(segment_ids=[1, 0]),
         ArgumentValueError,
         ["SparseSegmentSum", "segment_ids=[1, 0]", "not decrease"],
     ),
     Refusal(lambda: segment_sum(segment_ids=[-1, 0]), ArgumentValueError, ["[-1, 0]", "0 or more"]),
-    Refusal(lambda: segment_sum(segment_ids=[0]), ShapeError, ["(2,)", "(1,)", "as many elements"]),
-    Refusal(lambda: segment_sum(data=1.0), ShapeError, ["data of shape ()", "must have axes"]),
+    Refusal(lambda: segment_sum(segment_ids=[0]), ShapeError, ["(2,)", "(1,)", "of one length"]),
+    Refusal(lambda: segment_sum(data=1.0), ShapeError, ["data of shape ()", "at least one axis"]),
     Refusal(lambda: segment_sum(indices=[[0, 1]]), ShapeError, ["(1, 2)"]),
     Refusal(lambda: segment_sum(data=[True, False]), DTypeError, ["sparse_segment_sum", "bool"]),
     Refusal(lambda: segment_sum(indices=[0.0, 1.0]), DTypeError, ["indices", "float32"]),

@@ -251,7 +251,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.string.static_regex_replace(["a"], "(", "b"),
         ArgumentValueError,
-        ["StaticRegexReplace", "pattern='('", "no regular expression"],
+        ["StaticRegexReplace", "pattern='('", "not a regular expression"],
     ),
     Refusal(
         lambda: plugrad.string.static_regex_replace(["a"], "(a)", r"\2"),

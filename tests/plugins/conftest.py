@@ -8,11 +8,12 @@ import textwrap
 import pytest
 
 import plugrad
+from installed import open_installed
 from plugins.hostile import write_backend, write_distribution
+from plugrad.cli import main
 from plugrad.discovery import hooks, loading, packs
 from plugrad.discovery.state import state
 from plugrad.registry.transaction import snapshot
-from plugrad.cli import main
 
 
 class Site:
@@ -59,7 +60,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plugrad.config.reset()
     monkeypatch.syspath_prepend(str(tmp_path))
-    loading.open_backend("cpu")
+    open_installed()
     before = loading.opened_backends()
     restore = snapshot()
     site = Site(tmp_path)

@@ -80,7 +80,7 @@ def test_info_shows_options_and_what_the_manifest_says(command, site):
         "https://example.com",
         "gpu",
         "Install the driver.",
-        "threads: how many threads (integer, 2 by default)",
+        "threads: how many threads (integer, default 2)",
     ):
         assert text in printed
 
@@ -262,7 +262,7 @@ def test_conformance_of_one_that_dies_is_a_finding(site):
     write_backend(site.folder, "segfault", HOSTILE["segfault"].source)
     done = in_new_process("conformance", "segfault", "--level", "lifecycle", folder=site.folder)
     assert done.returncode == 1
-    assert "backend 'segfault' dies of SIGSEGV during the tests" in done.stderr
+    assert "backend 'segfault' crashes with SIGSEGV during the tests" in done.stderr
 
 
 def test_conformance_without_pytest_says_what_to_install(command, monkeypatch):

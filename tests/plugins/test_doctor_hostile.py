@@ -36,7 +36,10 @@ def hostile_report(hostile_folder):
 FOUND = {
     "import_error": ("fails while it is imported: ModuleNotFoundError", "install what it needs"),
     "exits": ("fails while it is imported: SystemExit: 3", "pip uninstall acme-exits"),
-    "segfault": ("dies of SIGSEGV while it is imported", "PLUGRAD_PLUGINS_DISABLE=acme-segfault"),
+    "segfault": (
+        "crashes with SIGSEGV while it is imported",
+        "PLUGRAD_PLUGINS_DISABLE=acme-segfault",
+    ),
     "hang": (f"hangs while it is imported: no answer within {TIMEOUT} seconds", "--timeout"),
     "malformed": ("cannot be used: ", "pip install --upgrade acme-malformed"),
     "no_manifest": ("has no plugrad-backend.toml", "pip install --upgrade acme-no_manifest"),

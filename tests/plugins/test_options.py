@@ -6,6 +6,7 @@ import pytest
 
 import plugrad
 from plugins.hostile import MANIFEST
+from plugrad.discovery.listing import declared_options
 from plugrad.errors import ConfigError
 from plugrad.settings.layers import Setting
 
@@ -221,8 +222,8 @@ def test_longest_backend_name_owns_an_environment_variable(free, monkeypatch):
 
 
 def test_first_party_backends_declare_their_options():
-    for name, manifest in declared_options().items():
+    for name, options in declared_options().items():
         if name in ("cpu", "wasm", "webgpu"):
-            assert manifest.options is not None
+            assert options is not None
             with pytest.raises(ConfigError, match=f"the options of backend '{name}' are"):
                 plugrad.config.get(f"{name}.colour")

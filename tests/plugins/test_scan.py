@@ -7,12 +7,14 @@ import pytest
 
 import plugrad
 from plugins.hostile import write_backend, write_distribution
-from plugrad.discovery.scan import EntryPoint, scan, shadowed
+from plugrad.discovery.listing import shadowed
+from plugrad.discovery.scan import EntryPoint, scanned
+from plugrad.discovery.state import state
 
 
 def found(site):
     site.refresh()
-    return [e for e in scan().entry_points if e.distribution.startswith("acme")]
+    return [e for e in state.scan.entry_points if e.distribution.startswith("acme")]
 
 
 def test_one_scan_finds_every_group(site):
@@ -40,11 +42,13 @@ def test_one_scan_finds_every_group(site):
 
 
 def test_scan_is_cached_until_refreshed(site):
-    before = scan()
+    before = state.scan
     write_backend(site.folder, "toy")
-    assert scan() is before
+    assert plugrad.plugins()
+    assert state.scan is before
     site.refresh()
-    assert {e.name for e in scan().entry_points} - {e.name for e in before.entry_points} == {"toy"}
+    plugrad.plugins()
+    assert {e.name for e in state.scan.entry_points} - {e.name for e in before.entry_points} == {"toy"}
 
 
 MALFORMED = {
@@ -84,7 +88,7 @@ def test_distribution_without_metadata_is_listed(site):
     write_backend(site.folder, "toy")
     (site.folder / "acme_toy-1.2.dist-info" / "METADATA").unlink()
     site.refresh()
-    (entry,) = [e for e in scan().entry_points if e.name == "toy"]
+    (entry,) = [e for e in state.scan.entry_points if e.name == "toy"]
     assert entry.distribution == "a distribution without name"
 
 
@@ -126,7 +130,7 @@ def test_two_hundred_distributions_take_little_time(site):
 
     def seconds():
         start = time.perf_counter()
-        scan(refresh=True)
+        scanned()
         return time.perf_counter() - start
 
     assert min(seconds() for _ in range(10)) < 0.04

@@ -229,7 +229,7 @@ def test_folder_with_something_in_it_is_left_alone(command, site):
     assert command("new-ops", "mine")[0] == 0
     status, _, error = command("new-ops", "mine")
     assert status == 2
-    assert "is there already" in error
+    assert "exists and is not empty" in error
 
 
 # --- in the wheel of core --------------------------------------------------------------------------

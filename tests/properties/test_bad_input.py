@@ -4,15 +4,18 @@ What is wrong is a `PlugradError`; a raw error of NumPy or Python is a defect, a
 sensible kind that is taken in silence. MemoryError is NumPy's word for too much, and will do.
 """
 
+from collections import defaultdict
 from functools import reduce
 
 import numpy as np
 import pytest
 
 import plugrad
-from plugrad import engine
+from consistency.coverage import declared
 from plugrad.contract.kernel import KERNELS
 from plugrad.errors import PlugradError
+from plugrad.testing.checks import tensors_of
+from plugrad.testing.tables import rows
 from plugrad.types.dtype import DTYPES
 from properties.calls import CALLS, public_ops
 
@@ -163,27 +166,17 @@ def test_no_argument_takes_what_makes_no_sense(name):
     assert not taken
 
 
-@pytest.fixture(scope="module")
-def kernel_calls():
-    """The inputs and attributes with which ops call kernels."""
-    found = {}
-    run, create = engine.run, engine.create
+def kernel_rows():
+    """Return rows of the conformance kit by kernel: one for each choice of inputs that are present."""
+    found = defaultdict(dict)
+    for row in rows():
+        if not row.is_edge:
+            present = tuple(x is not None for x in row.inputs)
+            found[row.kernel.name].setdefault(present, row)
+    return {name: list(some.values()) for name, some in sorted(found.items())}
 
-    def noted_run(kernel, inputs, attrs):
-        found.setdefault(kernel.name, (list(inputs), kernel.complete(attrs)))
-        return run(kernel, inputs, attrs)
 
-    def noted_create(kernel, backend, attrs):
-        found.setdefault(kernel.name, ([], kernel.complete(attrs)))
-        return create(kernel, backend, attrs)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "run", noted_run)
-        patched.setattr(engine, "create", noted_create)
-        for name, call in CALLS.items():
-            args, kwargs = with_tensors(call)
-            OPS[name](*args, **kwargs)
-    return found
+KERNEL_ROWS = kernel_rows()
 
 
 def run_by_name(kernel, inputs, attrs):
@@ -195,22 +188,29 @@ def run_by_name(kernel, inputs, attrs):
     return plugrad.run_kernel(kernel.name, named, attrs)
 
 
-def test_no_raw_error_leaves_a_kernel(kernel_calls):
-    assert len(kernel_calls) > 140
-    raw = []
-    for name, (inputs, attrs) in kernel_calls.items():
-        kernel = KERNELS[name]
+def test_every_contract_is_given_bad_input():
+    missing = sorted(set(declared()) - KERNEL_ROWS.keys())
+    assert not missing, f"write a Row for {missing} in a table of core/src/plugrad/testing/tables"
+
+
+@pytest.mark.parametrize("name", KERNEL_ROWS)
+def test_no_raw_error_leaves_a_kernel(name):
+    kernel, raw = KERNELS[name], []
+    for row in KERNEL_ROWS[name]:
+        dtype = row.runs_on[0]
+        inputs, attrs = tensors_of(row.drawn(dtype)), kernel.complete(row.attributes(dtype))
+        run_by_name(kernel, inputs, attrs)
         for attr, right in attrs.items():
             shorter_and_longer = [right[:-1], right + right[-1:]] if type(right) is tuple else []
             for value in [*SENSELESS, *TEXTS, *NUMBERS, *OTHERS, *LISTS, *shorter_and_longer]:
                 error = outcome(run_by_name, kernel, inputs, {**attrs, attr: value})
-                raw += [] if error is None else [f"{name} {attr}={value!r:.60}: {error!r}"]
+                raw += [] if error is None else [f"{row} {attr}={value!r:.60}: {error!r}"]
         for i, right in enumerate(inputs):
             if right is None:
                 continue
             for value in [None, [], [None], *wrong_tensors(right.numpy())]:
                 error = outcome(run_by_name, kernel, [*inputs[:i], value, *inputs[i + 1 :]], attrs)
-                raw += [] if error is None else [f"{name} input {i}={value!r:.60}: {error!r}"]
+                raw += [] if error is None else [f"{row} input {i}={value!r:.60}: {error!r}"]
     assert not raw, "\n".join(raw)
 
 

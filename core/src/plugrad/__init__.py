@@ -12,8 +12,8 @@ from math import (
     pi as pi,
 )
 
-import plugrad.gradients  # the rules register themselves
-import plugrad.ops.operators  # noqa: F401 - they attach themselves to Tensor
+import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the rules register themselves
+import plugrad.ops.operators  # noqa: F401  # pyright: ignore[reportUnusedImport] - they attach themselves
 from plugrad import (
     errors as errors,
     fft as fft,
@@ -280,7 +280,7 @@ from plugrad.ops.training import (
     dropout as dropout,
     moving_average as moving_average,
 )
-from plugrad.ops.transfer import to_device as to_device
+from plugrad.ops.transfer import stop_gradient as stop_gradient, to_device as to_device
 from plugrad.ops.unary import (
     abs as abs,
     acos as acos,
@@ -357,10 +357,10 @@ from plugrad.transforms.gradients import (
     vjp as vjp,
 )
 from plugrad.transforms.variable import Variable as Variable
-from plugrad.types.dtype import (  # noqa: F401  # pyright: ignore[reportUnusedImport] - the array API's name
+from plugrad.types.dtype import (
     DType as DType,
     as_dtype as as_dtype,
-    bool_ as bool,
+    bool_ as bool,  # noqa: F401  # pyright: ignore[reportUnusedImport] - the array API's name
     complex64 as complex64,
     complex128 as complex128,
     float16 as float16,

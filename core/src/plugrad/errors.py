@@ -1,4 +1,4 @@
-"""Every error of plugrad. The docstring of a class is its manual page: cause, example, remedy."""
+"""The errors of plugrad. The docstring of each class is its manual page: cause, example, remedy."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ if TYPE_CHECKING:
 
 
 class PlugradError(Exception):
-    """The root of all errors below: catch it to catch whatever plugrad raises on purpose."""
+    """The base class of all errors below; catch it to catch every error that plugrad raises deliberately."""
 
 
 class ShapeError(PlugradError, ValueError):
-    """Shapes do not fit together, or a shape is not one.
+    """Shapes do not fit together, or a value is not a valid shape.
 
     Example: ``plugrad.add(plugrad.zeros((2, 3)), plugrad.zeros((4,)))``.
 
-    Remedy: compare the two shapes in the message from the right; sizes must be equal or 1. Use
-    `reshape` or `expand_dims` to line them up.
+    Remedy: compare the two shapes in the message from right to left; sizes must be equal, or one of
+    them must be 1. Use `reshape` or `expand_dims` to align the axes.
     """
 
 
 class AxisError(PlugradError, ValueError, IndexError):
-    """An axis is out of range for the tensor's rank, or named twice.
+    """An axis is out of range for the number of the tensor's axes, or given twice.
 
     Example: ``plugrad.sum(plugrad.zeros((2, 3)), axis=2)``.
 
-    Remedy: axes run from ``-rank`` to ``rank - 1``.
+    Remedy: use axes from ``-x.ndim`` to ``x.ndim - 1``, each of them once.
     """
 
 
 class DTypeError(PlugradError, TypeError):
-    """A dtype is unknown, or an op does not take tensors of this dtype.
+    """A dtype is unknown, or an op does not accept tensors of this dtype.
 
     Example: ``plugrad.logical_and(plugrad.asarray([1.0]), True)``.
 
-    Remedy: cast first, as in ``x.astype("bool")``.
+    Remedy: cast the tensor first, as in ``x.astype("bool")``.
     """
 
 
 class ArgumentError(PlugradError, TypeError):
-    """An argument is of a kind that the function cannot take, or is missing, or has an unknown name.
+    """An argument has a type that the function does not accept, is missing, or has an unknown name.
 
     Example: ``plugrad.exp(None)``, ``plugrad.grad(3)``.
 
-    Remedy: the message names the argument and what is expected.
+    Remedy: pass what the message expects for the argument that it names.
     """
 
 
 class ArgumentValueError(PlugradError, ValueError):
-    """An argument has the right kind but a value that makes no sense.
+    """An argument has the right type but a value that is not allowed.
 
     Example: ``plugrad.conv2d(x, filters, strides=0)``.
 
-    Remedy: the message names the argument, its value and the values that are allowed.
+    Remedy: the message names the argument, its value and the allowed values; pass one of these.
     """
 
 
 class TensorIndexError(PlugradError, IndexError):
-    """An index is out of range or of a kind that indexing does not take.
+    """An index is out of range, or has a type that indexing does not accept.
 
     Example: ``plugrad.zeros((3,))[5]``.
 
@@ -69,22 +69,22 @@ class TensorIndexError(PlugradError, IndexError):
 
 
 class BackendNotFound(PlugradError, LookupError):
-    """No installed plugin brings a backend of this name.
+    """No installed plugin brings a backend with this name.
 
     Example: ``plugrad.use("webgpu")`` in an environment without the webgpu plugin.
 
-    Remedy: install it, as in ``pip install "plugrad[webgpu]"``, or choose one of the installed ones
-    in the message.
+    Remedy: install the backend, as in ``pip install "plugrad[webgpu]"``, or choose one of the installed
+    backends, which the message lists.
     """
 
 
 class BackendUnavailable(PlugradError, RuntimeError):
-    """A backend is installed but cannot start here; the reason is the plugin's own.
+    """A backend is installed but cannot start on this machine.
 
     Example: a GPU backend on a machine without a driver, or a plugin whose import fails.
 
-    Remedy: the message has the plugin's reason, and the original error is chained to it. Other
-    backends keep working.
+    Remedy: correct what the message gives as the plugin's own reason; the original error is chained to
+    it. Or choose another backend: the other ones keep working.
     """
 
 
@@ -93,17 +93,18 @@ class BackendMismatch(PlugradError, ValueError):
 
     Example: ``cpu_tensor + cpu_tensor.to("webgpu")``.
 
-    Remedy: move one of them with ``x.to("webgpu")``; plugrad never moves data behind your back.
+    Remedy: copy one of them with ``x.to("webgpu")``, or run the op inside
+    ``plugrad.use("webgpu", transfer=True)``; plugrad never copies between backends implicitly.
     """
 
 
 class KernelNotFound(PlugradError, NotImplementedError):
-    """The backend at hand does not implement a kernel, or nobody knows the kernel.
+    """The backend does not implement a kernel, or no kernel has this name.
 
     Example: ``plugrad.run_kernel("Sine", {"x": x})``.
 
-    Remedy: run on a backend that has it (the message lists them), or register one with
-    `register_kernel`.
+    Remedy: run the kernel on a backend that implements it (the message lists them), let another backend
+    compute it with the setting ``fallback``, or register an implementation with `register_kernel`.
     """
 
     def __init__(self, message: str, kernel_name: str = "") -> None:
@@ -113,101 +114,111 @@ class KernelNotFound(PlugradError, NotImplementedError):
 
 
 class KernelFailed(PlugradError, RuntimeError):
-    """An implementation of a kernel raised an error of its own, or does not keep the kernel's contract.
+    """An implementation of a kernel raised an error of its own, or broke the kernel's contract.
 
-    Example: a kernel of a plugin that divides by zero in Python. With the setting ``debug``, also one
-    that returns another shape or dtype than its contract says, or changes an input.
+    Example: an implementation in a plugin that divides by zero in Python. With the setting ``debug``, also
+    one that returns another number of outputs, another shape or another dtype than the contract says, or
+    that changes an input.
 
-    Remedy: the message names the kernel, the backend and the distribution; report it there. The original
-    error is chained to it.
+    Remedy: the message names the kernel, the backend and the distribution; report the error to the
+    distribution's authors. The original error, if there is one, is chained to it.
     """
 
 
 class GradientNotFound(PlugradError, NotImplementedError):
-    """A kernel between the result and the differentiated inputs has no gradient.
+    """A kernel between the differentiated inputs and the result has no gradient, or there is no path between them.
 
-    Remedy: declare one with `register_gradient`, or cut the path with `stop_gradient` where it
-    should not count.
+    Example: ``plugrad.grad(lambda x: plugrad.asarray(1.0))(2.0)``, whose result does not depend on x.
+
+    Remedy: declare a gradient with `register_gradient`, or use `stop_gradient` if no gradient should flow
+    through the kernel. If the result need not depend on an input, pass ``allow_unused=True``.
     """
 
 
 class RegistrationError(PlugradError, ValueError):
     """A kernel or gradient cannot be registered: the key is taken, or the function does not fit the contract.
 
-    Example: registering ``("Add", "cpu")`` again.
+    Example: registering ``("Add", "cpu")`` a second time.
 
-    Remedy: pass ``replace=True``, use `override_kernel` for a while, or fix the parameters named in
-    the message.
+    Remedy: pass ``replace=True``, use `override_kernel` or `override_gradient` for a temporary replacement,
+    or correct the parameters that the message names.
     """
 
 
 class UnsupportedDtype(DTypeError):
-    """The backend or the kernel at hand has no such dtype; plugrad never narrows silently.
+    """The backend or the kernel does not support a dtype; plugrad never narrows a dtype silently.
 
-    Example: ``plugrad.asarray(np.zeros(3), device="webgpu")``, which is float64.
+    Example: ``plugrad.asarray(np.zeros(3), device="webgpu")``: the array is float64.
 
-    Remedy: ask for a dtype that the backend has, as in ``plugrad.asarray(x, dtype="float32")``, or
-    compute on the cpu backend.
+    Remedy: use a dtype that the backend has, as in ``plugrad.asarray(x, dtype="float32")``, or compute on
+    the cpu backend.
     """
 
 
 class DisposedTensor(PlugradError, RuntimeError):
-    """A tensor is used after `dispose`, or after the `tidy` block that made it.
+    """A tensor is used after `dispose`, or after the end of the `tidy` block in which it was created.
+
+    Example: ``x.dispose(); x + 1``.
 
     Remedy: return the tensor from the block, or protect it with `plugrad.keep`.
     """
 
 
 class OutOfMemory(PlugradError, MemoryError):
-    """An allocation would exceed the device, the address space or the limit set with `set_memory_limit`.
+    """An allocation would exceed the memory of the device, the address space or the memory limit.
 
-    Remedy: use smaller batches, release tensors, or raise the limit.
+    Example: ``plugrad.zeros(10**12)``, or any large tensor after ``plugrad.set_memory_limit(1000)``.
+
+    Remedy: use smaller batches, release tensors, or raise the limit with `set_memory_limit` or the setting
+    ``memory_limit``.
     """
 
 
 class PluginNotFound(PlugradError, LookupError):
     """No installed plugin of this kind has this name.
 
-    Example: ``plugrad.op_pack("acme")`` where nothing declares ``acme`` in the group ``plugrad.ops``.
+    Example: ``plugrad.op_pack("acme")`` if no distribution declares ``acme`` in the group ``plugrad.ops``.
 
-    Remedy: install it, or choose one of those that the message lists.
+    Remedy: install the plugin, or choose one of those that the message lists.
     """
 
 
 class PluginUnavailable(PlugradError, RuntimeError):
-    """A plugin is installed but cannot be loaded; the reason is its own.
+    """A plugin is installed but cannot be loaded.
 
-    Example: ``plugrad.op_pack("acme")`` where ``acme`` needs a library that is not there.
+    Example: ``plugrad.op_pack("acme")`` if ``acme`` needs a library that is not installed.
 
-    Remedy: the message has the reason, and the original error is chained to it. Everything else
-    keeps working.
+    Remedy: correct what the message gives as the reason; the original error is chained to it. Everything
+    else keeps working.
     """
 
 
 class PluginConflict(PlugradError, RuntimeError):
-    """Two installed distributions bring a backend, or another plugin, of the same name.
+    """Two installed distributions bring a backend, or another plugin, with the same name.
 
-    Remedy: choose one as ``"distribution::name"``, switch one off with the setting
-    ``plugins.disable``, or uninstall it.
+    Example: ``plugrad.use("acme")`` if ``acme-gpu`` and ``acme-cpu`` both bring a backend called ``acme``.
+
+    Remedy: choose one as ``"distribution::name"``, disable one with the setting ``plugins.disable``, or
+    uninstall one.
     """
 
 
 CannotRun = (BackendNotFound, BackendUnavailable, PluginConflict)
-"""The errors that say that a backend cannot be used here, to be caught where another one will do."""
+"""The errors for a backend that cannot be used here; catch them to continue with another backend."""
 
 
 class ConfigError(PlugradError, ValueError):
-    """A configuration value, key or file is malformed.
+    """A configuration file, key or value is malformed.
 
     Example: ``PLUGRAD_MEMORY_LIMIT=lots``, or a misspelt key in ``plugrad.toml``.
 
-    Remedy: the message names the layer, the key, the value and the values that are accepted.
+    Remedy: correct it; the message names the layer, the key, the value and the accepted values.
     """
 
 
 def warn(message: str) -> None:
-    """Warn with the line outside plugrad that led here."""
-    import inspect  # nobody needs these before something is wrong
+    """Issue a RuntimeWarning that points to the line outside plugrad that led here."""
+    import inspect  # needed only when something is wrong
     import warnings
 
     frame, level = inspect.currentframe(), 1
@@ -217,8 +228,8 @@ def warn(message: str) -> None:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` for a misspelt name, or nothing."""
-    from difflib import get_close_matches  # nobody needs it before something is wrong
+    """Return ``" (did you mean 'x'?)"`` if a known name is close to `name`, otherwise an empty string."""
+    from difflib import get_close_matches  # needed only when something is wrong
 
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""

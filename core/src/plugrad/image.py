@@ -1,4 +1,4 @@
-"""Images: batches of them in NHWC order, resized, cropped, transformed, and read from and written to files."""
+"""Images in NHWC order: sizes, crops, transforms, colours, boxes, and files."""
 
 from plugrad.ops.detection import (
     non_max_suppression as non_max_suppression,

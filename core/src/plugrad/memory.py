@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from plugrad.discovery.loading import opened_backends
 from plugrad.discovery.selection import backend_for
 from plugrad.errors import ArgumentError, ArgumentValueError
-from plugrad.ops.attributes import whole
+from plugrad.ops.attributes import integer
 from plugrad.tensor.context import Scope, active_scope, surround, transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import tensors_in
@@ -155,7 +155,7 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
         ArgumentError: the limit is not a whole number.
         ArgumentValueError: it is negative.
     """
-    limit = limit if limit is None else whole(limit, "set_memory_limit", "limit")
+    limit = limit if limit is None else integer(limit, "set_memory_limit", "limit")
     if limit is not None and limit < 0:
         raise ArgumentValueError(
             f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit"

@@ -1,8 +1,9 @@
-"""Random numbers: a generator of them, and the functions of one that everybody shares."""
+"""Random numbers: the class `Generator`, and the methods of one shared generator as functions."""
 
 from plugrad.ops.random import (
     Generator as Generator,
     bernoulli as bernoulli,
+    default as default,
     gamma as gamma,
     integers as integers,
     multinomial as multinomial,

@@ -1,4 +1,4 @@
-"""Signals: windows, frames and the short-time Fourier transform."""
+"""Functions of signals: windows, frames and the short-time Fourier transform."""
 
 from plugrad.ops.signal import (
     cosine_window as cosine_window,

@@ -1,4 +1,4 @@
-"""Sparse tensors as indices, values and a shape."""
+"""Functions of sparse tensors, which are given as indices, values and a shape."""
 
 from plugrad.ops.sparse import (
     FilledRows as FilledRows,

@@ -1,4 +1,4 @@
-"""Tensors of strings: replaced, split, hashed, joined to n-grams."""
+"""Functions of strings: replacing, splitting, hashing, and joining to n-grams."""
 
 from plugrad.ops.string import (
     NGrams as NGrams,

@@ -19,8 +19,8 @@ void broadcast(run combine, const char *a, const char *b, char *out, const int *
 
 // ---- division that rounds down, and powers ----
 
-// Whole numbers never trap: x / 0 and x % 0 are 0, as in NumPy, and the quotient of the least
-// number by -1 wraps around to itself.
+// Integers never trap: x / 0 and x % 0 are 0, as in NumPy, and the least integer divided by -1
+// wraps around to itself.
 #define INTEGER_ARITHMETIC(dtype, type, effort)                                                    \
     static type quotient_##dtype(type a, type b) {                                                 \
         if (b == 0) return 0;                                                                      \
@@ -32,7 +32,7 @@ void broadcast(run combine, const char *a, const char *b, char *out, const int *
         const type rest = a % b;                                                                   \
         return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;                               \
     }                                                                                              \
-    /* By squaring; a negative exponent leaves 1 and -1 and takes everything else to 0. */         \
+    /* By squaring. A negative exponent turns everything but 1 and -1 into 0. */                   \
     static type power_of_##dtype(type a, type b) {                                                 \
         if (b < 0) return a == 1 ? 1 : a + 1 == 0 ? (b & 1 ? -1 : 1) : 0;                          \
         type y = 1;                                                                                \
@@ -42,8 +42,8 @@ void broadcast(run combine, const char *a, const char *b, char *out, const int *
     }
 EACH_INTEGER(INTEGER_ARITHMETIC)
 
-// NumPy's definition: the remainder has the sign of the divisor and the quotient is a whole number
-// that agrees with it.
+// NumPy's definition: the remainder has the sign of the divisor, and the quotient is the integer
+// that belongs to it.
 #define FLOAT_ARITHMETIC(dtype, type, effort)                                                      \
     static type modulo_##dtype(type a, type b) {                                                   \
         const type rest = fmod(a, b);                                                              \
@@ -90,7 +90,7 @@ EACH_NUMBER(NUMBER_KERNELS)
     PAIRS(next_after, dtype, type, type, SMALL, nextafter(a, b))
 EACH_FLOAT(FLOAT_KERNELS)
 
-// Bools compare as the small integers that their bytes are, and need no kernels for it.
+// There are no comparisons of bools: the host compares their bytes as uint8.
 PAIRS(logical_and, bool, boolean, boolean, FAST, a & b)
 PAIRS(logical_or, bool, boolean, boolean, FAST, a | b)
 PAIRS(logical_xor, bool, boolean, boolean, FAST, a ^ b)

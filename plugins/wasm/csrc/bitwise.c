@@ -1,8 +1,8 @@
 // Bitwise kernels.
 #include "elementwise.h"
 
-// The places of the type in which C computes: narrow types are shifted as int. A negative count is
-// a large one.
+// The number of bits of the type in which C computes: narrow types are shifted as int. As an
+// unsigned integer, a negative count is a large one.
 #define PLACES(type) (8 * (sizeof(type) < sizeof(int) ? sizeof(int) : sizeof(type)))
 
 #define INTEGER_KERNELS(dtype, type, effort)                                                       \
@@ -12,7 +12,7 @@
     PAIRS(bitwise_xor, dtype, type, type, effort, a ^ b)                                           \
     PAIRS(left_shift, dtype, type, type, effort, (uint64_t)b < PLACES(type) ? a << b : 0)          \
     PAIRS(right_shift, dtype, type, type, effort,                                                  \
-          a >> ((uint64_t)b < PLACES(type) ? b : (int)PLACES(type) - 1))
+          (uint64_t)b < PLACES(type) ? a >> b : a < 0 ? -1 : 0)
 EACH_INTEGER(INTEGER_KERNELS)
 
 MAP(invert, bool, boolean, boolean, FAST, !x)

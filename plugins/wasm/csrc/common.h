@@ -1,7 +1,7 @@
 // What every kernel file shares: exports, element types, vectors and strided walks.
 //
-// The C speaks clang's generic vectors, so that another target only changes this header. Kernels
-// import nothing from their host, trust their arguments and never trap on values.
+// The code uses clang's generic vectors, so that another target changes only this header. Kernels
+// import nothing from the host, trust their arguments and never trap because of a value.
 #pragma once
 
 #include <stddef.h>
@@ -18,22 +18,44 @@
 #define KERNEL(name) EXPORTED(name) void name
 
 // For functions whose loops are often short: the compiler must not turn them into calls that copy
-// or fill memory, which take longer to begin than a few elements take.
+// or fill memory, because such a call costs more than a few elements.
 #define SHORT_LOOPS __attribute__((no_builtin("memcpy", "memmove", "memset")))
 
 // ---- element types: X(dtype, C type, effort) ----
 
-// The everyday types are vectorised; the others only have to be right and small, because every
-// byte of the module is compiled when the backend opens.
+// The common types are vectorised; the others only have to be correct and small, because every byte
+// of the module is compiled when the backend opens.
 #define FAST
 #define SMALL __attribute__((minsize))
 
 #define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, SMALL)
 #define EACH_INTEGER(X)                                                                            \
     X(int32, int32_t, FAST)                                                                        \
-    X(int64, int64_t, SMALL) X(int8, int8_t, SMALL) X(uint8, uint8_t, SMALL)
+    X(int64, int64_t, SMALL)                                                                       \
+    X(int8, int8_t, SMALL)                                                                         \
+    X(uint8, uint8_t, SMALL)                                                                       \
+    X(uint32, uint32_t, SMALL)
 #define EACH_NUMBER(X) EACH_FLOAT(X) EACH_INTEGER(X)
 #define EACH_ITEM_SIZE(X) X(1, uint8_t) X(4, uint32_t) X(8, uint64_t)
+
+#define LEAST_int32 INT32_MIN
+#define LEAST_int64 INT64_MIN
+#define LEAST_int8 INT8_MIN
+#define LEAST_uint8 0
+#define LEAST_uint32 0
+#define GREATEST_int32 INT32_MAX
+#define GREATEST_int64 INT64_MAX
+#define GREATEST_int8 INT8_MAX
+#define GREATEST_uint8 UINT8_MAX
+#define GREATEST_uint32 UINT32_MAX
+
+// Floats without their fraction, saturating; NaN gives 0. C leaves such a cast undefined.
+#define TRUNCATE_int32_float32 __builtin_wasm_trunc_saturate_s_i32_f32
+#define TRUNCATE_int32_float64 __builtin_wasm_trunc_saturate_s_i32_f64
+#define TRUNCATE_int64_float32 __builtin_wasm_trunc_saturate_s_i64_f32
+#define TRUNCATE_int64_float64 __builtin_wasm_trunc_saturate_s_i64_f64
+#define TRUNCATE_uint32_float32 __builtin_wasm_trunc_saturate_u_i32_f32
+#define TRUNCATE_uint32_float64 __builtin_wasm_trunc_saturate_u_i32_f64
 
 typedef uint8_t boolean;  // one byte, 0 or 1, as NumPy stores it
 
@@ -71,7 +93,7 @@ static inline float sum_lanes(floats lanes) {
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
-// out[i] = map(values[i]) by whole vectors; the last, partial one goes through a padded copy.
+// out[i] = map(values[i]) by whole vectors; the last, partial vector goes through a padded copy.
 #define MAP_FLOATS(map, values, out, count)                                                        \
     do {                                                                                           \
         int position = 0;                                                                          \
@@ -92,7 +114,7 @@ static inline float sum_lanes(floats lanes) {
 
 // ---- walks over strided axes ----
 
-// Axes of size 1 are dropped by the host, so 32 of them would already exceed the address space.
+// The host drops axes of size 1, so an array with 32 axes would exceed the address space.
 #define MAX_AXES 32
 
 // Step a row-major index over `axes` axes and move two offsets along; return 0 after the last one.

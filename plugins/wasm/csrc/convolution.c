@@ -1,12 +1,13 @@
-// Convolution as matrix multiplication: a pixel of the output is a row of the patch that it sees.
+// Convolution as matrix multiplication: each output pixel is a row, the patch of the image that the
+// filter covers there, times the matrix of filters.
 //
-// Images are NHWC, filters HWIO. The forward pass packs patches straight into strips; the gradients
-// go through chunks of explicit patches in scratch memory.
+// Images are NHWC, filters HWIO. The forward pass packs patches directly into strips; the gradients
+// copy a chunk of patches at a time to scratch memory.
 #include "gemm.h"
 #include "window.h"
 
-#define CHUNK 256  // pixels whose patches are explicit at a time
-#define STRIP_FLOATS 24576  // packed patches that stay in the cache while they meet all filters
+#define CHUNK 256  // output pixels whose patches are in scratch memory at a time
+#define STRIP_FLOATS 24576  // packed patches that stay in the cache while all filters use them
 
 static inline int patch_size(const window *w) {
     return w->filter_height * w->filter_width * w->channels;
@@ -36,7 +37,7 @@ static inline ptrdiff_t offset_of(const window *w, corner c, int row, int column
     return c.image + ((ptrdiff_t)row * w->width + column) * w->channels;
 }
 
-// Whether all columns of a filter row lie side by side within the image, so that they are one run.
+// Whether all columns of a filter row are contiguous within the image, so that they are one run.
 static inline int is_one_run(const window *w, corner c, int row) {
     return w->dilation_width == 1 && is_inside(w, row, c.column) &&
            c.column + w->filter_width <= w->width;
@@ -93,9 +94,9 @@ KERNEL(conv2d_float32)(const float *x, const float *filter, float *out, const wi
     }
 }
 
-// The floats of scratch that conv2d_float32 needs.
-EXPORTED(conv2d_scratch) int conv2d_scratch(const window *w, int out_channels) {
-    const int depth = patch_size(w);
+// The number of floats of scratch memory that conv2d_float32 needs.
+EXPORTED(conv2d_scratch) int64_t conv2d_scratch(const window *w, int out_channels) {
+    const int64_t depth = patch_size(w);
     return w->channels + depth * round_up(out_channels, 4) + STRIP_FLOATS + 8 * depth;
 }
 
@@ -140,7 +141,7 @@ static void scatter_patches(const window *w, const float *patch, int first, int 
     }
 }
 
-// dx = the patches of dy * transposed filter, added up where they overlap. scratch: CHUNK patches.
+// dx = the patches of dy * transposed filter, summed where they overlap. scratch: CHUNK patches.
 KERNEL(conv2d_input_gradient_float32)(const float *dy, const float *filter, float *dx,
                                       const window *w, int out_channels, float *scratch) {
     const int depth = patch_size(w), pixels = pixel_count(w);
@@ -168,7 +169,7 @@ KERNEL(conv2d_filter_gradient_float32)(const float *x, const float *dy, float *d
     }
 }
 
-// The floats of scratch that the gradients need.
-EXPORTED(conv2d_gradient_scratch) int conv2d_gradient_scratch(const window *w, int) {
-    return patch_size(w) * smaller(CHUNK, pixel_count(w));
+// The number of floats of scratch memory that the gradients need.
+EXPORTED(conv2d_gradient_scratch) int64_t conv2d_gradient_scratch(const window *w, int) {
+    return (int64_t)patch_size(w) * smaller(CHUNK, pixel_count(w));
 }

@@ -14,7 +14,7 @@
         }                                                                                          \
     }
 
-// The functions that models spend their time in have vectors for float32.
+// The functions that take most of the time of models have vectors for float32.
 #define VECTOR_KERNEL(name, float64_expression)                                                    \
     KERNEL(name##_float32)(const float *values, float *out, int count) {                           \
         MAP_FLOATS(name##_floats, values, out, count);                                             \
@@ -23,8 +23,8 @@
 
 // ---- two inputs: an expression of a and b, with broadcasting ----
 
-// Each has two entry points. The plain one takes runs: an operand steps by 1, or by 0 when it is
-// one repeated value. The `_broadcast` one calls it for each run of a strided walk.
+// Each has two entry points. The plain one takes runs: an operand steps by 1, or by 0 if it is one
+// repeated value. The one called `_broadcast` calls the plain one for each run of a strided walk.
 typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
 
 // descriptor: axes, sizes[axes], a_strides[axes], b_strides[axes]; strides in elements.

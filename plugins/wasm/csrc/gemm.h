@@ -2,7 +2,7 @@
 //
 // A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
 // columns, or of 4 or 8 at the right edge. `microkernel.py` emits them as assembly: compiled C
-// keeps spilling its accumulators, which halves the speed.
+// spills its accumulators, which halves the speed.
 #pragma once
 
 #include "common.h"
@@ -49,8 +49,8 @@ static inline void interleave(const float *const sources[4], int count, float *t
 void multiply_tile(int depth, const float *strip, const float *panel, float *target,
                    ptrdiff_t stride, int height, int width, int accumulate);
 
-// Pack depth x columns of b into panels of TILE_COLUMNS, the last one as narrow as a multiple of 4
-// can be and filled up with zeros: depth * round_up(columns, 4) numbers.
+// Pack depth x columns of b into panels of TILE_COLUMNS, the last of which has the least multiple
+// of 4 columns and is padded with zeros: depth * round_up(columns, 4) numbers.
 void pack_panels(matrix b, int depth, int columns, float *packed);
 
 // out (rows x columns, dense) = a * b, or += it.

@@ -1,4 +1,4 @@
-// Kernels that look elements up by index. An index out of range reads and writes nothing.
+// Kernels that look up elements by index. An index out of range reads and writes nothing.
 #include "common.h"
 
 static inline int is_within(int index, int size) { return index >= 0 && index < size; }

@@ -1,7 +1,7 @@
 // Matrix multiplication: packed and tiled for float32, plain loops for the other dtypes.
 #include "gemm.h"
 
-// Block sizes: a packed block of a stays in the first cache, a packed block of b in the second.
+// Block sizes: a packed block of a stays in the L1 cache, a packed block of b in the L2 cache.
 #define BLOCK_ROWS 96
 #define BLOCK_DEPTH 256
 #define BLOCK_COLUMNS 2040
@@ -45,7 +45,7 @@ void multiply_tile(int depth, const float *strip, const float *panel, float *tar
 }
 
 // Pack `count` <= `tile` vectors of length `depth`, element k of vector i at packed[k * tile + i];
-// missing vectors are zeros. `vector_stride` leads to the next vector, `stride` along one.
+// missing vectors are zeros. `vector_stride` is the step to the next vector, `stride` along one.
 static void pack_tile(const float *data, ptrdiff_t vector_stride, ptrdiff_t stride, int count,
                       int depth, int tile, float *packed) {
     if (count == tile && stride == 1) {

@@ -2,9 +2,9 @@
 
     python microkernel.py relaxed|simd > microkernel.s
 
-Each multiplies a strip of 4 rows by a panel of 4, 8 or 12 columns. The order of the instructions is
-the point: written in C, loads move up and arithmetic moves down until the accumulators spill, and
-half the speed is gone.
+Each multiplies a strip of 4 rows by a panel of 4, 8 or 12 columns. It is the order of the
+instructions that matters: a C compiler moves loads up and arithmetic down until the accumulators
+spill, which halves the speed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// One strided copy moves everything: transpose, slice, pad, concat, tile, reverse and broadcast are
-// choices of strides by the host.
+// One strided copy moves everything: the host chooses its strides so that it is a transpose, slice,
+// pad, concat, tile, reverse or broadcast.
 #include "common.h"
 
 #define TILE 16

@@ -1,7 +1,7 @@
 // Softmax along contiguous rows.
 #include "vector_math.h"
 
-#define BLOCK 1024  // of so many floats each, sums are added up in double
+#define BLOCK 1024  // floats that are summed in single precision; the sums are added in double
 
 static float greatest(const float *row, int count) {
     floats best = splat(-INFINITY);
@@ -16,7 +16,7 @@ static float greatest(const float *row, int count) {
     return y;  // ignores NaN, which reaches the sum through exp
 }
 
-// out[i] = exp(row[i] - peak); return their sum, which is a loop of its own: both at once spill.
+// out[i] = exp(row[i] - peak); return their sum. One loop for both would spill registers.
 static float exponentials(const float *row, float *out, int count, float peak) {
     for (int i = 0; i < count; i++) out[i] = row[i] - peak;
     MAP_FLOATS(exp_floats, out, out, count);

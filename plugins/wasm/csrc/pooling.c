@@ -1,8 +1,8 @@
-// Pooling over windows of NHWC images, vectorised over channels. Padding takes no part.
+// Pooling over windows of NHWC images, vectorised over channels. Padding is ignored.
 #include "common.h"
 #include "window.h"
 
-#define WIDTH 64  // channels that are handled together where a mask is needed
+#define WIDTH 64  // channels that are processed together where a mask is needed
 
 // The cells of the window at one output position that lie inside the image: [first, last) per axis,
 // counted in filter cells.
@@ -63,7 +63,7 @@ static inline ptrdiff_t cell_offset(const window *w, int image, cells c, int i, 
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    /* The first cell of a window that equals the maximum, or is NaN as it is, gets dy. */         \
+    /* The first cell of a window that equals the maximum, or is NaN like it, gets dy. */          \
     effort static void give_##dtype(type *restrict rest, const type *restrict x,                   \
                                     const type *restrict out, type *restrict dx, int width) {      \
         for (int k = 0; k < width; k++) {                                                          \

@@ -1,14 +1,14 @@
-// Kernels that fold axes away. The host brings x to the form (outer, reduced, inner).
+// Reductions of axes. The host brings x to the form (outer, reduced, inner).
 //
-// Rows are folded elementwise, `WIDTH` columns at a time; a contiguous row (inner = 1) is first cut
-// into `WIDTH` interleaved columns. Sums of BLOCK rows are kept in the element's own precision and
-// then added up in double, which is as accurate as pairwise summation and vectorises.
+// Rows are combined elementwise, `WIDTH` columns at a time; a contiguous row (inner = 1) is first
+// cut into `WIDTH` interleaved columns. Sums of BLOCK rows are computed in the precision of the
+// elements and then added in double, which is as accurate as pairwise summation and vectorises.
 #include "common.h"
 
 #define WIDTH 16
 #define BLOCK 16
 
-// combine(a, b) folds; `block` and `total` are the types of the two levels of partial results.
+// combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
     effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,         \
                                            int rows, ptrdiff_t stride, int width) {                \
@@ -69,20 +69,12 @@ EACH_FLOAT(FLOAT_KERNELS)
     REDUCTION(prod, dtype, type, type, type, type, effort, 1, PRODUCT, WHOLE)                      \
     REDUCTION(max, dtype, type, type, type, type, effort, LEAST_##dtype, GREATEST, WHOLE)          \
     REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, LEAST, WHOLE)
-#define LEAST_int32 INT32_MIN
-#define LEAST_int64 INT64_MIN
-#define LEAST_int8 INT8_MIN
-#define LEAST_uint8 0
-#define GREATEST_int32 INT32_MAX
-#define GREATEST_int64 INT64_MAX
-#define GREATEST_int8 INT8_MAX
-#define GREATEST_uint8 UINT8_MAX
 EACH_INTEGER(INTEGER_KERNELS)
 
 REDUCTION(all, bool, boolean, boolean, boolean, boolean, FAST, 1, BOTH, WHOLE)
 REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
 
-// ---- positions: the first one of the extreme; NaN counts as the extreme ----
+// ---- positions: the first one of the extreme value; NaN counts as extreme ----
 
 #define POSITION(name, dtype, type, effort, is_better)                                             \
     effort static void name##_rows_##dtype(type *restrict best, int32_t *restrict position,        \

@@ -4,7 +4,7 @@
 #include "elementwise.h"
 #include "vector_math.h"
 
-// ---- every number ----
+// ---- all numbers ----
 
 #define NUMBER_KERNELS(dtype, type, effort)                                                        \
     MAP(negative, dtype, type, type, effort, -x)                                                   \
@@ -17,7 +17,7 @@ EACH_NUMBER(NUMBER_KERNELS)
 #define INTEGER_KERNELS(dtype, type, effort) MAP(abs, dtype, type, type, effort, x < 0 ? -x : x)
 EACH_INTEGER(INTEGER_KERNELS)
 
-// ---- floating numbers: libm rounds to within one unit in the last place ----
+// ---- floats: libm is exact to within one unit in the last place ----
 
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     MAP(abs, dtype, type, type, effort, fabs(x))                                                   \
@@ -45,7 +45,7 @@ EACH_INTEGER(INTEGER_KERNELS)
     MAP(is_finite, dtype, type, boolean, effort, fabs(x) < (type)INFINITY)
 EACH_FLOAT(FLOAT_KERNELS)
 
-// ---- the functions that models spend their time in: vectors for float32 ----
+// ---- the functions that take most of the time of models: vectors for float32 ----
 
 VECTOR_KERNEL(exp, exp(x))
 VECTOR_KERNEL(expm1, expm1(x))
@@ -60,27 +60,40 @@ MAP(logical_not, bool, boolean, boolean, FAST, !x)
 
 // ---- casts, between all pairs ----
 
-// A floating number goes through 64 bits, saturating, before it wraps to a narrow integer.
-#define CAST(from, type, to, result, effort, through)                                              \
-    MAP(cast_##from, to, type, result, effort, (result)(through)x)
+#define CAST(from, type, to, result, effort) MAP(cast_##from, to, type, result, effort, (result)x)
 #define TO_BOOL(from, type, effort) MAP(cast_##from, bool, type, boolean, effort, x != 0)
 
+// Floats to integers: fractions are cut off, values out of range become the nearest limit, and NaN
+// becomes 0.
+#define TO_NARROW(from, type, to, result, effort)                                                  \
+    static inline result narrow_##from##_##to(type x) {                                            \
+        const int32_t y = TRUNCATE_int32_##from(x);                                                \
+        return y < LEAST_##to ? LEAST_##to : y > GREATEST_##to ? GREATEST_##to : y;                \
+    }                                                                                              \
+    MAP(cast_##from, to, type, result, effort, narrow_##from##_##to(x))
+#define TO_INTEGER(from, type, to, result, effort)                                                 \
+    MAP(cast_##from, to, type, result, effort, TRUNCATE_##to##_##from(x))
+
 #define FROM_FLOAT(from, type, effort)                                                             \
-    CAST(from, type, float32, float, effort, float)                                                \
-    CAST(from, type, float64, double, effort, double)                                              \
-    CAST(from, type, int32, int32_t, effort, int32_t)                                              \
-    CAST(from, type, int64, int64_t, effort, int64_t)                                              \
-    CAST(from, type, int8, int8_t, effort, int64_t)                                                \
-    CAST(from, type, uint8, uint8_t, effort, int64_t)                                              \
-    TO_BOOL(from, type, effort)
-#define FROM_INTEGER(from, type, effort)                                                           \
-    CAST(from, type, float32, float, effort, type)                                                 \
-    CAST(from, type, float64, double, effort, type)                                                \
-    CAST(from, type, int32, int32_t, effort, type)                                                 \
-    CAST(from, type, int64, int64_t, effort, type)                                                 \
-    CAST(from, type, int8, int8_t, effort, type)                                                   \
-    CAST(from, type, uint8, uint8_t, effort, type)                                                 \
+    CAST(from, type, float32, float, effort)                                                       \
+    CAST(from, type, float64, double, effort)                                                      \
+    TO_INTEGER(from, type, int32, int32_t, effort)                                                 \
+    TO_INTEGER(from, type, int64, int64_t, effort)                                                 \
+    TO_NARROW(from, type, int8, int8_t, effort)                                                    \
+    TO_NARROW(from, type, uint8, uint8_t, effort)                                                  \
+    TO_INTEGER(from, type, uint32, uint32_t, effort)                                               \
     TO_BOOL(from, type, effort)
 EACH_FLOAT(FROM_FLOAT)
+
+// Integers to narrower integers wrap around.
+#define FROM_INTEGER(from, type, effort)                                                           \
+    CAST(from, type, float32, float, effort)                                                       \
+    CAST(from, type, float64, double, effort)                                                      \
+    CAST(from, type, int32, int32_t, effort)                                                       \
+    CAST(from, type, int64, int64_t, effort)                                                       \
+    CAST(from, type, int8, int8_t, effort)                                                         \
+    CAST(from, type, uint8, uint8_t, effort)                                                       \
+    CAST(from, type, uint32, uint32_t, effort)                                                     \
+    TO_BOOL(from, type, effort)
 EACH_INTEGER(FROM_INTEGER)
 FROM_INTEGER(bool, boolean, FAST)

@@ -1,6 +1,6 @@
 // Elementary functions on vectors of floats, each within a few units in the last place.
 //
-// Polynomials are those of Cephes (Moshier, single precision). NaN passes through all of them.
+// The polynomials are those of Cephes (Moshier, single precision). All functions propagate NaN.
 #pragma once
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #define LN2_HIGH 0.693359375f
 #define LN2_LOW -2.12194440e-4f
 
-// 2 to the power of whole numbers between -126 and 127.
+// 2 to the power of integers between -126 and 127.
 static inline floats power_of_two(ints n) { return (floats)((n + 127) << 23); }
 
 // The parts of x = n ln 2 + r with |r| <= ln 2 / 2, and exp(r) - 1.
@@ -20,7 +20,7 @@ typedef struct {
 } exponent;
 
 static inline exponent split_exponent(floats x) {
-    const floats magic = splat(12582912.f);  // 1.5 * 2^23: adding it rounds to a whole number
+    const floats magic = splat(12582912.f);  // 1.5 * 2^23: adding it rounds to an integer
     const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
     const floats n = shifted - magic;
     floats r = multiply_add(n, splat(-LN2_HIGH), x);
@@ -34,7 +34,7 @@ static inline exponent split_exponent(floats x) {
     return (exponent){(ints)shifted - (ints)magic, multiply_add(p, r * r, r)};
 }
 
-// Outside of [-104, 89] the results are 0 and infinity; comparisons let NaN pass.
+// Outside of [-104, 89] the results are 0 and infinity; comparisons let NaN through.
 static inline floats clamp_exponent(floats x) {
     x = choose(x < splat(-104.f), splat(-104.f), x);
     return choose(x > splat(89.f), splat(89.f), x);
@@ -84,7 +84,7 @@ static inline floats log_floats(floats x) {
     return choose((x < splat(0.f)) | (x != x), splat(__builtin_nanf("")), y);
 }
 
-// log(1 + x): the rounding error of 1 + x is put back.
+// log(1 + x), corrected for the rounding error of 1 + x.
 static inline floats log1p_floats(floats x) {
     const floats sum = x + 1.f;
     const floats y = log_floats(sum) + (x - (sum - 1.f)) / sum;
@@ -139,7 +139,7 @@ static inline floats tanh_floats(floats x) {
     return with_sign_of(x, choose(magnitude < splat(0.625f), small, large));
 }
 
-// x + x p(x^2) below 1, 1 - exp(q(x)) above; both fitted to least relative error on their interval.
+// x + x p(x^2) below 1, 1 - exp(q(x)) above; both are fitted for the least relative error.
 static inline floats erf_floats(floats x) {
     floats m = absolute(x);
     m = choose(m > splat(4.f), splat(4.f), m);  // where erf has reached 1

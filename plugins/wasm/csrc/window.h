@@ -1,4 +1,4 @@
-// The geometry of a window that slides over NHWC images, as the host writes it.
+// The geometry of a window that slides over NHWC images, as the host writes it to linear memory.
 #pragma once
 
 typedef struct {

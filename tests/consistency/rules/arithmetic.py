@@ -138,7 +138,7 @@ ELEMENTWISE = (
     ),
     refused(
         *("limits", "clip_by_value", {"min": 2.0, "max": 1.0}, ArgumentValueError),
-        *("clip: ", "min=2.0 … max=1.0", "exchange them"),
+        *("clip: ", "min=2.0 … max=1.0", "swap them"),
     ),
     refused(
         *("equal shapes", "complex", {"imag": ones(4, 3)}, ShapeError),
@@ -286,7 +286,7 @@ REDUCTIONS = (
         )
         for count, error, remedy in (
             (0, ArgumentValueError, "must be 1 or more"),
-            (1.5, ArgumentError, "must be a whole number"),
+            (1.5, ArgumentError, "must be an integer"),
         )
     ),
     *(

@@ -62,7 +62,7 @@ CREATION = (
     *(
         refused(
             *("rank", "multinomial", {"logits": ones(*shape)}, ShapeError),
-            *("multinomial: logits", f"their shape is {shape}", "must have one axis or two"),
+            *("multinomial: logits", f"their shape is {shape}", "must have one or two axes"),
         )
         for shape in ((), (2, 2, 3))
     ),

@@ -186,7 +186,7 @@ PICTURES = (
     ),
     refused(
         *("image", "image.threshold", {"image": like("bool")}, DTypeError),
-        *("threshold: image", "is bool", "it must hold floats or whole numbers"),
+        *("threshold: image", "is bool", "it must hold floats or integers"),
     ),
     refused(
         *("method", "image.threshold", {"method": "mean"}, ArgumentValueError),
@@ -216,7 +216,7 @@ BOXES = (
     *(
         refused(
             *("boxes and scores", SUPPRESSED, {"scores": ones(*shape)}, ShapeError),
-            *("{op}: scores", f"of shape {shape}", "must be one for each of the 2 boxes"),
+            *("{op}: scores", f"have shape {shape}", "must be one for each of the 2 boxes"),
         )
         for shape in ((3,), (2, 1))
     ),

@@ -28,7 +28,7 @@ ALGEBRA = (
     taken("ranks", "mat_mul", {"a": V}, VECTORS, V @ F.T),
     refused(
         *("inner sizes", "dot", {"b": ones(4)}, ShapeError),
-        *("matmul: ", "shapes (3,) and (4,)", "a vector must be as long as the axis that it meets"),
+        *("matmul: ", "shapes (3,) and (4,)", "a vector must be as long as the last axis"),
     ),
     refused(
         *("inner sizes", "mat_mul fused.mat_mul", {"b": ones(2, 4)}, ShapeError),
@@ -44,12 +44,12 @@ ALGEBRA = (
     ),
     refused(
         *("one arrow", "einsum", {"equation": "ij->jk->ki"}, ArgumentValueError),
-        *("einsum: equation", "'ij->jk->ki'", "may have letters, commas, '...' and one '->'"),
+        *("einsum: equation", "'ij->jk->ki'", "only letters, commas, '...' and one '->'"),
     ),
     taken("one arrow", "einsum", {"equation": "ij,kj"}, EINSUM, F @ F.T),
     refused(
         *("operands", "einsum", {"equation": "ij->ji"}, ArgumentValueError),
-        *("einsum: equation", "'ij->ji' … 2 are given", "is for 1 tensors"),
+        *("einsum: equation", "'ij->ji' … not for 2", "has terms for 1"),
     ),
     taken(
         *("operands", "einsum", {"equation": "ij,kj,kl->il", "tensors": (F, F, F)}, EINSUM),
@@ -66,7 +66,7 @@ ALGEBRA = (
     ),
     refused(
         *("sizes and results", "einsum", {"equation": "ij,kj->iz"}, ArgumentValueError),
-        *("einsum: ", "equation 'ij,kj->iz'", "must stand before it, and each letter once"),
+        *("einsum: ", "equation 'ij,kj->iz'", "must occur before it, and only once after it"),
     ),
     refused(
         *("rank", "linalg.band_part", {"x": V}, ShapeError),
@@ -86,7 +86,7 @@ ALGEBRA = (
     *(
         refused(
             *("diagonals", "linalg.band_part", {name: 1.5}, DTypeError),
-            *(f"band_part: {name}", "is float32", "it must be one whole number"),
+            *(f"band_part: {name}", "is float32", "it must be one integer"),
         )
         for name in ("num_lower", "num_upper")
     ),
@@ -112,7 +112,7 @@ ALGEBRA = (
     ),
     refused(
         *("real numbers", "spectral.rfft", {"x": like("complex64")}, DTypeError),
-        *("rfft ", "not complex64", "take plugrad.fft.fft of complex numbers, or cast it"),
+        *("rfft ", "not complex64", "use plugrad.fft.fft for complex numbers, or cast it"),
     ),
     refused(
         *("real numbers", "spectral.rfft", {"x": like("int32")}, DTypeError),

@@ -184,7 +184,7 @@ CUTTING = (
     ),
     refused(
         *("ellipsis", "strided_slice", {"x": ones(2, 2, 2), **CUT, "ellipsis_mask": 5}),
-        *(TensorIndexError, "strided_slice: ellipsis_mask", "=5", "there may be one ellipsis only"),
+        *(TensorIndexError, "strided_slice: ellipsis_mask", "=5", "there may be only one ellipsis"),
     ),
     refused(
         *("strides", "strided_slice", {"strides": [0, 1]}, ArgumentValueError),

@@ -136,7 +136,7 @@ SCATTERING = (
     whole(f"unsorted_segment_sum {SEGMENTS}", "segment_ids"),
     refused(
         *("number of segments", "unsorted_segment_sum", {"num_segments": 1.5}, ArgumentError),
-        *("{op}: num_segments", "=1.5", "must be a whole number"),
+        *("{op}: num_segments", "=1.5", "must be an integer"),
     ),
     *(
         refused(
@@ -156,14 +156,14 @@ RAGGED = (
         )
         for splits, error, given, remedy in (
             ([], ShapeError, "[]", "there must be splits"),
-            ([i32(1).reshape(())], ShapeError, "[()]", "each with one axis"),
+            ([i32(1).reshape(())], ShapeError, "[()]", "with one axis each"),
             ([i32()], ArgumentValueError, "the splits []", "must be one or more numbers"),
             ([i32(0, 3, 1)], ArgumentValueError, "the splits [0, 3, 1]", "that rise from 0 to 3"),
         )
     ),
     refused(
         *("splits and positions", "ragged_gather", {"indices": i32(5)}, TensorIndexError),
-        *("RaggedGather: ", "index 5", "is not in [0, 2), the rows"),
+        *("RaggedGather: ", "index 5", "is not in [0, 2), the range of the rows"),
     ),
     refused(
         *("deltas and lengths", "ragged_range", {"deltas": i32(0, 1)}, ArgumentValueError),
@@ -224,9 +224,9 @@ SPARSE = (
         )
         for op in ("Mean", "Sum")
         for name, value, remedy in (
-            ("data", ones(), "must have axes"),
-            ("indices", i32([0, 1]), "one, with as many elements"),
-            ("segment_ids", i32([0, 1]), "one, with as many elements"),
+            ("data", ones(), "must have at least one axis"),
+            ("indices", i32([0, 1]), "must be vectors of one length"),
+            ("segment_ids", i32([0, 1]), "must be vectors of one length"),
         )
     ),
 )

@@ -214,7 +214,7 @@ STRINGS = (
     ),
     said("image.crop_and_resize", "boxes", "are string", "they must be floats"),
     said("image.transform", "transforms", "are string", "they must be floats"),
-    said("image.rgb_to_grayscale image.threshold", "image", "is string", "floats or whole numbers"),
+    said("image.rgb_to_grayscale image.threshold", "image", "is string", "floats or integers"),
     said("tensor_scatter_update", "updates", "are string", "which float32 does not hold; cast"),
     said("tensor_scatter_update", "tensor", "string does not hold", "cast", "{op}: updates"),
     refused(

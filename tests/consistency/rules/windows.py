@@ -336,7 +336,7 @@ GRADIENTS = (
 NORMALIZATIONS = (
     refused(
         *("radius", "local_response_normalization", {"depth_radius": 1.5}, ArgumentError),
-        *("{op}: depth_radius", "=1.5", "must be a whole number"),
+        *("{op}: depth_radius", "=1.5", "must be an integer"),
     ),
     *(
         taken(

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from plugrad.extend import DTypeError, ShapeError, UnsupportedDtype, as_dtype, bool_, float32, int32
+from plugrad.extend import DTypeError, ShapeError, UnsupportedDtype, as_dtype, bool_, float32
 
 INF, NAN = np.inf, np.nan
-DTYPES = ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
+INTEGERS = ["int8", "int32", "int64", "uint8", "uint32"]
+DTYPES = ["bool", "float32", "float64", *INTEGERS]
 SPECIAL = [
     0.0,
     -0.0,
@@ -108,7 +109,7 @@ def test_denormal_results_of_exp_are_kept(run):
     assert np.all(run("Exp", x[:3]) > 0)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8"])
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_unary_kernels_of_integers(run, dtype):
     info = np.iinfo(dtype)
     x = np.array([0, 1, 5, 7, 100, info.min, info.max], dtype)
@@ -142,22 +143,41 @@ def test_kernels_with_attributes_pass_nan_on(run):
     np.testing.assert_array_equal(clipped, np.float32([-1, 0, 3, NAN, INF]))
 
 
-@pytest.mark.parametrize(
-    "target", ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
-)
-@pytest.mark.parametrize(
-    "source", ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
-)
+@pytest.mark.parametrize("target", DTYPES)
+@pytest.mark.parametrize("source", DTYPES)
 def test_casts(run, source, target):
-
     x = np.array([0, 1, 5, 100.75], "float64").astype(source)
     np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), x.astype(target))
 
 
-def test_casts_of_values_out_of_range_do_not_trap(run):
-    x = np.array([NAN, INF, -INF, 1e30, -1e30], np.float32)
-    assert run("Cast", x, dtype=int32).shape == x.shape
-    np.testing.assert_array_equal(run("Cast", x, dtype=bool_), np.ones(5, bool))
+@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 4, 1003])
+def test_casts_of_floats_saturate(run, source, target, count):
+    limits = np.iinfo(target)
+    edges = [float(n + d) for n in (limits.min, limits.max) for d in (-1, 0, 1)]
+    x = np.array([NAN, INF, -INF, 1e30, -1e30, -0.9, 0.9, *edges], source)
+    expected = [limits.max if value > 0 else limits.min for value in x]
+    for i, value in enumerate(x):
+        if np.isnan(value):
+            expected[i] = 0
+        elif np.isfinite(value) and limits.min <= int(value) <= limits.max:
+            expected[i] = int(value)
+    x, expected = np.resize(x, count), np.resize(np.array(expected, target), count)
+    np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), expected)
+
+
+@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("source", INTEGERS)
+def test_casts_of_integers_wrap_around(run, rng, source, target):
+    limits = np.iinfo(source)
+    x = rng.integers(limits.min, limits.max, 333, source, endpoint=True)
+    np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), x.astype(target))
+
+
+def test_every_float_but_0_is_true(run):
+    x = np.array([NAN, INF, -INF, 1e-45, 0.5, 0.0, -0.0], np.float32)
+    assert run("Cast", x, dtype=bool_).tolist() == [True] * 5 + [False] * 2
 
 
 ARITHMETIC = {
@@ -188,12 +208,12 @@ FLOATING = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8", "uint8"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", *INTEGERS])
 @pytest.mark.parametrize("name", ARITHMETIC | COMPARISONS)
 def test_arithmetic_and_comparisons(run, rng, name, dtype):
     reference = (ARITHMETIC | COMPARISONS)[name]
     a, b = (rng.integers(0, 100, 333).astype(dtype) for _ in range(2))
-    if dtype != "uint8":
+    if not dtype.startswith("u"):
         a, b = a - np.array(50, dtype), b - np.array(50, dtype)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(run(name, a, b), reference(a, b))
@@ -210,14 +230,14 @@ def test_pairs_of_special_values(run, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
-def test_whole_numbers_divide_without_traps(run, dtype):
+def test_integers_divide_without_traps(run, dtype):
     least = np.iinfo(dtype).min
     a, b = np.array([5, -5, least, 7, -7], dtype), np.array([0, 0, -1, -2, 2], dtype)
     np.testing.assert_array_equal(run("FloorDiv", a, b), np.array([0, 0, least, -4, -4], dtype))
     np.testing.assert_array_equal(run("Mod", a, b), np.array([0, 0, 0, -1, 1], dtype))
 
 
-def test_powers_of_whole_numbers(run):
+def test_powers_of_integers(run):
     a = np.array([2, -3, 0, 1, -1, 5], np.int32)
     b = np.array([10, 3, 0, -4, -3, -1], np.int32)
     np.testing.assert_array_equal(run("Pow", a, b), np.int32([1024, -27, 1, 1, -1, 0]))
@@ -258,6 +278,16 @@ def test_operands_broadcast(run, rng, a_shape, b_shape):
     np.testing.assert_array_equal(run("Less", a, b), np.less(a, b))
     condition = np.asarray(a > 0)
     np.testing.assert_array_equal(run("Select", condition, a, b), np.where(condition, a, b))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_shifts_by_any_count(run, dtype):
+    limits = np.iinfo(dtype)
+    values = np.array([limits.min, limits.max, limits.max // 3, 1, 0], dtype)
+    counts = np.array([0, 1, 7, 8, 31, 32, 63, 64, 100], dtype)
+    a, b = np.meshgrid(values, counts)
+    np.testing.assert_array_equal(run("RightShift", a, b), np.right_shift(a, b))
+    np.testing.assert_array_equal(run("LeftShift", a, b), np.left_shift(a, b))
 
 
 def test_gradients_and_sums_of_many(run, rng):

@@ -1,9 +1,11 @@
-"""Reductions, normalization and matrix products against NumPy."""
+"""Reductions, scans, normalization and matrix products against NumPy."""
 
 from itertools import combinations
 
 import numpy as np
 import pytest
+
+import plugrad
 
 NAN, INF = np.nan, np.inf
 FOLDS = {"Sum": np.sum, "Prod": np.prod, "Max": np.max, "Min": np.min, "Mean": np.mean}
@@ -26,7 +28,7 @@ def test_folds_over_any_axes(run, rng, name, axes):
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8", "float64"])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8", "uint32", "float64"])
 def test_folds_keep_the_dtype(run, rng, dtype):
     x = rng.integers(1, 4, (7, 70)).astype(dtype)
     for name in ("Sum", "Prod", "Max", "Min"):
@@ -102,6 +104,54 @@ def test_bools_fold(run, rng, axes):
     np.testing.assert_array_equal(
         run("Any", ~x, axis=axes, keep_dims=True), np.any(~x, axis=axes, keepdims=True)
     )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_small_integers_are_reduced_as_on_the_cpu(dtype, axis):
+    x = np.array([[100, 2, 120], [127, 1, 99]], dtype)
+    for op in (plugrad.sum, plugrad.prod, plugrad.mean, plugrad.max, plugrad.argmax):
+        expected, actual = (op(plugrad.asarray(x, device=d), axis=axis) for d in ("cpu", "wasm"))
+        assert actual.device == "wasm:0"
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+    for op in (plugrad.cumulative_sum, plugrad.cumulative_prod):
+        expected, actual = (
+            op(plugrad.asarray(x, device=d), axis=axis or 0) for d in ("cpu", "wasm")
+        )
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+
+
+SCANS = {"Cumsum": np.add, "Cumprod": np.multiply}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "int8", "int32", "int64", "uint8", "uint32"]
+)
+def test_scans(run, rng, dtype, name, exclusive, reverse):
+    combine = SCANS[name]
+    for shape in [(5,), (3, 4, 17), (2, 33, 1), (3, 1, 40), (2, 0, 3), (0, 4)]:
+        x = rng.integers(0, 5, shape).astype(dtype)
+        for axis in range(len(shape)):
+            expected = np.flip(x, axis) if reverse else x
+            expected = combine.accumulate(expected, axis, dtype=dtype)
+            if exclusive and shape[axis]:
+                first = np.full_like(expected.take([0], axis), combine.identity)
+                kept = expected.take(range(shape[axis] - 1), axis)
+                expected = np.concatenate([first, kept], axis)
+            expected = np.flip(expected, axis) if reverse else expected
+            actual = run(name, x, axis=axis, exclusive=exclusive, reverse=reverse)
+            np.testing.assert_array_equal(actual, expected)
+
+
+def test_long_scans_stay_exact(run):
+    x = np.full(1_000_001, 0.1, np.float32)  # every addition rounds the same way
+    sums = run("Cumsum", x, axis=0, exclusive=False, reverse=False)
+    np.testing.assert_allclose(sums, np.cumsum(x, dtype=float), rtol=2e-7)
 
 
 def softmax(x, axis):

@@ -134,7 +134,7 @@ def test_pooling_and_its_gradients(run, rng, case):
     np.testing.assert_allclose(run("AvgPoolGrad", dy, x, **attrs), d_mean, rtol=1e-5, atol=1e-6)
 
 
-def test_pooling_of_whole_numbers(run):
+def test_pooling_of_integers(run):
     x = np.arange(-8, 8, dtype=np.int32).reshape(1, 4, 4, 1)
     attrs = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid", "dim_rounding_mode": None}
     assert run("MaxPool", x, **attrs).ravel().tolist() == [-3, -1, 5, 7]

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from plugrad.extend import OutOfMemory, bool_, float32, uint8
+from plugrad.extend import OutOfMemory, ShapeError, bool_, float32, uint8
 from plugrad_wasm.memory import ADDRESS_SPACE, size_class
 
 MEGABYTE = 1 << 20
@@ -89,6 +89,12 @@ def test_the_limit_is_kept_and_survives_a_failure(fresh):
     np.testing.assert_array_equal(fresh.get(x), 0)
     with pytest.raises(OutOfMemory):
         fresh.functions["Abs"](x)
+
+
+def test_more_axes_than_numpy_has_are_an_error(fresh):
+    x = fresh.functions["Reshape"](fresh.put(np.zeros(1, np.float32)), shape=(1,) * 65)
+    with pytest.raises(ShapeError, match=r"65 axes.*at most 64; reshape"):
+        fresh.get(x)
 
 
 def test_one_array_has_at_most_two_gigabytes(fresh):

@@ -7,7 +7,7 @@ import pytest
 
 from plugrad.extend import UnsupportedDtype, bool_, complex64, float32, int32, int64
 
-DTYPES = ["bool", "float32", "float64", "int8", "int32", "int64", "uint8"]
+DTYPES = ["bool", "float32", "float64", "int8", "int32", "int64", "uint8", "uint32"]
 
 
 def sequence(shape, dtype="float32"):
@@ -116,6 +116,17 @@ def test_gather_in_batches_and_out_of_range(run):
     actual = run("GatherV2", x, indices, axis=1, batch_dims=0)
     np.testing.assert_array_equal(actual[:, :3], x[:, [-1, -3, 1]])
     assert not actual[:, 3:].any()
+
+
+def test_positions_beyond_int32_do_not_wrap_around(run):
+    for far in (2**32, 2**32 + 1, -(2**32), 2**63 - 1, -(2**63)):
+        indices = np.array([1, far])
+        picked = run("GatherV2", np.float32([5, 6]), indices, axis=0, batch_dims=0)
+        assert picked.tolist() == [6, 0]
+        hot = run("OneHot", indices, depth=2, on_value=1, off_value=0, dtype=int32)
+        assert hot.tolist() == [[0, 1], [0, 0]]
+        sums = run("UnsortedSegmentSum", np.float32([5, 6]), indices, num_segments=2)
+        assert sums.tolist() == [0, 5]
 
 
 def test_one_hot(run):

@@ -1,4 +1,4 @@
-"""The functions of accurate.wgsl against float64, in units of the last place."""
+"""The functions of accurate.wgsl against float64, in units in the last place."""
 
 import math
 
@@ -69,7 +69,7 @@ def test_hypot(run, rng):
     assert units_in_last_place(run(binary.hypot, x, y), expected) < 3
 
 
-def test_whole_powers_of_negative_numbers(run):
+def test_integer_powers_of_negative_numbers(run):
     x = np.float32([-3, -2, -0.5, 7])[:, None]
     y = np.float32([0, 1, 2, 3, 5, 8, -1, -2])
     np.testing.assert_allclose(run(binary.power, x, y), x**y, rtol=5e-7)

@@ -36,7 +36,7 @@ def test_device_string_chooses(monkeypatch, present, selector, chosen):
 
 
 @pytest.mark.parametrize("selector", ["7", "name=radeon", "fastest"])
-def test_unknown_device_lists_the_ones_there_are(monkeypatch, selector):
+def test_unknown_device_lists_the_devices(monkeypatch, selector):
     found = (SimpleNamespace(info={"device": "llvmpipe", "adapter_type": "CPU"}),)
     monkeypatch.setattr(adapters, "adapters", lambda: found)
     with pytest.raises(

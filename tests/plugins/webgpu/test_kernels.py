@@ -166,7 +166,7 @@ def test_reductions(run, rng, shape, axes):
         np.testing.assert_array_equal(run(reduction.argmin, n, axis=axis), n.argmin(axis))
 
 
-def test_reductions_of_nothing(run):
+def test_reductions_of_empty_arrays(run):
     x = np.zeros((2, 0, 3), np.float32)
     np.testing.assert_array_equal(run(reduction.sum, x, axis=(1,)), np.zeros((2, 3)))
     np.testing.assert_array_equal(run(reduction.prod, x, axis=(0, 1, 2)), 1)
@@ -278,7 +278,7 @@ def test_movement(run, rng):
         same(run(movement.pack, x, x + 1, axis=axis), np.stack([x, x + 1], axis))
 
 
-def test_movement_of_nothing(run):
+def test_movement_of_empty_arrays(run):
     x = np.zeros((2, 0, 3), np.float32)
     assert run(movement.transpose, x, perm=(2, 1, 0)).shape == (3, 0, 2)
     assert run(movement.concat, x, x, axis=1).shape == (2, 0, 3)

@@ -1,4 +1,4 @@
-"""No invocation loops more than 65,535 times: lavapipe stops there without a word."""
+"""No invocation loops more than 65,535 times: lavapipe silently stops there."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The pool: size classes, accounts, limits, reuse, trimming."""
+"""The pool: size classes, memory in use, limits, reuse, trimming."""
 
 import gc
 
@@ -7,7 +7,7 @@ import pytest
 
 from plugrad.extend import OutOfMemory, float32
 from plugrad.kernels import binary, creation
-from plugrad_webgpu.buffers import size_class
+from plugrad_webgpu.layout import size_class
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_size_classes_hold_their_bytes_in_whole_vectors(nbytes):
     assert size_class(size) == size
 
 
-def test_accounts_return_to_where_they_were(run, pool):
+def test_memory_in_use_returns_to_where_it_was(run, pool):
     before = run.backend.memory()
     x = run.up(np.zeros(1000, np.float32))
     y = run.call(binary.add, x, x)

@@ -1,16 +1,16 @@
-"""Batches: order of uploads, threads, forks, errors, large grids."""
+"""Batches: order of uploads, threads, errors, large grids."""
 
-import os
 import threading
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from plugrad.extend import BackendUnavailable, UnsupportedDtype, float32, float64
+from plugrad.extend import UnsupportedDtype, float32, float64
 from plugrad.kernels import binary, creation, unary
 from plugrad_webgpu import device as device_module, elementwise, reduction
-from plugrad_webgpu.program import MOST_GROUPS, grid_of
+from plugrad_webgpu.limits import MOST_GROUPS
+from plugrad_webgpu.program import grid_of
 
 
 def test_an_upload_does_not_overtake_recorded_work(run):
@@ -85,21 +85,6 @@ def test_threads_share_a_device(run):
     for thread in threads:
         thread.join()
     assert not failures
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_gets_an_error(run):
-    x = run.up(np.ones(10, np.float32))
-    child = os.fork()
-    if child == 0:
-        try:
-            run.down(run.call(binary.add, x, x))
-        except BackendUnavailable:
-            os._exit(0)
-        os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_unsupported_dtypes_name_the_remedy(run):

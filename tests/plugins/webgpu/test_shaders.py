@@ -1,4 +1,4 @@
-"""Every shader compiles, and every file is known here."""
+"""Every shader compiles, and every file is listed here."""
 
 import re
 import subprocess

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from plugrad.extend import bool_, int32, uint32
 from plugrad.kernels import activation, binary, normalization, pooling, reduction, unary
+from plugrad_webgpu import elementwise
 
 NAN, INF = np.nan, np.inf
 VALUES = np.array(
@@ -99,6 +101,74 @@ def test_binary(run, kernel, reference):
     with np.errstate(all="ignore"):
         expected = reference(A, B)
     assert_same(run(kernel, A, B), expected)
+
+
+def float_of(bits):
+    return np.array(bits, np.uint32).view(np.float32)
+
+
+CASTS = [  # a float, as int32, as uint32
+    (NAN, 0, 0),
+    (float_of(0xFFC00000), 0, 0),  # a negative NaN
+    (float_of(0x7F800001), 0, 0),  # a signalling NaN
+    (float_of(0xFFFFFFFF), 0, 0),
+    (INF, 2147483647, 4294967295),
+    (-INF, -2147483648, 0),
+    (3.4e38, 2147483647, 4294967295),
+    (-3.4e38, -2147483648, 0),
+    (float_of(0x4F7FFFFF), 2147483647, 4294967040),  # the last float below 2^32
+    (4294967296.0, 2147483647, 4294967295),
+    (3e9, 2147483647, 3000000000),
+    (float_of(0x4EFFFFFF), 2147483520, 2147483520),  # the last float below 2^31
+    (2147483648.0, 2147483647, 2147483648),
+    (-2147483520.0, -2147483520, 0),
+    (-2147483648.0, -2147483648, 0),
+    (-2147483904.0, -2147483648, 0),
+    (1.9, 1, 1),
+    (-1.9, -1, 0),
+    (0.999, 0, 0),
+    (-0.999, 0, 0),
+    (-0.0, 0, 0),
+    (1e-40, 0, 0),
+    (16777217.0, 16777216, 16777216),
+    (-7.0, -7, 0),
+]
+
+
+@pytest.mark.parametrize("count", [len(CASTS), len(CASTS) - 1, 1], ids=["vectors", "rest", "one"])
+def test_casts_to_integers_saturate_and_cut_off_fractions(run, count):
+    values, signed, unsigned = zip(*CASTS, strict=True)
+    for start in range(0, len(CASTS), count) if count == 1 else [0]:
+        part = slice(start, start + count)
+        x = np.array(values[part], np.float32)
+        assert run(unary.cast, x, dtype=int32).tolist() == list(signed[part])
+        assert run(unary.cast, x, dtype=uint32).tolist() == list(unsigned[part])
+
+
+def test_casts_to_bool_are_false_for_zero_only(run):
+    x = np.array([NAN, -NAN, INF, -INF, 1e30, 0.5, 0.0, -0.0], np.float32)
+    expected = [True, True, True, True, True, True, False, False]
+    assert run(unary.cast, x, dtype=bool_).tolist() == expected
+
+
+def test_computed_values_saturate_too(run):
+    expected = [2147483647, -2147483648, 0, 2147483647, -2147483648]
+    a, b = run.up(np.float32([1, -1, 0, 3e38, -3e38])), run.up(np.zeros(5, np.float32))
+    quotient = run.call(binary.divide, a, b)
+    assert run.down(run.call(unary.cast, quotient, dtype=int32)).tolist() == expected
+    # A compiler sees through an expression within one shader, unlike a value that is loaded.
+    kernel = elementwise("saturated_i32(a / b)", ("a", "b"), result=int32)
+    assert run.down(kernel(a, b)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "signed", "unsigned"),
+    [(NAN, 0, 0), (INF, 2147483647, 4294967295), (-1e30, -2147483648, 0), (-2.9, -2, 0)],
+)
+def test_attributes_become_integers_as_casts_do(run, value, signed, unsigned):
+    zeros = np.zeros(3, np.int32)
+    assert run(unary.step, zeros, alpha=value).tolist() == [signed] * 3
+    assert run(unary.step, zeros.astype(np.uint32), alpha=value).tolist() == [unsigned] * 3
 
 
 def test_cancellation_is_not_folded(run):

@@ -18,7 +18,7 @@ def close(actual, expected, rtol=1e-5, atol=1e-6):
 
 
 def convolved(x, w, window):
-    """The definition, in float64, over NHWC images."""
+    """Return the convolution of NHWC images by its definition, in float64."""
     (top, bottom), (left, right) = window.pad
     x = np.pad(x.astype(np.float64), ((0, 0), (top, bottom + 99), (left, right + 99), (0, 0)))
     out = np.zeros((x.shape[0], *window.out, w.shape[3]))

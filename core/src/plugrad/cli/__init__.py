@@ -1,6 +1,6 @@
-"""The command ``plugrad``: one module of `plugrad.cli.commands` for each of its commands.
+"""The command ``plugrad``: each of its commands is a module of `plugrad.cli.commands`.
 
-Nothing here imports NumPy or a plugin: what runs plugins' code does so in processes of its own.
+Nothing here imports NumPy or a backend: the code of plugins runs in separate processes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MISUSE: Final = 2
 INTERRUPTED: Final = 130
 
 COMMANDS: Final = {
-    "list": "show the installed backends, packs of kernels and ops, and hooks",
-    "info": "show all about one backend or pack, and load it to see how it does",
-    "doctor": "check every plugin, and say what to do about what is wrong",
-    "devices": "show the devices of each backend",
+    "list": "list the installed backends, kernel packs, op packs and hooks",
+    "info": "show everything about one plugin, and load it to test it",
+    "doctor": "check every plugin, and suggest a remedy for each problem",
+    "devices": "list the devices of each backend",
     "kernels": "show which backend implements which kernel",
     "config": "show the settings, and which file or variable decides each",
     "conformance": "run the conformance kit on a backend",
-    "new-backend": "write a new project: a backend",
-    "new-ops": "write a new project: an op of your own, with kernels and a gradient",
+    "new-backend": "create a project with a backend",
+    "new-ops": "create a project with an op, its kernels and its gradient",
 }
 STATUSES: Final = """\
 exit status:
-  0    all is well
-  1    a finding: a plugin that fails, a test that fails
+  0    success
+  1    a finding: a plugin or a test fails
   2    the command cannot do what was asked: wrong argument,
        unknown name, malformed setting, missing package
   130  interrupted
@@ -45,7 +45,7 @@ exit status:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0 for fine, 1 for a finding, 2 for misuse."""
+    """Run a command and return its exit status: 0 for success, 1 for a finding, 2 for misuse."""
     argv = sys.argv[1:] if argv is None else list(argv)
     layout.start()
     try:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PlugradError as error:
         print(f"plugrad: {error}", file=sys.stderr)
         return MISUSE
-    except BrokenPipeError:  # `plugrad kernels | head`: nobody reads on
+    except BrokenPipeError:  # the reader has stopped, as in `plugrad kernels | head`
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
@@ -65,12 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser(argv: Sequence[str]) -> ArgumentParser:
-    """Return the parser with the arguments of the command at hand only."""
+    """Return the parser; of the commands, only the one in `argv` has its arguments."""
     command = next((word for word in argv if not word.startswith("-")), "")
     parser = ArgumentParser(
         "plugrad",
-        description="Look after plugrad's backends and other plugins.",
-        epilog=f"`plugrad COMMAND --help` says more. {STATUSES}".replace(". e", ".\n\ne", 1),
+        description="Inspect and test plugrad's backends and other plugins.",
+        epilog=f"`plugrad COMMAND --help` lists its arguments.\n\n{STATUSES}",
         formatter_class=_Help,
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
@@ -101,7 +101,7 @@ def _parser(argv: Sequence[str]) -> ArgumentParser:
 
 
 def _add_others(subcommands: object) -> None:
-    """Add the commands that plugins bring: the only place where the command itself runs their code."""
+    """Add the commands that plugins bring, which runs the code of plugins in this process."""
     from plugrad.discovery.listing import plugins
 
     if plugins("hooks"):
@@ -112,15 +112,15 @@ def _add_others(subcommands: object) -> None:
 
 
 def _say_version() -> None:
-    from plugrad.cli.environment import installed  # what it imports takes longer than the rest
+    from plugrad.cli.environment import installed  # its imports are slow
 
     layout.say(f"plugrad {installed('plugrad-core')}")
 
 
 class _Help(RawDescriptionHelpFormatter):
-    """Help as wide as everything else."""
+    """Help of the same width as all other output."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=layout.columns())
-        # argparse forgets that commands are indented once more than the rest.
+        # argparse does not take into account that commands are indented once more than the rest.
         self._action_max_length = max(map(len, COMMANDS)) + 4

@@ -1,4 +1,4 @@
-"""What runs in a process of its own: loading a plugin, step by step, and trying what it can do."""
+"""What runs in a separate process: loading a plugin step by step, and testing it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """The file that the parent reads: each line is written at once, for there may be no next one."""
+    """The file that the parent process reads; each line is written immediately, because the process may die."""
 
     def __init__(self, path: str) -> None:
-        """Write to a new file."""
+        """Open the file at `path`."""
         self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
     def add(self, **found: object) -> None:
-        """Write down what was found."""
+        """Write one line with what was found."""
         print(json.dumps(found), file=self._file, flush=True)
 
 
 def main(request: Mapping[str, Any]) -> None:
-    """Do the job that the parent asks for, and report how it went."""
+    """Do the job that the parent process requests, and report the result."""
     report = Report(request["records"])
     _leave_no_core_dump()
     faulthandler.enable()
-    # Says where it hangs, just before the parent loses its patience.
+    # If it hangs, this writes where, just before the parent process ends it.
     faulthandler.dump_traceback_later(max(0.1, request["deadline"] - time.time() - 0.5))
     try:
         JOBS[request["job"]](report, **request["arguments"])
@@ -55,7 +55,7 @@ def _leave_no_core_dump() -> None:
 
 
 def backend(report: Report, name: str, until: str) -> None:
-    """Import a backend, ask it whether it can start, open it and compute; `until` is the last step."""
+    """Import a backend, probe it, open it and compute with it; `until` is the last step: probe, open or compute."""
     from plugrad.discovery.listing import find
 
     report.add(stage="it is looked for")
@@ -66,7 +66,7 @@ def backend(report: Report, name: str, until: str) -> None:
     try:
         _tried(report, plugin, until)
     except PlugradError as error:
-        # The plugin's own reason and traceback, rather than what plugrad says about them.
+        # Report the plugin's own reason and traceback instead of plugrad's message about them.
         if not plugin.details:
             raise
         cause = error.__cause__
@@ -125,7 +125,7 @@ def ops(report: Report, name: str) -> None:
 
 
 def section(report: Report, name: str) -> None:
-    """Load one plugin with hooks, and take its section for the doctor."""
+    """Load one plugin with hooks, and get its section for the doctor."""
     from plugrad.discovery import hooks
     from plugrad.discovery.listing import find, plugins
 
@@ -143,7 +143,7 @@ def section(report: Report, name: str) -> None:
 
 
 def _leave_out_hooks(but: str) -> None:
-    """Load the hooks of one plugin at most: what others break is not its fault."""
+    """Disable the hooks of all plugins except `but`, so that their failures are not attributed to it."""
     from plugrad.discovery.listing import plugins
     from plugrad.settings.layers import config
 
@@ -152,7 +152,7 @@ def _leave_out_hooks(but: str) -> None:
 
 
 def active(report: Report) -> None:
-    """Say which backend runs when nobody says anything, what decided it, and which ones were passed over."""
+    """Report the backend that the settings select, what decided it, and which backends were passed over."""
     from plugrad.discovery.selection import automatic_choices, objection, which
 
     report.add(stage="a backend is chosen")
@@ -164,7 +164,7 @@ def active(report: Report) -> None:
 
 
 def contracts(report: Report) -> None:
-    """List the kernels that core knows, whoever implements them."""
+    """Report the contracts that core declares, whether or not a backend implements them."""
     report.add(contracts=_contracts())
 
 

@@ -1,4 +1,4 @@
-"""The environment that plugins run in: versions, settings, and installations that get in each other's way."""
+"""The environment in which plugins run: versions, files and variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plugrad.settings.layers import config
 
 
 def environment() -> dict[str, Any]:
-    """Return the versions, the place, and what the settings are read from."""
+    """Return the versions, the platform, and the files and variables from which the settings are read."""
     return {
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "executable": sys.executable,
@@ -37,7 +37,7 @@ def installed(distribution: str) -> str:
 
 
 def homepage(distribution: str) -> str:
-    """Return where a distribution's authors can be reached, as its metadata say, or ``""``."""
+    """Return the URL in a distribution's metadata at which its authors can be reached, or ``""``."""
     from importlib.metadata import metadata
 
     try:

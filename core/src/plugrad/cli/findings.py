@@ -1,4 +1,4 @@
-"""What the doctor finds: what is wrong with a plugin, and what to do about it."""
+"""The findings of the doctor: what is wrong with a plugin, and the remedy."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
 
 OURS: Final = rf'  File "(<|{re.escape(str(Path(__file__).parents[1]))}|[^"]*\bimportlib\b)'
-"""Lines of a traceback that say nothing about a plugin: plugrad's own, and Python's import."""
+"""Lines of a traceback that do not concern the plugin: those of plugrad and of Python's import."""
 
 
 class Finding(NamedTuple):
-    """Something that the doctor says."""
+    """One result of the doctor."""
 
     level: Literal["problem", "note"]
-    """A problem makes the exit status 1; a note says how things are."""
+    """A problem makes the exit status 1; a note does not."""
     subject: str
-    """What it is about, as the beginning of a sentence that `text` ends."""
+    """What the finding is about; `subject` and `text` form one sentence."""
     text: str
     remedy: str = ""
     details: str = ""
 
     @property
     def headline(self) -> str:
-        """The text up to what the plugin says."""
+        """The text without the plugin's own message."""
         return self.text.partition(": ")[0]
 
 
 def without_running(plugin: Plugin) -> Finding | None:
-    """Return what is wrong with a plugin as its files are, or None: then it can be tried."""
+    """Return what is wrong with a plugin according to its files, or None if it can be tried."""
     if plugin.status == "blocked":
-        return Finding("note", str(plugin), f"is switched off: {plugin.reason}")
+        return Finding("note", str(plugin), f"is disabled: {plugin.reason}")
     if plugin.status == "incompatible":
         text, _, remedy = plugin.reason.partition("; run: ")
         return Finding("problem", str(plugin), f"cannot be used: {text}", remedy)
@@ -52,7 +52,7 @@ def without_running(plugin: Plugin) -> Finding | None:
 
 
 def conflict(plugin: Plugin) -> Finding:
-    """Return that another distribution has the same name."""
+    """Return the finding that another distribution brings a plugin of the same name."""
     text, _, remedy = plugin.reason.partition("; ")
     return Finding("problem", str(plugin), f"shares its name: {text}", remedy)
 
@@ -66,7 +66,7 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
         return
     found = outcome.found
     if found.get("can_start") is False:
-        remedy = "nothing, if this machine cannot run it; other backends work without it"
+        remedy = "nothing to do if this machine cannot run it; other backends work without it"
         yield Finding("note", name, f"cannot start here: {found['refusal']}", remedy)
     for pack in found.get("packs", ()):
         if pack["status"] in UNUSABLE:
@@ -79,25 +79,25 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
         yield Finding(
             "problem",
             name,
-            f"computes wrongly: {lines}",
-            f"do not trust its results here. {repair(plugin)}",
+            f"computes wrong results: {lines}",
+            f"do not rely on its results on this machine. {repair(plugin)}",
         )
     devices = found.get("devices", ())
     if devices and all(device["is_software"] for device in devices):
         text = "has only software devices, so it is never chosen automatically"
-        yield Finding("note", name, text, "name it to use it, or install a driver for your GPU")
+        yield Finding("note", name, text, "select it by name, or install a driver for your GPU")
 
 
 def repair(plugin: Plugin) -> str:
-    """Say how to get rid of a plugin that is broken."""
+    """Return how to repair or remove a broken plugin."""
     distribution = plugin.distribution
     if not plugin.version:
-        return f"correct {plugin.target}: no distribution brings it."
+        return f"correct {plugin.target}; no installed distribution brings it."
     url = plugin.manifest.url or homepage(distribution)
-    tell = f" Its authors are at {url}." if url else ""
+    contact = f" Its authors can be reached at {url}." if url else ""
     return (
         f"upgrade it with `pip install --upgrade {distribution}`, or remove it with "
-        f"`pip uninstall {distribution}`.{tell}"
+        f"`pip uninstall {distribution}`.{contact}"
     )
 
 
@@ -107,25 +107,25 @@ def _for_problem(plugin: Plugin, problem: str) -> str:
     if missing and missing[1].partition(".")[0] != own:
         return (
             f"install what it needs with `pip install --upgrade {plugin.distribution}`; if that does "
-            f"not bring {missing[1]!r}, its authors forgot to ask for it"
+            f"not install {missing[1]!r}, the distribution does not declare that it needs it"
         )
     switch_off = f"PLUGRAD_PLUGINS_DISABLE={plugin.distribution} keeps it from being loaded."
     if not plugin.version:
         return repair(plugin)
     if problem.startswith("hangs"):
-        slow = "if it is only slow, give it more time with --timeout. Otherwise "
+        slow = "if it is only slow, allow more time with --timeout. Otherwise "
         return f"{slow}{repair(plugin)} {switch_off}"
     return f"{repair(plugin)} {switch_off}"
 
 
 def essence(details: str, lines: int = 12) -> str:
-    """Return the lines of a traceback that are about the plugin, or nothing if there are none."""
+    """Return at most `lines` lines of a traceback that concern the plugin, or ``""`` if there are none."""
     is_crash = "most recent call first" in details  # as faulthandler writes it
     parts = re.split(r"^(?=  File )", details.rstrip(), flags=re.MULTILINE)
     if len(parts) == 1:
         return "\n".join(parts[0].splitlines()[-lines:])
     frames = [part for part in parts[1:] if not re.match(OURS, part)]
-    # After the last frame of an exception stands what was raised, without indentation.
+    # The lines after the last frame of an exception show what was raised; they are not indented.
     end = "" if is_crash else "\n".join(re.findall(r"^(?! ).+", parts[-1], re.MULTILINE))
     if not frames:
         return ""

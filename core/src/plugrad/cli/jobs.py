@@ -1,7 +1,7 @@
-"""Plugins' code runs in processes of its own, so that one that crashes, hangs or exits harms nobody.
+"""Run the code of plugins in separate processes, so that one that crashes, hangs or exits does not affect the rest.
 
-A job is a function of `plugrad.cli.child`. Its process writes what it learns to a file, line by
-line, so that it is known how far it came.
+A job is a function of `plugrad.cli.child`. Its process writes its results to a file, line by line, so
+that the last stage that it reached is known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 TIMEOUT: Final = 30.0
-"""Seconds that a plugin may take: opening a GPU for the first time compiles shaders."""
+"""The number of seconds that a plugin may take; opening a GPU for the first time compiles shaders."""
 BOOTSTRAP: Final = (
     "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
     "from plugrad.cli.child import main; main(request)"
@@ -33,18 +33,18 @@ STARTING: Final = "plugrad itself is imported"
 
 
 def add_timeout(parser: ArgumentParser) -> None:
-    """Declare the argument ``--timeout``."""
+    """Add the argument ``--timeout``."""
     parser.add_argument(
         "--timeout",
         type=seconds,
         default=TIMEOUT,
         metavar="S",
-        help="seconds that each plugin may take (%(default)g)",
+        help="the number of seconds that each plugin may take (default: %(default)g)",
     )
 
 
 def seconds(text: str) -> float:
-    """Read a number of seconds."""
+    """Return the number of seconds that `text` denotes; it must be greater than 0 and less than a million."""
     value = float(text)
     if not 0 < value < 1e6:
         raise ValueError
@@ -52,7 +52,7 @@ def seconds(text: str) -> float:
 
 
 class Job(NamedTuple):
-    """What a process is to do: a function of `plugrad.cli.child`, and its arguments."""
+    """The work for one process: the name of a function of `plugrad.cli.child`, and its arguments."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -64,16 +64,16 @@ class Outcome(NamedTuple):
     found: dict[str, Any]
     """What it reported."""
     problem: str
-    """What went wrong, as a sentence without its subject, or ``""``."""
+    """What went wrong, as a sentence without a subject, or ``""``."""
     details: str
-    """The traceback, or what it wrote to the terminal, when something went wrong."""
+    """The traceback, or the output of the process, if something went wrong."""
     seconds: float
     has_started: bool
     """Whether plugrad itself could be imported."""
 
 
 class _Running:
-    """A process, and the folder with what it writes."""
+    """A running process, and the temporary folder with its records and output."""
 
     def __init__(self, job: Job, timeout: float) -> None:
         self._folder = TemporaryDirectory(prefix="plugrad-", ignore_cleanup_errors=True)
@@ -94,14 +94,14 @@ class _Running:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # so that what it starts can be ended with it
+                start_new_session=True,  # so that its own child processes can be ended with it
             )
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             pipe.write(json.dumps(request).encode())
 
     def outcome(self) -> Outcome | None:
-        """Return how it ended, or None while it runs."""
+        """Return the outcome, or None if the process is still running."""
         seconds = time.monotonic() - self._started
         code = self._process.poll()
         if code is None and seconds < self._timeout:
@@ -123,18 +123,18 @@ class _Running:
         return Outcome(found, problem, output, seconds, has_started)
 
     def _reported(self) -> tuple[dict[str, Any], str]:
-        """Return all that it wrote, and the last stage that it came to."""
+        """Return everything that the process reported, and the last stage that it reached."""
         found: dict[str, Any] = {}
         stage = STARTING
         lines = self._records.read_text("utf-8").splitlines() if self._records.exists() else []
         for line in lines:
-            with contextlib.suppress(ValueError):  # a line that it died over
+            with contextlib.suppress(ValueError):  # the line is incomplete if the process died
                 found |= json.loads(line)
                 stage = found.pop("stage", stage)
         return found, stage
 
     def end(self) -> None:
-        """End the process, with all that it started."""
+        """End the process and the processes that it started."""
         with contextlib.suppress(OSError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -143,22 +143,22 @@ class _Running:
         self._process.wait()
 
     def forget(self) -> None:
-        """Remove the folder."""
+        """Remove the temporary folder."""
         self._folder.cleanup()
 
 
 def end_of(code: int) -> str:
-    """Say how a process ended."""
+    """Return a phrase for how a process ended, given its return code."""
     if code < 0:
         with contextlib.suppress(ValueError):
-            return f"dies of {signal.Signals(-code).name}"
-    if code >= 0xC0000000:  # Windows' way
-        return f"dies of error {code:#x}"
+            return f"crashes with {signal.Signals(-code).name}"
+    if code >= 0xC0000000:  # a crash on Windows
+        return f"crashes with error {code:#x}"
     return f"ends the process with exit code {code}"
 
 
 def run(jobs: Iterable[Job], timeout: float) -> list[Outcome]:
-    """Return the outcomes of jobs, in their order; several run at a time."""
+    """Return the outcomes of `jobs` in their order; several jobs run at the same time."""
     waiting = list(enumerate(jobs))
     running: dict[int, _Running] = {}
     outcomes: dict[int, Outcome] = {}
@@ -174,7 +174,7 @@ def run(jobs: Iterable[Job], timeout: float) -> list[Outcome]:
                     running.pop(i).forget()
             time.sleep(POLL)
     finally:
-        for process in running.values():  # the user has had enough
+        for process in running.values():  # not empty after an interruption by the user
             process.end()
             process.forget()
     return [outcomes[i] for i in sorted(outcomes)]

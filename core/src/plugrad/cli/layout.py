@@ -1,4 +1,4 @@
-"""Text for terminals: tables and lists whose columns line up between 60 and 120 characters."""
+"""Text for terminals: tables and lists with aligned columns, 60 to 120 characters wide."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 NARROW: Final = 12
-"""No column is made narrower than this to fit the terminal."""
+"""The smallest width to which a column is reduced to fit the terminal."""
 GAP: Final = "  "
 
 
 def columns() -> int:
-    """Return the width to write for: the terminal's, within reason; 100 where there is none."""
+    """Return the width of the output: the terminal's, limited to 60 to 120, or 100 without a terminal."""
     return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
 
 
 def say(text: str = "") -> None:
-    """Print a line; a terminal that lacks a character shows its code instead."""
+    """Print a line; characters that the terminal's encoding lacks are printed as escape sequences."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def say_json(value: object) -> None:
-    """Print a value for programs."""
+    """Print a value as JSON."""
     print(json.dumps(value, indent=2))
 
 
 def title(text: str) -> None:
-    """Print the heading of a part, with an empty line before all but the first one."""
+    """Print a heading, with an empty line before it unless it is the first one."""
     say(f"\n{text}" if _parts else text)
     _parts.append(text)
 
@@ -42,12 +42,12 @@ _parts: Final[list[str]] = []
 
 
 def start() -> None:
-    """Forget the headings of an earlier command in this process."""
+    """Forget the headings of earlier commands in this process."""
     _parts.clear()
 
 
 def paragraph(text: str, indent: str = GAP, hanging: str | None = None) -> None:
-    """Print text in lines of the terminal's width; lines that are there are kept."""
+    """Print text wrapped to the terminal's width; existing line breaks are kept."""
     for line in text.splitlines() or [""]:
         for part in wrap(
             line,
@@ -62,13 +62,13 @@ def paragraph(text: str, indent: str = GAP, hanging: str | None = None) -> None:
 
 
 def verbatim(text: str, indent: str = GAP * 2) -> None:
-    """Print text as it is, such as a traceback."""
+    """Print text without wrapping it, such as a traceback."""
     for line in text.rstrip().splitlines():
         say(f"{indent}{line}".rstrip())
 
 
 def pairs(rows: Iterable[tuple[str, str]], indent: str = GAP) -> None:
-    """Print names and what they stand for, the latter in one column; an empty name goes on with the one before."""
+    """Print names and values in two columns; a row with an empty name continues the row before it."""
     rows = list(rows)
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
@@ -77,7 +77,7 @@ def pairs(rows: Iterable[tuple[str, str]], indent: str = GAP) -> None:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = GAP) -> None:
-    """Print rows under a header in columns; the widest ones are broken into lines if they must be."""
+    """Print rows in columns under a header; the cells of the widest columns are wrapped if necessary."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = _fitted([max(len(row[i]) for row in cells) for i in range(len(header))], len(indent))
     for row in cells:
@@ -94,7 +94,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = GA
 
 
 def _fitted(widths: list[int], indent: int) -> list[int]:
-    """Return widths that fit the terminal, taken from the widest column first."""
+    """Return widths that fit the terminal; the widest column is reduced first."""
     room = columns() - indent - len(GAP) * (len(widths) - 1)
     while sum(widths) > room and max(widths) > NARROW:
         widest = widths.index(max(widths))

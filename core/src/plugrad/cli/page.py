@@ -1,4 +1,4 @@
-"""The public page of plugrad, which the command runs only when it must: it imports NumPy and every op."""
+"""The public page of plugrad. It imports NumPy and every op, so the command runs it only when necessary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def run() -> None:
-    """Run ``plugrad/__init__.py``, if the command was started without it."""
+    """Run ``plugrad/__init__.py`` if the command was started without it."""
     package = sys.modules["plugrad"]
     specification = package.__spec__
     if not hasattr(package, "Tensor") and specification and specification.loader:

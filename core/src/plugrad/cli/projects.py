@@ -1,4 +1,4 @@
-"""Write a new project: `plugrad/templates` holds two, both called acme, in files that end in ``.template``."""
+"""Write a new project from one of the two in ``plugrad/templates``, whose files end in ``.template``."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ LICENCES: Final = ("Apache-2.0", "MIT", "BSD-3-Clause")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments that both kinds of project take."""
-    parser.add_argument("name", metavar="NAME", help="lower case, such as acme or my_gpu")
+    """Add the arguments that both kinds of project take."""
+    parser.add_argument("name", metavar="NAME", help="a name in lower case, such as acme or my_gpu")
     parser.add_argument(
-        "--directory", metavar="D", help="where to write it (plugrad-NAME, in this folder)"
+        "--directory", metavar="D", help="the folder to write to (default: plugrad-NAME)"
     )
     parser.add_argument(
-        "--license", choices=LICENCES, default=LICENCES[0], help="its licence (%(default)s)"
+        "--license",
+        choices=LICENCES,
+        default=LICENCES[0],
+        help="the licence (default: %(default)s)",
     )
-    parser.add_argument("--author", help="whom the licence and the metadata name")
+    parser.add_argument("--author", help="the author in the licence and the metadata")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def write(template: str, arguments: Namespace) -> None:
-    """Write a project and say what to do with it.
+    """Write a project, and print how to install and test it.
 
     Raises:
-        ArgumentValueError: the name is not one, or the folder is there and not empty.
-        PluginConflict: something installed has the name.
+        ArgumentValueError: the name or the author is not valid, or the folder exists and is not empty.
+        PluginConflict: an installed plugin of this kind has the name.
     """
     name: str = arguments.name
     author: str = arguments.author or f"The plugrad-{name} authors"
@@ -49,7 +52,7 @@ def write(template: str, arguments: Namespace) -> None:
     folder = Path(arguments.directory or distribution)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ArgumentValueError(
-            f"--directory: {folder} is there already; name an empty one, or a new one"
+            f"--directory: {folder} exists and is not empty; name an empty or a new folder"
         )
     words = {
         "plugrad-acme": distribution,
@@ -83,17 +86,17 @@ def write(template: str, arguments: Namespace) -> None:
     for step in (f"cd {folder}", f'{python} -m pip install -e ".[test]"', f"{python} -m pytest"):
         layout.say(f"{layout.GAP}{step}")
     layout.say()
-    layout.say("Its README.md says how to go on.")
+    layout.say("Its README.md describes the next steps.")
 
 
 def _check(template: str, name: str, author: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name == "plugins":
         raise ArgumentValueError(
-            f"NAME={name!r} must start with a lower-case letter and go on with those, digits and _"
+            f"NAME={name!r} must start with a lower-case letter, followed by lower-case letters, digits and _"
         )
     if not author.isprintable() or set(author) & set('"\\'):
         raise ArgumentValueError(
-            f"--author={author!r} must be one line without quotes and backslashes"
+            f"--author={author!r} must be one line without quotation marks and backslashes"
         )
     for plugin in plugins():
         if plugin.kind == template and plugin.name == name:
@@ -101,7 +104,7 @@ def _check(template: str, name: str, author: str) -> None:
 
 
 def _filled(text: str, words: dict[str, str]) -> str:
-    """Return a text with the names of the new project in the places of the template's."""
+    """Return a text in which the template's words are replaced by those of the new project."""
     return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
 
 

@@ -1,4 +1,4 @@
-"""What is said about plugins, as plain values: for JSON, and for text to be made of."""
+"""Descriptions of plugins as plain values, for JSON and for text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KINDS = {
     "hooks": "Hooks",
 }
 UNUSABLE = ("incompatible", "conflict", "failed")
-"""The statuses that somebody must do something about."""
+"""The statuses of plugins that need a remedy."""
 
 
 def described(plugin: Plugin) -> dict[str, Any]:
-    """Return what the files of a plugin say about it; none of its code runs."""
+    """Return what a plugin's files say about it, without running its code."""
     manifest = plugin.manifest
     options = {name: option._asdict() for name, option in sorted((manifest.options or {}).items())}
     return {
@@ -43,16 +43,17 @@ def described(plugin: Plugin) -> dict[str, Any]:
 
 
 def chosen(names: Collection[str], kind: Kind | None = None) -> list[Plugin]:
-    """Return the plugins that names mean, all of them without a name.
+    """Return the plugins that `names` denote, or all of them if there are no names.
 
-    A name is a plugin's, ``"distribution::name"``, a distribution's, or ``"module://package:object"``.
+    A name is that of a plugin or of a distribution, ``"distribution::name"``, or
+    ``"module://package:object"``.
 
     Raises:
         PluginNotFound: nothing installed has one of the names.
     """
     for name in names:
         if name.startswith(MODULE):
-            find(name)  # puts it on the list
+            find(name)  # adds it to the list
     everything = plugins(kind)
     spellings = {id(p): {p.name, p.qualified_name, p.distribution} for p in everything}
     for name in names:
@@ -63,6 +64,6 @@ def chosen(names: Collection[str], kind: Kind | None = None) -> list[Plugin]:
             what = "backend" if kind == "backend" else "backend, pack or hook"
             raise PluginNotFound(
                 f"no {what} called {name!r} is installed{suggestion(name, known)}; "
-                "`plugrad list` shows what is"
+                "`plugrad list` shows the installed plugins"
             )
     return [p for p in everything if not names or spellings[id(p)] & set(names)]

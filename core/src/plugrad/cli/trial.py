@@ -22,7 +22,7 @@ ROW: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
 COUNTS: Final = np.asarray([[3, -7], [2, 11]], np.int32)
 TOLERANCE: Final = 1e-4
 
-# The namespace, plugrad or NumPy, comes first; both have the names of the array API standard.
+# The first parameter is the namespace, plugrad or NumPy; both have the names of the array API standard.
 CHECKS: Final[dict[str, tuple[Compute, Inputs]]] = {
     "add": (lambda xp, x: xp.add(x[0], x[1]), (ROWS, ROW)),
     "multiply int32": (lambda xp, x: xp.multiply(x[0], x[0]), (COUNTS,)),
@@ -34,7 +34,7 @@ CHECKS: Final[dict[str, tuple[Compute, Inputs]]] = {
 
 
 def trial(backend: str) -> list[dict[str, str]]:
-    """Return for each check whether the backend ``"agrees"``, ``"differs"``, ``"fails"`` or ``"lacks"`` something."""
+    """Return a record for each check: the backend ``"agrees"``, ``"differs"``, ``"fails"`` or ``"lacks"`` something."""
     with plugrad.use(backend) as selection:
         stored = selection.backend.dtypes()
         found = [_stored(str(dtype)) for dtype in DTYPES if dtype in stored and dtype != string]
@@ -64,7 +64,7 @@ def _checked(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) ->
     except Exception as error:
         return {"check": name, "result": "fails", "why": f"{type(error).__name__}: {error}"}
     if values.shape != expected.shape or values.dtype != expected.dtype:
-        why = f"it gives {values.dtype}{list(values.shape)}, NumPy {expected.dtype}{list(expected.shape)}"
+        why = f"the result is {values.dtype}{list(values.shape)}, NumPy's is {expected.dtype}{list(expected.shape)}"
         return {"check": name, "result": "differs", "why": why}
     if not np.allclose(values, expected, TOLERANCE, TOLERANCE):
         worst = float(np.max(np.abs(values.astype(float) - expected.astype(float))))

@@ -18,6 +18,7 @@ from typing import (
     Generic,
     ParamSpec,
     Protocol,
+    TypeAlias,
     TypeVar,
     overload,
 )
@@ -33,7 +34,7 @@ from plugrad.errors import (
     RegistrationError,
     ShapeError,
 )
-from plugrad.types.dtype import ANY, DType, as_dtype, spellings, string
+from plugrad.types.dtype import ANY, DType, as_dtype, float32, spellings, string
 from plugrad.types.specs import Shaped, Spec
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Run(Protocol):
     def __call__(
         self,
         kernel: Kernel[..., Any],
-        inputs: Sequence[Tensor | None],
+        inputs: Sequence[Any],
         attrs: Mapping[str, Any],
         home: Backend | None = None,
         /,
@@ -61,13 +62,17 @@ class Run(Protocol):
         ...
 
 
+RunPair: TypeAlias = "Callable[[Kernel[..., Any], Tensor, Tensor], Tensor]"
+
 _run: Run
+run_pair: RunPair
+"""Runs an elementwise kernel of two inputs on tensors of one dtype, which it accepts, with fewer checks."""
 
 
-def connect(run: Run) -> None:
+def connect(run: Run, pair: RunPair) -> None:
     """Say who runs kernels. The engine, which imports this module, does so when it is imported itself."""
-    global _run
-    _run = run
+    global _run, run_pair
+    _run, run_pair = run, pair
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,6 +93,8 @@ class Kernel(Generic[Params, Result]):
     """The dtypes that the (first) input may have."""
     accepted_spellings: frozenset[object] = field(init=False)
     """The same, as ours and as NumPy's: backend arrays carry either."""
+    usual: object = field(init=False)
+    """NumPy's float32 if the kernel accepts it: `is` finds it sooner than a look-up in the set above."""
     attribute_count: int = field(init=False)
     input_count: int = field(init=False)
     """The number of inputs, without those in a list."""
@@ -95,6 +102,7 @@ class Kernel(Generic[Params, Result]):
     def __post_init__(self) -> None:
         # The engine reads these for every call: plain attributes are faster than properties.
         object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
+        object.__setattr__(self, "usual", float32.numpy if float32 in self.accepts else None)
         object.__setattr__(self, "attribute_count", len(self.attributes))
         object.__setattr__(self, "input_count", len(self.inputs) - self.takes_list)
 

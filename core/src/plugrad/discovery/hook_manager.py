@@ -7,11 +7,11 @@ those of other plugins; so what pluggy calls is a guard around each hook, which 
 from __future__ import annotations
 
 from functools import wraps
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pluggy import HookspecMarker, PluginManager, PluginValidationError
 
+from plugrad.discovery.plugin import trace
 from plugrad.errors import RegistrationError, suggestion
 
 if TYPE_CHECKING:
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
     Report = Callable[[str, str, BaseException], None]
+
+
+class _Guards:
+    """The guarded hooks of one plugin: what pluggy knows as the plugin."""
+
+    def __init__(self, guards: Mapping[str, Callable[..., Any]]) -> None:
+        """Offer functions under the names of the hooks."""
+        vars(self).update(guards)
 
 
 def create(specifications: ModuleType, names: Mapping[str, Callable[..., Any]]) -> PluginManager:
@@ -48,6 +56,8 @@ def register(
         RegistrationError: a hook is misspelt, not marked, or takes unknown arguments; there is none; or
             one wraps those of others.
     """
+    if isinstance(implementer, type):
+        raise RegistrationError(f"{plugin}: {plugin.target} is a class; name an object of it")
     hooks = {
         name: function
         for name in dir(implementer)
@@ -60,7 +70,7 @@ def register(
         for name, function in hooks.items()
     }
     try:
-        manager.register(SimpleNamespace(**guards), plugin.qualified_name)
+        manager.register(_Guards(guards), plugin.qualified_name)
     except (PluginValidationError, ValueError) as error:
         if manager.has_plugin(plugin.qualified_name):
             manager.unregister(name=plugin.qualified_name)
@@ -103,6 +113,7 @@ def _guarded(
         except BaseException as error:  # pytest.skip and SystemExit are no Exception
             report(plugin, hook, error)
             return None
+        trace(f"{hook} of {plugin} returned {result!r}")
         return None if result is None else (plugin, result)
 
     return guard

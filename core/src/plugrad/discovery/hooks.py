@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plugrad.discovery import listing
-from plugrad.discovery.plugin import THIS_PROCESS, Plugin, trace
+from plugrad.discovery.plugin import THIS_PROCESS, Plugin
 from plugrad.discovery.state import state
 from plugrad.errors import ConfigError, PluginNotFound, RegistrationError, suggestion, warn
 from plugrad.registry.gradients import get_gradient, set_gradient, unregister_gradient
@@ -218,8 +218,6 @@ def call(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]
         others = [plugin for name, plugin in manager.list_name_plugin() if name != only]
         caller = manager.subset_hook_caller(hook, others)
     returned: list[tuple[str, Any]] = caller(**arguments)
-    for name, result in returned:
-        trace(f"{hook} of {name} returned {result!r}")
     return returned
 
 

@@ -54,9 +54,9 @@ def opened_backends() -> list[Backend]:
     return list(dict.fromkeys(state.opened.values()))
 
 
-def _limit_memory(name: str | None) -> None:
+def _limit_memory(name: str) -> None:
     """Give the backends that are open the limit that the settings have now."""
-    if name not in ("memory_limit", None) or not state.opened:
+    if name != "memory_limit" or not state.opened:
         return
     try:
         limit = config.get("memory_limit")

@@ -196,7 +196,9 @@ def failure(plugin: Plugin) -> str:
         found = probe(plugin)
     except BackendUnavailable as error:
         return str(error)
-    return "" if found.ok else found.reason or "it does not say why"
+    if found.ok:
+        return ""
+    return f"backend {plugin.name!r} cannot start here: {found.reason or 'it does not say why'}"
 
 
 def _has_hardware(plugin: Plugin) -> bool:
@@ -218,14 +220,14 @@ def _automatic() -> Backend:
                 backend = open_backend(plugin.qualified_name)
                 if broken:
                     warn(
-                        f"plugrad runs on {backend.label}, because {'; '.join(broken)}. Mend what is wrong, "
-                        f"or choose a backend, as with PLUGRAD_BACKEND={backend.name}"
+                        f"plugrad runs on {backend.label}: {'; '.join(broken)}. To end this warning, repair the backend "
+                        f"or choose another one, as with PLUGRAD_BACKEND={backend.name}"
                     )
                 return backend
         except BackendUnavailable as error:
             reason = str(error)
         if reason:
-            broken.append(f"backend {plugin.name!r} cannot start: {reason}")
+            broken.append(reason)
         reasons.append(f"{plugin.name}: {reason or 'it has only software devices'}")
     installed = ", ".join(b.name for b in backends()) or "none"
     raise BackendNotFound(

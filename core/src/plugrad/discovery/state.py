@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -94,6 +95,16 @@ class PluginState:
 
 
 state: Final = PluginState()
+
+
+def _renew_locks() -> None:
+    # Another thread may have held the old ones when the process was forked.
+    state.lock = RLock()
+    state.fallback_lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def run_kernel(
     attrs = attrs or {}
     given = _flat(inputs)
     for x in given:
-        if x is not None and not isinstance(x, Tensor):
+        if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass arrays
             raise not_a_tensor(name, x)
     contract = KERNELS.get(name) or _contract_by_signature(name, given)
     if not isinstance(inputs, Mapping):

@@ -10,9 +10,13 @@ from plugrad.errors import ArgumentError, DTypeError, ShapeError
 from plugrad.kernels.complex import conj
 from plugrad.tape.nodes import Node, Pulled
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import COMPLEX, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+_COMPLEX = spellings(COMPLEX)
 
 
 def custom_grad(
@@ -122,4 +126,4 @@ class _Custom(Node):
 
 def conjugated(x: Tensor) -> Tensor:
     """Return the conjugate of complex numbers, and other numbers as they are."""
-    return conj(x) if x.dtype.kind == "complex" else x
+    return conj(x) if x.array.dtype in _COMPLEX else x

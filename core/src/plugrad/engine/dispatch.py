@@ -12,7 +12,7 @@ from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
 from plugrad.engine.results import as_tensors
 from plugrad.engine.transfer import moved
-from plugrad.tape.tape import record
+from plugrad.tape.tape import record, record_pair
 from plugrad.tensor.context import surroundings
 from plugrad.tensor.tensor import Tensor
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 NO_ATTRIBUTES: Final[Mapping[str, Any]] = {}
+new: Final = object.__new__
 
 
 def run(
@@ -79,9 +80,14 @@ def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
         result = function(x, y)
     except Exception as failure:
         raise explained(failure, kernel, backend, (x, y), NO_ATTRIBUTES)  # noqa: B904
-    output = Tensor(result, backend)
-    if a.node is not None or b.node is not None:
-        record(kernel, (a.node, b.node), (x, y), NO_ATTRIBUTES, output)
+    output = new(Tensor)  # Tensor(result, backend), without the call of __init__
+    output.array = result
+    output.backend = backend
+    output.node = None
+    node_a = a.node
+    node_b = b.node
+    if node_a is not None or node_b is not None:
+        record_pair(kernel, (node_a, node_b), (x, y), NO_ATTRIBUTES, output)
     return output
 
 
@@ -152,4 +158,4 @@ def check(kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, A
     kernel.infer(*(arrays if kernel.inputs else ()), **attrs)
 
 
-connect(run)
+connect(run, run_pair)

@@ -15,6 +15,7 @@ from plugrad.errors import (
     UnsupportedDtype,
 )
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +91,7 @@ def _explanation(
             kernel.infer(*arrays, **attrs)
         except PlugradError as error:
             return error
-    if any(map(holds_strings, arrays)):
+    if attrs.get("dtype") is string or any(map(holds_strings, arrays)):
         return UnsupportedDtype(f"{where} does not take string; it takes numbers")
     shapes = ", ".join(
         f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else repr(x)

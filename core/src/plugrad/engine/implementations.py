@@ -13,12 +13,15 @@ from plugrad.discovery.selection import numpy_backend
 from plugrad.discovery.state import state
 from plugrad.engine.checking import checked
 from plugrad.errors import UnsupportedDtype
-from plugrad.registry.kernels import LOCK, get_kernel, listen
+from plugrad.registry import kernels as registry
+from plugrad.registry.kernels import get_kernel, listen
 from plugrad.settings.layers import config
 from plugrad.types.dtype import as_dtype, string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend, Implementation
 
@@ -42,7 +45,7 @@ class Implementations(dict[str, "Implementation"]):
             KernelNotFound: the backend has no implementation, and the settings allow no fallback.
         """
         backend = self._backend
-        with LOCK:  # what is kept must not be older than the registry
+        with registry.lock:  # what is kept must not be older than the registry
             found = get_kernel(kernel_name, backend.name)
             if found is not None:
                 function = found.kernel_func
@@ -50,10 +53,9 @@ class Implementations(dict[str, "Implementation"]):
                     function = on_host(function, backend)
                 elif _may_hold_strings(kernel_name) and not _shares_numpy_memory(backend):
                     function = _by_dtype(kernel_name, function, backend)
-                function = backend.prepared(kernel_name, function)
                 if config.get("debug"):
                     function = checked(kernel_name, function, backend)
-                self[kernel_name] = function
+                function = self[kernel_name] = backend.prepared(kernel_name, function)
                 return function
         return borrowed(kernel_name, backend)  # not kept: the settings may differ at the next call
 
@@ -64,8 +66,8 @@ def _forget(kernel_name: str, backend_name: str) -> None:
             backend.functions.pop(kernel_name, None)
 
 
-def _forget_all(setting: str | None) -> None:
-    if setting in ("debug", None):
+def _forget_all(setting: str) -> None:
+    if setting == "debug":
         for backend in _devices:
             backend.functions.clear()
 
@@ -100,12 +102,12 @@ def on_host(function: Implementation, backend: Backend) -> Implementation:
 
 def holds_strings(x: Any) -> bool:
     """Return whether a backend array holds strings."""
-    return isinstance(x, np.ndarray) and x.dtype.kind == "T"
+    return isinstance(x, np.ndarray) and cast("NDArray[Any]", x).dtype.kind == "T"
 
 
 def _may_hold_strings(kernel_name: str) -> bool:
     contract = KERNELS.get(kernel_name)
-    return contract is not None and string in contract.accepts
+    return contract is not None and (string in contract.accepts or "dtype" in contract.attributes)
 
 
 def _shares_numpy_memory(backend: Backend) -> bool:

@@ -1,6 +1,6 @@
-"""The calculus: one rule per differentiable input of each kernel, one module per family.
+"""Gradient rules: one for each differentiable input of each kernel, one module per family.
 
-See `plugrad.gradient` for how a rule names what it needs.
+`plugrad.gradient` documents how a rule names what it needs.
 """
 
 from plugrad.gradients import (

@@ -1,4 +1,4 @@
-"""Gradients of the binary kernels. The tape sums each to its input's shape."""
+"""Gradients of the binary kernels. The tape sums each to the shape of its input."""
 
 from plugrad.kernels import binary
 from plugrad.ops.activation import sigmoid
@@ -21,6 +21,7 @@ gradient(binary.add, a=lambda dy: dy, b=lambda dy: dy)
 gradient(binary.subtract, a=lambda dy: dy, b=lambda dy: -dy)
 gradient(binary.multiply, a=lambda dy, b: dy * b, b=lambda dy, a: dy * a)
 gradient(binary.divide, a=lambda dy, b: dy / b, b=lambda dy, b, out: -dy * out / b)
+# a - floor(a / b) * b, whose quotient is constant between jumps
 gradient(binary.remainder, a=lambda dy: dy, b=lambda dy, a, b: -dy * floor_divide(a, b))
 gradient(
     binary.squared_difference,
@@ -31,16 +32,18 @@ gradient(binary.add_n, inputs=lambda dy, inputs_spec: [dy] * len(inputs_spec))
 
 
 def _power_base(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Return the gradient for the base; 0 for the exponent 0, also where ``a**-1`` is infinite.
+    """Return the gradient for the base, ``dy * b * a**(b - 1)``; for the exponent 0 it is 0.
 
-    An exponent that is differentiated itself has a share in ``a**-1``, so there it is left out at 0 only.
+    There ``a**-1`` may be infinite, so another exponent takes its place. If the exponent is
+    differentiated itself, a later derivative depends on ``a**-1``, which is then replaced only where
+    the base is 0, too.
     """
-    is_nothing = equal(b, 0) if b.node is None else logical_and(equal(a, 0), equal(b, 0))
-    return dy * b * a ** where(is_nothing, 1, b - 1)
+    is_constant = equal(b, 0) if b.node is None else logical_and(equal(a, 0), equal(b, 0))
+    return dy * b * a ** where(is_constant, 1, b - 1)
 
 
 def _power_exponent(dy: Tensor, a: Tensor, out: Tensor) -> Tensor:
-    """Return the gradient for the exponent; 0 for a base that has no logarithm."""
+    """Return the gradient for the exponent, ``dy * out * log(a)``; for a base that has no logarithm it is 0."""
     has_logarithm = not_equal(a, 0) if a.dtype.kind == "complex" else greater(a, 0)
     return dy * out * log(where(has_logarithm, a, 1))
 
@@ -53,7 +56,7 @@ def _difference(a: Tensor, b: Tensor) -> Tensor:
     return where(logical_and(equal(a, b), isinf(a)), 0, a - b)
 
 
-# where the operands are equal, the first one counts
+# Where the operands are equal, the first one gets the gradient.
 gradient(
     binary.maximum,
     a=lambda dy, a, b: where(greater_equal(a, b), dy, 0),
@@ -64,22 +67,25 @@ gradient(
     a=lambda dy, a, b: where(greater(a, b), 0, dy),
     b=lambda dy, a, b: where(greater(a, b), dy, 0),
 )
+# With r² = a² + b², the partial derivatives of the angle of the point (b, a) are b / r² and -a / r².
 gradient(
     binary.atan2,
     a=lambda dy, a, b: dy * b / (a * a + b * b),
     b=lambda dy, a, b: -dy * a / (a * a + b * b),
 )
-gradient(  # 0 at the origin
+# a / out and b / out; at the origin, where there is no derivative, 0
+gradient(
     binary.hypot,
     a=lambda dy, a, out: div_no_nan(dy * a, out),
     b=lambda dy, b, out: div_no_nan(dy * b, out),
 )
+# exp(a) / (exp(a) + exp(b)), which is the sigmoid of a - b
 gradient(
     binary.log_add_exp,
     a=lambda dy, a, b: dy * sigmoid(_difference(a, b)),
     b=lambda dy, a, b: dy * sigmoid(_difference(b, a)),
 )
-gradient(binary.next_after, a=lambda dy: dy)  # the step has the size of a rounding error
+gradient(binary.next_after, a=lambda dy: dy)  # the result differs from a by a rounding error
 
 # selection
 gradient(

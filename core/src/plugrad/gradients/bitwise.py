@@ -1,4 +1,4 @@
-"""Whole numbers have no gradients."""
+"""Gradients of the bitwise kernels: integers have none."""
 
 from plugrad.kernels import bitwise
 from plugrad.tape.rules import not_differentiable
@@ -10,5 +10,5 @@ not_differentiable(
     bitwise.invert,
     bitwise.left_shift,
     bitwise.right_shift,
-    because="whole numbers do not change smoothly",
+    because="integers do not change smoothly",
 )

@@ -1,4 +1,7 @@
-"""Gradients of complex numbers, as transposes: see docs/notes/0006."""
+"""Gradients of complex numbers, as plain transposes: see docs/notes/0006.
+
+For a complex number x + iy, dy is therefore ∂/∂x - i ∂/∂y, the conjugate of what users see.
+"""
 
 from plugrad.kernels import complex as kernels
 from plugrad.ops.binary import div_no_nan
@@ -9,7 +12,7 @@ from plugrad.tensor.tensor import Tensor
 
 
 def _along_radius(dy: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """Return dy in the direction of x; 0 at 0, where there is none."""
+    """Return ``dy * conj(x) / out``, which has the direction of x; at 0, where there is no direction, 0."""
     scale = div_no_nan(dy, out)
     return kernels.complex(scale, zeros_like(scale)) * conj(x)
 

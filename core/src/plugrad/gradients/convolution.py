@@ -1,6 +1,6 @@
-"""Gradients of the convolutions: three kernels, each linear, each the gradient of the other two."""
+"""Gradients of the convolutions: three kernels that are linear in both inputs, each the gradient of the other two."""
 
-# The parameters of a lambda have no place for a type.
+# The parameters of lambdas cannot be annotated.
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def declare_gradients(
     """Declare the gradients of a convolution and of its gradients."""
 
     def sliding(attrs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attributes that say how filters slide, which the three kernels share."""
+        """Return the attributes that the three kernels share; they say how filters slide."""
         return {name: attrs[name] for name in forward.attributes}
 
     gradient(

@@ -7,5 +7,5 @@ not_differentiable(
     detection.non_max_suppression,
     detection.non_max_suppression_padded,
     detection.non_max_suppression_with_score,
-    because="they return positions, and scores that a small change of a box may drop",
+    because="they return positions, and scores that a small change of a box may remove",
 )

@@ -1,12 +1,13 @@
-"""Gradients of the fused kernels, written with the kernels that they are made of.
+"""Gradients of the fused kernels, written with the kernels that they combine.
 
-All gradients need the one of the sum of product and bias, which goes into the activation.
+All of them need the gradient of the input of the activation, the sum z of the product and the bias.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from plugrad.contract.kernel import Kernel
+from plugrad.gradients.linalg import matmul_left, matmul_right
 from plugrad.kernels import activation, convolution, depthwise, fused, linalg, movement
 from plugrad.kernels.fused import beside_images
 from plugrad.ops.binary import greater, where
@@ -19,7 +20,7 @@ Attrs = Mapping[str, Any]
 Linear = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
 """The gradient of a product for one factor, from (dy, first factor, second factor, attributes)."""
 
-# From the gradient and the value of the result; at a kink, the gradient from the left.
+# The gradient of z, from dy and the result y of an activation; at a kink, the gradient from the left.
 THROUGH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "linear": lambda dy, y: dy,
     "relu": lambda dy, y: dy * step(y),
@@ -43,7 +44,7 @@ def declare_gradients(
 
         z = y
         if name == "prelu" or (name == "leakyrelu" and alpha < 0):
-            # The result does not tell the sign of what went into the activation.
+            # y does not determine the sign of z.
             z = _biased(product(a, b, **own), bias, data_format)
         if name == "prelu":
             dz = dy * where(greater(z, 0), 1, _stretched(slope, data_format))
@@ -75,19 +76,12 @@ def _gathered(dz: Tensor, bias: Tensor, data_format: DataFormat) -> Tensor:
     return movement.transpose(dz, perm=(0, 2, 3, 1)) if is_vector_of_channels else dz
 
 
-def _product_left(dy: Tensor, a: Tensor, b: Tensor, attrs: Attrs) -> Tensor:
-    if attrs["transpose_a"]:
-        return linalg.matmul(b, dy, transpose_a=attrs["transpose_b"], transpose_b=True)
-    return linalg.matmul(dy, b, transpose_b=not attrs["transpose_b"])
-
-
-def _product_right(dy: Tensor, a: Tensor, b: Tensor, attrs: Attrs) -> Tensor:
-    if attrs["transpose_b"]:
-        return linalg.matmul(dy, a, transpose_a=True, transpose_b=attrs["transpose_a"])
-    return linalg.matmul(a, dy, transpose_a=not attrs["transpose_a"])
-
-
-declare_gradients(fused.matmul, linalg.matmul, _product_left, _product_right)
+declare_gradients(
+    fused.matmul,
+    linalg.matmul,
+    lambda dy, a, b, attrs: matmul_left(dy, b, **attrs),
+    lambda dy, a, b, attrs: matmul_right(dy, a, **attrs),
+)
 declare_gradients(
     fused.conv2d,
     convolution.conv2d,

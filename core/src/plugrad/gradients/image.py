@@ -1,12 +1,12 @@
-"""Gradients of image kernels.
+"""Gradients of the image kernels.
 
-All are linear in the images: there, a gradient is the transpose, and that transpose's gradient is
-the kernel itself, filled with zeros. Where boxes and transforms move the points that are shown, the
-interpolation is written in ops here, which differentiate it, to any order. Nearest pixels do not
-change with the points.
+All kernels are linear in the images. Their gradient for the images is the transpose, and the
+gradient of the transpose is the kernel itself, with 0 as the fill value. Boxes and transforms move
+the points that are shown. For them the interpolation is written in ops here, which can be
+differentiated to any order. With the interpolation "nearest", their gradient is 0.
 """
 
-# The parameters of a lambda have no place for a type.
+# The parameters of lambdas cannot be annotated.
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def _along_transforms(
 def _moved(
     shown: Callable[[Tensor], Tensor], where_from: Tensor, dy: Tensor, interpolation: Interpolation
 ) -> Tensor:
-    """Return the gradient of what is shown for the numbers that say where it comes from."""
+    """Return the gradient of the function `shown` at `where_from`, the boxes or transforms."""
     if interpolation == "nearest":
         return creation.zeros_like(where_from)
     _, pull = vjp(lambda numbers: astype(shown(numbers), dy.dtype), where_from)
@@ -84,7 +84,7 @@ def _moved(
 
 
 def _between(first: Tensor, last: Tensor, count: int, length: int, axis: int) -> Tensor:
-    """Return points at equal distances between parts of an axis; a lone point is in the middle."""
+    """Return evenly spaced points between two fractions of an axis; a single point is in the middle."""
     steps = [i / (count - 1) for i in range(count)] if count > 1 else [0.5]
     shares = asarray(steps, dtype=first.dtype, device=first.backend)
     points = (_upright(first, 1) * (1 - shares) + _upright(last, 1) * shares) * (length - 1)
@@ -99,7 +99,7 @@ def _interpolated(
     fill_mode: FillMode,
     fill_value: Fill,
 ) -> Tensor:
-    """Return the points (rows, columns) of the images with these numbers, from the four pixels around."""
+    """Return the points (rows, columns) of the images with these numbers, interpolated between four pixels."""
     count, height, width, channels = image.shape
     pixels = movement.reshape(image, shape=(count * height * width, channels))
     filling = asarray(fill_value, dtype=image.dtype, device=image.backend)
@@ -126,7 +126,7 @@ def _interpolated(
 
 
 def _extended(places: Tensor, length: int, fill_mode: FillMode) -> Tensor:
-    """Return the positions, from 0 to length - 1, of what is at any place of an axis that goes on."""
+    """Return the positions, from 0 to length - 1, of the elements at any place of an axis that is continued."""
     if fill_mode == "wrap":
         places = remainder(places, length)
     elif fill_mode == "reflect":
@@ -136,7 +136,7 @@ def _extended(places: Tensor, length: int, fill_mode: FillMode) -> Tensor:
 
 
 def _upright(x: Tensor, axes: int = 2) -> Tensor:
-    """Return x with so many more axes of size 1."""
+    """Return x with `axes` more axes of size 1 at the end."""
     return movement.reshape(x, shape=(*x.shape, *[1] * axes))
 
 

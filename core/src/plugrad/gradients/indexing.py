@@ -1,4 +1,4 @@
-"""Gradients of indexing: positions have none."""
+"""Gradients of the indexing kernels; positions have none."""
 
 from plugrad.kernels import creation, indexing, movement, scatter
 from plugrad.ops.arguments import cast
@@ -11,9 +11,10 @@ from plugrad.types.specs import Spec
 
 
 def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims: int) -> Tensor:
-    """Return the sum of the parts of dy that were taken from each position of x.
+    """Return, for each position of x, the sum of the parts of dy that were taken from it.
 
-    With x as (batch, before, size, after), each batch gets `size` segments of its own.
+    In x as (batch, before, size, after), each of the batches has `size` segments, whose sums are
+    these.
     """
     shape = x_spec.shape
     batch, before = size_of(shape[:batch_dims]), shape[batch_dims:axis]
@@ -38,13 +39,13 @@ def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims:
 
 
 def _from_the_front(indices: Tensor, size: int) -> Tensor:
-    """Return positions without those that count from the end."""
+    """Return positions with the negative ones, which count from the end, counted from the front."""
     indices = cast(indices, int32)
     return where(less(indices, 0), indices + size, indices)
 
 
 def _handed_out(dy: Tensor, segment_ids: Tensor, x_spec: Spec, num_segments: int) -> Tensor:
-    """Return, for each element of x, the part of dy that belongs to its segment; 0 for elements that were dropped."""
+    """Return, for each element of x, the part of dy for its segment; 0 for elements that were dropped."""
     if num_segments == 0:
         return creation.fill.on(dy.backend, shape=x_spec.shape, value=0, dtype=x_spec.dtype)
     parts = indexing.gather(dy, clip(segment_ids, 0, num_segments - 1), axis=0)
@@ -69,5 +70,5 @@ gradient(indexing.gather, x=_collected)
 gradient(indexing.unsorted_segment_sum, x=_handed_out)
 gradient(indexing.gather_nd, params=_added_up)
 
-not_differentiable(indexing.one_hot, because="positions are whole numbers")
+not_differentiable(indexing.one_hot, because="positions are integers")
 not_differentiable(indexing.where_true, because="it returns positions")

@@ -8,19 +8,21 @@ from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
 
-def _left(dy: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def matmul_left(dy: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Return the gradient for the left factor: ``dy bᵀ``, or its transpose ``b dyᵀ`` if a is transposed."""
     if transpose_a:
         return matmul(b, dy, transpose_a=transpose_b, transpose_b=True)
     return matmul(dy, b, transpose_b=not transpose_b)
 
 
-def _right(dy: Tensor, a: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def matmul_right(dy: Tensor, a: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Return the gradient for the right factor: ``aᵀ dy``, or its transpose ``dyᵀ a`` if b is transposed."""
     if transpose_b:
         return matmul(dy, a, transpose_a=True, transpose_b=transpose_a)
     return matmul(a, dy, transpose_a=not transpose_a)
 
 
-gradient(matmul, a=_left, b=_right)
+gradient(matmul, a=matmul_left, b=matmul_right)
 
 
 def _einsum_operands(dy: Tensor, inputs: Sequence[Tensor], equation: str) -> list[Tensor]:
@@ -33,6 +35,7 @@ def _einsum_operands(dy: Tensor, inputs: Sequence[Tensor], equation: str) -> lis
 def _einsum_operand(
     dy: Tensor, inputs: Sequence[Tensor], letters: list[str], result: str, position: int
 ) -> Tensor:
+    """Return the gradient for the operand at a position."""
     others = [i for i in range(len(letters)) if i != position]
     given = [result, *(letters[i] for i in others)]
     wanted = letters[position]
@@ -40,7 +43,8 @@ def _einsum_operand(
     y = linalg.einsum(dy, *[inputs[i] for i in others], equation=f"{','.join(given)}->{kept}")
     if kept == wanted:
         return y
-    # what an operand sums alone got the same gradient everywhere
+    # A letter that occurs in no other operand and not in the result was summed over: its gradient is
+    # constant along that axis.
     sizes = inputs[position].shape
     shape = tuple(n if letter in kept else 1 for letter, n in zip(wanted, sizes, strict=True))
     return movement.broadcast_to(movement.reshape(y, shape=shape), shape=sizes)

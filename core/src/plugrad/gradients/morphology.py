@@ -1,4 +1,4 @@
-"""Gradients of the morphology."""
+"""Gradients of the morphology kernels."""
 
 from collections.abc import Iterator
 from math import inf
@@ -16,7 +16,7 @@ def _windows(x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations:
 
 
 def _seen(x: Tensor, window: Window, outside: float) -> Iterator[Tensor]:
-    """Yield for each cell of the filter the pixels that it meets in all windows."""
+    """Yield, for each cell of the filter, the pixels that it meets in all windows."""
     batch, *size, channels = x.shape
     paddings = ((0, 0), *margins(tuple(size), window), (0, 0))
     image = movement.pad(x, paddings=paddings, constant_value=outside)
@@ -38,7 +38,7 @@ def _weights(filter: Tensor, window: Window) -> Iterator[Tensor]:
 def _are_largest(
     x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape
 ) -> Iterator[Tensor]:
-    """Yield for each cell of the filter in which windows it is the first with the largest sum."""
+    """Yield, for each cell of the filter, whether it is the first with the largest sum in each window."""
     window = _windows(x, filter, strides, pad, dilations)
     largest = morphology.dilation2d(x, filter, strides=strides, pad=pad, dilations=dilations)
     is_free = equal(largest, largest)
@@ -51,7 +51,7 @@ def _are_largest(
 def _pixels_at_largest(
     dy: Tensor, x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape
 ) -> Tensor:
-    """Return the pixels of dy, which is an image, that the gradient of the images writes to."""
+    """Return the pixels of dy, the gradient of an image, at the first largest sum of each window."""
     are_largest = _are_largest(x, filter, strides, pad, dilations)
     seen = _seen(dy, _windows(x, filter, strides, pad, dilations), 0)
     return add_n([where(is_it, pixels, 0) for is_it, pixels in zip(are_largest, seen, strict=True)])
@@ -60,7 +60,7 @@ def _pixels_at_largest(
 def _weights_at_largest(
     dy: Tensor, x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape
 ) -> Tensor:
-    """Return the weights of dy, which is a filter, that the gradient of the filter writes to."""
+    """Return the weights of dy, the gradient of a filter, at the first largest sum of each window."""
     are_largest = _are_largest(x, filter, strides, pad, dilations)
     weights = _weights(dy, _windows(x, filter, strides, pad, dilations))
     return add_n([where(is_it, w, 0) for is_it, w in zip(are_largest, weights, strict=True)])
@@ -74,6 +74,7 @@ gradient(
     ),
 )
 
-# Both are linear in dy; images and filter only tell where it goes, which does not change smoothly.
+# Both are linear in dy, and their gradient is the transpose. Images and filter only determine where
+# dy goes, which does not change smoothly.
 gradient(morphology.dilation2d_input_gradient, dy=_pixels_at_largest)
 gradient(morphology.dilation2d_filter_gradient, dy=_weights_at_largest)

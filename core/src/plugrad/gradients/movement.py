@@ -1,6 +1,6 @@
-"""Gradients of the movements: dy goes back to where the elements came from."""
+"""Gradients of the movement kernels: dy goes back to where the elements came from."""
 
-# The parameters of a lambda have no place for a type.
+# The parameters of lambdas cannot be annotated.
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Sequence
@@ -30,12 +30,13 @@ def _unpadded(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
 
 
 def _untiled(dy: Tensor, x_spec: Spec, reps: Shape) -> Tensor:
-    """Return dy summed over the repetitions, which become axes of their own."""
+    """Return dy summed over the repetitions, each of which becomes a separate axis."""
     shape = tuple(n for pair in zip(reps, x_spec.shape, strict=True) for n in pair)
     return reduction.sum(movement.reshape(dy, shape=shape), axis=tuple(range(0, len(shape), 2)))
 
 
 def _restored(dy: Tensor, perm: Shape) -> Tensor:
+    """Return dy with its axes in their original order, by the inverse permutation."""
     return movement.transpose(dy, perm=tuple(perm.index(i) for i in range(len(perm))))
 
 
@@ -50,7 +51,7 @@ gradient(
     movement.expand_dims, input=lambda dy, input_spec: movement.reshape(dy, shape=input_spec.shape)
 )
 gradient(movement.transpose, x=_restored)
-gradient(movement.broadcast_to, x=lambda dy: dy)
+gradient(movement.broadcast_to, x=lambda dy: dy)  # the tape sums it to the shape of x
 gradient(movement.slice, x=_surrounded)
 gradient(movement.strided_slice, x=_scattered)
 gradient(

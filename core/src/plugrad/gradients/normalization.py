@@ -1,4 +1,4 @@
-"""Gradients of the normalizations."""
+"""Gradients of the normalization kernels."""
 
 from plugrad.kernels import creation, movement, normalization
 from plugrad.ops.binary import less_equal
@@ -9,6 +9,7 @@ from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32
 
+# With s = softmax(x), ∂s_i/∂x_j = s_i (δ_ij - s_j); for its logarithm, δ_ij - s_j.
 gradient(
     normalization.softmax,
     logits=lambda dy, out, dim: out * (dy - sum(dy * out, axis=dim, keepdims=True)),
@@ -23,7 +24,7 @@ gradient(
 
 
 def _scaled(dy: Tensor, variance: Tensor, scale: Tensor | None, variance_epsilon: float) -> Tensor:
-    """Return the gradient of x: dy divided by the deviation and multiplied with the scale."""
+    """Return the gradient for x: dy divided by the standard deviation and multiplied by the scale."""
     dx = dy * rsqrt(variance + variance_epsilon)
     return dx if scale is None else dx * scale
 
@@ -36,6 +37,7 @@ def _through_variance(
     scale: Tensor | None,
     variance_epsilon: float,
 ) -> Tensor:
+    """Return the gradient for the variance v: ``(v + ε)**-0.5`` has the derivative ``-0.5 * (v + ε)**-1.5``."""
     dx = _scaled(dy, variance, scale, variance_epsilon)
     return dx * (mean - x) / (2 * (variance + variance_epsilon))
 
@@ -56,12 +58,13 @@ gradient(
 
 # --- local_response_normalization -----------------------------------------------------------------
 #
-# With W the sum of neighbours, which is its own transpose, n = bias + alpha * W(x²) and y = x / n**beta,
-# LRNGrad is  g = dy / n**beta - 2 alpha beta x W(dy y / n).
+# Let W be the sum over neighbours, whose matrix is symmetric, n = bias + alpha * W(x²), and
+# y = x / n**beta. Then LRNGrad is  g = dy / n**beta - 2 alpha beta x W(dy y / n).  Its gradients follow
+# from the product rule, with W as its own transpose.
 
 
 def _sum_of_neighbours(x: Tensor, radius: int) -> Tensor:
-    """Return W(x): along the last axis, a product with a matrix that has ones around its diagonal."""
+    """Return W(x): along the last axis, the product with a matrix that has ones in a band around its diagonal."""
     channels = x.shape[-1]
     positions = creation.range.on(x.backend, start=0, stop=channels, step=1, dtype=int32)
     distances = abs(movement.reshape(positions, shape=(channels, 1)) - positions)
@@ -84,7 +87,7 @@ def _gradient_for_x(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    """Return what a change of x means for g: directly, and through n."""
+    """Return the gradient of g for x, which occurs in g directly and in n."""
     norm = _norm(x, depth_radius, bias, alpha)
     share = dy_input * y / norm
     direct = -2 * alpha * beta * dy * _sum_of_neighbours(share, depth_radius)

@@ -1,4 +1,4 @@
-"""Gradients of pixels: there are none."""
+"""Gradients of the pixel kernels: there are none."""
 
 from plugrad.kernels import pixels
 from plugrad.tape.rules import not_differentiable

@@ -1,7 +1,7 @@
-"""Gradients of the poolings, on images with any number of spatial axes.
+"""Gradients of the pooling kernels, for images with any number of spatial axes.
 
-The cells of all windows at one position of the filter are a strided slice of the images with their
-margins: what cannot be said with a kernel is said with these slices.
+For each cell of the filter, the elements that it meets in all windows are a strided slice of the
+images with their margins. Gradients for which there is no kernel are computed from these slices.
 """
 
 from math import inf
@@ -23,12 +23,12 @@ class _Places(NamedTuple):
     slices: tuple[dict[str, Any], ...]
 
     def of(self, images: Tensor, value: float = 0) -> list[Tensor]:
-        """Return what each cell meets in all windows; margins hold `value`."""
+        """Return, for each cell, the elements that it meets in all windows; margins hold `value`."""
         padded = movement.pad(images, paddings=self.paddings, constant_value=value)
         return [movement.strided_slice(padded, **place) for place in self.slices]
 
     def scattered(self, parts: list[Tensor], images: Spec) -> Tensor:
-        """Return the sum of the parts in the images, each where its cell meets them: the transpose of `of`."""
+        """Return images to which each part is added where its cell meets them: the transpose of `of`."""
         shape = movement.pad.infer(images, paddings=self.paddings).shape
         placed = [
             movement.strided_slice_gradient(part, shape=shape, **place)
@@ -54,7 +54,7 @@ def _places(image: Shape, window: Window) -> _Places:
 
 
 def _firsts(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
-    """Return, for each cell of the filter, in which windows it is the first with the largest element."""
+    """Return, for each cell of the filter, whether it is the first with the largest element in each window."""
     is_free, found = equal(largest, largest), list[Tensor]()
     for cell in cells:
         found.append(equal(cell, largest) & is_free)
@@ -71,7 +71,7 @@ def at_largest(
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> Tensor:
-    """Return the elements of dy, images, at the first largest element of each window of `input`."""
+    """Return the elements of dy, the gradient of images, at the first largest element of each window of `input`."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     places = _places(input.shape, window)
     firsts = _firsts(places.of(input, -inf), output)
@@ -90,7 +90,7 @@ def _pool(
     strides: Shape,
     dim_rounding_mode: Rounding,
 ) -> Tensor:
-    """Return dy at the first largest element of each window, or shared evenly by its cells."""
+    """Return dy at the first largest element of each window, or shared evenly by its cells outside the padding."""
     window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
     places = _places(input.shape, window)
     if pooling_type == "max":
@@ -113,6 +113,7 @@ gradient(
     ),
 )
 
-# Both are linear in dy; the images only tell where it goes, which does not change smoothly.
+# Both are linear in dy, and their gradient is the transpose. The images only determine where dy goes,
+# which does not change smoothly.
 gradient(pooling.max_pool_gradient, dy=at_largest)
 gradient(pooling.avg_pool_gradient, dy=lambda dy, attrs: pooling.avg_pool(dy, **attrs))

@@ -1,4 +1,4 @@
-"""Gradients of the poolings of images with three spatial axes."""
+"""Gradients of the pooling kernels for images with three spatial axes."""
 
 from plugrad.gradients.pooling import at_largest
 from plugrad.kernels import pooling3d
@@ -10,6 +10,7 @@ gradient(
 )
 gradient(pooling3d.avg_pool3d, x=lambda dy, x, attrs: pooling3d.avg_pool3d_gradient(dy, x, **attrs))
 
-# Both are linear in dy; the images only tell where it goes, which does not change smoothly.
+# Both are linear in dy, and their gradient is the transpose. The images only determine where dy goes,
+# which does not change smoothly.
 gradient(pooling3d.max_pool3d_gradient, dy=at_largest)
 gradient(pooling3d.avg_pool3d_gradient, dy=lambda dy, attrs: pooling3d.avg_pool3d(dy, **attrs))

@@ -1,4 +1,4 @@
-"""Gradients of the ragged kernels. Where a value went, or came from, is found by moving its position the same way."""
+"""Gradients of the ragged kernels. Applying a kernel to the positions of values shows where each value went."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from plugrad.types.specs import Spec
 
 
 def _positions(count: int, beside: Tensor) -> Tensor:
-    """Return 0, 1, … below `count`, where another tensor lives."""
+    """Return the integers from 0 to ``count - 1`` on the backend of another tensor."""
     attrs = {"start": 0, "stop": count, "step": 1, "dtype": int32}
     return creation.range.on(beside.backend, **attrs)
 
@@ -24,7 +24,7 @@ def _gathered_back(
     params_nested_splits: Sequence[Tensor],
     output_ragged_rank: int,
 ) -> Tensor:
-    """Return dy of each value, added up over the rows that it was gathered into."""
+    """Return, for each value, the sum of dy over the places to which it was gathered."""
     count = params_dense_values_spec.shape[0]
     *_, places = ragged.ragged_gather(
         _positions(count, dy[-1]),
@@ -41,7 +41,7 @@ def _places(
     row_partition_tensors: Sequence[Tensor],
     row_partition_types: tuple[str, ...],
 ) -> Tensor:
-    """Return which value is where in the dense tensor, -1 in the gaps."""
+    """Return the position of the value at each place of the dense tensor, and -1 in the gaps."""
     if shape.ndim:
         axes = ragged.ragged_rank(row_partition_types) + 1
         shape = movement.slice(shape, begin=(0,), size=(axes,))
@@ -62,6 +62,7 @@ def _of_values(
     row_partition_tensors: Sequence[Tensor],
     row_partition_types: tuple[str, ...],
 ) -> Tensor:
+    """Return, for each value, dy at its place; 0 for values that were truncated."""
     places = _places(shape, values_spec, row_partition_tensors, row_partition_types)
     return indexing.unsorted_segment_sum(dy, places, num_segments=values_spec.shape[0])
 
@@ -73,26 +74,26 @@ def _of_default(
     row_partition_tensors: Sequence[Tensor],
     row_partition_types: tuple[str, ...],
 ) -> Tensor:
-    """Return dy in the gaps; the tape adds it up."""
+    """Return dy in the gaps, which the tape sums to the shape of the default value."""
     places = _places(shape, values_spec, row_partition_tensors, row_partition_types)
     mask = movement.reshape(less(places, 0), shape=places.shape + (1,) * (dy.ndim - places.ndim))
     return where(mask, dy, 0)
 
 
 def _rows(outs: Sequence[Tensor]) -> Tensor:
-    """Return the row of each value."""
+    """Return the number of the row of each value."""
     splits, values = outs
     places = _positions(size_of(values.shape), values)
     return sorting.upper_bound(splits, places) - 1
 
 
 def _of_starts(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
-    """Return dy added up by rows."""
+    """Return dy summed over each row: value k of a row is ``start + k * delta``."""
     return indexing.unsorted_segment_sum(dy[1], _rows(outs), num_segments=outs[0].size - 1)
 
 
 def _of_deltas(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
-    """Return dy times the number of the step, added up by rows."""
+    """Return dy times the number k of the step, summed over each row."""
     rows = _rows(outs)
     steps = _positions(rows.size, rows) - indexing.gather(outs[0], rows, axis=0)
     parts = dy[1] * unary.cast(steps, dtype=dy[1].dtype)
@@ -101,5 +102,5 @@ def _of_deltas(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
 
 gradient(ragged.ragged_gather, params_dense_values=_gathered_back)
 gradient(ragged.ragged_tensor_to_tensor, values=_of_values, default_value=_of_default)
-# A limit decides how many values there are, which does not change smoothly.
+# A limit only determines the number of values, which does not change smoothly.
 gradient(ragged.ragged_range, starts=_of_starts, deltas=_of_deltas)

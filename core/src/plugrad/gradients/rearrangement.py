@@ -1,6 +1,6 @@
-"""Gradients of the rearrangements: the inverse rearrangement of dy, and the fold of a mirror."""
+"""Gradients of the rearrangement kernels: the inverse rearrangement of dy, or dy folded at a mirror."""
 
-# The parameters of a lambda have no place for a type.
+# The parameters of lambdas cannot be annotated.
 # pyright: reportUnknownMemberType=false
 
 from plugrad.kernels import binary, movement, rearrangement
@@ -8,11 +8,11 @@ from plugrad.kernels.rearrangement import MirrorMode
 from plugrad.tape.rules import gradient, not_differentiable
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Spec
-from plugrad.types.windows import DataFormat, Pairs
+from plugrad.types.windows import ImageFormat, Pairs
 
 
-def _gathered(dy: Tensor, x_spec: Spec, block_size: int, data_format: DataFormat) -> Tensor:
-    """Return dy with the cells of each block moved to the channels."""
+def _gathered(dy: Tensor, x_spec: Spec, block_size: int, data_format: ImageFormat) -> Tensor:
+    """Return dy with the pixels of each block moved to the channels."""
     if data_format == "NHWC":
         batch, height, width, _ = x_spec.shape
         cells = (batch, height, block_size, width, block_size, dy.shape[3])
@@ -26,7 +26,7 @@ def _gathered(dy: Tensor, x_spec: Spec, block_size: int, data_format: DataFormat
 
 
 def _folded(dy: Tensor, x_spec: Spec, paddings: Pairs, mode: MirrorMode) -> Tensor:
-    """Return dy with what was added on each axis mirrored back and summed."""
+    """Return dy with the elements that were added to each axis mirrored back and added to their originals."""
     hidden = 1 if mode == "reflect" else 0
     for axis, (before, after) in enumerate(paddings):
         size = x_spec.shape[axis]
@@ -42,7 +42,7 @@ def _folded(dy: Tensor, x_spec: Spec, paddings: Pairs, mode: MirrorMode) -> Tens
 
 
 def _part(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
-    """Return `size` elements along an axis."""
+    """Return `size` elements from `begin` on along an axis."""
     return movement.slice(
         x,
         begin=tuple(begin if i == axis else 0 for i in range(x.ndim)),
@@ -51,7 +51,7 @@ def _part(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
 
 
 def _placed(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
-    """Return x from `begin` on in zeros of `size` along an axis."""
+    """Return zeros of `size` along an axis, with x in them from `begin` on."""
     around = (begin, size - begin - x.shape[axis])
     return movement.pad(x, paddings=tuple(around if i == axis else (0, 0) for i in range(x.ndim)))
 
@@ -70,4 +70,4 @@ gradient(
 )
 gradient(rearrangement.depth_to_space, x=_gathered)
 gradient(rearrangement.mirror_pad, x=_folded)
-not_differentiable(rearrangement.broadcast_args, because="sizes are whole numbers")
+not_differentiable(rearrangement.broadcast_args, because="sizes are integers")

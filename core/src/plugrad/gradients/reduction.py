@@ -1,6 +1,6 @@
-"""Gradients of the reductions."""
+"""Gradients of the reduction kernels."""
 
-# The parameters of a lambda have no place for a type.
+# The parameters of lambdas cannot be annotated.
 # pyright: reportUnknownMemberType=false
 
 from plugrad.kernels import creation, indexing, movement, reduction
@@ -17,7 +17,7 @@ def _spread(dy: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
 
 
 def _kept(y: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
-    """Return y, the result of a reduction, with the reduced axes of size 1."""
+    """Return y, the result of a reduction, with size 1 on the reduced axes."""
     kept = reduced(shape, axes, keep_dims=True)
     return y if y.shape == kept else movement.reshape(y, shape=kept)
 
@@ -28,7 +28,7 @@ def _mean(dy: Tensor, x_spec: Spec, axis: tuple[int, ...]) -> Tensor:
 
 
 def _extreme(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Return dy at the extreme elements; equal ones share it evenly."""
+    """Return dy at the extreme elements; equal elements share it evenly."""
     is_extreme = equal(x, _kept(out, x.shape, axes)).astype(x.dtype)
     return (
         _kept(dy, x.shape, axes) * is_extreme / reduction.sum(is_extreme, axis=axes, keep_dims=True)
@@ -36,7 +36,7 @@ def _extreme(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]) -> Tenso
 
 
 def _product(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
-    """Return dy times the product of the other elements, which is right also where elements are 0."""
+    """Return dy times the product of the other elements, which is correct even where elements are 0."""
     others = tuple(i for i in range(x.ndim) if i not in axis)
     order = (*others, *axis)
     rest = tuple(x.shape[i] for i in order[len(others) :])
@@ -49,10 +49,10 @@ def _product(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
 
 
 def _product_of_others(x: Tensor) -> Tensor:
-    """Return, along the last axis, the product of all elements but one's own.
+    """Return, for each element of the last axis, the product of all others.
 
-    Pairs are multiplied on the way down a binary tree; on the way up, each half of a pair gets the
-    rest of the tree times its other half.
+    Neighbouring elements are multiplied in pairs, and the pairs again, as in a binary tree. On the way
+    back, each element of a pair gets the product of all other pairs times the other element.
     """
     *lead, length = x.shape
     if length < 2:
@@ -72,7 +72,7 @@ def _product_of_others(x: Tensor) -> Tensor:
 
 
 def _of_bins(dy: Tensor, x: Tensor, size: int) -> Tensor | None:
-    """Return, for each element of x, the part of dy that belongs to its bin; 0 for those that have none."""
+    """Return, for each element of x, the part of dy for its bin; 0 for elements without a bin."""
     if size == 0:
         return None
     rows = dy.ndim - 1

@@ -1,6 +1,6 @@
 """Gradients of resizing, which is linear: each kernel of a pair is the transpose of the other."""
 
-# The parameters of a lambda have no place for a type.
+# The parameters of lambdas cannot be annotated.
 # pyright: reportUnknownMemberType=false
 
 from plugrad.kernels import resize

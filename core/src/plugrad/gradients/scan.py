@@ -1,6 +1,6 @@
-"""Gradients of the scans."""
+"""Gradients of the scan kernels."""
 
-# The parameters of a lambda have no place for a type.
+# The parameters of lambdas cannot be annotated.
 # pyright: reportUnknownMemberType=false
 
 from plugrad.kernels import movement, scan
@@ -9,9 +9,9 @@ from plugrad.tensor.tensor import Tensor
 
 
 def _product(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Return the gradient of the running products, which is right also where elements are 0.
+    """Return the gradient of the cumulative products, which is correct even where elements are 0.
 
-    The product up to i has x_k as one of its factors if k <= i:
+    The product up to i has the factor x_k if k <= i:
     ``y_i = (x_0 … x_{k-1}) x_k (x_{k+1} … x_i)``. So dx_k is the product before k times s_k, with
     ``s_k = dy_k + x_{k+1} s_{k+1}``.
     """
@@ -28,7 +28,11 @@ def _product(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -
 
 
 def _recurred(terms: Tensor, factors: Tensor, axis: int) -> Tensor:
-    """Return s with ``s_k = terms_k + factors_k s_{k+1}``, in steps that double."""
+    """Return s with ``s_k = terms_k + factors_k s_{k+1}``.
+
+    Each pass doubles the number of terms that an element includes, so there are log2(length) passes
+    (recursive doubling; Kogge and Stone, 1973).
+    """
     step = 1
     while step < terms.shape[axis]:
         terms = terms + factors * _later(terms, axis, step)
@@ -38,7 +42,7 @@ def _recurred(terms: Tensor, factors: Tensor, axis: int) -> Tensor:
 
 
 def _later(x: Tensor, axis: int, steps: int) -> Tensor:
-    """Return the elements that come `steps` later along the axis, 0 beyond the end."""
+    """Return x shifted: at each place the element `steps` later along the axis, and 0 beyond the end."""
     steps = min(steps, x.shape[axis])
     begin, size, room = [0] * x.ndim, list(x.shape), [(0, 0)] * x.ndim
     begin[axis], size[axis], room[axis] = steps, x.shape[axis] - steps, (0, steps)
@@ -46,6 +50,7 @@ def _later(x: Tensor, axis: int, steps: int) -> Tensor:
     return movement.pad(rest, paddings=tuple(room), constant_value=0)
 
 
+# x_k is in the sums from k on, so dy is summed from the other end.
 gradient(
     scan.cumsum,
     x=lambda dy, axis, exclusive, reverse: scan.cumsum(

@@ -1,4 +1,4 @@
-"""Gradients of scattering: an update gets dy from the place where it went, if it is still there."""
+"""Gradients of the scatter kernels: an update gets dy from its place, unless another update overwrote it."""
 
 from plugrad.kernels import creation, indexing, movement, scatter
 from plugrad.ops.binary import equal, where
@@ -10,12 +10,12 @@ from plugrad.types.specs import Shape
 
 
 def _coordinates(indices: Tensor) -> Tensor:
-    """Return indices whose last axis is that of the coordinates, also where they are positions on one axis."""
+    """Return indices with coordinates along their last axis; positions on one axis become rows of one coordinate."""
     return indices if indices.ndim > 1 else movement.reshape(indices, shape=(*indices.shape, 1))
 
 
 def _cleared(dy: Tensor, coordinates: Tensor) -> Tensor:
-    """Return dy with zeros in place of the parts that were written."""
+    """Return dy with zeros in the parts that were overwritten."""
     depth = coordinates.shape[-1]
     zeros = _zeros(dy, (*coordinates.shape[:-1], *dy.shape[depth:]), dy.dtype)
     return scatter.tensor_scatter_update(dy, coordinates, zeros)
@@ -24,7 +24,7 @@ def _cleared(dy: Tensor, coordinates: Tensor) -> Tensor:
 def _surviving(dy: Tensor, coordinates: Tensor) -> Tensor:
     """Return the part of dy for each update; 0 for those that a later one overwrote.
 
-    Writing the number of each update in its place tells which one is last.
+    To find the last update of each place, the number of every update is written to its place.
     """
     places, depth = coordinates.shape[:-1], coordinates.shape[-1]
     attrs = {"start": 0, "stop": size_of(places), "step": 1, "dtype": int32}

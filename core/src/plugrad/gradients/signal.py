@@ -1,4 +1,4 @@
-"""Gradients of the Fourier transforms, whose matrices are symmetric: the transpose is the transform itself."""
+"""Gradients of the Fourier transforms. Their matrices are symmetric, so the transpose is the transform itself."""
 
 from plugrad.kernels import signal
 from plugrad.tape.rules import gradient

@@ -1,4 +1,4 @@
-"""Gradients of sorting: dy goes to the elements that were selected. Positions have none."""
+"""Gradients of the sorting kernels: dy goes to the elements that were selected. Positions have none."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,14 +13,15 @@ from plugrad.types.specs import Spec
 
 
 def _to_sorted(dy: Tensor, x: Tensor, attrs: Mapping[str, Any]) -> Tensor:
-    """Return dy in the order of x: to each element that of its place among the sorted ones."""
+    """Return dy in the order of x: each element gets dy at its place among the sorted elements."""
     axis = attrs["axis"]
+    # argsort of argsort(x) gives the place of each element of x among the sorted elements.
     ranks = sorting.argsort(sorting.argsort(x, **attrs), axis=axis)
     return take_along_axis(dy, ranks, axis=axis)
 
 
 def _to_largest(dy: list[Tensor], outs: list[Tensor], x_spec: Spec) -> Tensor:
-    """Return zeros with dy of the values at their positions; the rows of x lie one behind the other."""
+    """Return zeros with dy of the values added at their positions, counted through all rows of x."""
     *lead, length = x_spec.shape
     rows = size_of(tuple(lead))
     positions = movement.reshape(outs[1], shape=(rows, outs[1].shape[-1]))
@@ -34,7 +35,7 @@ def _to_largest(dy: list[Tensor], outs: list[Tensor], x_spec: Spec) -> Tensor:
 
 
 def _to_first(dy: list[Tensor], outs: list[Tensor], x_spec: Spec, axis: int) -> Tensor:
-    """Return zeros with dy of each value at the first of the slices that equal it, which is the one it is."""
+    """Return zeros with dy of each distinct slice at its first occurrence, which is the one that was selected."""
     which = outs[1]
     order = sorting.argsort(which, axis=0)
     grouped = indexing.gather(which, order, axis=0)
@@ -49,7 +50,7 @@ def _to_first(dy: list[Tensor], outs: list[Tensor], x_spec: Spec, axis: int) -> 
 
 
 def _count(n: int, like: Tensor) -> Tensor:
-    """Return the numbers from 0 to n - 1, where another tensor lives."""
+    """Return the integers from 0 to ``n - 1`` on the backend of another tensor."""
     return creation.range.on(like.backend, start=0, stop=n, step=1, dtype=int32)
 
 

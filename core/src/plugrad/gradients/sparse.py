@@ -1,4 +1,4 @@
-"""Gradients of the sparse kernels: dy goes back to the entries and rows that it came from."""
+"""Gradients of the sparse kernels: dy goes back to the entries and rows of which the result consists."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from plugrad.types.specs import Spec
 
 
 def _of_defaults(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
-    """Return dy of the entries that are nobody's; the tape adds them up."""
+    """Return dy of the entries that were added, which the tape sums; 0 for the original entries."""
     places = outs[3]
     owners = indexing.unsorted_segment_sum(
         creation.ones_like(places), places, num_segments=outs[1].size
@@ -19,13 +19,16 @@ def _of_defaults(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
 
 
 def _of_rows(dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor) -> Tensor:
-    """Return dy of each row's segment, added up over the places where the row is listed."""
+    """Return, for each row, the sum of dy over the segments in which it is listed."""
+    count = data_spec.shape[0]
+    rows = where(indices < 0, indices + count, indices)
     return indexing.unsorted_segment_sum(
-        indexing.gather(dy, segment_ids, axis=0), indices, num_segments=data_spec.shape[0]
+        indexing.gather(dy, segment_ids, axis=0), rows, num_segments=count
     )
 
 
 def _of_averaged_rows(dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor) -> Tensor:
+    """Return, for each row, the sum of dy divided by the size of the segment, over its segments."""
     ones = creation.ones_like(indexing.gather(dy, segment_ids, axis=0))
     counts = indexing.unsorted_segment_sum(ones, segment_ids, num_segments=dy.shape[0])
     return _of_rows(dy / maximum(counts, 1), data_spec, indices, segment_ids)
@@ -39,4 +42,4 @@ gradient(
 gradient(sparse.sparse_segment_sum, data=_of_rows)
 gradient(sparse.sparse_segment_mean, data=_of_averaged_rows)
 
-not_differentiable(sparse.sparse_reshape, because="coordinates are whole numbers")
+not_differentiable(sparse.sparse_reshape, because="coordinates are integers")

@@ -1,4 +1,4 @@
-"""Gradients of the kernels of text: there are none."""
+"""Gradients of the string kernels: there are none."""
 
 from plugrad.kernels import string
 from plugrad.tape.rules import not_differentiable

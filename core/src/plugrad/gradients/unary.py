@@ -27,7 +27,7 @@ gradient(unary.log1p, x=lambda dy, x: dy / (x + 1))
 gradient(unary.log2, x=lambda dy, x: dy / (x * log(2)))
 gradient(unary.log10, x=lambda dy, x: dy / (x * log(10)))
 
-# trigonometric and hyperbolic
+# trigonometric and hyperbolic; rsqrt(x) is 1 / sqrt(x)
 gradient(unary.sin, x=lambda dy, x: dy * cos(x))
 gradient(unary.cos, x=lambda dy, x: -dy * sin(x))
 gradient(unary.tan, x=lambda dy, out: dy * (out * out + 1))
@@ -38,12 +38,15 @@ gradient(unary.sinh, x=lambda dy, x: dy * cosh(x))
 gradient(unary.cosh, x=lambda dy, x: dy * sinh(x))
 gradient(unary.tanh, x=lambda dy, out: dy * (1 - out * out))
 gradient(unary.asinh, x=lambda dy, x: dy * rsqrt(x * x + 1))
+# As two factors, because x * x - 1 loses digits near 1, and its root has the wrong sign for some
+# complex x.
 gradient(unary.acosh, x=lambda dy, x: dy * rsqrt(x - 1) * rsqrt(x + 1))
 gradient(unary.atanh, x=lambda dy, x: dy / (1 - x * x))
 gradient(unary.erf, x=lambda dy, x: dy * (2 / sqrt(pi)) * exp(-x * x))
 
 
 def _inside(dy: Tensor, x: Tensor, clip_value_min: float, clip_value_max: float) -> Tensor:
+    """Return dy where x is between the bounds or equal to one, and 0 where it was clipped."""
     return where(
         logical_and(greater_equal(x, clip_value_min), less_equal(x, clip_value_max)), dy, 0
     )
@@ -53,7 +56,7 @@ gradient(unary.clip_by_value, x=_inside)
 
 
 def _cast_back(dy: Tensor, x_spec: Spec, dtype: DType) -> Tensor | None:
-    """Return dy in the input's dtype; whole numbers and bools cut the path."""
+    """Return dy in the dtype of the input; there is no gradient through integers and bools."""
     return (
         unary.cast(dy, dtype=x_spec.dtype) if dtype.is_inexact and x_spec.dtype.is_inexact else None
     )

@@ -1,7 +1,7 @@
-"""NumPy bodies of the kernels that only keep books, one module per family, for backends to register.
+"""NumPy implementations ("bodies") of kernels that gain nothing from a device, for backends to register.
 
-A body takes and returns NumPy arrays, whatever the backend's own are. It checks the values that the
-contract cannot see.
+A body takes and returns NumPy arrays, whatever the backend's own arrays are. It checks the values,
+which the contract does not know. There is one module per family.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:
-    """Return the NumPy body of each kernel of a family, to be declared in a backend's table.
+    """Return the NumPy bodies of the kernels of a family, for a backend's table.
 
     >>> from plugrad.extend import KernelTable, host_bodies
     >>> from plugrad.kernels import sparse
@@ -36,7 +36,7 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
 
 
 def shown(values: NDArray[Any]) -> str:
-    """Return values for a message, the middle of a long list left out.
+    """Return values as text for a message, without the middle of a long list.
 
     >>> shown(np.arange(100))
     '[0, 1, 2, ..., 97, 98, 99]'

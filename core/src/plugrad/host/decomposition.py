@@ -10,6 +10,12 @@ from plugrad.errors import ArgumentValueError
 from plugrad.kernels import decomposition
 
 Array = NDArray[Any]
+INDEFINITE = (
+    "is not positive definite; a small multiple of eye({n}) added to a semidefinite one makes it so"
+)
+SINGULAR = (
+    "is singular or not finite; linalg.pinv gives the Moore-Penrose inverse of a singular one"
+)
 UNBOUNDED = "has no factors that could be found; its elements must be finite"
 
 
@@ -19,7 +25,7 @@ def cholesky(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is not positive definite.
     """
-    return np.asarray(_solved("Cholesky", "is not positive definite", np.linalg.cholesky, input))
+    return np.asarray(_solved("Cholesky", INDEFINITE, np.linalg.cholesky, input))
 
 
 def inverse(input: Array) -> Array:
@@ -28,7 +34,7 @@ def inverse(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return np.asarray(_solved("MatrixInverse", "is singular", np.linalg.inv, input))
+    return np.asarray(_solved("MatrixInverse", SINGULAR, np.linalg.inv, input))
 
 
 def solve(matrix: Array, rhs: Array) -> Array:
@@ -37,18 +43,25 @@ def solve(matrix: Array, rhs: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return np.asarray(_solved("MatrixSolve", "is singular", np.linalg.solve, matrix, rhs))
+    return np.asarray(_solved("MatrixSolve", SINGULAR, np.linalg.solve, matrix, rhs))
 
 
 def determinant(input: Array) -> Array:
     """Return the determinants."""
-    return np.asarray(np.linalg.det(input))
+    with np.errstate(all="ignore"):
+        return _with_nan(np.linalg.det(input), input)
 
 
 def log_determinant(input: Array) -> list[Array]:
     """Return signs and logarithms."""
-    sign, log = np.linalg.slogdet(input)
-    return [np.asarray(sign), np.asarray(log)]
+    with np.errstate(all="ignore"):
+        sign, log = np.linalg.slogdet(input)
+    return [_with_nan(sign, input), _with_nan(log, input)]
+
+
+def _with_nan(found: Array, input: Array) -> Array:
+    """Return NaN for matrices that hold NaN, which LAPACK may overlook when it looks for the largest element."""
+    return np.where(np.isnan(input).any((-2, -1)), np.nan, found)
 
 
 def eigh(input: Array) -> list[Array]:
@@ -77,10 +90,11 @@ def qr(input: Array, *, full_matrices: bool) -> list[Array]:
 
 def _solved(name: str, trouble: str, function: Any, *arrays: Array) -> Any:
     try:
-        return function(*arrays)
+        with np.errstate(all="ignore"):
+            return function(*arrays)
     except np.linalg.LinAlgError:
         raise ArgumentValueError(
-            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {trouble}"
+            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {trouble.format(n=arrays[0].shape[-1])}"
         ) from None
 
 

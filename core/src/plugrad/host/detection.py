@@ -1,4 +1,4 @@
-"""The selection of boxes: one pass over all boxes for each one that is selected."""
+"""Selection of boxes: one pass over the remaining boxes for each box that is selected."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def non_max_suppression_padded(
     score_threshold: float,
     pad_to_max_output_size: bool,
 ) -> tuple[Array, Array]:
-    """Return the positions, and their number."""
+    """Return the positions and their number."""
     indices, _ = _selected(boxes, scores, max_output_size, iou_threshold, score_threshold)
     count = np.array(len(indices), np.int32)
     if pad_to_max_output_size:
@@ -84,7 +84,7 @@ def _selected(
 
 
 def _overlaps(lows: Array, highs: Array, areas: Array, one: np.intp, others: Array) -> Array:
-    """Return the overlap of a box with others: their common area by the area that they cover together."""
+    """Return the overlap of a box with others: the area of the intersection divided by that of the union."""
     sides = np.minimum(highs[one], highs[others]) - np.maximum(lows[one], lows[others])
     common = np.maximum(sides, 0).prod(axis=1)
     covered = areas[one] + areas[others] - common

@@ -1,6 +1,6 @@
-"""FarmHash's Fingerprint64, which gives the same number on every machine and in every version.
+"""FarmHash's Fingerprint64, which is the same on every machine and in every version (Geoff Pike, 2014).
 
-After Geoff Pike's farmhash.cc, in Python's integers: "mod 2**64" is ``& MASK``.
+Python's integers have no fixed size, so ``& MASK`` stands for arithmetic modulo ``2**64``.
 """
 
 MASK = (1 << 64) - 1
@@ -8,7 +8,7 @@ K0, K1, K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 
 
 def fingerprint64(text: bytes) -> int:
-    """Return the fingerprint of some bytes.
+    """Return the fingerprint of bytes.
 
     >>> fingerprint64(b"hello") % 1000, fingerprint64(b"a") % 1000
     (296, 939)
@@ -37,7 +37,7 @@ def _mixed(x: int) -> int:
 
 
 def _joined(u: int, v: int, factor: int) -> int:
-    """Return one number from two."""
+    """Return a hash of two integers."""
     a = _mixed((u ^ v) * factor)
     return _mixed((v ^ a) * factor) * factor & MASK
 
@@ -107,7 +107,7 @@ Pair = tuple[int, int]
 def _round(
     text: bytes, start: int, state: tuple[int, int, int], v: Pair, w: Pair, factor: int, weight: int
 ) -> tuple[int, int, int, Pair, Pair]:
-    """Take 64 bytes into the state (x, y, z), v and w."""
+    """Return the state (x, y, z, v, w) updated with 64 bytes."""
     x, y, z = state
     x = _rotated(x + y + v[0] + _word(text, start + 8), 37) * factor
     y = _rotated(y + v[1] + _word(text, start + 48), 42) * factor
@@ -120,7 +120,7 @@ def _round(
 
 
 def _weak(text: bytes, start: int, a: int, b: int) -> Pair:
-    """Return two numbers from 32 bytes and two seeds."""
+    """Return two hashes of 32 bytes and two seeds."""
     first, second, third, fourth = (_word(text, start + 8 * i) for i in range(4))
     a += first
     b = _rotated(b + a + fourth, 21)

@@ -1,4 +1,4 @@
-"""Positions of true elements, whose number depends on the values."""
+"""Positions of true elements, the number of which depends on the values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Pictures in and out: bytes are on the host in any case."""
+"""Conversion of pictures to tensors and back; pictures are on the host in any case."""
 
 import math
 from typing import Any
@@ -14,12 +14,12 @@ OPAQUE = 255
 
 
 def from_pixels(pixels: Array, *, num_channels: int) -> Array:
-    """Return the first channels."""
+    """Return the first channels as int32."""
     return _in_four_channels(pixels.astype(np.int32), OPAQUE)[..., :num_channels]
 
 
 def draw(image: Array, *, alpha: float) -> Array:
-    """Return bytes.
+    """Return four channels of integers from 0 to 255.
 
     Raises:
         ArgumentValueError: a value does not round to a byte, or is NaN.

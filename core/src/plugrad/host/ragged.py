@@ -1,4 +1,4 @@
-"""Ragged tensors: values that lie one row after the other, and splits that tell where rows begin."""
+"""Ragged tensors: the concatenated values of all rows, and splits, which say where rows begin."""
 
 import math
 from sys import maxsize
@@ -12,14 +12,14 @@ from plugrad.host import shown
 from plugrad.kernels import ragged
 
 Array = NDArray[Any]
-MOST_VALUES = 2**31 - 1  # that int32 splits can count
+MOST_VALUES = 2**31 - 1  # the largest int32 split
 
 
 def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Array]:
     """Return the splits and the values of a range in each row.
 
     Raises:
-        ArgumentValueError: a delta is 0, or a range has no end or too many values.
+        ArgumentValueError: a delta is 0, or a range is infinite or has too many values.
     """
     if not deltas.all():
         raise ArgumentValueError(f"RaggedRange: deltas={shown(deltas)} must not be 0")
@@ -52,7 +52,7 @@ def ragged_gather(
     """Return the splits and the values of the rows at `indices`.
 
     Raises:
-        ArgumentValueError: splits do not rise within what they split.
+        ArgumentValueError: splits decrease, or are out of range for the values or rows that they split.
         TensorIndexError: an index is out of range.
     """
     counts = [max(0, len(splits) - 1) for splits in params_nested_splits[1:]]
@@ -66,7 +66,7 @@ def ragged_gather(
     if wrong.any():
         worst = int(wrong.argmax())
         raise TensorIndexError(
-            f"RaggedGather: index {places[worst]} at position {worst} is not in [0, {rows}), the rows"
+            f"RaggedGather: index {places[worst]} at position {worst} is not in [0, {rows}), the range of the rows"
         )
     found: list[Array] = [
         np.arange(math.prod(indices.shape[:axis]) + 1) * indices.shape[axis]
@@ -92,8 +92,8 @@ def ragged_tensor_to_tensor(
     """Return the dense tensor.
 
     Raises:
-        ArgumentValueError: a partition does not rise, or does not fit the rows before it.
-        ShapeError: `shape` is none for these values, or there are more or fewer of them.
+        ArgumentValueError: a partition decreases, or does not fit the rows before it.
+        ShapeError: `shape` does not fit the values, or the partitions are for another number of values.
     """
     has_count = row_partition_types[0] == "FIRST_DIM_SIZE"
     first = row_partition_tensors[0]
@@ -106,7 +106,7 @@ def ragged_tensor_to_tensor(
         rows.append(len(owners[-1]))
     if rows[-1] != len(values):
         raise ShapeError(
-            f"RaggedTensorToTensor: the partitions are of {rows[-1]} values, but there are {len(values)}"
+            f"RaggedTensorToTensor: the partitions are for {rows[-1]} values, but there are {len(values)}"
         )
     longest = [int(np.bincount(owner).max(initial=0)) for owner in owners]
     sizes = _sizes(shape, [rows[0], *longest], values.shape[1:])
@@ -118,7 +118,7 @@ def ragged_tensor_to_tensor(
         flat = flat[owner] * size + place
     if math.prod((*sizes, *values.shape[1:], values.itemsize)) > maxsize:
         raise OutOfMemory(
-            f"RaggedTensorToTensor: shape={shown(shape)} is more than an address reaches"
+            f"RaggedTensorToTensor: a result of shape={shown(shape)} has more bytes than can be addressed"
         )
     dense = np.broadcast_to(default_value, (math.prod(sizes), *values.shape[1:])).copy()
     dense[flat[is_inside]] = values[is_inside]
@@ -126,26 +126,26 @@ def ragged_tensor_to_tensor(
 
 
 def _owners(kind: str, partition: Array, rows: int) -> Array:
-    """Return the row of each element, in rising order."""
+    """Return the row of each element, in ascending order."""
     if kind == "ROW_SPLITS":
         _check_splits("RaggedTensorToTensor", partition, None)
         if len(partition) != rows + 1 or partition[0]:
             raise ArgumentValueError(
-                f"RaggedTensorToTensor: the splits {shown(partition)} must begin with 0 and be one "
-                f"more than the {rows} rows before them"
+                f"RaggedTensorToTensor: the splits {shown(partition)} must begin with 0, and there must be one more "
+                f"than the {rows} rows before them"
             )
         return np.repeat(np.arange(rows), np.diff(partition))
     owners = partition.astype(np.intp)
     if owners.size and (owners[0] < 0 or owners[-1] >= rows or (np.diff(owners) < 0).any()):
         raise ArgumentValueError(
-            f"RaggedTensorToTensor: the row ids {shown(partition)} must be in [0, {rows}), the rows "
+            f"RaggedTensorToTensor: the row ids {shown(partition)} must be in [0, {rows}), the range of the rows "
             "before them, and not decrease"
         )
     return owners
 
 
 def _sizes(shape: Array, known: list[int], element: tuple[int, ...]) -> list[int]:
-    """Return the sizes of the ragged axes, the known ones where `shape` has -1."""
+    """Return the sizes of the ragged axes, from `known` where `shape` has -1."""
     wanted: list[int] = shape.tolist() if shape.ndim else [int(shape)] * len((*known, *element))
     fits = all(n in (-1, m) for n, m in zip(wanted[len(known) :], element, strict=True))
     if not fits or min(wanted) < -1 or (not shape.ndim and wanted[0] != -1):
@@ -157,16 +157,18 @@ def _sizes(shape: Array, known: list[int], element: tuple[int, ...]) -> list[int
 
 
 def _check_splits(name: str, splits: Array, count: int | None) -> None:
-    """Raise unless the splits rise from 0 or more to `count` at most."""
+    """Check that splits are 0 or more, do not decrease, and do not exceed `count`."""
     if (
         not len(splits)
         or splits[0] < 0
         or (np.diff(splits) < 0).any()
         or (count is not None and splits[-1] > count)
     ):
-        limit = "" if count is None else f" to {count} at most, what there is to split"
+        limit = (
+            "" if count is None else f", and not exceed {count}, the number of elements to split"
+        )
         raise ArgumentValueError(
-            f"{name}: the splits {shown(splits)} must be one or more numbers that rise from 0{limit}"
+            f"{name}: the splits {shown(splits)} must be one or more numbers of at least 0, not decrease{limit}"
         )
 
 

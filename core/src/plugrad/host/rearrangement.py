@@ -1,4 +1,4 @@
-"""Shapes that are values: what they are is known on the host only."""
+"""Shapes that are given as values, which are known only on the host."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 
 def broadcast_args(s0: Array, s1: Array) -> Array:
-    """Return the shape that both shapes stretch to."""
+    """Return the shape to which both shapes broadcast."""
     return np.asarray(broadcast(tuple(s0.tolist()), tuple(s1.tolist())), s0.dtype)
 
 

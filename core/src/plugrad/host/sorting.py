@@ -1,4 +1,4 @@
-"""Sorting and searching: NumPy's."""
+"""Sorting and searching with NumPy."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ def sort(x: Array, *, axis: int, descending: bool) -> Array:
 
 
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    """Return the positions in order."""
+    """Return the positions that sort the elements."""
     return _order(x, axis, descending, stable).astype(np.int32)
 
 
@@ -34,9 +34,9 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
 
 
 def _places_of_largest(x: Array, k: int) -> Array:
-    """Return the positions of the k largest elements in the order of x; of equal ones the first count.
+    """Return the positions of the k largest elements in the order of x; of equal elements, the first.
 
-    Only a partition is sorted: all elements would take five times as long.
+    The k-th largest element comes from a partition: sorting all elements takes five times as long.
     """
     if k == 0:
         return np.zeros((*x.shape[:-1], 0), np.intp)
@@ -53,24 +53,24 @@ def _places_of_largest(x: Array, k: int) -> Array:
 
 def _order(x: Array, axis: int, descending: bool, stable: bool) -> Array:
     if descending:
-        # Turned around before and after, so that equal elements keep their order.
+        # Reversed before and after, so that equal elements keep their order.
         order = _order(np.flip(x, axis), axis, False, stable)
         return x.shape[axis] - 1 - np.flip(order, axis)
     return np.argsort(x, axis, kind="stable" if stable else None)
 
 
 def search_sorted(sorted_sequence: Array, values: Array, *, side: Side) -> Array:
-    """Return where to insert."""
+    """Return the positions at which to insert values."""
     return _searched(sorted_sequence, values, side)
 
 
 def lower_bound(sorted_sequence: Array, values: Array) -> Array:
-    """Return where to insert before equal elements."""
+    """Return the positions at which to insert values before equal elements."""
     return _searched(sorted_sequence, values, "left")
 
 
 def upper_bound(sorted_sequence: Array, values: Array) -> Array:
-    """Return where to insert behind equal elements."""
+    """Return the positions at which to insert values after equal elements."""
     return _searched(sorted_sequence, values, "right")
 
 
@@ -83,7 +83,7 @@ def _searched(sorted_sequence: Array, values: Array, side: Side) -> Array:
 
 
 def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
-    """Return the different slices; numbers for the elements make NaN equal NaN, and -0.0 equal 0.0."""
+    """Return the distinct slices; elements are compared by number, so that NaN equals NaN, and -0.0 equals 0.0."""
     axis %= x.ndim
     count = x.shape[axis]
     slices = np.moveaxis(x, axis, 0).reshape(count, math.prod(x.shape[:axis] + x.shape[axis + 1 :]))

@@ -16,17 +16,17 @@ Array = NDArray[Any]
 def sparse_fill_empty_rows(
     indices: Array, values: Array, dense_shape: Array, default_value: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return the entries by row, with one for each empty row; which were empty; where the entries are now.
+    """Return the entries by row, with one for each empty row; which rows were empty; the entries' new positions.
 
     Raises:
-        TensorIndexError: an entry is in a row that is not there.
+        TensorIndexError: an entry is in a row that does not exist.
     """
     rows, count = indices[:, 0].astype(np.intp), int(dense_shape[0])
     wrong = (rows < 0) | (rows >= count)
     if wrong.any():
         entry = int(wrong.argmax())
         raise TensorIndexError(
-            f"SparseFillEmptyRows: indices[{entry}, 0] = {rows[entry]} is not in [0, {count}), the rows of dense_shape"
+            f"SparseFillEmptyRows: indices[{entry}, 0] = {rows[entry]} is not in [0, {count}), the row numbers of dense_shape"
         )
     is_empty = np.bincount(rows, minlength=count) == 0
     filled = np.zeros((int(is_empty.sum()), indices.shape[1]), indices.dtype)
@@ -46,17 +46,17 @@ def sparse_fill_empty_rows(
 def sparse_reshape(
     input_indices: Array, input_shape: Array, new_shape: Array
 ) -> tuple[Array, Array]:
-    """Return the coordinates in the new shape, and this shape complete.
+    """Return the coordinates in the new shape, and this shape with its -1 replaced.
 
     Raises:
-        ShapeError: the new shape holds another number of elements, or is none.
+        ShapeError: the new shape holds another number of elements, or is not a shape.
     """
     old: list[int] = input_shape.tolist()
     new: list[int] = new_shape.tolist()
     size, rest = math.prod(old), math.prod(n for n in new if n != -1)
     if new.count(-1) > 1 or any(n < -1 for n in new):
         raise ShapeError(
-            f"SparseReshape: new_shape={new} must have sizes of 0 or more, and one -1 at most"
+            f"SparseReshape: new_shape={new} must have sizes of 0 or more, and at most one -1"
         )
     if -1 in new and rest:
         new[new.index(-1)] = size // rest
@@ -73,7 +73,7 @@ def sparse_reshape(
 
 
 def _steps(shape: list[int]) -> Array:
-    """Return how far apart neighbours along each axis are, in the order of the elements."""
+    """Return, for each axis, the distance between neighbours along it in row-major order."""
     return np.array([max(1, math.prod(shape[i + 1 :])) for i in range(len(shape))], np.int64)
 
 
@@ -91,11 +91,11 @@ def sparse_segment_mean(data: Array, indices: Array, segment_ids: Array) -> Arra
 
 
 def _summed(name: str, data: Array, indices: Array, segment_ids: Array) -> Array:
-    wrong = (indices < 0) | (indices >= len(data))
+    wrong = (indices < -len(data)) | (indices >= len(data))
     if wrong.any():
         place = int(wrong.argmax())
         raise TensorIndexError(
-            f"{name}: indices[{place}] = {indices[place]} is not in [0, {len(data)})"
+            f"{name}: indices[{place}] = {indices[place]} is not in [{-len(data)}, {len(data)})"
         )
     if segment_ids.size and (segment_ids[0] < 0 or (segment_ids[1:] < segment_ids[:-1]).any()):
         raise ArgumentValueError(

@@ -1,4 +1,4 @@
-"""Text, string by string: NumPy keeps it, Python works on it."""
+"""Kernels of text, which Python processes string by string."""
 
 import re
 from itertools import chain, pairwise
@@ -23,20 +23,20 @@ def texts(values: list[str]) -> Array:
 
 
 def static_regex_replace(x: Array, *, pattern: str, rewrite: str, replace_global: bool) -> Array:
-    """Return the strings with all matches replaced, or the first one of each."""
+    """Return the strings with all matches replaced, or only the first of each string."""
     compiled, write = string.replacement(pattern, rewrite)
     count = 0 if replace_global else 1
     return texts([compiled.sub(write, text, count) for text in x.flat]).reshape(x.shape)
 
 
 def string_to_hash_bucket_fast(input: Array, *, num_buckets: int) -> Array:
-    """Return the number of each string's bucket."""
+    """Return the number of the bucket of each string."""
     buckets = [fingerprint64(text.encode()) % num_buckets for text in input.flat]
     return np.array(buckets, np.int32).reshape(input.shape)
 
 
 def string_split(input: Array, delimiter: Array, *, skip_empty: bool) -> tuple[Array, Array, Array]:
-    """Return the pieces of all strings: their (row, place), their text, and (rows, most places)."""
+    """Return the pieces of all strings: their (row, place), their text, and the shape (rows, most places)."""
     characters = delimiter.item()
     cuts = re.compile(f"[{re.escape(characters)}]") if characters else None
     rows: list[list[str]] = []
@@ -62,10 +62,11 @@ def string_n_grams(
     pad_width: int,
     preserve_short_sequences: bool,
 ) -> tuple[Array, Array]:
-    """Return the n-grams of all rows, and where each row's begin.
+    """Return the n-grams of all rows, and where the n-grams of each row begin.
 
     Raises:
-        ArgumentValueError: the splits do not lead from 0 to the number of tokens.
+        ArgumentValueError: the splits do not begin with 0, decrease, or do not end with the number of
+            tokens.
     """
     splits = data_splits.tolist()
     if splits and (splits[0], splits[-1]) != (0, data.size):

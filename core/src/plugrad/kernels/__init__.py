@@ -1,1 +1,1 @@
-"""The contracts: what backends promise, one module per family, declared and without code."""
+"""The contracts of the kernels that backends implement, one module per family."""

@@ -1,6 +1,6 @@
-"""The functions between the layers of a network, element by element. NaN gives NaN."""
+"""Activation functions of neural networks, element by element. NaN gives NaN."""
 
-from plugrad.contract.kernel import Kernel, accepted, agreed, declare, kernel
+from plugrad.contract.kernel import Kernel, agreed, declare, kernel
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import FLOATING, INEXACT, REAL, DType
 from plugrad.types.shapes import broadcast
@@ -11,15 +11,17 @@ def activation(name: str, accepts: frozenset[DType] = FLOATING) -> Kernel[[Spec]
     """Declare a kernel whose result has the shape and dtype of its one input `x`."""
 
     def rule(x: Spec) -> Spec:
-        return Shaped(x.shape, accepted(name, x, accepts))
+        return Shaped(x.shape, x.dtype)
 
     return declare(Kernel(name, rule, "activation", is_elementwise=True, accepts=accepts))
 
 
 relu = activation("Relu", REAL)  # max(x, 0)
 relu6 = activation("Relu6", REAL)  # min(max(x, 0), 6)
-elu = activation("Elu")  # x where x > 0, else exp(x) - 1
-selu = activation("Selu")  # scale * (x where x > 0, else alpha * (exp(x) - 1))
+elu = activation("Elu")  # x where x > 0, else exp(x) - 1 (Clevert and others, 2016)
+# scale * (x where x > 0, else alpha * (exp(x) - 1)), with scale = 1.0507… and alpha = 1.6732…
+# (Klambauer and others, 2017)
+selu = activation("Selu")
 sigmoid = activation("Sigmoid", INEXACT)  # 1 / (1 + exp(-x))
 softplus = activation("Softplus")  # log(1 + exp(x))
 
@@ -27,18 +29,16 @@ softplus = activation("Softplus")  # log(1 + exp(x))
 @kernel("LeakyRelu", is_elementwise=True, accepts=FLOATING)
 def leaky_relu(x: Spec, *, alpha: float) -> Spec:
     """Return x where x > 0, else ``alpha * x``."""
-    return Shaped(x.shape, accepted("LeakyRelu", x, FLOATING))
+    return Shaped(x.shape, x.dtype)
 
 
 @kernel("Prelu", is_elementwise=True, accepts=FLOATING)
 def prelu(x: Spec, alpha: Spec) -> Spec:
-    """Return x where x > 0, else ``alpha * x``, with a tensor `alpha`."""
-    accepted("Prelu", x, FLOATING)
+    """Return x where x > 0, else ``alpha * x``, where `alpha` is a tensor (He and others, 2015)."""
     return Shaped(broadcast(x.shape, alpha.shape), agreed("Prelu", x, alpha))
 
 
 @kernel("EluGrad", is_elementwise=True, accepts=FLOATING)
 def elu_gradient(dy: Spec, y: Spec) -> Spec:
-    """Return dy where y >= 0, else ``dy * (y + 1)``: the gradient of elu from its result y."""
-    accepted("EluGrad", dy, FLOATING)
+    """Return the gradient of `elu`, given its result y: dy where y >= 0, else ``dy * (y + 1)``."""
     return Shaped(broadcast(dy.shape, y.shape), agreed("EluGrad", dy, y))

@@ -1,7 +1,7 @@
 """Kernels that combine tensors of one dtype element by element; their shapes are broadcast."""
 
 from plugrad.contract.kernel import Kernel, accepted, agreed, declare, kernel
-from plugrad.errors import DTypeError, ShapeError
+from plugrad.errors import ShapeError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
 from plugrad.types.shapes import broadcast
@@ -16,8 +16,8 @@ def binary(
     """Declare a kernel of inputs `a` and `b`, whose result has their dtype unless `dtype` is given."""
 
     def rule(a: Spec, b: Spec) -> Spec:
-        accepted(name, a, accepts)
-        return Shaped(broadcast(a.shape, b.shape), dtype or agreed(name, a, b))
+        shared = agreed(name, a, b)
+        return Shaped(broadcast(a.shape, b.shape), dtype or shared)
 
     return declare(Kernel(name, rule, "binary", is_elementwise=True, accepts=accepts))
 
@@ -54,16 +54,14 @@ logical_xor = binary("LogicalXor", BOOL)
 
 @kernel("Select", is_elementwise=True)
 def select(condition: Spec, t: Spec, e: Spec) -> Spec:
-    """Return elements of `t` where `condition` holds, elements of `e` elsewhere."""
-    if condition.dtype != bool_:
-        raise DTypeError(f"Select: condition is {condition.dtype}; it must be bool")
+    """Return the elements of `t` where `condition` holds, and the elements of `e` elsewhere."""
+    accepted("Select (condition)", condition, BOOL)
     return Shaped(broadcast(condition.shape, t.shape, e.shape), agreed("Select", t, e))
 
 
 @kernel("AddN", accepts=NUMERIC)
 def add_n(*inputs: Spec) -> Spec:
-    """Add tensors of one shape."""
+    """Return the sum of tensors of one shape."""
     if len({x.shape for x in inputs}) != 1:
-        raise ShapeError(f"AddN: the inputs must have one shape, not {[x.shape for x in inputs]}")
-    accepted("AddN", inputs[0], NUMERIC)
+        raise ShapeError(f"the inputs must have one shape, not {[x.shape for x in inputs]}")
     return Shaped(inputs[0].shape, agreed("AddN", *inputs))

@@ -5,11 +5,18 @@ Images are (batch, height, width, channels), or (batch, channels, height, width)
 hold for any number of spatial axes.
 """
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import DataFormat, Padding, Rounding, Window, format_of, sliding_window
+from plugrad.types.windows import (
+    DataFormat,
+    ImageFormat,
+    Padding,
+    Rounding,
+    Window,
+    sliding_window,
+)
 
 
 @kernel("Conv2D", accepts=FLOATING)
@@ -19,14 +26,13 @@ def conv2d(
     *,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NHWC",
+    data_format: ImageFormat = "NHWC",
     dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
-    """Cross-correlate images with filters."""
-    sliding = strides, pad, format_of(data_format, 2, "Conv2D"), dilations, dim_rounding_mode
-    accepted("Conv2D", x, FLOATING)
-    return Shaped(convolved("Conv2D", x.shape, filter.shape, *sliding), agreed("Conv2D", x, filter))
+    """Return the cross-correlation of images with filters."""
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    return Shaped(convolved(x.shape, filter.shape, *sliding), agreed("Conv2D", x, filter))
 
 
 @kernel("Conv2DBackpropInput", accepts=FLOATING)
@@ -37,15 +43,14 @@ def conv2d_input_gradient(
     input_shape: Shape,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NHWC",
+    data_format: ImageFormat = "NHWC",
     dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
-    """Return the gradient of `conv2d` for its images, which have `input_shape`; the transpose of a convolution."""
-    name = "Conv2DBackpropInput"
-    sliding = strides, pad, format_of(data_format, 2, name), dilations, dim_rounding_mode
-    check_gradient(name, dy, input_shape, filter.shape, *sliding)
-    return Shaped(input_shape, agreed(name, dy, filter))
+    """Return the gradient of `conv2d` for its images, which have `input_shape`: a transposed convolution."""
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    check_gradient(dy, input_shape, filter.shape, *sliding)
+    return Shaped(input_shape, agreed("Conv2DBackpropInput", dy, filter))
 
 
 @kernel("Conv2DBackpropFilter", accepts=FLOATING)
@@ -56,19 +61,17 @@ def conv2d_filter_gradient(
     filter_shape: Shape,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NHWC",
+    data_format: ImageFormat = "NHWC",
     dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the gradient of `conv2d` for its filters, which have `filter_shape`."""
-    name = "Conv2DBackpropFilter"
-    sliding = strides, pad, format_of(data_format, 2, name), dilations, dim_rounding_mode
-    check_gradient(name, dy, x.shape, filter_shape, *sliding)
-    return Shaped(filter_shape, agreed(name, x, dy))
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    check_gradient(dy, x.shape, filter_shape, *sliding)
+    return Shaped(filter_shape, agreed("Conv2DBackpropFilter", x, dy))
 
 
 def convolved(
-    name: str,
     image: Shape,
     filter: Shape,
     strides: Shape,
@@ -79,27 +82,25 @@ def convolved(
     *,
     is_depthwise: bool = False,
 ) -> Shape:
-    """Return the shape that images have after filters slid over them.
+    """Return the shape of the result of sliding filters over images.
 
     Raises:
-        ShapeError: images and filters have not as many axes as the format, or other channels, or
-            the window does not fit.
+        ShapeError: images or filters do not have as many axes as the format, their channels differ,
+            or the window does not fit.
     """
     batch, channels, window = geometry(
         image, filter, strides, pad, data_format, dilations, rounding
     )
     if channels != filter[-2]:
         raise ShapeError(
-            f"{name}: images of shape {image} have {channels} channels ({data_format}) but filters "
-            f"of shape {filter} expect {filter[-2]}"
+            f"images of shape {image} have {channels} channels ({data_format}) but filters of shape {filter} "
+            f"expect {filter[-2]}"
         )
-    return image_shape(
-        batch, window.out, filter[-1] * (channels if is_depthwise else 1), data_format
-    )
+    out_channels = filter[-1] * channels if is_depthwise else filter[-1]
+    return image_shape(batch, window.out, out_channels, data_format)
 
 
 def check_gradient(
-    name: str,
     dy: Spec,
     image: Shape,
     filter: Shape,
@@ -111,15 +112,16 @@ def check_gradient(
     *,
     is_depthwise: bool = False,
 ) -> None:
-    """Raise unless dy has the shape of images after filters slid over them."""
-    expected = convolved(
-        *(name, image, filter, strides, pad, data_format, dilations, rounding),
-        is_depthwise=is_depthwise,
-    )
+    """Check that dy has the shape of the result of sliding filters over images.
+
+    Raises:
+        ShapeError: it has another shape, or there is no such result.
+    """
+    sliding = strides, pad, data_format, dilations, rounding
+    expected = convolved(image, filter, *sliding, is_depthwise=is_depthwise)
     if dy.shape != expected:
         raise ShapeError(
-            f"{name}: dy has shape {dy.shape}; filters of shape {filter} over images of shape "
-            f"{image} give {expected}"
+            f"dy has shape {dy.shape}; filters of shape {filter} over images of shape {image} give {expected}"
         )
 
 
@@ -135,7 +137,7 @@ def geometry(
     """Return (batch, channels, window) of filters that slide over images.
 
     Raises:
-        ShapeError: images or filters have not as many axes as the format, or the window does not
+        ShapeError: images or filters do not have as many axes as the format, or the window does not
             fit.
     """
     if not len(image) == len(filter) == len(data_format):

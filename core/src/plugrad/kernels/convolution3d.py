@@ -4,11 +4,11 @@ Volumes are (batch, depth, height, width, channels), or (batch, channels, depth,
 `data_format` is "NCDHW"; filters are (depth, height, width, input channels, output channels).
 """
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import agreed, kernel
 from plugrad.kernels.convolution import check_gradient, convolved
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import DataFormat, Padding, Rounding, format_of
+from plugrad.types.windows import Padding, Rounding, VolumeFormat
 
 
 @kernel("Conv3D", accepts=FLOATING)
@@ -18,14 +18,13 @@ def conv3d(
     *,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NDHWC",
+    data_format: VolumeFormat = "NDHWC",
     dilations: Shape = (1, 1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
-    """Cross-correlate volumes with filters."""
-    sliding = strides, pad, format_of(data_format, 3, "Conv3D"), dilations, dim_rounding_mode
-    accepted("Conv3D", x, FLOATING)
-    return Shaped(convolved("Conv3D", x.shape, filter.shape, *sliding), agreed("Conv3D", x, filter))
+    """Return the cross-correlation of volumes with filters."""
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    return Shaped(convolved(x.shape, filter.shape, *sliding), agreed("Conv3D", x, filter))
 
 
 @kernel("Conv3DBackpropInputV2", accepts=FLOATING)
@@ -36,15 +35,14 @@ def conv3d_input_gradient(
     input_shape: Shape,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NDHWC",
+    data_format: VolumeFormat = "NDHWC",
     dilations: Shape = (1, 1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
-    """Return the gradient of `conv3d` for its volumes, which have `input_shape`; the transpose of a convolution."""
-    name = "Conv3DBackpropInputV2"
-    sliding = strides, pad, format_of(data_format, 3, name), dilations, dim_rounding_mode
-    check_gradient(name, dy, input_shape, filter.shape, *sliding)
-    return Shaped(input_shape, agreed(name, dy, filter))
+    """Return the gradient of `conv3d` for its volumes, which have `input_shape`: a transposed convolution."""
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    check_gradient(dy, input_shape, filter.shape, *sliding)
+    return Shaped(input_shape, agreed("Conv3DBackpropInputV2", dy, filter))
 
 
 @kernel("Conv3DBackpropFilterV2", accepts=FLOATING)
@@ -55,12 +53,11 @@ def conv3d_filter_gradient(
     filter_shape: Shape,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NDHWC",
+    data_format: VolumeFormat = "NDHWC",
     dilations: Shape = (1, 1, 1),
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the gradient of `conv3d` for its filters, which have `filter_shape`."""
-    name = "Conv3DBackpropFilterV2"
-    sliding = strides, pad, format_of(data_format, 3, name), dilations, dim_rounding_mode
-    check_gradient(name, dy, x.shape, filter_shape, *sliding)
-    return Shaped(filter_shape, agreed(name, x, dy))
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    check_gradient(dy, x.shape, filter_shape, *sliding)
+    return Shaped(filter_shape, agreed("Conv3DBackpropFilterV2", x, dy))

@@ -1,8 +1,8 @@
 """Kernels that factor and invert matrices, which are the last two axes."""
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ShapeError
-from plugrad.types.dtype import DType, complex64, complex128, float32, float64
+from plugrad.types.dtype import complex64, complex128, float32, float64
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shape, Shaped, Spec
 
@@ -13,24 +13,21 @@ REAL_PART = {float32: float32, float64: float64, complex64: float32, complex128:
 @kernel("Cholesky", accepts=MATRICES)
 def cholesky(input: Spec) -> Spec:
     """Return the lower triangular L with ``L Lᴴ = input``, which is Hermitian and positive definite."""
-    return Shaped(_square("Cholesky", input), _dtype("Cholesky", input))
+    return Shaped(_square(input), input.dtype)
 
 
 @kernel("MatrixInverse", accepts=MATRICES)
 def inverse(input: Spec) -> Spec:
-    """Return the inverse matrix."""
-    return Shaped(_square("MatrixInverse", input), _dtype("MatrixInverse", input))
+    """Return the inverse of each matrix."""
+    return Shaped(_square(input), input.dtype)
 
 
 @kernel("MatrixSolve", accepts=MATRICES)
 def solve(matrix: Spec, rhs: Spec) -> Spec:
     """Return X with ``matrix X = rhs``; the axes before the matrices are broadcast."""
-    _dtype("MatrixSolve", matrix)
-    shape = _square("MatrixSolve", matrix)
+    shape = _square(matrix)
     if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
-        raise ShapeError(
-            f"MatrixSolve: rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows"
-        )
+        raise ShapeError(f"rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows")
     batch = broadcast(shape[:-2], rhs.shape[:-2])
     return Shaped((*batch, *rhs.shape[-2:]), agreed("MatrixSolve", matrix, rhs))
 
@@ -38,59 +35,52 @@ def solve(matrix: Spec, rhs: Spec) -> Spec:
 @kernel("MatrixDeterminant", accepts=MATRICES)
 def determinant(input: Spec) -> Spec:
     """Return the determinant of each matrix."""
-    shape = _square("MatrixDeterminant", input)
-    return Shaped(shape[:-2], _dtype("MatrixDeterminant", input))
+    return Shaped(_square(input)[:-2], input.dtype)
 
 
 @kernel("LogMatrixDeterminant", accepts=MATRICES)
 def log_determinant(input: Spec) -> tuple[Spec, ...]:
     """Return the sign of each determinant, and the logarithm of its absolute value."""
-    shape = _square("LogMatrixDeterminant", input)[:-2]
-    dtype = _dtype("LogMatrixDeterminant", input)
-    return Shaped(shape, dtype), Shaped(shape, REAL_PART[dtype])
+    shape = _square(input)[:-2]
+    return Shaped(shape, input.dtype), Shaped(shape, REAL_PART[input.dtype])
 
 
 @kernel("SelfAdjointEigV2", accepts=MATRICES)
 def eigh(input: Spec) -> tuple[Spec, ...]:
     """Return the eigenvalues of Hermitian matrices in ascending order, and eigenvectors as columns."""
-    shape = _square("SelfAdjointEigV2", input)
-    dtype = _dtype("SelfAdjointEigV2", input)
-    return Shaped(shape[:-1], REAL_PART[dtype]), Shaped(shape, dtype)
+    shape = _square(input)
+    return Shaped(shape[:-1], REAL_PART[input.dtype]), Shaped(shape, input.dtype)
 
 
 @kernel("Svd", accepts=MATRICES)
 def svd(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
     """Return U, the singular values in descending order, and Vᴴ, with ``input = U S Vᴴ``."""
-    dtype = _dtype("Svd", input)
-    *batch, rows, columns = _matrices("Svd", input)
+    *batch, rows, columns = _matrices(input)
     least = min(rows, columns)
     return (
-        Shaped((*batch, rows, rows if full_matrices else least), dtype),
-        Shaped((*batch, least), REAL_PART[dtype]),
-        Shaped((*batch, columns if full_matrices else least, columns), dtype),
+        Shaped((*batch, rows, rows if full_matrices else least), input.dtype),
+        Shaped((*batch, least), REAL_PART[input.dtype]),
+        Shaped((*batch, columns if full_matrices else least, columns), input.dtype),
     )
 
 
 @kernel("Qr", accepts=MATRICES)
 def qr(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
     """Return Q with orthonormal columns and the upper triangular R, with ``input = Q R``."""
-    dtype = _dtype("Qr", input)
-    *batch, rows, columns = _matrices("Qr", input)
+    *batch, rows, columns = _matrices(input)
     inner = rows if full_matrices else min(rows, columns)
-    return Shaped((*batch, rows, inner), dtype), Shaped((*batch, inner, columns), dtype)
+    return Shaped((*batch, rows, inner), input.dtype), Shaped((*batch, inner, columns), input.dtype)
 
 
-def _dtype(name: str, x: Spec) -> DType:
-    return accepted(name, x, MATRICES)
-
-
-def _matrices(name: str, x: Spec) -> Shape:
+def _matrices(x: Spec) -> Shape:
+    """Return the shape of x, which has at least two axes."""
     if len(x.shape) < 2:
-        raise ShapeError(f"{name}: shape {x.shape} must have two axes or more")
+        raise ShapeError(f"shape {x.shape} must have two axes or more")
     return x.shape
 
 
-def _square(name: str, x: Spec) -> Shape:
-    if _matrices(name, x)[-1] != x.shape[-2]:
-        raise ShapeError(f"{name}: the matrices of shape {x.shape} must be square")
+def _square(x: Spec) -> Shape:
+    """Return the shape of x, whose last two axes have one size."""
+    if _matrices(x)[-1] != x.shape[-2]:
+        raise ShapeError(f"the matrices of shape {x.shape} must be square")
     return x.shape

@@ -1,13 +1,13 @@
 """Kernels that choose among overlapping boxes.
 
-A box is a row (y1, x1, y2, x2) of two opposite corners, in either order. The box with the best
-score is selected first, of equal ones the first; then the boxes that overlap it too much are out of
-the running, and so on. The overlap of two boxes is their common area divided by the area that they
-cover together, 0 if one of them has no area. Boxes whose score is not above `score_threshold` do
-not take part.
+A box is a row (y1, x1, y2, x2) of two opposite corners, in either order. The box with the highest
+score is selected first, and the first of several boxes with equal scores. Then the boxes that
+overlap it too much are discarded, and so on. The overlap of two boxes is the area of their
+intersection divided by the area of their union, and 0 if one of them has no area. Boxes whose score
+is not above `score_threshold` are ignored.
 
-As many boxes are selected as there are, `max_output_size` at most; the shapes that are told are
-those of that many.
+At most `max_output_size` boxes are selected, and fewer if no more remain; the inferred shapes are
+those for `max_output_size` boxes.
 """
 
 from plugrad.contract.kernel import accepted, kernel
@@ -20,7 +20,7 @@ from plugrad.types.specs import Shaped, Spec
 def non_max_suppression(
     boxes: Spec, scores: Spec, *, max_output_size: int, iou_threshold: float, score_threshold: float
 ) -> Spec:
-    """Return the positions of the selected boxes; those that overlap one by `iou_threshold` or more are out."""
+    """Return the positions of the selected boxes; an overlap of `iou_threshold` or more discards a box."""
     _check("NonMaxSuppressionV3", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32)
 
@@ -35,7 +35,10 @@ def non_max_suppression_padded(
     score_threshold: float,
     pad_to_max_output_size: bool = False,
 ) -> tuple[Spec, Spec]:
-    """Return the positions of the selected boxes, filled up with zeros if asked for, and how many these are."""
+    """Return the positions of the selected boxes and their number.
+
+    With `pad_to_max_output_size`, zeros fill the positions up to `max_output_size`.
+    """
     _check("NonMaxSuppressionV4", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((), int32)
 
@@ -52,20 +55,20 @@ def non_max_suppression_with_score(
 ) -> tuple[Spec, Spec]:
     """Return the positions of the selected boxes and their scores.
 
-    If `soft_nms_sigma` is not 0, each selected box multiplies the scores of the others, where their
-    overlap is, by ``exp(-overlap**2 / (2 * soft_nms_sigma))`` (Bodla et al., 2017).
+    If `soft_nms_sigma` is not 0, each selected box multiplies the scores of the others by
+    ``exp(-overlap**2 / (2 * soft_nms_sigma))`` (Bodla and others, 2017).
     """
     _check("NonMaxSuppressionV5", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((max_output_size,), scores.dtype)
 
 
 def _check(name: str, boxes: Spec, scores: Spec, max_output_size: int) -> None:
-    if max_output_size < 0:
-        raise ArgumentValueError(f"{name}: max_output_size={max_output_size} must be 0 or more")
-    accepted(f"{name} (boxes)", boxes, FLOATING)
+    """Check the scores' dtype, the shapes and the number of boxes."""
     accepted(f"{name} (scores)", scores, FLOATING)
+    if max_output_size < 0:
+        raise ArgumentValueError(f"max_output_size={max_output_size} must be 0 or more")
     if len(boxes.shape) != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:
         raise ShapeError(
-            f"{name}: boxes of shape {boxes.shape} and scores of shape {scores.shape} must be rows "
-            "(y1, x1, y2, x2), and one score for each"
+            f"boxes of shape {boxes.shape} must be rows (y1, x1, y2, x2), and scores of shape {scores.shape} "
+            "one number for each of them"
         )

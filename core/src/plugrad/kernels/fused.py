@@ -1,19 +1,19 @@
 """Kernels that add a bias to a product or convolution and apply an activation, in one pass.
 
-`bias` and `prelu_activation_weights` may be absent; they broadcast to the result. Beside images
-with their channels first, a 1-d one has an element for each channel.
+`bias` and `prelu_activation_weights` are optional; they broadcast to the result. If the images have
+their channels first, a 1-d bias or weight has one element for each channel.
 """
 
 from typing import Final, Literal, get_args
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernels import linalg
 from plugrad.kernels.convolution import convolved
+from plugrad.kernels.linalg import multiplied
 from plugrad.types.dtype import FLOATING
 from plugrad.types.shapes import stretches
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import DataFormat, Padding, Rounding, format_of
+from plugrad.types.windows import DataFormat, ImageFormat, Padding, Rounding
 
 Activation = Literal["linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu", "prelu"]
 ACTIVATIONS: Final[tuple[Activation, ...]] = get_args(Activation)
@@ -31,10 +31,11 @@ def matmul(
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Multiply matrices as BatchMatMul does, add the bias and apply the activation."""
-    accepted("_FusedMatMul", a, FLOATING)
-    out = linalg.matmul.infer(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return _finished("_FusedMatMul", out, bias, prelu_activation_weights, activation)
+    """Return the activation of a product of matrices, as in BatchMatMul, plus the bias."""
+    shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
+    out = Shaped(shape, agreed("_FusedMatMul", a, b))
+    _check_operands("_FusedMatMul", out, bias, prelu_activation_weights, activation)
+    return out
 
 
 @kernel("FusedConv2D", accepts=FLOATING)
@@ -46,19 +47,18 @@ def conv2d(
     *,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NHWC",
+    data_format: ImageFormat = "NHWC",
     dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Convolve as Conv2D does, add the bias and apply the activation."""
+    """Return the activation of a convolution, as in Conv2D, plus the bias."""
     name = "FusedConv2D"
-    accepted(name, x, FLOATING)
-    sliding = strides, pad, format_of(data_format, 2, name), dilations, dim_rounding_mode
-    shape = convolved(name, x.shape, filter.shape, *sliding)
-    out = Shaped(shape, agreed(name, x, filter))
-    return _finished(name, out, bias, prelu_activation_weights, activation, data_format)
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    out = Shaped(convolved(x.shape, filter.shape, *sliding), agreed(name, x, filter))
+    _check_operands(name, out, bias, prelu_activation_weights, activation, data_format)
+    return out
 
 
 @kernel("FusedDepthwiseConv2D", accepts=FLOATING)
@@ -70,19 +70,19 @@ def depthwise_conv2d(
     *,
     strides: Shape,
     pad: Padding,
-    data_format: DataFormat = "NHWC",
+    data_format: ImageFormat = "NHWC",
     dilations: Shape = (1, 1),
     dim_rounding_mode: Rounding = None,
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Convolve as DepthwiseConv2dNative does, add the bias and apply the activation."""
+    """Return the activation of a convolution, as in DepthwiseConv2dNative, plus the bias."""
     name = "FusedDepthwiseConv2D"
-    accepted(name, x, FLOATING)
-    sliding = strides, pad, format_of(data_format, 2, name), dilations, dim_rounding_mode
-    shape = convolved(name, x.shape, filter.shape, *sliding, is_depthwise=True)
+    sliding = strides, pad, data_format, dilations, dim_rounding_mode
+    shape = convolved(x.shape, filter.shape, *sliding, is_depthwise=True)
     out = Shaped(shape, agreed(name, x, filter))
-    return _finished(name, out, bias, prelu_activation_weights, activation, data_format)
+    _check_operands(name, out, bias, prelu_activation_weights, activation, data_format)
+    return out
 
 
 def beside_images(shape: Shape, data_format: DataFormat) -> Shape:
@@ -94,31 +94,25 @@ def beside_images(shape: Shape, data_format: DataFormat) -> Shape:
     return (*shape, 1, 1) if len(shape) == 1 and data_format == "NCHW" else shape
 
 
-def _finished(
+def _check_operands(
     name: str,
     out: Spec,
     bias: Spec | None,
     weights: Spec | None,
     activation: Activation,
     data_format: DataFormat = "NHWC",
-) -> Spec:
-    """Return `out` if bias and weights fit it and the activation."""
-    if activation not in ACTIVATIONS:
-        raise ArgumentValueError(
-            f"{name}: activation={activation!r} must be one of {', '.join(map(repr, ACTIVATIONS))}"
-        )
+) -> None:
+    """Check that the bias and the weights fit the result and the activation."""
     if (activation == "prelu") != (weights is not None):
         raise ArgumentValueError(
-            f"{name}: activation={activation!r} and prelu_activation_weights"
-            f"{' are missing' if weights is None else ' are given'}; "
-            "'prelu' needs them and no other activation does"
+            f"activation={activation!r} and prelu_activation_weights "
+            f"{'are missing' if weights is None else 'are given'}; "
+            "'prelu' needs them and no other activation takes them"
         )
     for label, x in (("bias", bias), ("prelu_activation_weights", weights)):
         if x is not None:
             agreed(name, out, x)
             if not stretches(beside_images(x.shape, data_format), out.shape):
                 raise ShapeError(
-                    f"{name}: {label} has shape {x.shape}, which does not broadcast to the result "
-                    f"of shape {out.shape}"
+                    f"{label} has shape {x.shape}, which does not broadcast to the result of shape {out.shape}"
                 )
-    return out

@@ -1,7 +1,7 @@
-"""Kernels that pick elements by position.
+"""Kernels that select elements by position.
 
-Positions are integers, and a negative one counts from the end. One that is out of range is an
-error; a device that does not look at positions reads zeros there instead.
+Positions are integers, and a negative one counts from the end. A position out of range is an error;
+a device that does not check positions reads zeros there instead.
 """
 
 from plugrad.contract.annotations import Axis
@@ -14,30 +14,30 @@ from plugrad.types.specs import Shaped, Spec
 
 @kernel("GatherV2")
 def gather(x: Spec, indices: Spec, *, axis: Axis, batch_dims: int = 0) -> Spec:
-    """Take the elements of x at `indices` along an axis; the first `batch_dims` axes belong together."""
+    """Return the elements of x at `indices` along an axis; the first `batch_dims` axes of both are matched."""
     accepted("GatherV2 (indices)", indices, INTEGER)
     if (
         not 0 <= batch_dims <= min(axis, len(indices.shape))
         or x.shape[:batch_dims] != indices.shape[:batch_dims]
     ):
         raise ShapeError(
-            f"GatherV2: the first batch_dims={batch_dims} axes of shapes {x.shape} and "
-            f"{indices.shape} must be equal and come before axis {axis}"
+            f"the first batch_dims={batch_dims} axes of shapes {x.shape} and {indices.shape} must be equal and come "
+            f"before axis {axis}"
         )
     return Shaped((*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :]), x.dtype)
 
 
 @kernel("GatherNd")
 def gather_nd(params: Spec, indices: Spec) -> Spec:
-    """Take the parts of params whose coordinates lie along the last axis of `indices`.
+    """Return the parts of params whose coordinates lie along the last axis of `indices`.
 
-    K coordinates name a place on the first K axes; the part there has the other axes.
+    K coordinates name a place on the first K axes; the part at that place has the remaining axes.
     """
     accepted("GatherNd (indices)", indices, INTEGER)
     if not indices.shape or indices.shape[-1] > len(params.shape):
         raise ShapeError(
-            f"GatherNd: indices of shape {indices.shape} must have a last axis of at most "
-            f"{len(params.shape)} coordinates, one for each axis of shape {params.shape}"
+            f"indices of shape {indices.shape} must have a last axis of at most {len(params.shape)} coordinates, "
+            f"one for each axis of shape {params.shape}"
         )
     return Shaped((*indices.shape[:-1], *params.shape[indices.shape[-1] :]), params.dtype)
 
@@ -46,7 +46,8 @@ def gather_nd(params: Spec, indices: Spec) -> Spec:
 def where_true(condition: Spec) -> Spec:
     """Return the coordinates of the true elements as int32 rows, in row-major order.
 
-    There are as many rows as true elements; the shape that is told is the one when all are true.
+    There are as many rows as true elements; the inferred shape is that for a condition that is true
+    everywhere.
     """
     return Shaped((size_of(condition.shape), len(condition.shape)), int32)
 
@@ -55,23 +56,22 @@ def where_true(condition: Spec) -> Spec:
 def one_hot(
     indices: Spec, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Spec:
-    """Return `on_value` at each index along a new last axis of size `depth`, `off_value` elsewhere."""
-    accepted("OneHot", indices, INTEGER)
+    """Return `on_value` at each index along a new last axis of size `depth`, and `off_value` elsewhere."""
     if depth < 0:
-        raise ArgumentValueError(f"OneHot: depth={depth} must be 0 or more")
+        raise ArgumentValueError(f"depth={depth} must be 0 or more")
     for value in (on_value, off_value):
         if dtype is not string and not holds(dtype, value):
-            raise ArgumentValueError(f"OneHot: {value} does not fit {dtype}")
+            raise ArgumentValueError(f"{value} does not fit {dtype}")
     return Shaped((*indices.shape, depth), dtype)
 
 
 @kernel("UnsortedSegmentSum", accepts=NUMERIC)
 def unsorted_segment_sum(x: Spec, segment_ids: Spec, *, num_segments: int) -> Spec:
-    """Sum the elements with the same segment id; elements whose id is outside ``[0, num_segments)`` are dropped."""
+    """Return the sum of the elements of each segment; an id outside ``[0, num_segments)`` drops its element."""
     accepted("UnsortedSegmentSum (segment_ids)", segment_ids, INTEGER)
     rank = len(segment_ids.shape)
     if x.shape[:rank] != segment_ids.shape:
         raise ShapeError(
-            f"UnsortedSegmentSum: segment_ids of shape {segment_ids.shape} must match the first axes of shape {x.shape}"
+            f"segment_ids of shape {segment_ids.shape} must match the first axes of shape {x.shape}"
         )
-    return Shaped((num_segments, *x.shape[rank:]), accepted("UnsortedSegmentSum", x, NUMERIC))
+    return Shaped((num_segments, *x.shape[rank:]), x.dtype)

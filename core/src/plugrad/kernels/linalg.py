@@ -4,17 +4,26 @@ from plugrad.contract.kernel import accepted, agreed, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import INTEGER, NUMERIC
 from plugrad.types.shapes import broadcast
-from plugrad.types.specs import Shaped, Spec
+from plugrad.types.specs import Shape, Shaped, Spec
 
 
 @kernel("BatchMatMul", accepts=NUMERIC)
 def matmul(a: Spec, b: Spec, *, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
-    """Multiply matrices, which are the last two axes; the axes before them are broadcast."""
-    accepted("BatchMatMul", a, NUMERIC)
-    if len(a.shape) < 2 or len(b.shape) < 2:
-        raise ShapeError(f"BatchMatMul: shapes {a.shape} and {b.shape} must have two axes or more")
-    rows, inner_a = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
-    inner_b, columns = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
+    """Return the product of matrices, which are the last two axes; the axes before them are broadcast."""
+    shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
+    return Shaped(shape, agreed("BatchMatMul", a, b))
+
+
+def multiplied(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Shape:
+    """Return the shape of the product of matrices of these shapes.
+
+    Raises:
+        ShapeError: one has fewer than two axes, or they do not match.
+    """
+    if len(a) < 2 or len(b) < 2:
+        raise ShapeError(f"shapes {a} and {b} must have two axes or more")
+    rows, inner_a = a[-2:][::-1] if transpose_a else a[-2:]
+    inner_b, columns = b[-2:][::-1] if transpose_b else b[-2:]
     if inner_a != inner_b:
         flags = (
             f" (transpose_a={transpose_a}, transpose_b={transpose_b})"
@@ -22,53 +31,55 @@ def matmul(a: Spec, b: Spec, *, transpose_a: bool = False, transpose_b: bool = F
             else ""
         )
         raise ShapeError(
-            f"BatchMatMul: shapes {a.shape} and {b.shape}{flags} do not match: {inner_a} columns meet {inner_b} rows"
+            f"shapes {a} and {b}{flags} do not match: {inner_a} columns meet {inner_b} rows"
         )
-    return Shaped(
-        (*broadcast(a.shape[:-2], b.shape[:-2]), rows, columns), agreed("BatchMatMul", a, b)
-    )
+    return *broadcast(a[:-2], b[:-2]), rows, columns
 
 
 @kernel("Einsum", accepts=NUMERIC)
 def einsum(*inputs: Spec, equation: str) -> Spec:
-    """Sum products of elements: an axis for each letter, and an arrow before the letters that stay.
+    """Return sums of products of elements in Einstein's notation: a letter for each axis, as in ``ij,jk->ik``.
 
-    No operand has a letter twice, and each letter of the result is one of an operand.
+    Letters that do not follow the arrow are summed over. No operand has a letter twice, and each
+    letter of the result is one of an operand.
     """
-    accepted("Einsum", inputs[0], NUMERIC)
     operands, _, result = equation.partition("->")
     sizes: dict[str, int] = {}
     letters = operands.split(",")
     if len(letters) != len(inputs) or "->" not in equation:
         raise ShapeError(
-            f"Einsum: equation {equation!r} is for {len(letters)} operands and an arrow; there are {len(inputs)}"
+            f"equation {equation!r} must have an arrow and name the axes of {len(inputs)} operands"
         )
     for named, x in zip(letters, inputs, strict=True):
         if len(named) != len(x.shape) or len(set(named)) != len(named):
             raise ShapeError(
-                f"Einsum: {named!r} in {equation!r} must have a different letter for each axis of shape {x.shape}"
+                f"{named!r} in {equation!r} must have a different letter for each axis of shape {x.shape}"
             )
         for letter, size in zip(named, x.shape, strict=True):
             if sizes.setdefault(letter, size) != size:
                 raise ShapeError(
-                    f"Einsum: letter {letter!r} in {equation!r} stands for sizes {sizes[letter]} and {size}"
+                    f"letter {letter!r} in {equation!r} stands for sizes {sizes[letter]} and {size}"
                 )
     if not set(result) <= sizes.keys() or len(set(result)) != len(result):
         raise ShapeError(
-            f"Einsum: the letters after the arrow in {equation!r} must be different, and each one of an operand"
+            f"the letters after the arrow in {equation!r} must be different, and each one of an operand"
         )
     return Shaped(tuple(sizes[letter] for letter in result), agreed("Einsum", *inputs))
 
 
 @kernel("MatrixBandPart")
 def band_part(input: Spec, num_lower: Spec, num_upper: Spec) -> Spec:
-    """Keep the diagonal of each matrix, so many below it and so many above (0-d; negative: all); 0 elsewhere."""
+    """Return matrices with zeros outside a band around the diagonal.
+
+    The 0-d `num_lower` and `num_upper` say how many diagonals are kept below and above the main one;
+    a negative number keeps all.
+    """
     if len(input.shape) < 2:
-        raise ShapeError(f"MatrixBandPart: shape {input.shape} must have two axes or more")
+        raise ShapeError(f"shape {input.shape} must have two axes or more")
     for name, count in (("num_lower", num_lower), ("num_upper", num_upper)):
         accepted(f"MatrixBandPart ({name})", count, INTEGER)
         if count.shape:
-            raise ShapeError(f"MatrixBandPart: {name} has shape {count.shape}; it must be 0-d")
+            raise ShapeError(f"{name} has shape {count.shape}; it must be 0-d")
     return Shaped(input.shape, input.dtype)
 
 
@@ -80,8 +91,8 @@ def diag(x: Spec) -> Spec:
 
 @kernel("DiagPart")
 def diag_part(input: Spec) -> Spec:
-    """Return the diagonal that `diag` fills: the first half of the axes equals the second."""
+    """Return the diagonal that `diag` fills, of a tensor whose first half of axes equals the second half."""
     half = len(input.shape) // 2
     if input.shape[:half] != input.shape[half:]:
-        raise ShapeError(f"DiagPart: shape {input.shape} must be one shape, twice")
+        raise ShapeError(f"shape {input.shape} must consist of the same sizes twice")
     return Shaped(input.shape[:half], input.dtype)

@@ -1,23 +1,23 @@
-"""Kernels that scale elements to a common measure."""
+"""Kernels that bring elements to a common scale."""
 
 from plugrad.contract.annotations import Axis
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import FLOATING
 from plugrad.types.shapes import stretches
-from plugrad.types.specs import Shaped, Spec
+from plugrad.types.specs import Shape, Shaped, Spec
 
 
 @kernel("Softmax", accepts=FLOATING)
 def softmax(logits: Spec, *, dim: Axis) -> Spec:
     """Return ``exp(x) / sum(exp(x))`` along the axis `dim`."""
-    return Shaped(logits.shape, accepted("Softmax", logits, FLOATING))
+    return Shaped(logits.shape, logits.dtype)
 
 
 @kernel("LogSoftmax", accepts=FLOATING)
 def log_softmax(logits: Spec, *, axis: Axis) -> Spec:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
-    return Shaped(logits.shape, accepted("LogSoftmax", logits, FLOATING))
+    return Shaped(logits.shape, logits.dtype)
 
 
 @kernel("FusedBatchNorm", accepts=FLOATING)
@@ -30,17 +30,16 @@ def batch_norm(
     *,
     variance_epsilon: float = 0.001,
 ) -> Spec:
-    """Return ``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``.
+    """Return ``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset`` (Ioffe and Szegedy, 2015).
 
-    All are broadcast to the shape of x. No scale means 1, no offset 0.
+    All inputs are broadcast to the shape of x. Without a scale it is 1, without an offset 0.
     """
-    accepted("FusedBatchNorm", x, FLOATING)
     parts = {"mean": mean, "variance": variance, "offset": offset, "scale": scale}
     given = {name: part for name, part in parts.items() if part is not None}
     for name, part in given.items():
         if not stretches(part.shape, x.shape):
             raise ShapeError(
-                f"FusedBatchNorm: {name} of shape {part.shape} does not broadcast to x of shape {x.shape}"
+                f"{name} of shape {part.shape} does not broadcast to x of shape {x.shape}"
             )
     return Shaped(x.shape, agreed("FusedBatchNorm", x, *given.values()))
 
@@ -49,11 +48,11 @@ def batch_norm(
 def local_response_normalization(
     x: Spec, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
 ) -> Spec:
-    """Return ``x * (bias + alpha * s)**-beta``, s the sum of the squares of the neighbours on the last axis.
+    """Return ``x * (bias + alpha * s)**-beta``, where s is a sum of squares (Krizhevsky and others, 2012).
 
-    Neighbours are at most `depth_radius` apart; an element is its own neighbour.
+    The sum is over an element and its neighbours on the last axis, at most `depth_radius` away.
     """
-    _check_response("LRN", x, depth_radius)
+    _check_response(x.shape, depth_radius)
     return Shaped(x.shape, x.dtype)
 
 
@@ -69,17 +68,16 @@ def local_response_normalization_gradient(
     beta: float = 0.5,
 ) -> Spec:
     """Return the gradient of `local_response_normalization` for x, given its result y."""
-    _check_response("LRNGrad", x, depth_radius)
+    _check_response(x.shape, depth_radius)
     if not x.shape == y.shape == dy.shape:
         raise ShapeError(
-            f"LRNGrad: x, y and dy have shapes {x.shape}, {y.shape} and {dy.shape}; they must be equal"
+            f"x, y and dy have shapes {x.shape}, {y.shape} and {dy.shape}; they must be equal"
         )
     return Shaped(x.shape, agreed("LRNGrad", x, y, dy))
 
 
-def _check_response(name: str, x: Spec, depth_radius: int) -> None:
-    accepted(name, x, FLOATING)
-    if not x.shape:
-        raise ShapeError(f"{name}: x is 0-d; its last axis holds the channels")
+def _check_response(shape: Shape, depth_radius: int) -> None:
+    if not shape:
+        raise ShapeError("x is 0-d; it must have a last axis, which holds the channels")
     if depth_radius < 0:
-        raise ArgumentValueError(f"{name}: depth_radius={depth_radius} must be 0 or more")
+        raise ArgumentValueError(f"depth_radius={depth_radius} must be 0 or more")

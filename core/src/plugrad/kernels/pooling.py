@@ -21,13 +21,13 @@ def pool_window(
     rounding: Rounding = None,
     dilations: Shape = (),
 ) -> Window:
-    """Return where the windows of a pooling stop over images (batch, spatial axes …, channels).
+    """Return the positions of the windows of a pooling over images (batch, spatial axes …, channels).
 
-    Every window sees a cell of the image: what would a window of padding amount to? A last, partial
-    stride that leads beyond the image is dropped, whatever the rounding.
+    Every window contains a cell of the image, because a window of padding has no result. A last,
+    partial stride that leads beyond the image is dropped, whatever the rounding.
 
     Raises:
-        ShapeError: the window is larger than the padded image, or sees only padding somewhere.
+        ShapeError: the window is larger than the padded image, or contains only padding somewhere.
     """
     size = image[1:-1]
     window = sliding_window(size, filter_size, strides, pad, dilations, rounding)
@@ -56,7 +56,11 @@ def pooled(
     rounding: Rounding = None,
     dilations: Shape = (),
 ) -> Shape:
-    """Return the shape of what a pooling of images with so many spatial axes gives."""
+    """Return the shape of the result of pooling images with `axes` spatial axes.
+
+    Raises:
+        ShapeError: images or window have another number of axes, or the window does not fit.
+    """
     if not len(image) - 2 == len(filter_size) == axes:
         raise ShapeError(
             f"pooled images have a batch axis, {axes} spatial axes and a channel axis; the shape is "
@@ -66,12 +70,15 @@ def pooled(
     return image[0], *window.out, image[-1]
 
 
-def check_gradient_fits(name: str, dy: Spec, image: Spec, expected: Shape) -> None:
-    """Raise unless dy has the shape of what a pooling of images gives."""
+def check_gradient(dy: Spec, image: Spec, expected: Shape) -> None:
+    """Check that dy has the shape `expected` of the result of pooling images.
+
+    Raises:
+        ShapeError: it has another shape.
+    """
     if dy.shape != expected:
         raise ShapeError(
-            f"{name}: a gradient of shape {dy.shape} does not belong to images of shape "
-            f"{image.shape}, whose pooled shape is {expected}"
+            f"a gradient has shape {dy.shape}; pooling images of shape {image.shape} gives {expected}"
         )
 
 
@@ -79,9 +86,8 @@ def check_gradient_fits(name: str, dy: Spec, image: Spec, expected: Shape) -> No
 def max_pool(
     x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
 ) -> Spec:
-    """Return the largest element of each window, NaN if there is one."""
-    shape = pooled(2, x.shape, filter_size, strides, pad, dim_rounding_mode)
-    return Shaped(shape, accepted("MaxPool", x, REAL))
+    """Return the largest element of each window, or NaN if there is one."""
+    return Shaped(pooled(2, x.shape, filter_size, strides, pad, dim_rounding_mode), x.dtype)
 
 
 @kernel("MaxPoolGrad", accepts=FLOATING)
@@ -95,10 +101,10 @@ def max_pool_gradient(
     pad: Padding,
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
-    """Return the gradient of `max_pool`: dy goes to the first largest element of each window, row by row."""
+    """Return the gradient of `max_pool`: dy goes to the first largest element of each window, in row-major order."""
     expected = pooled(2, input.shape, filter_size, strides, pad, dim_rounding_mode)
-    check_gradient_fits("MaxPoolGrad", dy, input, expected)
-    check_gradient_fits("MaxPoolGrad", output, input, expected)
+    check_gradient(dy, input, expected)
+    check_gradient(output, input, expected)
     return Shaped(input.shape, agreed("MaxPoolGrad", dy, input, output))
 
 
@@ -107,8 +113,7 @@ def avg_pool(
     x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
 ) -> Spec:
     """Return the average of each window, over the cells that are not padding."""
-    shape = pooled(2, x.shape, filter_size, strides, pad, dim_rounding_mode)
-    return Shaped(shape, accepted("AvgPool", x, FLOATING))
+    return Shaped(pooled(2, x.shape, filter_size, strides, pad, dim_rounding_mode), x.dtype)
 
 
 @kernel("AvgPoolGrad", accepts=FLOATING)
@@ -121,9 +126,8 @@ def avg_pool_gradient(
     pad: Padding,
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
-    """Return the gradient of `avg_pool`: dy is spread evenly over the cells of each window."""
-    expected = pooled(2, input.shape, filter_size, strides, pad, dim_rounding_mode)
-    check_gradient_fits("AvgPoolGrad", dy, input, expected)
+    """Return the gradient of `avg_pool`: dy is shared evenly by the cells of each window that are not padding."""
+    check_gradient(dy, input, pooled(2, input.shape, filter_size, strides, pad, dim_rounding_mode))
     return Shaped(input.shape, agreed("AvgPoolGrad", dy, input))
 
 
@@ -136,13 +140,13 @@ def max_pool_with_argmax(
     pad: Padding,
     include_batch_in_index: bool = False,
 ) -> tuple[Spec, Spec]:
-    """Return what `max_pool` does, and the position of each first largest element, row by row.
+    """Return the result of `max_pool`, and the position of the first largest element of each window.
 
     A position counts the elements of one image, (row * width + column) * channels + channel, or of
-    all images if `include_batch_in_index`.
+    all images if `include_batch_in_index`. The first element is the first in row-major order.
     """
     shape = pooled(2, x.shape, filter_size, strides, pad)
-    return Shaped(shape, accepted("MaxPoolWithArgmax", x, REAL)), Shaped(shape, int32)
+    return Shaped(shape, x.dtype), Shaped(shape, int32)
 
 
 @kernel("Pool", accepts=REAL)
@@ -157,7 +161,8 @@ def pool(
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
     """Return the largest element or the average of windows of dilated cells, on any number of spatial axes."""
-    shape = pooled(
-        len(window_shape), input.shape, window_shape, strides, pad, dim_rounding_mode, dilations
-    )
-    return Shaped(shape, accepted("Pool", input, REAL if pooling_type == "max" else FLOATING))
+    if pooling_type == "avg":
+        accepted("Pool (pooling_type='avg')", input, FLOATING)
+    axes = len(window_shape)
+    sliding = window_shape, strides, pad, dim_rounding_mode, dilations
+    return Shaped(pooled(axes, input.shape, *sliding), input.dtype)

@@ -1,7 +1,7 @@
 """Kernels that summarize windows of (batch, depth, height, width, channels) images; padding does not count."""
 
-from plugrad.contract.kernel import accepted, agreed, kernel
-from plugrad.kernels.pooling import check_gradient_fits, pooled
+from plugrad.contract.kernel import agreed, kernel
+from plugrad.kernels.pooling import check_gradient, pooled
 from plugrad.types.dtype import FLOATING, REAL
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Padding, Rounding
@@ -11,9 +11,8 @@ from plugrad.types.windows import Padding, Rounding
 def max_pool3d(
     x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
 ) -> Spec:
-    """Return the largest element of each window, NaN if there is one."""
-    shape = pooled(3, x.shape, filter_size, strides, pad, dim_rounding_mode)
-    return Shaped(shape, accepted("MaxPool3D", x, REAL))
+    """Return the largest element of each window, or NaN if there is one."""
+    return Shaped(pooled(3, x.shape, filter_size, strides, pad, dim_rounding_mode), x.dtype)
 
 
 @kernel("MaxPool3DGrad", accepts=FLOATING)
@@ -29,8 +28,8 @@ def max_pool3d_gradient(
 ) -> Spec:
     """Return the gradient of `max_pool3d`: dy goes to the first largest element of each window, in row-major order."""
     expected = pooled(3, input.shape, filter_size, strides, pad, dim_rounding_mode)
-    check_gradient_fits("MaxPool3DGrad", dy, input, expected)
-    check_gradient_fits("MaxPool3DGrad", output, input, expected)
+    check_gradient(dy, input, expected)
+    check_gradient(output, input, expected)
     return Shaped(input.shape, agreed("MaxPool3DGrad", dy, input, output))
 
 
@@ -39,8 +38,7 @@ def avg_pool3d(
     x: Spec, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding = None
 ) -> Spec:
     """Return the average of each window, over the cells that are not padding."""
-    shape = pooled(3, x.shape, filter_size, strides, pad, dim_rounding_mode)
-    return Shaped(shape, accepted("AvgPool3D", x, FLOATING))
+    return Shaped(pooled(3, x.shape, filter_size, strides, pad, dim_rounding_mode), x.dtype)
 
 
 @kernel("AvgPool3DGrad", accepts=FLOATING)
@@ -53,7 +51,6 @@ def avg_pool3d_gradient(
     pad: Padding,
     dim_rounding_mode: Rounding = None,
 ) -> Spec:
-    """Return the gradient of `avg_pool3d`: dy is spread evenly over the cells of each window."""
-    expected = pooled(3, input.shape, filter_size, strides, pad, dim_rounding_mode)
-    check_gradient_fits("AvgPool3DGrad", dy, input, expected)
+    """Return the gradient of `avg_pool3d`: dy is shared evenly by the cells of each window that are not padding."""
+    check_gradient(dy, input, pooled(3, input.shape, filter_size, strides, pad, dim_rounding_mode))
     return Shaped(input.shape, agreed("AvgPool3DGrad", dy, input))

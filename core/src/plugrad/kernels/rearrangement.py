@@ -1,4 +1,4 @@
-"""Kernels that move elements in blocks or mirror them, and the shape that two shapes broadcast to."""
+"""Kernels that move elements in blocks or mirror them, and the shape to which two shapes broadcast."""
 
 from math import prod
 from typing import Literal
@@ -7,39 +7,25 @@ from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import int32
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import DataFormat, Pairs
+from plugrad.types.windows import ImageFormat, Pairs
 
 MirrorMode = Literal["reflect", "symmetric"]
 
 
-def _check_blocks(name: str, x: Spec, block_shape: Shape, margins: Pairs, what: str) -> None:
-    if len(margins) != len(block_shape) or any(n < 0 for pair in margins for n in pair):
-        raise ShapeError(
-            f"{name}: {what}={margins} must be one (before, after) of sizes 0 or more for each of the "
-            f"{len(block_shape)} axes of block_shape={block_shape}"
-        )
-    if len(x.shape) < 1 + len(block_shape):
-        raise ShapeError(
-            f"{name}: block_shape={block_shape} is for {len(block_shape)} axes after the batch; "
-            f"x has shape {x.shape}"
-        )
-    if any(n < 1 for n in block_shape):
-        raise ArgumentValueError(f"{name}: block_shape={block_shape} must be sizes of 1 or more")
-
-
 @kernel("BatchToSpaceND")
 def batch_to_space_nd(x: Spec, *, block_shape: Shape, crops: Pairs) -> Spec:
-    """Move the batch into blocks of the axes after it, then cut (before, after) elements off these.
+    """Return x with its batch moved into blocks of the axes after it, which then lose (before, after) elements.
 
-    Batch i of x holds the cell of every block that has position i, counted in row-major order.
+    The batch of x consists of as many parts as a block has cells; part i holds cell i of every
+    block, in row-major order.
     """
-    _check_blocks("BatchToSpaceND", x, block_shape, crops, "crops")
+    _check_blocks(x, block_shape, crops, "crops")
     rank = 1 + len(block_shape)
     batch, rest = divmod(x.shape[0], prod(block_shape))
     if rest:
         raise ShapeError(
-            f"BatchToSpaceND: the batch of shape {x.shape} must be a multiple of the "
-            f"{prod(block_shape)} cells of block_shape={block_shape}"
+            f"the batch of shape {x.shape} must be a multiple of the {prod(block_shape)} cells of "
+            f"block_shape={block_shape}"
         )
     sizes = [
         n * block - before - after
@@ -47,52 +33,49 @@ def batch_to_space_nd(x: Spec, *, block_shape: Shape, crops: Pairs) -> Spec:
     ]
     if any(n < 0 for n in sizes):
         raise ShapeError(
-            f"BatchToSpaceND: crops={crops} leave sizes {tuple(sizes)} of shape {x.shape}; "
-            "they must not be larger than the axes"
+            f"crops={crops} leave sizes {tuple(sizes)} of shape {x.shape}; they must not be larger than the axes"
         )
     return Shaped((batch, *sizes, *x.shape[rank:]), x.dtype)
 
 
 @kernel("SpaceToBatchND")
 def space_to_batch_nd(x: Spec, *, block_shape: Shape, paddings: Pairs) -> Spec:
-    """Add (before, after) zeros to the axes after the batch, then move the cells of their blocks to the batch."""
-    _check_blocks("SpaceToBatchND", x, block_shape, paddings, "paddings")
+    """Return x with (before, after) zeros added to the axes after the batch, and the cells of blocks in the batch.
+
+    The inverse of `batch_to_space_nd`.
+    """
+    _check_blocks(x, block_shape, paddings, "paddings")
     rank = 1 + len(block_shape)
     padded = [
         before + n + after for n, (before, after) in zip(x.shape[1:rank], paddings, strict=True)
     ]
     if any(n % block for n, block in zip(padded, block_shape, strict=True)):
         raise ShapeError(
-            f"SpaceToBatchND: the padded sizes {tuple(padded)} of shape {x.shape} must be multiples "
-            f"of block_shape={block_shape}; choose other paddings"
+            f"the padded sizes {tuple(padded)} of shape {x.shape} must be multiples of block_shape={block_shape}; "
+            "choose other paddings"
         )
     sizes = [n // block for n, block in zip(padded, block_shape, strict=True)]
     return Shaped((x.shape[0] * prod(block_shape), *sizes, *x.shape[rank:]), x.dtype)
 
 
 @kernel("DepthToSpace")
-def depth_to_space(x: Spec, *, block_size: int, data_format: DataFormat) -> Spec:
-    """Move channels into blocks of the image.
+def depth_to_space(x: Spec, *, block_size: int, data_format: ImageFormat) -> Spec:
+    """Return images with their channels moved into blocks of pixels.
 
-    Channel ``(i * block_size + j) * channels + c`` becomes channel c of the cell (i, j) of a block.
+    Channel ``(i * block_size + j) * channels + c`` becomes channel c of the pixel (i, j) of a block,
+    as in sub-pixel convolution (Shi and others, 2016).
     """
     if len(x.shape) != 4:
-        raise ShapeError(
-            f"DepthToSpace: x must have 4 axes ({data_format}); its shape is {x.shape}"
-        )
-    if data_format not in ("NHWC", "NCHW"):
-        raise ArgumentValueError(
-            f"DepthToSpace: data_format={data_format!r} must be 'NHWC' or 'NCHW'"
-        )
+        raise ShapeError(f"x must have 4 axes ({data_format}); its shape is {x.shape}")
     if block_size < 2:
-        raise ArgumentValueError(f"DepthToSpace: block_size={block_size} must be 2 or more")
+        raise ArgumentValueError(f"block_size={block_size} must be 2 or more")
     is_last = data_format == "NHWC"
     depth = x.shape[3 if is_last else 1]
     channels, rest = divmod(depth, block_size**2)
     if rest:
         raise ShapeError(
-            f"DepthToSpace: the {depth} channels of shape {x.shape} ({data_format}) must be a multiple "
-            f"of block_size**2, which is {block_size**2}"
+            f"the {depth} channels of shape {x.shape} ({data_format}) must be a multiple of block_size**2, "
+            f"which is {block_size**2}"
         )
     height, width = (n * block_size for n in (x.shape[1:3] if is_last else x.shape[2:]))
     image = (height, width, channels) if is_last else (channels, height, width)
@@ -101,17 +84,15 @@ def depth_to_space(x: Spec, *, block_size: int, data_format: DataFormat) -> Spec
 
 @kernel("MirrorPad")
 def mirror_pad(x: Spec, *, paddings: Pairs, mode: MirrorMode) -> Spec:
-    """Add (before, after) elements to each axis: those inside, mirrored.
+    """Return the tensor with (before, after) elements added to each axis: its own elements, mirrored.
 
-    The mirror stands between the border and what is added ("symmetric"), or on the border element,
-    which is then not repeated ("reflect").
+    The mirror stands between the border element and the first added one ("symmetric"), or on the
+    border element, which is then not repeated ("reflect").
     """
-    if mode not in ("reflect", "symmetric"):
-        raise ArgumentValueError(f"MirrorPad: mode={mode!r} must be 'reflect' or 'symmetric'")
     if len(paddings) != len(x.shape) or not paddings:
         raise ShapeError(
-            f"MirrorPad: paddings={paddings} must be one pair of sizes for each axis of shape {x.shape}, "
-            "which must have one"
+            f"paddings={paddings} must be one pair of sizes for each axis of shape {x.shape}, which must have "
+            "at least one axis"
         )
     hidden = 1 if mode == "reflect" else 0
     if any(
@@ -121,8 +102,7 @@ def mirror_pad(x: Spec, *, paddings: Pairs, mode: MirrorMode) -> Spec:
     ):
         limit = "less than the size" if hidden else "at most the size"
         raise ShapeError(
-            f"MirrorPad: paddings={paddings} of shape {x.shape} must be 0 or more and {limit} of their "
-            f"axis with mode={mode!r}"
+            f"paddings={paddings} of shape {x.shape} must be 0 or more and {limit} of their axis with mode={mode!r}"
         )
     return Shaped(tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)), x.dtype)
 
@@ -131,10 +111,25 @@ def mirror_pad(x: Spec, *, paddings: Pairs, mode: MirrorMode) -> Spec:
 def broadcast_args(s0: Spec, s1: Spec) -> Spec:
     """Return the shape to which two shapes, given as vectors of sizes, are broadcast.
 
-    An implementation raises ShapeError if there is none, which only the values tell.
+    An implementation raises ShapeError if there is no such shape, which depends on the values.
     """
+    accepted("BroadcastArgs (s1)", s1, frozenset({int32}))
     for name, sizes in (("s0", s0), ("s1", s1)):
-        accepted(f"BroadcastArgs ({name})", sizes, frozenset({int32}))
         if len(sizes.shape) != 1:
-            raise ShapeError(f"BroadcastArgs: {name} must be a vector; its shape is {sizes.shape}")
+            raise ShapeError(f"{name} must be a vector; its shape is {sizes.shape}")
     return Shaped((max(s0.shape[0], s1.shape[0]),), int32)
+
+
+def _check_blocks(x: Spec, block_shape: Shape, margins: Pairs, name: str) -> None:
+    """Check that blocks and the margins called `name` fit the axes after the batch."""
+    if len(margins) != len(block_shape) or any(n < 0 for pair in margins for n in pair):
+        raise ShapeError(
+            f"{name}={margins} must be one pair (before, after) of sizes of 0 or more for each of the "
+            f"{len(block_shape)} axes of block_shape={block_shape}"
+        )
+    if len(x.shape) < 1 + len(block_shape):
+        raise ShapeError(
+            f"block_shape={block_shape} is for {len(block_shape)} axes after the batch; x has shape {x.shape}"
+        )
+    if any(n < 1 for n in block_shape):
+        raise ArgumentValueError(f"block_shape={block_shape} must be sizes of 1 or more")

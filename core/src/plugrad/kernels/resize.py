@@ -1,8 +1,8 @@
 """Kernels that change the size of (batch, height, width, channels) images, and their gradients.
 
 Row i of the result shows row ``i * height / size[0]`` of the images; ``i * (height - 1) / (size[0] -
-1)`` with `align_corners`, where corner pixels fall on corner pixels; ``(i + 0.5) * height / size[0]
-- 0.5`` with `half_pixel_centers`, where the middles of pixels count. So do columns.
+1)`` with `align_corners`, which maps corner pixels to corner pixels; ``(i + 0.5) * height / size[0]
+- 0.5`` with `half_pixel_centers`, which maps the centers of pixels. The columns likewise.
 """
 
 from plugrad.contract.kernel import accepted, kernel
@@ -16,10 +16,9 @@ from plugrad.types.windows import Pair
 def resize_bilinear(
     images: Spec, *, size: Pair, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Spec:
-    """Return images of `size`, interpolated between the four pixels around; whole numbers give float32."""
-    dtype = accepted("ResizeBilinear", images, REAL)
-    shape = _resized("ResizeBilinear", images.shape, size)
-    return Shaped(shape, dtype if dtype in FLOATING else float32)
+    """Return images of `size`, interpolated between the four nearest pixels; integers give float32."""
+    dtype = images.dtype if images.dtype in FLOATING else float32
+    return Shaped(_resized(images.shape, size), dtype)
 
 
 @kernel("ResizeBilinearGrad", accepts=FLOATING)
@@ -31,7 +30,7 @@ def resize_bilinear_gradient(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Spec:
-    """Return the gradient of `resize_bilinear`: dy is shared by the four pixels around, as they were weighted."""
+    """Return the gradient of `resize_bilinear`: dy is shared by the four nearest pixels, as they were weighted."""
     return _gradient("ResizeBilinearGrad", images, dy, size)
 
 
@@ -41,11 +40,10 @@ def resize_nearest_neighbor(
 ) -> Spec:
     """Return images of `size` made of pixels of the images.
 
-    A row between two rows is the upper one; with `align_corners` the nearer one, from the middle on
-    the lower; with `half_pixel_centers` the one that covers the middle of the new row.
+    A row between two rows is the upper one; with `align_corners` the nearer one, and from the middle
+    on the lower; with `half_pixel_centers` the one that contains the center of the new row.
     """
-    dtype = accepted("ResizeNearestNeighbor", images, REAL)
-    return Shaped(_resized("ResizeNearestNeighbor", images.shape, size), dtype)
+    return Shaped(_resized(images.shape, size), images.dtype)
 
 
 @kernel("ResizeNearestNeighborGrad", accepts=FLOATING)
@@ -57,24 +55,25 @@ def resize_nearest_neighbor_gradient(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Spec:
-    """Return the gradient of `resize_nearest_neighbor`: for each pixel the sum of dy where it is shown."""
+    """Return the gradient of `resize_nearest_neighbor`: for each pixel, the sum of dy where it is shown."""
     return _gradient("ResizeNearestNeighborGrad", images, dy, size)
 
 
-def _resized(name: str, images: Shape, size: Pair) -> Shape:
+def _resized(images: Shape, size: Pair) -> Shape:
     if len(images) != 4 or 0 in images[1:3]:
         raise ShapeError(
-            f"{name}: images have shape (batch, height, width, channels) and at least one pixel, not {images}"
+            f"images have shape (batch, height, width, channels) and at least one pixel, not {images}"
         )
     if min(size) < 1:
-        raise ArgumentValueError(f"{name}: size={size} must be at least 1")
+        raise ArgumentValueError(f"size={size} must be at least 1")
     return images[0], *size, images[3]
 
 
 def _gradient(name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
-    expected = _resized(name, images.shape, size)
+    accepted(f"{name} (dy)", dy, FLOATING)
+    expected = _resized(images.shape, size)
     if dy.shape != expected:
         raise ShapeError(
-            f"{name}: dy has shape {dy.shape}; images of shape {images.shape} at size {size} have shape {expected}"
+            f"dy has shape {dy.shape}; images of shape {images.shape} at size {size} have shape {expected}"
         )
-    return Shaped(images.shape, accepted(name, dy, FLOATING))
+    return Shaped(images.shape, dy.dtype)

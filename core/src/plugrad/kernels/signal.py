@@ -1,6 +1,6 @@
-"""Discrete Fourier transforms."""
+"""Discrete Fourier transforms of the last axis."""
 
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import COMPLEX
 from plugrad.types.specs import Shaped, Spec
@@ -8,20 +8,19 @@ from plugrad.types.specs import Shaped, Spec
 
 @kernel("FFT", accepts=COMPLEX)
 def fft(input: Spec) -> Spec:
-    """Return the discrete Fourier transform of the last axis, without a factor."""
-    return _transformed("FFT", input)
+    """Return the discrete Fourier transform, without a normalization factor."""
+    return _transformed(input)
 
 
 @kernel("IFFT", accepts=COMPLEX)
 def ifft(input: Spec) -> Spec:
-    """Return the inverse transform of the last axis, divided by its length."""
-    return _transformed("IFFT", input)
+    """Return the inverse transform, divided by the length of the axis."""
+    return _transformed(input)
 
 
-def _transformed(name: str, input: Spec) -> Spec:
-    accepted(name, input, COMPLEX)
+def _transformed(input: Spec) -> Spec:
     if not input.shape or not input.shape[-1]:
         raise ShapeError(
-            f"{name}: shape {input.shape} has no elements along the last axis to transform"
+            f"shape {input.shape} must have a last axis with at least one element to transform"
         )
     return Shaped(input.shape, input.dtype)

@@ -1,13 +1,13 @@
 """Kernels that order elements. Positions are int32.
 
-NaN counts as the largest number, and complex numbers are ordered by their real, then by their
+NaN counts as the largest number, and complex numbers are ordered by their real parts, then by their
 imaginary parts, as in NumPy.
 """
 
 from typing import Literal
 
 from plugrad.contract.annotations import Axis
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import BOOL, NUMERIC, REAL, int32
 from plugrad.types.specs import Shaped, Spec
@@ -19,38 +19,36 @@ Side = Literal["left", "right"]
 @kernel("Sort", accepts=ORDERED)
 def sort(x: Spec, *, axis: Axis, descending: bool = False) -> Spec:
     """Return the elements in order along an axis."""
-    return Shaped(x.shape, accepted("Sort", x, ORDERED))
+    return Shaped(x.shape, x.dtype)
 
 
 @kernel("ArgSort", accepts=ORDERED)
 def argsort(x: Spec, *, axis: Axis, descending: bool = False, stable: bool = True) -> Spec:
-    """Return the positions along an axis in the order of their elements; equal ones keep theirs if `stable`."""
-    accepted("ArgSort", x, ORDERED)
+    """Return the positions that sort an axis; equal elements stay in their order if `stable`."""
     return Shaped(x.shape, int32)
 
 
 @kernel("TopK", accepts=REAL | BOOL)
 def top_k(x: Spec, *, k: int, sorted: bool = True) -> tuple[Spec, Spec]:
-    """Return the k largest elements along the last axis and their positions, of equal ones the first.
+    """Return the k largest elements along the last axis and their positions; of equal elements, the first.
 
-    They come in descending order if `sorted`, else in the order of x.
+    They are in descending order if `sorted`, else in the order of x.
     """
-    dtype = accepted("TopK", x, REAL | BOOL)
     if not x.shape:
-        raise ShapeError("TopK: a 0-d tensor has no largest elements; it needs at least one axis")
+        raise ShapeError("x is 0-d; it must have at least one axis")
     if not 0 <= k <= x.shape[-1]:
         raise ArgumentValueError(
-            f"TopK: k={k} must be between 0 and {x.shape[-1]}, the size of the last axis of shape {x.shape}"
+            f"k={k} must be between 0 and {x.shape[-1]}, the size of the last axis of shape {x.shape}"
         )
     shape = (*x.shape[:-1], k)
-    return Shaped(shape, dtype), Shaped(shape, int32)
+    return Shaped(shape, x.dtype), Shaped(shape, int32)
 
 
 @kernel("SearchSorted", accepts=ORDERED)
 def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -> Spec:
-    """Return where, in the sorted row of the same number, each value would be inserted.
+    """Return the position at which each value would be inserted into the sorted row with the same index.
 
-    That is before the elements that equal it ("left") or behind them ("right").
+    It is before the elements that equal the value ("left") or after them ("right").
     """
     return _searched("SearchSorted", sorted_sequence, values)
 
@@ -69,25 +67,24 @@ def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
 
 def _searched(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
     agreed(name, sorted_sequence, values)
-    accepted(name, sorted_sequence, ORDERED)
     rows, wanted = sorted_sequence.shape, values.shape
     if not rows or not wanted or rows[:-1] != wanted[:-1]:
         raise ShapeError(
-            f"{name}: a sorted sequence of shape {rows} and values of shape {wanted} must have at "
-            "least one axis, and equal sizes on all but the last one"
+            f"a sorted sequence of shape {rows} and values of shape {wanted} must have at least one axis, and equal "
+            "sizes on all axes but the last"
         )
     if rows[-1] >= 2**31:
         raise ShapeError(
-            f"{name}: a sorted sequence of shape {rows} has more positions than int32 counts; search "
-            "parts of less than 2**31 elements"
+            f"a sorted sequence of shape {rows} has more positions than int32 holds; search parts of fewer than "
+            "2**31 elements"
         )
     return Shaped(wanted, int32)
 
 
 @kernel("Unique", dynamic_shape=True)
 def unique(x: Spec, *, axis: Axis) -> tuple[Spec, Spec]:
-    """Return the different slices along an axis in the order of their first appearance, and which one is where.
+    """Return the distinct slices along an axis in the order of their first occurrence, and the index of each slice.
 
-    Here NaN equals NaN, and -0.0 equals 0.0. The shape is that of slices which all differ.
+    Here NaN equals NaN, and -0.0 equals 0.0. The inferred shape is that for slices that all differ.
     """
     return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), int32)

@@ -1,4 +1,4 @@
-"""Kernels of text. In a shape, -1 is a size that only the text can tell."""
+"""Kernels of text. In an inferred shape, -1 is a size that depends on the text."""
 
 import re
 from collections.abc import Callable
@@ -8,36 +8,36 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import INTEGER, STRING, int32, string
 from plugrad.types.specs import Shape, Shaped, Spec
 
-MOST_BUCKETS = 2**31  # of which the last has the largest int32 as its number
+MOST_BUCKETS = 2**31  # the number of the last bucket is the largest int32
 
 
 @kernel("StaticRegexReplace", accepts=STRING)
 def static_regex_replace(
     x: Spec, *, pattern: str, rewrite: str, replace_global: bool = True
 ) -> Spec:
-    r"""Replace the matches of a regular expression, all or the first of each string.
+    r"""Return strings with the matches of a regular expression replaced, all or only the first of each string.
 
-    In the rewrite ``\1`` to ``\9`` are the groups of the match, ``\0`` is all of it and two
-    backslashes are one.
+    In the rewrite, ``\1`` to ``\9`` stand for the groups of the match, ``\0`` for the whole match, and
+    two backslashes for one.
     """
     replacement(pattern, rewrite)
-    return Shaped(x.shape, accepted("StaticRegexReplace", x, STRING))
+    return Shaped(x.shape, x.dtype)
 
 
 def replacement(
     pattern: str, rewrite: str
 ) -> tuple[re.Pattern[str], Callable[[re.Match[str]], str]]:
-    """Return a compiled pattern, and the function that writes what replaces a match of it.
+    """Return a compiled pattern, and the function that returns the replacement of a match.
 
     Raises:
-        ArgumentValueError: the pattern is no regular expression, or the rewrite asks for a group
-            that it does not have, or for none.
+        ArgumentValueError: the pattern is not a regular expression, or the rewrite has a backslash
+            that is not followed by another one or by the number of a group.
     """
     try:
         compiled = re.compile(pattern)
     except re.error as error:
         raise ArgumentValueError(
-            f"StaticRegexReplace: pattern={pattern!r} is no regular expression: {error}"
+            f"pattern={pattern!r} is not a regular expression: {error}"
         ) from None
     parts: list[str | int] = []
     for text, escape in re.findall(r"([^\\]+)|\\(.?)", rewrite, re.DOTALL):
@@ -47,8 +47,8 @@ def replacement(
             parts.append(int(escape))
         else:
             raise ArgumentValueError(
-                f"StaticRegexReplace: rewrite={rewrite!r} has \\{escape}; the groups of pattern={pattern!r} "
-                f"go up to {compiled.groups}, and a backslash is written twice"
+                f"rewrite={rewrite!r} has \\{escape}; the groups of pattern={pattern!r} go up to {compiled.groups}, "
+                "and a backslash is written twice"
             )
     return compiled, lambda match: "".join(
         part if isinstance(part, str) else match[part] or "" for part in parts
@@ -57,12 +57,9 @@ def replacement(
 
 @kernel("StringToHashBucketFast", accepts=STRING)
 def string_to_hash_bucket_fast(input: Spec, *, num_buckets: int) -> Spec:
-    """Return the FarmHash fingerprint of each string's UTF-8, modulo the number of buckets."""
-    accepted("StringToHashBucketFast", input, STRING)
+    """Return the FarmHash fingerprint of each string's UTF-8 bytes, modulo the number of buckets."""
     if not 0 < num_buckets <= MOST_BUCKETS:
-        raise ArgumentValueError(
-            f"StringToHashBucketFast: num_buckets={num_buckets} must be from 1 to {MOST_BUCKETS}"
-        )
+        raise ArgumentValueError(f"num_buckets={num_buckets} must be from 1 to {MOST_BUCKETS}")
     return Shaped(input.shape, int32)
 
 
@@ -70,17 +67,15 @@ def string_to_hash_bucket_fast(input: Spec, *, num_buckets: int) -> Spec:
 def string_split(
     input: Spec, delimiter: Spec, *, skip_empty: bool = True
 ) -> tuple[Spec, Spec, Spec]:
-    """Cut strings wherever a character of the delimiter stands; an empty delimiter cuts between all characters.
+    """Return the pieces of strings between any of the characters of the delimiter, or all characters if it is empty.
 
     The pieces are a sparse matrix with a row for each string: coordinates, values, and the shape.
-    An empty string has no pieces, others may have empty ones unless these are skipped.
+    An empty string has no pieces; other strings may have empty ones unless `skip_empty`.
     """
-    accepted("StringSplit", input, STRING)
     accepted("StringSplit (delimiter)", delimiter, STRING)
     if len(input.shape) != 1 or delimiter.shape:
         raise ShapeError(
-            f"StringSplit: input must have one axis and delimiter none, but their shapes are "
-            f"{input.shape} and {delimiter.shape}"
+            f"input must have one axis and delimiter none, but their shapes are {input.shape} and {delimiter.shape}"
         )
     return Shaped((-1, 2), int32), Shaped((-1,), string), Shaped((2,), int32)
 
@@ -97,19 +92,17 @@ def string_n_grams(
     pad_width: int,
     preserve_short_sequences: bool,
 ) -> tuple[Spec, Spec]:
-    """Join each run of neighbouring tokens of a row, for each width; return the n-grams and where rows begin.
+    """Return the n-grams of each row, which are its runs of neighbouring tokens, joined, and where rows begin.
 
-    ``data_splits[i]`` to ``data_splits[i + 1]`` are the tokens of row i, between `pad_width` padding
-    tokens on each side: at most, and with -1, one less than the width. A row that is too short for
-    any n-gram gives one of all its tokens if `preserve_short_sequences`.
+    Row i has the tokens from ``data_splits[i]`` to ``data_splits[i + 1]``, and `pad_width` padding
+    tokens on each side; at most, and with -1, one fewer than the width of the n-grams. If
+    `preserve_short_sequences`, a row that is too short for any n-gram gives one of all its tokens.
     """
-    accepted("StringNGrams", data, STRING)
     accepted("StringNGrams (data_splits)", data_splits, INTEGER)
     if len(data.shape) != 1 or len(data_splits.shape) != 1:
         raise ShapeError(
-            f"StringNGrams: data and data_splits must have one axis, but their shapes are "
-            f"{data.shape} and {data_splits.shape}"
+            f"data and data_splits must have one axis, but their shapes are {data.shape} and {data_splits.shape}"
         )
     if any(width < 1 for width in n_gram_widths):
-        raise ArgumentValueError(f"StringNGrams: n_gram_widths={n_gram_widths} must be 1 or more")
+        raise ArgumentValueError(f"n_gram_widths={n_gram_widths} must be 1 or more")
     return Shaped((-1,), string), Shaped(data_splits.shape, int32)

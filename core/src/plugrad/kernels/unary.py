@@ -13,8 +13,7 @@ def unary(
     """Declare a kernel whose result has the shape of its one input `x`, and its dtype unless `dtype` is given."""
 
     def rule(x: Spec) -> Spec:
-        kept = accepted(name, x, accepts)
-        return Shaped(x.shape, dtype or kept)
+        return Shaped(x.shape, dtype or x.dtype)
 
     return declare(Kernel(name, rule, "unary", is_elementwise=True, accepts=accepts))
 
@@ -31,7 +30,7 @@ rsqrt = unary("Rsqrt")  # 1 / sqrt(x)
 # rounding
 ceil = unary("Ceil", REAL)
 floor = unary("Floor", REAL)
-round = unary("Round", REAL)  # halves to the even neighbour
+round = unary("Round", REAL)  # halves to the even integer
 trunc = unary("Trunc", REAL)  # towards 0
 
 # exponential and logarithmic
@@ -43,13 +42,21 @@ log2 = unary("Log2")
 log10 = unary("Log10")
 
 # trigonometric and hyperbolic, angles in radians
-sin, cos, tan = unary("Sin"), unary("Cos"), unary("Tan")
-asin, acos, atan = unary("Asin"), unary("Acos"), unary("Atan")
-sinh, cosh, tanh = unary("Sinh"), unary("Cosh"), unary("Tanh")
-asinh, acosh, atanh = unary("Asinh"), unary("Acosh"), unary("Atanh")
+sin = unary("Sin")
+cos = unary("Cos")
+tan = unary("Tan")
+asin = unary("Asin")
+acos = unary("Acos")
+atan = unary("Atan")
+sinh = unary("Sinh")
+cosh = unary("Cosh")
+tanh = unary("Tanh")
+asinh = unary("Asinh")
+acosh = unary("Acosh")
+atanh = unary("Atanh")
 erf = unary("Erf", FLOATING)
 
-# questions
+# predicates
 is_finite = unary("IsFinite", NUMERIC, bool_)
 is_inf = unary("IsInf", NUMERIC, bool_)
 is_nan = unary("IsNan", NUMERIC, bool_)
@@ -62,22 +69,27 @@ identity = unary("Identity", ANY)
 @kernel("Step", is_elementwise=True, accepts=REAL)
 def step(x: Spec, *, alpha: float = 0.0) -> Spec:
     """Return 1 where x > 0, else `alpha`; NaN stays NaN."""
-    return Shaped(x.shape, accepted("Step", x, REAL))
+    return Shaped(x.shape, x.dtype)
 
 
 @kernel("ClipByValue", is_elementwise=True, accepts=REAL)
 def clip_by_value(x: Spec, *, clip_value_min: float, clip_value_max: float) -> Spec:
-    """Return x, but at least `clip_value_min` and at most `clip_value_max`, which is not less."""
+    """Return ``min(max(x, clip_value_min), clip_value_max)``; the minimum does not exceed the maximum."""
     if clip_value_min > clip_value_max:
         raise ArgumentValueError(
-            f"ClipByValue: clip_value_min={clip_value_min} must not exceed clip_value_max={clip_value_max}"
+            f"clip_value_min={clip_value_min} must not exceed clip_value_max={clip_value_max}"
         )
-    return Shaped(x.shape, accepted("ClipByValue", x, REAL))
+    return Shaped(x.shape, x.dtype)
 
 
 @kernel("Cast", is_elementwise=True, accepts=NUMERIC | BOOL)
 def cast(x: Spec, *, dtype: DType) -> Spec:
-    """Convert; fractions and imaginary parts are lost where they have no place; all but 0 is True."""
-    for end in (x, Shaped(x.shape, dtype)):
-        accepted("Cast", end, NUMERIC | BOOL)
-    return Shaped(x.shape, dtype)
+    """Return x converted to a dtype.
+
+    Real numbers drop imaginary parts. Floats that become integers drop their fractions and saturate
+    at the limits of the dtype; NaN becomes 0. Integers wrap around in a smaller integer dtype. As a
+    bool, all numbers but 0 are True, NaN included.
+    """
+    result = Shaped(x.shape, dtype)
+    accepted("Cast", result, NUMERIC | BOOL)
+    return result

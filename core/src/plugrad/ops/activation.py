@@ -1,91 +1,160 @@
-"""The functions between the layers of a network, applied to each element.
+"""Activation functions of neural networks, which act on each element. NaN gives NaN.
 
-Whole numbers become float32 where a function has only floating results.
+Integers and bools become float32 where a function has only floating-point results. An argument that
+does not convert to a tensor raises ArgumentError.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from plugrad.kernels import activation
 from plugrad.ops.arguments import coerced, paired
 from plugrad.ops.attributes import finite
-from plugrad.tensor.tensor import Tensor, TensorLike
+
+if TYPE_CHECKING:
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def relu(x: TensorLike) -> Tensor:
-    """``max(x, 0)``, the rectified linear unit.
+    """The rectified linear unit ``max(x, 0)`` of each element.
 
     >>> plugrad.relu([-1.0, 2.0])
     tensor([0., 2.], dtype=float32)
+
+    The result has the shape and dtype of x.
+
+    Raises:
+        DTypeError: x holds bools, complex numbers or strings.
     """
     return activation.relu(coerced(x, activation.relu, "relu"))
 
 
 def relu6(x: TensorLike) -> Tensor:
-    """Clamp to the range 0 to 6.
+    """Each element clamped to the range 0 to 6.
 
     >>> plugrad.relu6([-1.0, 2.0, 8.0])
     tensor([0., 2., 6.], dtype=float32)
+
+    The result has the shape and dtype of x. See Krizhevsky, "Convolutional deep belief networks on
+    CIFAR-10" (2010).
+
+    Raises:
+        DTypeError: x holds bools, complex numbers or strings.
     """
     return activation.relu6(coerced(x, activation.relu6, "relu6"))
 
 
 def elu(x: TensorLike) -> Tensor:
-    """The exponential linear unit: x where x > 0, else ``exp(x) - 1`` (Clevert et al., 2015).
+    """The exponential linear unit of each element: x where x > 0, else ``exp(x) - 1``.
 
     >>> plugrad.elu([-1.0, 2.0])
     tensor([-0.63212055,  2.        ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Clevert et al.,
+    "Fast and accurate deep network learning by exponential linear units (ELUs)" (2015).
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
     """
     return activation.elu(coerced(x, activation.elu, "elu"))
 
 
 def selu(x: TensorLike) -> Tensor:
-    """The scaled `elu`, which keeps mean 0 and variance 1 (Klambauer et al., 2017).
+    """The scaled exponential linear unit of each element, which keeps mean 0 and variance 1.
 
     >>> plugrad.selu([-1.0, 2.0])
     tensor([-1.1113307,  2.101402 ], dtype=float32)
+
+    It is ``1.0507 * x`` where x > 0, else ``1.0507 * 1.6733 * (exp(x) - 1)``, with both constants
+    in full precision. The result has the shape and dtype of x; integers and bools give float32. See
+    Klambauer et al., "Self-normalizing neural networks" (2017).
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
     """
     return activation.selu(coerced(x, activation.selu, "selu"))
 
 
 def sigmoid(x: TensorLike) -> Tensor:
-    """``1 / (1 + exp(-x))``, the logistic function.
+    """The logistic function ``1 / (1 + exp(-x))`` of each element.
 
     >>> plugrad.sigmoid([0.0, 2.0])
     tensor([0.5     , 0.880797], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return activation.sigmoid(coerced(x, activation.sigmoid, "sigmoid"))
 
 
 def softplus(x: TensorLike) -> Tensor:
-    """``log(1 + exp(x))``, a smooth relu.
+    """The smooth approximation ``log(1 + exp(x))`` of `relu` for each element.
 
     >>> plugrad.softplus([0.0, 2.0])
     tensor([0.6931472, 2.126928 ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
     """
     return activation.softplus(coerced(x, activation.softplus, "softplus"))
 
 
 def log_sigmoid(x: TensorLike) -> Tensor:
-    """``log(sigmoid(x))``, computed as ``-softplus(-x)``, which cannot underflow.
+    """The logarithm of `sigmoid` for each element, computed as ``-softplus(-x)``, which cannot underflow.
 
     >>> plugrad.log_sigmoid([0.0, -200.0])
     tensor([  -0.6931472, -200.       ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
     """
     return -activation.softplus(-coerced(x, activation.softplus, "log_sigmoid"))
 
 
 def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:
-    """X where x > 0, else ``alpha * x``.
+    """The leaky rectified linear unit of each element: x where x > 0, else ``alpha * x``.
 
     >>> plugrad.leaky_relu([-1.0, 2.0], alpha=0.5)
     tensor([-0.5,  2. ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Maas et al.,
+    "Rectifier nonlinearities improve neural network acoustic models" (2013).
+
+    Args:
+        x: the elements.
+        alpha: the slope for negative elements, a finite number.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `alpha` is not a number; `prelu` takes a tensor.
+        ArgumentValueError: `alpha` is not finite.
     """
     slope = finite(alpha, "leaky_relu", "alpha")
     return activation.leaky_relu(coerced(x, activation.leaky_relu, "leaky_relu"), alpha=slope)
 
 
 def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
-    """X where x > 0, else ``alpha * x``, with a tensor `alpha` that can be trained.
+    """The parametric rectified linear unit of each element: x where x > 0, else ``alpha * x``.
 
     >>> plugrad.prelu([-1.0, 2.0], [0.5, 0.5])
     tensor([-0.5,  2. ], dtype=float32)
+
+    The result has the common shape and dtype of x and alpha; integers and bools give float32. See
+    He et al., "Delving deep into rectifiers" (2015).
+
+    Args:
+        x: the elements.
+        alpha: the slopes for negative elements, a tensor that can be trained; it broadcasts with x.
+
+    Raises:
+        DTypeError: x or alpha holds complex numbers or strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(activation.prelu, x, alpha, "prelu")

@@ -267,7 +267,7 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
     """Run an elementwise kernel on two operands, promoted as `promoted` says."""
     if type(a) is Tensor and type(b) is Tensor:
         dtype = a.array.dtype
-        if dtype is b.array.dtype and dtype in kernel.accepted_spellings:
+        if dtype is b.array.dtype and (dtype is kernel.usual or dtype in kernel.accepted_spellings):
             return run_pair(kernel, a, b)
     return kernel(*promoted(a, b, kernel, op))
 

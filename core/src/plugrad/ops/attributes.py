@@ -1,4 +1,4 @@
-"""What ops do with arguments that are not tensors: whole and other numbers, flags, choices."""
+"""Checks of arguments that are not tensors: integers and other numbers, flags, choices."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def whole(
+def integer(
     value: Any, op: str, name: str, *, least: int | None = None, most: int | None = None
 ) -> int:
-    """Return a whole number from `least` to `most`.
+    """Return an integer from `least` to `most`.
 
     Raises:
-        ArgumentError: it is not a whole number.
+        ArgumentError: it is not an integer.
         ArgumentValueError: it is out of range.
     """
     try:
         number = index(value)
     except (TypeError, ShapeError):  # a tensor with several elements is the second
-        raise ArgumentError(f"{op}: {name}={value!r} must be a whole number") from None
+        raise ArgumentError(f"{op}: {name}={value!r} must be an integer") from None
     return _within(number, op, name, least, most)
 
 
@@ -63,9 +63,10 @@ def finite(
 
 
 def any_number(value: Any, op: str, name: str) -> float:
-    """Return a number, which may be NaN: one that is put somewhere, and not computed with.
+    """Return a number, which may be NaN.
 
-    A tensor is refused, because no gradient would reach it.
+    This is for numbers that are stored and not computed with. A tensor is refused, because no
+    gradient would reach it.
 
     Raises:
         ArgumentError: it is not a real number.
@@ -83,7 +84,7 @@ def flag(value: Any, op: str, name: str) -> bool:
     """Return True or False.
 
     Raises:
-        ArgumentError: it is neither; 1 and 0 will do.
+        ArgumentError: it is neither of them; 1 and 0 are accepted as well.
     """
     if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
@@ -94,7 +95,7 @@ def listed(values: Any, op: str, name: str) -> list[Any]:
     """Return the members of a sequence.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: it is not a sequence.
     """
     if is_several(values):
         return members(values)
@@ -102,16 +103,16 @@ def listed(values: Any, op: str, name: str) -> list[Any]:
 
 
 def members(value: Any) -> list[Any]:
-    """Return the members of a sequence; a lone value is the only one."""
+    """Return the members of a sequence, or a single value as the only member."""
     return list(value) if is_several(value) else [value]
 
 
 def is_several(value: Any) -> bool:
-    """Return whether a value is a sequence, and not a lone number or a text."""
+    """Return whether a value is a sequence, and not a single number or a string."""
     return (
         hasattr(value, "__iter__")
         and not isinstance(value, str | bytes | dict | set | frozenset)
-        and getattr(value, "ndim", 1) != 0  # an array without axes does not iterate
+        and getattr(value, "ndim", 1) != 0  # an array without axes is not iterable
     )
 
 

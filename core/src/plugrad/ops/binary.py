@@ -1,9 +1,13 @@
 """Functions of two tensors, combined element by element.
 
-Shapes are broadcast, dtypes promoted; a Python scalar takes the other operand's dtype.
+Shapes are broadcast, dtypes promoted; a Python scalar takes the other operand's dtype if its kind
+allows. The "common" shape and dtype of two operands are those. An argument that does not convert to
+a tensor raises ArgumentError, and tensors on different backends raise BackendMismatch.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
@@ -12,116 +16,184 @@ from plugrad.ops.attributes import listed
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import bool_, promote, promote_scalar
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def add(a: TensorLike, b: TensorLike) -> Tensor:
-    """The sum ``a + b``.
+    """The sum ``a + b``, in their common shape and dtype.
 
     >>> plugrad.add([1.0, 2.0], 10)
     tensor([11., 12.], dtype=float32)
+
+    Raises:
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.add, a, b, "add")
 
 
 def subtract(a: TensorLike, b: TensorLike) -> Tensor:
-    """The difference ``a - b``.
+    """The difference ``a - b``, in their common shape and dtype.
 
     >>> plugrad.subtract([1.0, 2.0], 10)
     tensor([-9., -8.], dtype=float32)
+
+    Raises:
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.subtract, a, b, "subtract")
 
 
 def multiply(a: TensorLike, b: TensorLike) -> Tensor:
-    """The product ``a * b``.
+    """The product ``a * b``, in their common shape and dtype.
 
     >>> plugrad.multiply([1.0, 2.0], 10)
     tensor([10., 20.], dtype=float32)
+
+    Raises:
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.multiply, a, b, "multiply")
 
 
 def divide(a: TensorLike, b: TensorLike) -> Tensor:
-    """The quotient ``a / b``; whole numbers are divided as float32.
+    """The quotient ``a / b``, in their common shape and dtype; integers and bools are divided as float32.
 
     >>> plugrad.divide([1.0, 2.0], 4)
     tensor([0.25, 0.5 ], dtype=float32)
+
+    Raises:
+        DTypeError: an operand holds strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.divide, a, b, "divide")
 
 
 def floor_divide(a: TensorLike, b: TensorLike) -> Tensor:
-    """The quotient rounded towards minus infinity; an integer divided by 0 is 0.
+    """The quotient rounded towards minus infinity, in their common shape and dtype.
 
     >>> plugrad.floor_divide([7, -7], 2)
     tensor([ 3, -4], dtype=int32)
+
+    An integer divided by 0 is 0.
+
+    Raises:
+        DTypeError: both operands hold bools, one holds complex numbers or strings, or no dtype
+            holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.floor_divide, a, b, "floor_divide")
 
 
 def remainder(a: TensorLike, b: TensorLike) -> Tensor:
-    """What ``floor_divide`` leaves; it has the sign of b.
+    """The remainder of `floor_divide`, in their common shape and dtype; it has the sign of b.
 
     >>> plugrad.remainder([7, -7], 3)
     tensor([1, 2], dtype=int32)
+
+    An integer divided by 0 leaves 0, a float leaves NaN.
+
+    Raises:
+        DTypeError: both operands hold bools, one holds complex numbers or strings, or no dtype
+            holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.remainder, a, b, "remainder")
 
 
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
-    """A to the power of b.
+    """The power ``a**b``, in their common shape and dtype.
 
     >>> plugrad.pow([2.0, 3.0], 2)
     tensor([4., 9.], dtype=float32)
+
+    A negative power of an integer is rounded towards 0; that of the integer 0 is 0. A fractional
+    power of a negative float is NaN.
+
+    Raises:
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.power, a, b, "pow")
 
 
 def squared_difference(a: TensorLike, b: TensorLike) -> Tensor:
-    """``(a - b)**2``.
+    """The square ``(a - b)**2`` of the difference, in their common shape and dtype.
 
     >>> plugrad.squared_difference([1.0, 5.0], 3)
     tensor([4., 4.], dtype=float32)
+
+    Raises:
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.squared_difference, a, b, "squared_difference")
 
 
 def maximum(a: TensorLike, b: TensorLike) -> Tensor:
-    """The larger of the two; NaN if one is NaN.
+    """The larger of a and b, in their common shape and dtype; NaN if one is NaN.
 
     >>> plugrad.maximum([1.0, 5.0], 3)
     tensor([3., 5.], dtype=float32)
+
+    The gradient goes to a where both are equal.
+
+    Raises:
+        DTypeError: both operands hold bools, one holds complex numbers or strings, or no dtype
+            holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.maximum, a, b, "maximum")
 
 
 def minimum(a: TensorLike, b: TensorLike) -> Tensor:
-    """The smaller of the two; NaN if one is NaN.
+    """The smaller of a and b, in their common shape and dtype; NaN if one is NaN.
 
     >>> plugrad.minimum([1.0, 5.0], 3)
     tensor([1., 3.], dtype=float32)
+
+    The gradient goes to a where both are equal.
+
+    Raises:
+        DTypeError: both operands hold bools, one holds complex numbers or strings, or no dtype
+            holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.minimum, a, b, "minimum")
 
 
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """x, but at least `min` and at most `max`, where they are given; NaN stays NaN.
+    """Each element limited to the range from `min` to `max`, where these are given; NaN stays NaN.
 
     >>> plugrad.clip([-1.0, 0.5, 2.0], 0, 1)
     tensor([0. , 0.5, 1. ], dtype=float32)
     >>> plugrad.clip([-1.0, 0.5, 2.0], max=[0.0, 1.0, 1.0])
     tensor([-1. ,  0.5,  1. ], dtype=float32)
 
-    Where bounds that are tensors cross, `max` holds.
+    The result has the dtype of x, and the shape to which x and the bounds broadcast. Where bounds
+    that are tensors cross, the result is `max`.
+
+    Args:
+        x: the elements.
+        min: the lower bound, a number or a tensor; None means no bound.
+        max: the upper bound, likewise.
 
     Raises:
-        ArgumentValueError: `min` is a number greater than the number `max`.
-        DTypeError: a bound does not fit the dtype of x.
+        ArgumentValueError: the number `min` is greater than the number `max`, or a number does not
+            fit the dtype of x.
+        DTypeError: x holds bools, complex numbers or strings, or a bound would promote x to another
+            dtype.
+        ShapeError: the shapes do not broadcast.
     """
     x = coerced(x, unary.clip_by_value, "clip")
-    low, high = _bound(min, "min", x), _bound(max, "max", x)
+    low = _bound(min, "min", x)
+    high = _bound(max, "max", x)
     if isinstance(low, bool | int | float) and isinstance(high, bool | int | float):
         if low > high:
-            raise ArgumentValueError(f"clip: min={low} is greater than max={high}; exchange them")
+            raise ArgumentValueError(f"clip: min={low} is greater than max={high}; swap them")
         return unary.clip_by_value(x, clip_value_min=low, clip_value_max=high)
     if low is not None:
         x = maximum(x, low)
@@ -129,7 +201,12 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
 
 
 def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | int | float | None:
-    """Return a bound as a Python number or a tensor; it must leave the dtype of x as it is."""
+    """Return a bound of `clip` as a Python number or a tensor.
+
+    Raises:
+        ArgumentValueError: a number does not fit the dtype of x.
+        DTypeError: the bound would promote x to another dtype.
+    """
     if bound is None:
         return None
     if isinstance(bound, bool | int | float):
@@ -141,7 +218,7 @@ def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | in
         met = promote(x.dtype, bound.dtype)
     if met is not x.dtype:
         raise DTypeError(
-            f"clip: x is {x.dtype}, and {name} would make it {met}; cast one of them, as in "
+            f"clip: x is {x.dtype}, but {name} would promote it to {met}; cast one of them, as in "
             f"x.astype({str(met)!r})"
         )
     return bound
@@ -152,35 +229,58 @@ def atan2(a: TensorLike, b: TensorLike) -> Tensor:
 
     >>> plugrad.atan2([1.0, -1.0], [1.0, 0.0])
     tensor([ 0.7853981, -1.5707964], dtype=float32)
+
+    The result has the common shape and dtype of a and b; integers and bools give float32.
+
+    Raises:
+        DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.atan2, a, b, "atan2")
 
 
 def hypot(a: TensorLike, b: TensorLike) -> Tensor:
-    """``sqrt(a**2 + b**2)``, the length of the vector (a, b), however large or small they are.
+    """The length ``sqrt(a**2 + b**2)`` of the vector (a, b), without overflow or underflow of the squares.
 
     >>> plugrad.hypot([3.0, 3e30], [4.0, 4e30])
     tensor([5.e+00, 5.e+30], dtype=float32)
 
-    The gradient at the origin is 0.
+    The result has the common shape and dtype of a and b; integers and bools give float32. The
+    gradient at the origin is 0.
+
+    Raises:
+        DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.hypot, a, b, "hypot")
 
 
 def logaddexp(a: TensorLike, b: TensorLike) -> Tensor:
-    """``log(exp(a) + exp(b))``, however large or small they are.
+    """The logarithm ``log(exp(a) + exp(b))``, without overflow or underflow of the exponentials.
 
     >>> plugrad.logaddexp([0.0, -1000.0], [0.0, 1000.0])
     tensor([6.931472e-01, 1.000000e+03], dtype=float32)
+
+    The result has the common shape and dtype of a and b; integers and bools give float32.
+
+    Raises:
+        DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.log_add_exp, a, b, "logaddexp")
 
 
 def nextafter(a: TensorLike, b: TensorLike) -> Tensor:
-    """The number of the dtype that comes next to a in the direction of b.
+    """The number of the common dtype that is next to a in the direction of b (IEEE 754).
 
     >>> plugrad.nextafter([1.0, 1.0], [2.0, 0.0]) - 1
     tensor([ 1.1920929e-07, -5.9604645e-08], dtype=float32)
+
+    The result has the common shape of a and b; integers and bools give float32.
+
+    Raises:
+        DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.next_after, a, b, "nextafter")
 
@@ -190,18 +290,28 @@ def copysign(a: TensorLike, b: TensorLike) -> Tensor:
 
     >>> plugrad.copysign([1.0, -2.0], [-0.0, 3.0])
     tensor([-1.,  2.], dtype=float32)
+
+    The result has the common shape and dtype of a and b; integers and bools give float32.
+
+    Raises:
+        DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     x, y = promoted(a, b, unary.sign_bit, "copysign")
     return where(logical_xor(unary.sign_bit(x), unary.sign_bit(y)), -x, x)
 
 
 def div_no_nan(a: TensorLike, b: TensorLike) -> Tensor:
-    """The quotient ``a / b``, and 0 where b is 0; whole numbers are divided as float32.
+    """The quotient ``a / b``, and 0 where b is 0, in their common shape and dtype.
 
     >>> plugrad.div_no_nan([1.0, 2.0], [0.0, 4.0])
     tensor([0. , 0.5], dtype=float32)
 
-    The gradients are 0 there too.
+    Integers and bools are divided as float32. The gradients are 0 too where b is 0.
+
+    Raises:
+        DTypeError: an operand holds strings, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     x, y = promoted(a, b, binary.divide, "div_no_nan")
     is_zero = equal(y, 0)
@@ -209,96 +319,137 @@ def div_no_nan(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def equal(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether a and b are equal; NaN equals nothing.
+    """Whether a and b are equal, as bools in their common shape; NaN equals nothing.
 
     >>> plugrad.equal([1.0, 2.0], 2)
     tensor([False,  True], dtype=bool)
+
+    Raises:
+        DTypeError: no dtype holds both operands, such as a string and a number.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.equal, a, b, "equal")
 
 
 def not_equal(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether a and b differ.
+    """Whether a and b differ, as bools in their common shape; NaN differs from everything.
 
     >>> plugrad.not_equal([1.0, 2.0], 2)
     tensor([ True, False], dtype=bool)
+
+    Raises:
+        DTypeError: no dtype holds both operands, such as a string and a number.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.not_equal, a, b, "not_equal")
 
 
 def greater(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether a is greater than b.
+    """Whether a is greater than b, as bools in their common shape.
 
     >>> plugrad.greater([1.0, 2.0, 3.0], 2)
     tensor([False, False,  True], dtype=bool)
+
+    Raises:
+        DTypeError: an operand holds complex numbers, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.greater, a, b, "greater")
 
 
 def greater_equal(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether a is at least b.
+    """Whether a is greater than or equal to b, as bools in their common shape.
 
     >>> plugrad.greater_equal([1.0, 2.0, 3.0], 2)
     tensor([False,  True,  True], dtype=bool)
+
+    Raises:
+        DTypeError: an operand holds complex numbers, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.greater_equal, a, b, "greater_equal")
 
 
 def less(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether a is less than b.
+    """Whether a is less than b, as bools in their common shape.
 
     >>> plugrad.less([1.0, 2.0, 3.0], 2)
     tensor([ True, False, False], dtype=bool)
+
+    Raises:
+        DTypeError: an operand holds complex numbers, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.less, a, b, "less")
 
 
 def less_equal(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether a is at most b.
+    """Whether a is less than or equal to b, as bools in their common shape.
 
     >>> plugrad.less_equal([1.0, 2.0, 3.0], 2)
     tensor([ True,  True, False], dtype=bool)
+
+    Raises:
+        DTypeError: an operand holds complex numbers, or no dtype holds both.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.less_equal, a, b, "less_equal")
 
 
 def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether both are True.
+    """Whether a and b are both True, as bools in their common shape.
 
     >>> plugrad.logical_and([True, True, False], [True, False, False])
     tensor([ True, False, False], dtype=bool)
+
+    Raises:
+        DTypeError: an operand is not bool.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.logical_and, a, b, "logical_and")
 
 
 def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether at least one is True.
+    """Whether a, b or both are True, as bools in their common shape.
 
     >>> plugrad.logical_or([True, True, False], [True, False, False])
     tensor([ True,  True, False], dtype=bool)
+
+    Raises:
+        DTypeError: an operand is not bool.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.logical_or, a, b, "logical_or")
 
 
 def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
-    """Whether exactly one is True.
+    """Whether exactly one of a and b is True, as bools in their common shape.
 
     >>> plugrad.logical_xor([True, True, False], [True, False, False])
     tensor([False,  True, False], dtype=bool)
+
+    Raises:
+        DTypeError: an operand is not bool.
+        ShapeError: the shapes do not broadcast.
     """
     return paired(binary.logical_xor, a, b, "logical_xor")
 
 
 def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
-    """Elements of `a` where `condition` holds, elements of `b` elsewhere.
+    """The elements of `a` where `condition` is True, and those of `b` elsewhere.
 
     >>> plugrad.where([True, False], [1.0, 2.0], 0)
     tensor([1., 0.], dtype=float32)
 
-    The three broadcast together; Python scalars take the other one's dtype if their kind allows.
+    The result has the shape to which all three broadcast, and the common dtype of `a` and `b`.
+
+    Args:
+        condition: bools.
+        a: what is taken where `condition` is True.
+        b: what is taken where it is False.
 
     Raises:
-        DTypeError: `condition` is not bool.
+        DTypeError: `condition` is not bool, or no dtype holds both `a` and `b`.
         ShapeError: the shapes do not broadcast.
     """
     home = next((x.backend for x in (condition, a, b) if isinstance(x, Tensor)), None)
@@ -311,14 +462,19 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
     return binary.select(chosen, a, b)
 
 
-def add_n(tensors: list[Tensor]) -> Tensor:
-    """The sum of tensors of one shape.
+def add_n(tensors: Sequence[TensorLike]) -> Tensor:
+    """The sum of tensors of one shape, in that shape and their promoted dtype.
 
     >>> plugrad.add_n([plugrad.ones((2,)), plugrad.ones((2,)), plugrad.ones((2,))])
     tensor([3., 3.], dtype=float32)
 
+    Args:
+        tensors: a list of at least one tensor.
+
     Raises:
+        ArgumentError: `tensors` is not a list.
         ArgumentValueError: the list is empty.
+        DTypeError: all tensors hold bools, one holds strings, or no dtype holds all.
         ShapeError: the shapes differ.
     """
     return binary.add_n(*same_dtype(listed(tensors, "add_n", "tensors"), "add_n"))

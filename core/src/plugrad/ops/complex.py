@@ -1,25 +1,35 @@
-"""Functions of complex numbers."""
+"""Functions of complex numbers.
+
+An argument that does not convert to a tensor raises ArgumentError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import complex as kernels
 from plugrad.ops.arguments import as_tensor, cast, promoted
-from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import COMPLEX, complex64, promote, spellings, string
+
+if TYPE_CHECKING:
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 _COMPLEX = spellings(COMPLEX)
 
 
 def complex(real: TensorLike, imag: TensorLike) -> Tensor:
-    """The complex numbers with the given real and imaginary parts.
+    """The complex numbers ``real + 1j * imag``, in the shape of both parts.
 
     >>> plugrad.complex([1.0, 2.0], [3.0, -4.0])
     tensor([1.+3.j, 2.-4.j], dtype=complex64)
 
-    Parts in float64 give complex128, all others complex64.
+    The result is complex128 if a part is float64, else complex64.
 
     Raises:
         ShapeError: the parts have different shapes.
-        DTypeError: a part is complex.
+        DTypeError: both parts are float16, one holds complex numbers or strings, or no dtype holds
+            both.
     """
     x, y = promoted(real, imag, kernels.complex, "complex")
     if x.shape != y.shape:
@@ -30,23 +40,30 @@ def complex(real: TensorLike, imag: TensorLike) -> Tensor:
 
 
 def real(x: TensorLike) -> Tensor:
-    """The real part of each element; a real tensor is its own.
+    """The real part of each element, in the shape of x; a real tensor is returned as it is.
 
     >>> plugrad.real([1 + 2j, 3j])
     tensor([1., 0.], dtype=float32)
+
+    The real part of complex64 is float32, that of complex128 is float64.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     x = _number(x, "real")
     return kernels.real(x) if x.array.dtype in _COMPLEX else x
 
 
 def imag(x: TensorLike) -> Tensor:
-    """The imaginary part of each complex element.
+    """The imaginary part of each complex element, in the shape of x.
 
     >>> plugrad.imag([1 + 2j, 3j])
     tensor([2., 3.], dtype=float32)
 
+    The imaginary part of complex64 is float32, that of complex128 is float64.
+
     Raises:
-        DTypeError: the tensor is not complex.
+        DTypeError: x is not complex.
     """
     x = as_tensor(x, "imag")
     if x.array.dtype not in _COMPLEX:
@@ -55,25 +72,31 @@ def imag(x: TensorLike) -> Tensor:
 
 
 def conj(x: TensorLike) -> Tensor:
-    """The complex conjugate: the opposite imaginary part. A real tensor is its own.
+    """The complex conjugate of each element, in the shape and dtype of x; a real tensor is returned as it is.
 
     >>> plugrad.conj([1 + 2j, 3j])
     tensor([1.-2.j, 0.-3.j], dtype=complex64)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     x = _number(x, "conj")
     return kernels.conj(x) if x.array.dtype in _COMPLEX else x
 
 
 def _remedy(x: Tensor, dtype: str) -> str:
-    """Return what can be done about the dtype of x."""
-    return (
-        "strings do not convert to numbers"
-        if x.dtype is string
-        else f"cast it with astype({dtype!r})"
-    )
+    """Return the end of an error message: what to do about the dtype of x."""
+    if x.dtype is string:
+        return "strings do not convert to numbers"
+    return f"cast it with astype({dtype!r})"
 
 
 def _number(x: TensorLike, op: str) -> Tensor:
+    """Return x as a tensor of numbers or bools.
+
+    Raises:
+        DTypeError: it is string.
+    """
     x = as_tensor(x, op)
     if x.dtype is string:
         raise DTypeError(f"{op} takes numbers, not string; {_remedy(x, 'float32')}")
@@ -81,10 +104,10 @@ def _number(x: TensorLike, op: str) -> Tensor:
 
 
 def as_complex(x: Tensor, op: str) -> Tensor:
-    """Return a floating or complex tensor as a complex one of the same precision.
+    """Return a floating or complex tensor as a complex one of the same precision; float16 gives complex64.
 
     Raises:
-        DTypeError: it is neither.
+        DTypeError: it is neither floating nor complex.
     """
     if x.array.dtype in _COMPLEX:
         return x

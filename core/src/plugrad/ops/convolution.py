@@ -3,26 +3,34 @@
 The functions at the end are shared by all convolutions, whatever the number of spatial axes.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
 
-from plugrad.contract.kernel import Kernel
+from typing import TYPE_CHECKING, Any, Final, Literal
+
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import check_floats, promoted
 from plugrad.ops.attributes import chosen
-from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.shapes import shape_of
-from plugrad.types.windows import DataFormat, Rounding, format_of, padding_of, sizes_of
+from plugrad.types.windows import format_of, padding_of, sizes_of
+
+if TYPE_CHECKING:
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import ShapeLike
+    from plugrad.types.windows import DataFormat, ImageFormat, PaddingLike, Rounding
+
+SequenceFormat = Literal["NWC", "NCW"]
+_AS_IMAGES: Final[dict[str, ImageFormat]] = {"NWC": "NHWC", "NCW": "NCHW"}
 
 
 def conv1d(
     x: TensorLike,
     filter: TensorLike,
     stride: int = 1,
-    pad: Any = "valid",
+    pad: PaddingLike = "valid",
     *,
-    data_format: str = "NWC",
+    data_format: SequenceFormat = "NWC",
     dilation: int = 1,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
@@ -32,23 +40,25 @@ def conv1d(
     >>> plugrad.conv1d(steps, [[[-1.0]], [[1.0]]])[:, 0]
     tensor([1., 2., 4.], dtype=float32)
 
+    The result has the axes of x, with the output channels of the filter and as many elements along
+    the width as `conv2d` gives, and the dtype to which x and filter promote.
+
     Args:
         x: sequences of shape (batch, width, channels), or (batch, channels, width) for "NCW"; the
             batch axis may be absent, and is then absent from the result.
-        filter: of shape (width, input channels, output channels).
-        stride: cells between two stops of the filter.
+        filter: filters of shape (width, input channels, output channels).
+        stride: the distance between neighbouring positions of the filter.
         pad: "valid", "same", a number of cells, or ((before, after),).
         data_format: "NWC" or "NCW".
-        dilation: cells between two cells of the filter.
+        dilation: the distance between neighbouring cells of the filter.
         dim_rounding_mode: as for `conv2d`.
 
     Raises:
-        DTypeError: images or filters are whole numbers.
+        DTypeError: x or filter is a tensor or an array that does not hold floats.
         ShapeError: the shapes do not match, or the filter does not fit.
-        ArgumentValueError: another argument makes no sense.
+        ArgumentValueError: another argument is none of the above.
     """
-    formats: dict[str, DataFormat] = {"NWC": "NHWC", "NCW": "NCHW"}
-    chosen(data_format, tuple(formats), "conv1d", "data_format")
+    chosen(data_format, tuple(_AS_IMAGES), "conv1d", "data_format")
     check_floats("conv1d", x=x, filter=filter)
     sequences, filters = promoted(x, filter, convolution.conv2d, "conv1d")
     if sequences.ndim not in (2, 3) or filters.ndim != 3:
@@ -60,15 +70,18 @@ def conv1d(
     height = sequences.ndim - (2 if data_format == "NWC" else 1)
     padding = padding_of(pad, 1, "conv1d")
     attrs = sliding(
-        *("conv1d", 2, (1, *sizes_of(stride, 1, "conv1d: stride"))),
-        padding if isinstance(padding, str) else ((0, 0), *padding),
-        *(formats[data_format], (1, *sizes_of(dilation, 1, "conv1d: dilation"))),
-        dim_rounding_mode,
+        "conv1d",
+        2,
+        strides=(1, *sizes_of(stride, 1, "conv1d: stride")),
+        pad=padding if isinstance(padding, str) else ((0, 0), *padding),
+        data_format=_AS_IMAGES[data_format],
+        dilations=(1, *sizes_of(dilation, 1, "conv1d: dilation")),
+        rounding=dim_rounding_mode,
     )
     images = movement.expand_dims(sequences, dim=height)
     try:
         y = slid(convolution.conv2d, "conv1d", images, movement.expand_dims(filters, dim=0), attrs)
-    except ShapeError as error:  # which is about shapes that nobody has given
+    except ShapeError as error:  # it names the shapes of the images
         raise ShapeError(
             f"conv1d: x of shape {sequences.shape} and filter of shape {filters.shape} do not fit; as "
             f"images of height 1: {error}"
@@ -79,11 +92,11 @@ def conv1d(
 def conv2d(
     x: TensorLike,
     filter: TensorLike,
-    strides: int | Sequence[int] = 1,
-    pad: Any = "valid",
+    strides: ShapeLike = 1,
+    pad: PaddingLike = "valid",
     *,
-    data_format: DataFormat = "NHWC",
-    dilations: int | Sequence[int] = 1,
+    data_format: ImageFormat = "NHWC",
+    dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
     """The cross-correlation of images with filters.
@@ -94,21 +107,28 @@ def conv2d(
             [4., 4., 2.],
             [2., 2., 1.]], dtype=float32)
 
+    The result has the axes of x, with the output channels of the filter, and the dtype to which x
+    and filter promote. Along a spatial axis there are ``ceil(size / stride)`` positions of the
+    filter with ``pad="same"``, and otherwise ``(size + padding - extent) // stride + 1``, where a
+    filter has the extent ``(filter size - 1) * dilation + 1``.
+
     Args:
         x: images of shape (batch, height, width, channels), or (batch, channels, height, width) for
             "NCHW"; the batch axis may be absent, and is then absent from the result.
-        filter: of shape (height, width, input channels, output channels).
-        strides: cells between two stops of the filter, one number or (vertical, horizontal).
+        filter: filters of shape (height, width, input channels, output channels).
+        strides: the distance between neighbouring positions of the filter, one number or (vertical,
+            horizontal).
         pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
-        dilations: cells between two cells of the filter, one number or (vertical, horizontal).
+        dilations: the distance between neighbouring cells of the filter, one number or (vertical,
+            horizontal); strides and dilations cannot both exceed 1.
         dim_rounding_mode: what to do with a last, partial stride: "floor" (the default), "ceil" or
             "round".
 
     Raises:
-        DTypeError: images or filters are whole numbers.
+        DTypeError: x or filter is a tensor or an array that does not hold floats.
         ShapeError: the shapes do not match, or the filter does not fit.
-        ArgumentValueError: another argument makes no sense.
+        ArgumentValueError: another argument is none of the above.
     """
     attrs = sliding("conv2d", 2, strides, pad, data_format, dilations, dim_rounding_mode)
     return slid(convolution.conv2d, "conv2d", x, filter, attrs)
@@ -117,37 +137,41 @@ def conv2d(
 def conv2d_transpose(
     x: TensorLike,
     filter: TensorLike,
-    output_shape: Sequence[int],
-    strides: int | Sequence[int] = 1,
-    pad: Any = "valid",
+    output_shape: ShapeLike,
+    strides: ShapeLike = 1,
+    pad: PaddingLike = "valid",
     *,
-    data_format: DataFormat = "NHWC",
-    dilations: int | Sequence[int] = 1,
+    data_format: ImageFormat = "NHWC",
+    dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
-    """The transpose of a convolution: each pixel, times a filter, is added to a window of the result.
+    """The transposed convolution of images: the product of each pixel and a filter, added to a window of the result.
 
     >>> images = plugrad.asarray([[[1.0], [2.0]]])
     >>> plugrad.conv2d_transpose(images, plugrad.ones((1, 2, 1, 1)), (1, 4, 1), 2, "same")[0, :, 0]
     tensor([1., 1., 2., 2.], dtype=float32)
 
-    This is the gradient of `conv2d` for images of shape `output_shape`.
+    This is the gradient of `conv2d` with respect to images of shape `output_shape`. The result has
+    the dtype to which x and filter promote.
 
     Args:
         x: images as for `conv2d`.
-        filter: of shape (height, width, output channels, input channels).
-        output_shape: the shape of the result, with the batch axis if x has one and the channels.
-            `conv2d` with the other arguments must bring it to the shape of x.
-        strides: cells between the windows of two pixels, one number or (vertical, horizontal).
-        pad: as for `conv2d`: what is cut off from the result.
+        filter: filters of shape (height, width, output channels, input channels).
+        output_shape: the shape of the result: the channels, and the batch axis if x has one,
+            included. Images of this shape must give the shape of x in `conv2d` with the other
+            arguments.
+        strides: the distance between the windows of neighbouring pixels, one number or (vertical,
+            horizontal).
+        pad: as for `conv2d`; the padding is cut off from the result.
         data_format: "NHWC" or "NCHW".
-        dilations: cells between two cells of the filter, one number or (vertical, horizontal).
+        dilations: the distance between neighbouring cells of the filter, one number or (vertical,
+            horizontal); strides and dilations cannot both exceed 1.
         dim_rounding_mode: as for `conv2d`.
 
     Raises:
-        DTypeError: images or filters are whole numbers.
+        DTypeError: x or filter is a tensor or an array that does not hold floats.
         ShapeError: the shapes do not match.
-        ArgumentValueError: another argument makes no sense.
+        ArgumentValueError: another argument is none of the above.
     """
     op = "conv2d_transpose"
     attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
@@ -157,16 +181,16 @@ def conv2d_transpose(
 def sliding(
     op: str,
     count: int,
-    strides: int | Sequence[int],
-    pad: Any,
-    data_format: str,
-    dilations: int | Sequence[int],
+    strides: ShapeLike,
+    pad: PaddingLike,
+    data_format: DataFormat,
+    dilations: ShapeLike,
     rounding: Rounding,
 ) -> dict[str, Any]:
-    """Return the attributes that say how filters slide along `count` axes, in the forms of the kernels.
+    """Return the attributes of a convolution over `count` spatial axes in the form that kernels take.
 
     Raises:
-        ArgumentValueError: one of them makes no sense.
+        ArgumentValueError: a value is not allowed.
     """
     steps = sizes_of(strides, count, f"{op}: strides")
     gaps = sizes_of(dilations, count, f"{op}: dilations")
@@ -184,7 +208,7 @@ def sliding(
 def slid(
     kernel: Kernel[..., Tensor], op: str, x: TensorLike, filter: TensorLike, attrs: dict[str, Any]
 ) -> Tensor:
-    """Return what a kernel gives for images, which may lack the batch axis, and filters."""
+    """Return the result of a convolution kernel for filters and images, which may lack the batch axis."""
     check_floats(op, x=x, filter=filter)
     images, filters = promoted(x, filter, kernel, op)
     images, is_single = batched(op, images, filters, len(attrs["strides"]))
@@ -196,10 +220,10 @@ def spread(
     op: str,
     x: TensorLike,
     filter: TensorLike,
-    output_shape: Sequence[int],
+    output_shape: ShapeLike,
     attrs: dict[str, Any],
 ) -> Tensor:
-    """Return what the input gradient of a convolution gives for images, which may lack the batch axis."""
+    """Return the result of the kernel of an input gradient, for images that may lack the batch axis."""
     check_floats(op, x=x, filter=filter)
     images, filters = promoted(x, filter, kernel, op)
     shape = shape_of(output_shape, name=f"{op}: output_shape")
@@ -216,7 +240,7 @@ def batched(op: str, images: Tensor, filters: Tensor, count: int) -> tuple[Tenso
     """Return images with a batch axis, and whether they had none.
 
     Raises:
-        ShapeError: images or filters have not the axes for `count` spatial ones.
+        ShapeError: the images or the filters do not have `count` spatial axes.
     """
     if images.ndim not in (count + 1, count + 2) or filters.ndim != count + 2:
         raise ShapeError(

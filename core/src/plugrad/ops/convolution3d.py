@@ -1,22 +1,26 @@
 """Functions that slide a filter over volumes."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from plugrad.kernels import convolution3d
 from plugrad.ops.convolution import slid, sliding, spread
-from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.windows import DataFormat, Rounding
+
+if TYPE_CHECKING:
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import ShapeLike
+    from plugrad.types.windows import PaddingLike, Rounding, VolumeFormat
 
 
 def conv3d(
     x: TensorLike,
     filter: TensorLike,
-    strides: int | Sequence[int] = 1,
-    pad: Any = "valid",
+    strides: ShapeLike = 1,
+    pad: PaddingLike = "valid",
     *,
-    data_format: DataFormat = "NDHWC",
-    dilations: int | Sequence[int] = 1,
+    data_format: VolumeFormat = "NDHWC",
+    dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
     """The cross-correlation of volumes with filters.
@@ -26,22 +30,27 @@ def conv3d(
     tensor([[8., 8.],
             [8., 8.]], dtype=float32)
 
+    The result has the axes of x, with the output channels of the filter and the spatial sizes that
+    `conv2d` gives for each axis, and the dtype to which x and filter promote.
+
     Args:
         x: volumes of shape (batch, depth, height, width, channels), or (batch, channels, depth,
             height, width) for "NCDHW"; the batch axis may be absent, and is then absent from the
             result.
-        filter: of shape (depth, height, width, input channels, output channels).
-        strides: cells between two stops of the filter, one number or one for each spatial axis.
-        pad: "valid", "same", a number of cells, or one (before, after) for each spatial axis.
+        filter: filters of shape (depth, height, width, input channels, output channels).
+        strides: the distance between neighbouring positions of the filter, one number or one for
+            each spatial axis.
+        pad: "valid", "same", a number of cells, or one pair (before, after) for each spatial axis.
         data_format: "NDHWC" or "NCDHW".
-        dilations: cells between two cells of the filter, one number or one for each spatial axis.
+        dilations: the distance between neighbouring cells of the filter, one number or one for each
+            spatial axis; strides and dilations cannot both exceed 1.
         dim_rounding_mode: what to do with a last, partial stride: "floor" (the default), "ceil" or
             "round".
 
     Raises:
-        DTypeError: images or filters are whole numbers.
+        DTypeError: x or filter is a tensor or an array that does not hold floats.
         ShapeError: the shapes do not match, or the filter does not fit.
-        ArgumentValueError: another argument makes no sense.
+        ArgumentValueError: another argument is none of the above.
     """
     attrs = sliding("conv3d", 3, strides, pad, data_format, dilations, dim_rounding_mode)
     return slid(convolution3d.conv3d, "conv3d", x, filter, attrs)
@@ -50,38 +59,42 @@ def conv3d(
 def conv3d_transpose(
     x: TensorLike,
     filter: TensorLike,
-    output_shape: Sequence[int],
-    strides: int | Sequence[int] = 1,
-    pad: Any = "valid",
+    output_shape: ShapeLike,
+    strides: ShapeLike = 1,
+    pad: PaddingLike = "valid",
     *,
-    data_format: DataFormat = "NDHWC",
-    dilations: int | Sequence[int] = 1,
+    data_format: VolumeFormat = "NDHWC",
+    dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
-    """The transpose of a convolution: each cell, times a filter, is added to a window of the result.
+    """The transposed convolution of volumes: the product of each cell and a filter, added to a window of the result.
 
     >>> volumes = plugrad.reshape(plugrad.asarray([1.0, 2.0]), (1, 1, 1, 2, 1))
     >>> filters = plugrad.ones((1, 1, 2, 1, 1))
     >>> plugrad.conv3d_transpose(volumes, filters, (1, 1, 1, 4, 1), 2, "same")[0, 0, 0, :, 0]
     tensor([1., 1., 2., 2.], dtype=float32)
 
-    This is the gradient of `conv3d` for volumes of shape `output_shape`.
+    This is the gradient of `conv3d` with respect to volumes of shape `output_shape`. The result has
+    the dtype to which x and filter promote.
 
     Args:
         x: volumes as for `conv3d`.
-        filter: of shape (depth, height, width, output channels, input channels).
-        output_shape: the shape of the result, with the batch axis if x has one and the channels.
-            `conv3d` with the other arguments must bring it to the shape of x.
-        strides: cells between the windows of two cells, one number or one for each spatial axis.
-        pad: as for `conv3d`: what is cut off from the result.
+        filter: filters of shape (depth, height, width, output channels, input channels).
+        output_shape: the shape of the result: the channels, and the batch axis if x has one,
+            included. Volumes of this shape must give the shape of x in `conv3d` with the other
+            arguments.
+        strides: the distance between the windows of neighbouring cells, one number or one for each
+            spatial axis.
+        pad: as for `conv3d`; the padding is cut off from the result.
         data_format: "NDHWC" or "NCDHW".
-        dilations: cells between two cells of the filter, one number or one for each spatial axis.
+        dilations: the distance between neighbouring cells of the filter, one number or one for each
+            spatial axis; strides and dilations cannot both exceed 1.
         dim_rounding_mode: as for `conv3d`.
 
     Raises:
-        DTypeError: images or filters are whole numbers.
+        DTypeError: x or filter is a tensor or an array that does not hold floats.
         ShapeError: the shapes do not match.
-        ArgumentValueError: another argument makes no sense.
+        ArgumentValueError: another argument is none of the above.
     """
     op = "conv3d_transpose"
     attrs = sliding(op, 3, strides, pad, data_format, dilations, dim_rounding_mode)

@@ -1,4 +1,4 @@
-"""Functions that make tensors, on the active backend or on the one that ``device=`` names."""
+"""Functions that create tensors, on the active backend or on the one that `device` names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from plugrad.engine.results import tensor_from
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import creation, unary
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
-from plugrad.ops.attributes import finite, flag, whole
+from plugrad.ops.attributes import finite, flag, integer
+from plugrad.ops.indexing import one_hot
 from plugrad.ops.transfer import to_device
 from plugrad.tensor.backend import unsupported
 from plugrad.tensor.tensor import Tensor, TensorLike
@@ -29,11 +30,10 @@ from plugrad.types.dtype import (
 from plugrad.types.shapes import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from plugrad.contract.kernel import Kernel
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
+    from plugrad.types.specs import ShapeLike
 
 
 def asarray(
@@ -43,7 +43,7 @@ def asarray(
     device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> Tensor:
-    """A tensor with the values of numbers, nested lists or arrays, which are copied; a tensor is returned as it is.
+    """A tensor with the values of a number, a nested list or an array, which are copied; a tensor is returned as it is.
 
     >>> plugrad.asarray([[1, 2], [3, 4]])
     tensor([[1, 2],
@@ -53,22 +53,28 @@ def asarray(
     >>> plugrad.asarray(["one", "two"])
     tensor(['one', 'two'], dtype=string)
 
-    Python's ints become int32, its floats float32, its complex numbers complex64; NumPy's arrays
-    keep their dtype. Strings are Unicode text, and bytes are read as UTF-8; they stay on the host,
-    whatever the device.
+    By default Python's ints become int32, its floats float32 and its complex numbers complex64, and
+    NumPy's arrays keep their dtype. Strings are Unicode text, and bytes are read as UTF-8; they
+    stay on the host, whatever the device.
 
     Args:
         obj: a tensor, a number, a string, an array, or a nested list of numbers or of strings.
         dtype: the dtype of the result.
-        device: where it lives, such as "webgpu" or "cpu".
-        copy: True returns another tensor than obj, which is disposed of on its own; False raises
-            where only a copy would do; None copies what must be copied.
+        device: where the result lives, such as "webgpu" or "cpu"; by default a tensor stays where
+            it is, and everything else goes to the active backend.
+        copy: True returns another tensor than `obj`, which is disposed of separately; False raises
+            an error where a copy is needed; None copies where it is needed.
 
     Raises:
-        ArgumentError: `obj` is of another kind.
-        ArgumentValueError: a whole number does not fit the dtype, bytes are not UTF-8, or `copy`
-            forbids what is needed.
-        UnsupportedDtype: the backend has no such dtype.
+        ArgumentError: `obj` is none of the above, `copy` is not a bool, or host values are strings
+            although `dtype` holds numbers, or conversely.
+        ArgumentValueError: a number does not fit the dtype, bytes are not UTF-8, or `copy` is False
+            and a copy is needed.
+        ShapeError: `obj` is a ragged list.
+        DTypeError: `dtype` is not a dtype, or a tensor holds strings although `dtype` holds
+            numbers, or conversely.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     is_copied = None if copy is None else flag(copy, "asarray", "copy")
@@ -88,22 +94,23 @@ def asarray(
 
 
 def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the values of another library's array, read through DLPack and copied.
+    """A tensor with the shape, dtype and values of another library's array, read through DLPack and copied.
 
     >>> plugrad.from_dlpack(np.asarray([1.0, 2.0]))
     tensor([1., 2.], dtype=float64)
 
     Args:
-        x: an object with ``__dlpack__``, whose values are in host memory; a tensor is returned as it
-            is.
-        device: where the tensor lives; by default on the active backend.
-        copy: as in `asarray`.
+        x: an object with a method ``__dlpack__``, whose values are in host memory; a tensor is
+            returned as it is.
+        device: where the result lives; by default on the active backend.
+        copy: as for `asarray`.
 
     Raises:
-        ArgumentError: `x` has no ``__dlpack__``, or its values are on a device or of a dtype that
-            NumPy cannot read.
-        ArgumentValueError: `copy` is False.
-        UnsupportedDtype: the backend has no such dtype.
+        ArgumentError: x has no ``__dlpack__``, NumPy cannot read its device or dtype, or `copy` is
+            not a bool.
+        ArgumentValueError: `copy` is False and a copy is needed.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
@@ -118,16 +125,21 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
 
 
 def empty(
-    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor whose values do not matter: zeros, since nobody can write to it later.
+    """A tensor of unspecified values: they are zeros, because tensors cannot be written to.
 
     >>> plugrad.empty((2, 3)).shape
     (2, 3)
 
+    The dtype is float32 unless `dtype` names another one.
+
     Raises:
-        ShapeError: a size is negative.
-        UnsupportedDtype: the backend has no such dtype.
+        ShapeError: a size is negative or not an integer.
+        ArgumentError: `dtype` is string.
+        DTypeError: `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     return _filled("empty", shape, 0, _dtype(dtype), backend_for(device))
 
@@ -135,19 +147,24 @@ def empty(
 def empty_like(
     x: TensorLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor in the shape of x whose values do not matter; see `empty`.
+    """A tensor of unspecified values in the shape and dtype of x; see `empty`.
 
     >>> plugrad.empty_like([1, 2]).dtype
     plugrad.int32
 
+    The result lives where x does. `dtype` and `device` choose another dtype and another place.
+
     Raises:
-        UnsupportedDtype: the backend has no such dtype.
+        ArgumentError: x does not convert to a tensor, or `dtype` is string.
+        DTypeError: x holds strings and no `dtype` is given, or `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     return _like("empty_like", creation.zeros_like, x, 0, dtype, device)
 
 
 def zeros(
-    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor of zeros.
 
@@ -155,30 +172,40 @@ def zeros(
     tensor([[0., 0., 0.],
             [0., 0., 0.]], dtype=float32)
 
+    The dtype is float32 unless `dtype` names another one.
+
     Raises:
-        ShapeError: a size is negative.
-        UnsupportedDtype: the backend has no such dtype.
+        ShapeError: a size is negative or not an integer.
+        ArgumentError: `dtype` is string.
+        DTypeError: `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     return _filled("zeros", shape, 0, _dtype(dtype), backend_for(device))
 
 
 def ones(
-    shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """A tensor of ones.
 
     >>> plugrad.ones(3, dtype="int32")
     tensor([1, 1, 1], dtype=int32)
 
+    The dtype is float32 unless `dtype` names another one.
+
     Raises:
-        ShapeError: a size is negative.
-        UnsupportedDtype: the backend has no such dtype.
+        ShapeError: a size is negative or not an integer.
+        ArgumentError: `dtype` is string.
+        DTypeError: `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     return _filled("ones", shape, 1, _dtype(dtype), backend_for(device))
 
 
 def full(
-    shape: int | Sequence[int],
+    shape: ShapeLike,
     fill_value: Scalar | str,
     *,
     dtype: DTypeLike | None = None,
@@ -189,10 +216,16 @@ def full(
     >>> plugrad.full((2,), 7)
     tensor([7, 7], dtype=int32)
 
+    By default the dtype is that of the value: bool, int32, float32, complex64 or string.
+
     Raises:
-        ShapeError: a size is negative.
-        ArgumentError: the value does not fit the dtype: one of them is a string and the other not.
-        UnsupportedDtype: the backend has no such dtype.
+        ShapeError: a size is negative or not an integer, or `fill_value` is more than one value.
+        ArgumentError: `fill_value` is neither a number nor a string, or only one of `fill_value`
+            and `dtype` is a string.
+        ArgumentValueError: `fill_value` does not fit the dtype.
+        DTypeError: `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = _dtype(dtype, as_dtype(host_array(fill_value, "full", "fill_value").dtype))
     return _filled("full", shape, fill_value, wanted, backend_for(device))
@@ -201,13 +234,18 @@ def full(
 def zeros_like(
     x: TensorLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor of zeros in the shape of x; in its dtype and where it lives, unless told otherwise.
+    """A tensor of zeros in the shape and dtype of x.
 
     >>> plugrad.zeros_like([1.0, 2.0])
     tensor([0., 0.], dtype=float32)
 
+    The result lives where x does. `dtype` and `device` choose another dtype and another place.
+
     Raises:
-        UnsupportedDtype: the backend has no such dtype.
+        ArgumentError: x does not convert to a tensor, or `dtype` is string.
+        DTypeError: x holds strings and no `dtype` is given, or `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     return _like("zeros_like", creation.zeros_like, x, 0, dtype, device)
 
@@ -215,13 +253,18 @@ def zeros_like(
 def ones_like(
     x: TensorLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor of ones in the shape of x; in its dtype and where it lives, unless told otherwise.
+    """A tensor of ones in the shape and dtype of x.
 
     >>> plugrad.ones_like([1.0, 2.0])
     tensor([1., 1.], dtype=float32)
 
+    The result lives where x does. `dtype` and `device` choose another dtype and another place.
+
     Raises:
-        UnsupportedDtype: the backend has no such dtype.
+        ArgumentError: x does not convert to a tensor, or `dtype` is string.
+        DTypeError: x holds strings and no `dtype` is given, or `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     return _like("ones_like", creation.ones_like, x, 1, dtype, device)
 
@@ -233,15 +276,21 @@ def full_like(
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """A tensor of one value in the shape of x; in its dtype and where it lives, unless told otherwise.
+    """A tensor with one value everywhere, in the shape and dtype of x.
 
     >>> plugrad.full_like([1.0, 2.0], 7)
     tensor([7., 7.], dtype=float32)
 
+    The result lives where x does. `dtype` and `device` choose another dtype and another place.
+
     Raises:
-        ArgumentError: the value does not fit the dtype: one of them is a string and the other not.
-        ArgumentValueError: a whole number does not fit the dtype.
-        UnsupportedDtype: the backend has no such dtype.
+        ShapeError: `fill_value` is more than one value.
+        ArgumentError: x does not convert to a tensor, `fill_value` is neither a number nor a
+            string, or only one of `fill_value` and the dtype is a string.
+        ArgumentValueError: `fill_value` does not fit the dtype.
+        DTypeError: `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     return _like("full_like", None, x, fill_value, dtype, device)
 
@@ -254,44 +303,58 @@ def arange(
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """The numbers start, start + step, … without stop; one argument is the stop.
+    """The numbers ``start``, ``start + step``, … up to, but without, `stop`, as a 1-d tensor.
 
     >>> plugrad.arange(4)
     tensor([0, 1, 2, 3], dtype=int32)
     >>> plugrad.arange(1.0, 2.0, 0.25)
     tensor([1.  , 1.25, 1.5 , 1.75], dtype=float32)
 
-    Whole arguments give int32, others float32.
+    A single argument is `stop`, and `start` is 0 then. By default integers give int32, and floats
+    give float32.
 
     Raises:
-        ArgumentValueError: `step` is 0, an argument is not finite, or whole numbers do not fit the
+        ArgumentError: an argument is not a real number.
+        ArgumentValueError: `step` is 0, an argument is not finite, or a number does not fit the
             dtype.
-        UnsupportedDtype: the backend has no such dtype.
+        DTypeError: `dtype` is not a dtype, or is bool or string.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    start, stop = (0, start) if stop is None else (start, stop)
-    given = {"start": start, "stop": stop, "step": step}
-    start, stop, step = (_end(value, name) for name, value in given.items())
+    if stop is None:
+        stop = start
+        start = 0
+    start = _end(start, "start")
+    stop = _end(stop, "stop")
+    step = _end(step, "step")
     if step == 0:
-        raise ArgumentValueError("arange: step=0 never arrives; it must not be 0")
+        raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
     wanted = _dtype(dtype, default)
     if wanted not in NUMERIC:
-        raise DTypeError(f"arange: dtype={wanted} does not hold numbers; take int32 or float32")
+        raise DTypeError(f"arange: dtype={wanted} does not hold numbers; use int32 or float32")
     if wanted.is_inexact:
-        start, stop, step = float(start), float(stop), float(step)
+        start = float(start)
+        stop = float(stop)
+        step = float(step)
     elif default is int32:
         numbers = range(start, stop, step)  # type: ignore[arg-type]
-        host_array(
-            [*numbers[:1], *numbers[-1:]], "arange", "a number", wanted
-        )  # raises if one does not fit
+        ends = [numbers[0], numbers[-1]] if numbers else []
+        host_array(ends, "arange", "the range", wanted)  # raises if a number does not fit
         if len(numbers) < 2:  # then stop and step need not fit
             start = numbers[0] if numbers else 0
-            stop, step = start + len(numbers), 1
+            stop = start + len(numbers)
+            step = 1
     return _created(creation.range, backend_for(device), wanted, start=start, stop=stop, step=step)
 
 
 def _end(value: float, name: str) -> float:
-    """Return an argument of `arange`; a whole number stays one."""
+    """Return an argument of `arange`; an integer stays one.
+
+    Raises:
+        ArgumentError: it is not a real number.
+        ArgumentValueError: it is not finite.
+    """
     number = finite(value, "arange", name)
     return index(value) if isinstance(value, int | np.integer) else number
 
@@ -305,19 +368,24 @@ def linspace(
     device: DeviceLike | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """`num` numbers from start to stop at equal distances; without `endpoint`, stop is the one that would come next.
+    """The `num` equally spaced numbers from `start` to `stop`, as a 1-d tensor.
 
     >>> plugrad.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     >>> plugrad.linspace(0, 1, 4, endpoint=False)
     tensor([0.  , 0.25, 0.5 , 0.75], dtype=float32)
 
-    The default dtype is float32, for complex numbers complex64.
+    With ``endpoint=False`` the result ends before `stop`, which would be the next number. The dtype
+    is float32 by default, and complex64 if `start` or `stop` is complex.
 
     Raises:
-        ArgumentValueError: `num` is negative.
-        DTypeError: the dtype holds whole numbers, or real ones where complex ones are given.
-        UnsupportedDtype: the backend has no such dtype.
+        ArgumentError: `start` or `stop` is not a number, `num` is not an integer, or `endpoint` is
+            not a bool.
+        ArgumentValueError: `num` is negative, or a real `start` or `stop` is not finite.
+        DTypeError: `dtype` is not a dtype, holds no fractions, or is real although `start` or
+            `stop` is complex.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     wanted = _dtype(dtype, complex64 if is_complex else float32)
@@ -326,13 +394,12 @@ def linspace(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    first, last = (
-        value if isinstance(value, complex) else finite(value, "linspace", name)
-        for name, value in (("start", start), ("stop", stop))
-    )
+    first = start if isinstance(start, complex) else finite(start, "linspace", "start")
+    last = stop if isinstance(stop, complex) else finite(stop, "linspace", "stop")
     if is_complex:
-        first, last = complex(first), complex(last)
-    count = whole(num, "linspace", "num", least=0)
+        first = complex(first)
+        last = complex(last)
+    count = integer(num, "linspace", "num", least=0)
     if not flag(endpoint, "linspace", "endpoint") and count > 0:
         last = first + (last - first) * ((count - 1) / count)
     return _created(
@@ -348,29 +415,41 @@ def eye(
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """A matrix with ones on the k-th diagonal and zeros elsewhere.
+    """A matrix with ones on the `k`-th diagonal and zeros elsewhere.
 
     >>> plugrad.eye(2, 3, k=1)
     tensor([[0., 1., 0.],
             [0., 0., 1.]], dtype=float32)
 
-    Diagonal 0 is the main one, positive ones lie above it, negative ones below.
+    Args:
+        n_rows: the number of rows.
+        n_cols: the number of columns; by default that of rows.
+        k: 0 means the main diagonal, a positive number one above it, a negative number one below.
+        dtype: the dtype of the result; by default float32.
+        device: where the result lives; by default on the active backend.
 
     Raises:
-        ShapeError: a size is negative.
-        UnsupportedDtype: the backend has no such dtype.
+        ShapeError: a size is negative or not an integer.
+        ArgumentError: `k` is not an integer.
+        DTypeError: `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    from plugrad.ops.indexing import one_hot
-
-    (height, width) = shape_of((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
-    k = max(-height, min(whole(k, "eye", "k"), width))  # further away there is no diagonal
-    wanted, backend = _dtype(dtype), backend_for(device)
+    height, width = shape_of((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
+    k = max(-height, min(integer(k, "eye", "k"), width))  # further away there is no diagonal
+    wanted = _dtype(dtype)
+    backend = backend_for(device)
     if wanted not in backend.dtypes():
         raise unsupported(wanted, backend)
     return one_hot(arange(k, k + height, device=device), width, dtype=wanted)
 
 
 def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
+    """Return the dtype that an argument names, or the default.
+
+    Raises:
+        DTypeError: it names none.
+    """
     return default if given is None else as_dtype(given)
 
 
@@ -382,7 +461,7 @@ def _like(
     dtype: DTypeLike | None,
     device: DeviceLike | None,
 ) -> Tensor:
-    """Return `value` in the shape of x: by a kernel of x if nothing else changes, else as a new tensor."""
+    """Return `value` everywhere in the shape of x; a kernel of x runs if dtype and device stay the same."""
     x = as_tensor(x, op)
     wanted = _dtype(dtype, x.dtype)
     backend = x.backend if device is None else backend_for(device)
@@ -392,8 +471,9 @@ def _like(
 
 
 def _filled(
-    op: str, shape: int | Sequence[int], value: Scalar | str, dtype: DType, backend: Backend
+    op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend: Backend
 ) -> Tensor:
+    """Return `value` everywhere in a shape."""
     fill = host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
     if fill.ndim:
         raise ShapeError(f"{op}: fill_value={value!r} must be one number or one string")
@@ -401,7 +481,12 @@ def _filled(
     return _created(creation.fill, backend, dtype, shape=sizes, value=fill.item())
 
 
-def _created(kernel: Any, backend: Backend, dtype: DType, **attrs: Any) -> Tensor:
+def _created(kernel: Kernel[..., Tensor], backend: Backend, dtype: DType, **attrs: Any) -> Tensor:
+    """Return the result of a kernel without inputs.
+
+    Raises:
+        UnsupportedDtype: the backend does not have the dtype.
+    """
     if dtype not in backend.dtypes():
         raise unsupported(dtype, backend)
     return kernel.on(backend, **attrs, dtype=dtype)

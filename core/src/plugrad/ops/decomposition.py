@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from plugrad.array_api import finfo
+import numpy as np
+
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, linalg, movement
 from plugrad.ops.arguments import as_tensor, coerced, promoted
 from plugrad.ops.attributes import chosen, flag
-from plugrad.ops.binary import divide, greater, where
+from plugrad.ops.binary import greater, where
 from plugrad.ops.complex import conj
+from plugrad.ops.creation import eye
 from plugrad.ops.movement import stack, unstack
 from plugrad.ops.reduction import max, sum
+from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import sqrt
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import REAL, int32
@@ -98,10 +101,12 @@ def solve(a: TensorLike, b: TensorLike, /) -> Tensor:
 
 
 def det(x: TensorLike, /) -> Tensor:
-    """The determinant of square matrices; its gradient needs their inverse.
+    """The determinant of square matrices.
 
     >>> plugrad.linalg.det([[1.0, 2.0], [3.0, 4.0]])
     tensor(-2., dtype=float32)
+
+    The gradient exists at singular matrices too, where it is made of the cofactors.
 
     Raises:
         ShapeError: the matrices are not square.
@@ -115,8 +120,11 @@ def slogdet(x: TensorLike, /) -> SlogdetResult:
     >>> plugrad.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]]).sign
     tensor(-1., dtype=float32)
 
+    A singular matrix gives 0 and -inf.
+
     Raises:
         ShapeError: the matrices are not square.
+        ArgumentValueError: the backward pass reaches a singular matrix, where there is no gradient.
     """
     return SlogdetResult(
         *decomposition.log_determinant(coerced(x, decomposition.log_determinant, "slogdet"))
@@ -129,11 +137,13 @@ def eigh(x: TensorLike, /) -> EighResult:
     >>> plugrad.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     tensor([1., 2.], dtype=float32)
 
-    Eigenvectors are unique up to a factor, and where eigenvalues are equal not even that; only what
-    does not depend on the choice has a meaningful gradient.
+    Eigenvectors are unique up to a factor. Where eigenvalues are equal, any basis of the same space will
+    do. Only results that do not depend on this choice have a gradient. It is found at equal eigenvalues if
+    the result depends either on the eigenvalues alone or on the eigenvectors alone, as a projection does.
 
     Raises:
         ShapeError: the matrices are not square.
+        ArgumentValueError: the backward pass needs the gradient of other results at equal eigenvalues.
     """
     return EighResult(*decomposition.eigh(coerced(x, decomposition.eigh, "eigh")))
 
@@ -143,6 +153,13 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
 
     >>> plugrad.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]])
     tensor([1., 2.], dtype=float32)
+
+    Equal eigenvalues have a gradient. Second derivatives with respect to them are found only if the
+    first does not depend on the eigenvalues.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        ArgumentValueError: a second derivative is not found at equal eigenvalues.
     """
     return eigh(x).eigenvalues
 
@@ -154,10 +171,13 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
     tensor([4., 3.], dtype=float32)
 
     Without `full_matrices` U and Vh have only as many columns and rows as there are singular
-    values. The others have no gradient.
+    values. The others have no gradient. For equal singular values the same holds as for equal
+    eigenvalues (see `eigh`), and also for those that are 0.
 
     Raises:
-        ShapeError: the tensor has less than two axes.
+        ShapeError: the tensor has fewer than two axes.
+        ArgumentValueError: the backward pass needs a gradient that is not found at equal singular values, or at 0.
+        GradientNotFound: the backward pass needs the gradient of vectors that only complete a basis.
     """
     x = coerced(x, decomposition.svd, "svd")
     is_full = flag(full_matrices, "svd", "full_matrices")
@@ -169,6 +189,14 @@ def svdvals(x: TensorLike, /) -> Tensor:
 
     >>> plugrad.linalg.svdvals([[3.0, 0.0], [0.0, 4.0]])
     tensor([4., 3.], dtype=float32)
+
+    Equal singular values have a gradient, and one that is 0 up to rounding has the gradient 0, as `abs`
+    does. Second derivatives are as for `eigvalsh`.
+
+    Raises:
+        ShapeError: the tensor has fewer than two axes.
+        ArgumentValueError: the gradient with respect to a singular value of 0 is infinite, or a second derivative
+            is not found at equal singular values.
     """
     return svd(x, full_matrices=False).S
 
@@ -179,11 +207,14 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
     >>> plugrad.linalg.qr([[3.0], [4.0]]).R
     tensor([[-5.]], dtype=float32)
 
-    "reduced" gives Q as many columns as x has rows or columns, "complete" as many as x has rows.
+    "reduced" gives Q as many columns as x has rows or columns, "complete" as many as x has rows; the
+    additional ones have no gradient.
 
     Raises:
-        ShapeError: the tensor has less than two axes.
-        ArgumentValueError: the mode is unknown.
+        ShapeError: the tensor has fewer than two axes.
+        ArgumentValueError: the mode is unknown, or the backward pass reaches a matrix of which a column depends on
+            those before it.
+        GradientNotFound: the backward pass needs the gradient of additional columns.
     """
     chosen(mode, ("reduced", "complete"), "qr", "mode")
     x = coerced(x, decomposition.qr, "qr")
@@ -196,13 +227,38 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     >>> plugrad.linalg.pinv([[2.0], [0.0]])
     tensor([[0.5, 0. ]], dtype=float32)
 
-    `rtol` is by default the larger size of the matrix times the resolution of its dtype.
+    `rtol` is by default the larger size of the matrix times the resolution of its dtype. Where singular
+    values count as 0, the gradient is the derivative along changes of the matrix that keep it so (Golub
+    and Pereyra, 1973).
+
+    Raises:
+        ShapeError: the tensor has fewer than two axes.
+        ArgumentError: `rtol` is not a number, or one for each matrix.
+        ArgumentValueError: a second derivative is not found at equal singular values of a matrix that has no inverse.
     """
+    x = coerced(x, decomposition.svd, "pinv")
     u, s, vh = svd(x, full_matrices=False)
     is_large = greater(s, _cutoff(s, u, vh, rtol, "pinv"))
-    inverse = where(is_large, divide(1, where(is_large, s, 1)), 0).astype(u.dtype)
-    columns = movement.reshape(inverse, shape=(*inverse.shape[:-1], 1, inverse.shape[-1]))
-    return linalg.matmul(_adjoint(vh) * columns, _adjoint(u))
+    u, v = _kept(u, is_large), _kept(_adjoint(vh), is_large)
+    # Between the vectors, x is a diagonal matrix of the singular values, but unlike these it is also
+    # differentiable where they are equal.
+    middle = linalg.matmul(linalg.matmul(_adjoint(u), x), v)
+    sizes = where(is_large, stop_gradient(s), 1).astype(u.dtype)
+    unit = eye(sizes.shape[-1], dtype=u.dtype, device=u.backend)
+    middle = unit * sizes[..., None, :] + (middle - stop_gradient(middle))
+    return linalg.matmul(linalg.matmul(v, decomposition.inverse(middle)), _adjoint(u))
+
+
+def _kept(vectors: Tensor, is_large: Tensor) -> Tensor:
+    """Return the vectors of the large singular values and zeros for the others.
+
+    Their gradient depends on what they span, not on which vectors of equal singular values they are.
+    If they span everything, they are constants.
+    """
+    if vectors.shape[-2] == vectors.shape[-1] and is_large.numpy().all():
+        return stop_gradient(vectors)
+    kept = where(is_large[..., None, :], vectors, 0)
+    return linalg.matmul(kept, linalg.matmul(_adjoint(kept), stop_gradient(kept)))
 
 
 def matrix_rank(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
@@ -210,6 +266,10 @@ def matrix_rank(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> 
 
     >>> plugrad.linalg.matrix_rank([[1.0, 1.0], [1.0, 1.0]])
     tensor(1, dtype=int32)
+
+    Raises:
+        ShapeError: the tensor has fewer than two axes.
+        ArgumentError: `rtol` is not a number, or one for each matrix.
     """
     u, s, vh = svd(x, full_matrices=False)
     return sum(greater(s, _cutoff(s, u, vh, rtol, "matrix_rank")).astype(int32), axis=-1)
@@ -219,7 +279,7 @@ def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None, o
     """Return the value from which on a singular value counts, for each matrix."""
     if rtol is None:
         rows, columns = u.shape[-2], vh.shape[-1]
-        rtol = (rows if rows > columns else columns) * finfo(s.dtype).eps
+        rtol = (rows if rows > columns else columns) * float(np.finfo(s.dtype.numpy).eps)
     if s.shape[-1] == 0:
         return s
     largest = max(s, axis=-1, keepdims=True)

@@ -1,17 +1,22 @@
-"""Einstein summation: equations in their general form, brought into that of the kernel."""
+"""Einstein summation: equations in their general form, reduced to the form that the kernel takes."""
+
+from __future__ import annotations
 
 from collections import Counter
 from string import ascii_letters
+from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.kernels import linalg
 from plugrad.ops.arguments import accepted_dtype, cast, same_dtype
 from plugrad.ops.movement import moveaxis, reshape
-from plugrad.tensor.tensor import Tensor, TensorLike
+
+if TYPE_CHECKING:
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def einsum(equation: str, *tensors: TensorLike) -> Tensor:
-    """The sum of products that an equation describes: a letter for each axis, summed unless it stands after the arrow.
+    """The sum of products of elements that an equation in Einstein notation describes.
 
     >>> a, b = plugrad.ones((2, 3)), plugrad.ones((3, 4))
     >>> plugrad.einsum("ij,jk->ik", a, b).shape
@@ -19,12 +24,25 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
     >>> plugrad.einsum("ii", [[1.0, 2.0], [3.0, 4.0]])
     tensor(5., dtype=float32)
 
-    ``...`` stands for any number of axes, which are broadcast. A letter that an operand has twice
-    takes its diagonal. Without an arrow the letters that occur once stay, in alphabetical order.
+    Before the arrow, the equation has a term for each tensor, with a letter for each axis. After
+    the arrow it has the letters of the result; products are summed over all other letters. ``...``
+    stands for any number of axes, which are broadcast. A letter that occurs twice in a term takes
+    the diagonal. Without an arrow the result has the letters that occur once, in alphabetical
+    order.
+
+    The result has the dtype to which the tensors promote.
+
+    Args:
+        equation: terms of letters with commas between them, and the term of the result after
+            ``->``.
+        tensors: the operands, one for each term.
 
     Raises:
+        ArgumentError: the equation is not a string, or an operand does not convert to a tensor.
         ArgumentValueError: the equation is malformed or is for another number of tensors.
-        ShapeError: an operand has another number of axes, or a letter stands for two sizes.
+        DTypeError: all operands hold bools, one holds strings, or no dtype holds all.
+        ShapeError: an operand has another number of axes than its term, or a letter stands for two
+            sizes.
     """
     operands, result = _parsed(equation, len(tensors))
     xs = same_dtype(list(tensors), "einsum")
@@ -41,18 +59,24 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
         for letter, size in zip(term, x.shape, strict=True)
         if letter in dots and size != 1
     }
-    terms, xs = zip(
-        *(
-            _distinct(*_squeezed(term, cast(x, dtype), stretched, dots), equation)
-            for term, x in zip(terms, xs, strict=True)
-        ),
-        strict=True,
-    )
-    return linalg.einsum(*xs, equation=f"{','.join(terms)}->{result.replace('...', ''.join(dots))}")
+    reduced_terms: list[str] = []
+    reduced_xs: list[Tensor] = []
+    for term, x in zip(terms, xs, strict=True):
+        squeezed_term, squeezed = _squeezed(term, cast(x, dtype), stretched, dots)
+        reduced_term, reduced = _distinct(squeezed_term, squeezed, equation)
+        reduced_terms.append(reduced_term)
+        reduced_xs.append(reduced)
+    result = result.replace("...", "".join(dots))
+    return linalg.einsum(*reduced_xs, equation=f"{','.join(reduced_terms)}->{result}")
 
 
 def _parsed(equation: str, count: int) -> tuple[list[str], str]:
-    """Return the terms of the operands, and that of the result."""
+    """Return the terms of the operands, and that of the result.
+
+    Raises:
+        ArgumentError: the equation is not a string.
+        ArgumentValueError: it is malformed or is for another number of operands than `count`.
+    """
     if not isinstance(equation, str):  # pyright: ignore[reportUnnecessaryIsInstance] - it is easily forgotten
         raise ArgumentError(
             f"einsum: equation={equation!r} must be a string, such as 'ij,jk->ik', before the tensors"
@@ -63,11 +87,11 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     letters = [term.replace("...", "", 1) for term in (*operands, result)]
     if not all(c in ascii_letters for term in letters for c in term):
         raise ArgumentValueError(
-            f"einsum: equation {equation!r} may have letters, commas, '...' and one '->'"
+            f"einsum: equation {equation!r} may contain only letters, commas, '...' and one '->'"
         )
     if len(operands) != count:
         raise ArgumentValueError(
-            f"einsum: equation {equation!r} is for {len(operands)} tensors; {count} are given"
+            f"einsum: equation {equation!r} has terms for {len(operands)} tensors, not for {count}"
         )
     if not arrow:
         occurring = Counter("".join(letters[:-1]))
@@ -77,14 +101,18 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     doubled = [c for c, n in Counter(result.replace("...", "")).items() if n > 1]
     if unknown or doubled or ("..." in result) > ("..." in left):
         raise ArgumentValueError(
-            f"einsum: what stands after the arrow in equation {equation!r} must stand before it, "
-            "and each letter once"
+            f"einsum: each letter after the arrow in equation {equation!r} must occur before it, and only "
+            "once after it; '...' likewise"
         )
     return operands, result
 
 
 def _dotted(term: str, x: Tensor, equation: str) -> int:
-    """Return how many axes of an operand ``...`` stands for."""
+    """Return how many axes of an operand ``...`` stands for.
+
+    Raises:
+        ShapeError: the operand does not have as many axes as its term.
+    """
     letters = len(term.replace("...", ""))
     count = x.ndim - letters
     if count < 0 or (count and "..." not in term):
@@ -105,7 +133,11 @@ def _squeezed(term: str, x: Tensor, stretched: set[str], dots: list[str]) -> tup
 
 
 def _distinct(term: str, x: Tensor, equation: str) -> tuple[str, Tensor]:
-    """Return an operand in which no letter occurs twice: two axes of one letter become their diagonal."""
+    """Return an operand in which no letter occurs twice: two axes of one letter become their diagonal.
+
+    Raises:
+        ShapeError: two axes of one letter have different sizes.
+    """
     while doubled := [c for c, n in Counter(term).items() if n > 1]:
         first, second = [i for i, c in enumerate(term) if c == doubled[0]][:2]
         size = x.shape[first]

@@ -1,42 +1,62 @@
 """Fourier transforms: the array API's namespace `plugrad.fft`.
 
-``norm`` says where the factor 1/n goes: to the inverse transform ("backward"), to the forward one
-("forward"), or its root to both ("ortho").
+`norm` says which transform has the factor 1/n: the inverse one ("backward"), the forward one
+("forward"), or both with the square root of the factor ("ortho"). float64 gives complex128, and
+complex128 gives float64; smaller dtypes give complex64 and float32. An argument that does not
+convert to a tensor raises ArgumentError.
 """
 
-from collections.abc import Sequence
-from math import sqrt
-from typing import Literal
+from __future__ import annotations
 
-from plugrad.discovery.selection import DeviceLike
+from math import sqrt
+from typing import TYPE_CHECKING, Literal
+
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError
 from plugrad.kernels import signal
 from plugrad.ops.arguments import as_tensor
-from plugrad.ops.attributes import chosen, finite, listed, whole
+from plugrad.ops.attributes import chosen, finite, integer, listed
 from plugrad.ops.complex import as_complex, conj, real
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, flip, moveaxis, pad
 from plugrad.ops.rearrangement import roll
-from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import DTypeLike
 from plugrad.types.shapes import axes_of, axis_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.discovery.selection import DeviceLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike
+    from plugrad.types.specs import AxisLike
 
 Norm = Literal["backward", "ortho", "forward"]
 NORMS = ("backward", "ortho", "forward")
-Axes = Sequence[int] | None
 
 
 def fft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The discrete Fourier transform along an axis, cut or filled with zeros to `n` elements first.
+    """The discrete Fourier transform ``sum_j x_j exp(-2 pi i j k / n)`` along an axis, as complex numbers.
 
     >>> plugrad.fft.fft([1.0, 0.0, 0.0, 0.0])
     tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
 
+    The result has the shape of x, with size `n` along the axis. float64 gives complex128, smaller
+    floating dtypes give complex64.
+
+    Args:
+        x: the elements, floating or complex.
+        n: the length to which the axis is truncated or padded with zeros first; by default its
+            size.
+        axis: the axis.
+        norm: "backward" leaves the result as it is, "forward" divides it by n, and "ortho" divides
+            it by the square root of n.
+
     Raises:
-        DTypeError: the tensor is neither floating nor complex.
-        ArgumentValueError: `n` is not positive, or the norm is unknown.
+        DTypeError: x is neither floating nor complex.
+        AxisError: the axis is out of range.
+        ArgumentError: `n` is not an integer.
+        ArgumentValueError: `n` is not positive, or `norm` is unknown.
     """
     return _transformed(_complex(x, "fft"), n, axis, norm, "fft")
 
@@ -44,13 +64,16 @@ def fft(
 def ifft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `fft` along an axis.
+    """The inverse of `fft` along an axis, as complex numbers.
 
     >>> plugrad.fft.ifft([4.0 + 0j, 0.0, 0.0, 0.0])
     tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
 
+    Shape, dtype and arguments are as for `fft`, except that "backward" divides the result by n, and
+    "forward" leaves it as it is.
+
     Raises:
-        DTypeError, ArgumentValueError: see `fft`.
+        DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
     return _transformed(_complex(x, "ifft"), n, axis, norm, "ifft", is_inverse=True)
 
@@ -60,14 +83,30 @@ def fftn(
     /,
     *,
     s: Sequence[int] | None = None,
-    axes: Axes = None,
+    axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The Fourier transform along several axes, by default all, or the last ``len(s)``.
+    """The discrete Fourier transform along several axes, as complex numbers.
 
     >>> plugrad.fft.fftn([[1.0, 1.0], [1.0, 1.0]])
     tensor([[4.+0.j, 0.+0.j],
             [0.+0.j, 0.+0.j]], dtype=complex64)
+
+    The result has the shape of x, with the sizes `s` along the axes, and the dtype that `fft`
+    gives.
+
+    Args:
+        x: the elements, floating or complex.
+        s: a length for each axis, as `n` in `fft`; by default the sizes of the axes.
+        axes: the axes; by default all, or the last ``len(s)``.
+        norm: as for `fft`.
+
+    Raises:
+        DTypeError: x is neither floating nor complex.
+        AxisError: an axis is out of range or named twice, or there is no axis, or not one length
+            for each axis.
+        ArgumentError: `s` or `axes` is not a list of integers.
+        ArgumentValueError: a length is not positive, or `norm` is unknown.
     """
     x = _complex(x, "fftn")
     for axis, n in _sizes(x, s, axes, "fftn"):
@@ -80,14 +119,19 @@ def ifftn(
     /,
     *,
     s: Sequence[int] | None = None,
-    axes: Axes = None,
+    axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The inverse of `fftn`.
+    """The inverse of `fftn`, as complex numbers.
 
     >>> plugrad.fft.ifftn([[4.0 + 0j, 0.0], [0.0, 0.0]])
     tensor([[1.+0.j, 1.+0.j],
             [1.+0.j, 1.+0.j]], dtype=complex64)
+
+    Shape, dtype and arguments are as for `fftn`, and `norm` as for `ifft`.
+
+    Raises:
+        DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fftn`.
     """
     x = _complex(x, "ifftn")
     for axis, n in _sizes(x, s, axes, "ifftn"):
@@ -98,13 +142,17 @@ def ifftn(
 def rfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The first half, ``n // 2 + 1`` elements, of the transform of real numbers: the rest mirrors it.
+    """The first ``n // 2 + 1`` elements of the transform of real numbers; the others are their mirror image.
 
     >>> plugrad.fft.rfft([1.0, 2.0, 3.0, 4.0])
     tensor([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
 
+    Element n - k of the whole transform is the conjugate of element k. Dtype and arguments are as
+    for `fft`.
+
     Raises:
-        DTypeError: the tensor is not floating.
+        DTypeError: x is not floating.
+        AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
     x = _floating(x, "rfft")
     whole = _transformed(as_complex(x, "rfft"), n, axis, norm, "rfft")
@@ -114,10 +162,16 @@ def rfft(
 def irfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `rfft`: `n` real numbers, by default ``2 * (size - 1)``.
+    """The inverse of `rfft` along an axis: `n` real numbers, by default ``2 * (size - 1)``.
 
     >>> plugrad.fft.irfft([10.0 + 0j, -2 + 2j, -2.0])
     tensor([1., 2., 3., 4.], dtype=float32)
+
+    complex128 and float64 give float64, smaller dtypes give float32. The arguments are as for
+    `ifft`, except that `n` is the length of the result.
+
+    Raises:
+        DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
     x = _complex(x, "irfft")
     axis = axis_of(axis, x.ndim, name="irfft: axis")
@@ -131,14 +185,20 @@ def rfftn(
     /,
     *,
     s: Sequence[int] | None = None,
-    axes: Axes = None,
+    axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The transform of real numbers along several axes; the last of them keeps its first half.
+    """The transform of real numbers along several axes; the last of them is that of `rfft`.
 
     >>> plugrad.fft.rfftn([[1.0, 1.0], [1.0, 1.0]])
     tensor([[4.+0.j, 0.+0.j],
             [0.+0.j, 0.+0.j]], dtype=complex64)
+
+    Dtype and arguments are as for `fftn`.
+
+    Raises:
+        DTypeError: x is not floating.
+        AxisError, ArgumentError, ArgumentValueError: as for `fftn`.
     """
     x = _floating(x, "rfftn")
     *others, (last, n) = _sizes(x, s, axes, "rfftn")
@@ -153,14 +213,20 @@ def irfftn(
     /,
     *,
     s: Sequence[int] | None = None,
-    axes: Axes = None,
+    axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The inverse of `rfftn`; the last axis gets ``2 * (size - 1)`` real numbers unless `s` says otherwise.
+    """The inverse of `rfftn`, as real numbers.
 
     >>> plugrad.fft.irfftn([[4.0 + 0j, 0.0], [0.0, 0.0]])
     tensor([[1., 1.],
             [1., 1.]], dtype=float32)
+
+    Arguments are as for `ifftn`, except that `s` has the lengths of the result. By default the last
+    of the axes gets the length ``2 * (size - 1)``. The dtype is as for `irfft`.
+
+    Raises:
+        DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fftn`.
     """
     x = _complex(x, "irfftn")
     *others, (last, n) = _sizes(x, s, axes, "irfftn")
@@ -172,10 +238,16 @@ def irfftn(
 def hfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The real transform of a signal with Hermitian symmetry, of which x is the first half.
+    """The transform, of real numbers, of a signal with Hermitian symmetry whose first half is x.
 
     >>> plugrad.fft.hfft([1.0 + 0j, 2.0, 3.0])
     tensor([ 8., -2.,  0., -2.], dtype=float32)
+
+    The arguments are as for `fft`, except that `n` is the length of the result: by default
+    ``2 * (size - 1)``. The dtype is as for `irfft`.
+
+    Raises:
+        DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
     return irfft(conj(x), n=n, axis=axis, norm=_other_way(norm, "hfft"))
 
@@ -187,6 +259,13 @@ def ihfft(
 
     >>> plugrad.fft.ihfft([1.0, 2.0, 3.0, 4.0])
     tensor([ 2.5-0.j , -0.5-0.5j, -0.5-0.j ], dtype=complex64)
+
+    The result has ``n // 2 + 1`` elements along the axis. The arguments are as for `ifft`, and the
+    dtype as for `fft`.
+
+    Raises:
+        DTypeError: x is not floating.
+        AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
     return conj(rfft(x, n=n, axis=axis, norm=_other_way(norm, "ihfft")))
 
@@ -204,8 +283,18 @@ def fftfreq(
     >>> plugrad.fft.fftfreq(4, d=0.5)
     tensor([ 0. ,  0.5, -1. , -0.5], dtype=float32)
 
+    Args:
+        n: the length of the transform, and of the result.
+        d: the distance between samples.
+        dtype: the dtype of the result; by default, and if it is an integer dtype, float32.
+        device: where the result lives; by default on the active backend.
+
     Raises:
-        ArgumentValueError: `n` is not positive.
+        ArgumentError: `n` is not an integer, or `d` is not a number.
+        ArgumentValueError: `n` is not between 1 and 2**53, or `d` is 0 or not finite.
+        DTypeError: `dtype` is not a dtype, or is bool or string.
+        UnsupportedDtype: the backend does not have the dtype.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     n, period = _frequencies(n, d, "fftfreq")
     wanted = "float32" if dtype is None else dtype
@@ -222,58 +311,78 @@ def rfftfreq(
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """The frequency of each element of `rfft`; see `fftfreq`.
+    """The frequency of each of the ``n // 2 + 1`` elements of `rfft`, in cycles per unit of `d`.
 
     >>> plugrad.fft.rfftfreq(4, d=0.5)
     tensor([0. , 0.5, 1. ], dtype=float32)
+
+    Arguments and dtype are as for `fftfreq`.
+
+    Raises:
+        ArgumentError, ArgumentValueError, DTypeError, UnsupportedDtype: as for `fftfreq`.
+        BackendNotFound, BackendUnavailable: as for `fftfreq`.
     """
     n, period = _frequencies(n, d, "rfftfreq")
     wanted = "float32" if dtype is None else dtype
     return arange(0, n // 2 + 1, dtype=wanted, device=device) / period
 
 
-def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The elements with frequency 0 moved to the middle of the axes, by default all.
+def fftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
+    """The elements of x, rolled so that frequency 0 is in the middle of the axes, by default all.
 
     >>> plugrad.fft.fftshift([0.0, 1.0, -2.0, -1.0])
     tensor([-2., -1.,  0.,  1.], dtype=float32)
+
+    The result has the shape and dtype of x.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
     """
     x = as_tensor(x, "fftshift")
     along = axes_of(axes, x.ndim, name="fftshift: axes")
     return roll(x, tuple(x.shape[a] // 2 for a in along), axis=along)
 
 
-def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of `fftshift`.
+def ifftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
+    """The inverse of `fftshift`, in the shape and dtype of x.
 
     >>> plugrad.fft.ifftshift([-2.0, -1.0, 0.0, 1.0])
     tensor([ 0.,  1., -2., -1.], dtype=float32)
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
     """
     x = as_tensor(x, "ifftshift")
     along = axes_of(axes, x.ndim, name="ifftshift: axes")
     return roll(x, tuple(-(x.shape[a] // 2) for a in along), axis=along)
 
 
-# --- how they are made of the two kernels ----------------------------------------------------------
+# --- composition of the two kernels ---------------------------------------------------------------
 
 
 def _transformed(
     x: Tensor, n: int | None, axis: int, norm: str, op: str, *, is_inverse: bool = False
 ) -> Tensor:
-    """Return the transform along one axis, brought to length `n`, with the factor of the norm."""
+    """Return the transform along one axis, truncated or padded to length `n`, with the factor of the norm.
+
+    Raises:
+        AxisError: the axis is out of range.
+        ArgumentError: `n` is not an integer.
+        ArgumentValueError: `n` is not positive, or the norm is unknown.
+    """
     axis = axis_of(axis, x.ndim, name=f"{op}: axis")
     n = _checked_length(x.shape[axis] if n is None else n, x, axis, op)
     x = moveaxis(_resized(x, n, axis), axis, -1)
     y = signal.ifft(x) if is_inverse else signal.fft(x)
     chosen(norm, NORMS, op, "norm")
-    if norm != "backward":  # the kernels have the factor of "backward"
+    if norm != "backward":  # that is the factor of the kernels
         factor = float(n) if norm == "forward" else sqrt(n)
         y = y * (factor if is_inverse else 1 / factor)
     return moveaxis(y, -1, axis)
 
 
 def _resized(x: Tensor, n: int, axis: int) -> Tensor:
-    """Return x with `n` elements along an axis: cut, or filled with zeros."""
+    """Return x with `n` elements along an axis, truncated or padded with zeros."""
     size = x.shape[axis]
     if n == size:
         return x
@@ -283,17 +392,24 @@ def _resized(x: Tensor, n: int, axis: int) -> Tensor:
 
 
 def _mirrored(x: Tensor, n: int, axis: int) -> Tensor:
-    """Return the whole spectrum of `n` real numbers from its first half."""
+    """Return the whole spectrum of `n` real numbers, given its first half."""
     half = _resized(x, n // 2 + 1, axis)
     before = (slice(None),) * axis
-    # element n - k is the conjugate of element k; an even length has its middle only once
+    # Element n - k is the conjugate of element k. For even n, the middle element occurs once.
     mirror = flip(conj(half[(*before, slice(1, (n + 1) // 2))]), axis=axis)
     return concat([half, mirror], axis=axis)
 
 
-def _sizes(x: Tensor, s: Sequence[int] | None, axes: Axes, op: str) -> list[tuple[int, int]]:
-    """Return (axis, length) for each transformed axis."""
-    given = None if s is None else [whole(n, op, "s") for n in listed(s, op, "s")]
+def _sizes(
+    x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None, op: str
+) -> list[tuple[int, int]]:
+    """Return (axis, length) for each transformed axis.
+
+    Raises:
+        AxisError: an axis is out of range or named twice, or there is not one length for each.
+        ArgumentError: the lengths or the axes are not a list of integers.
+    """
+    given = None if s is None else [integer(n, op, "s") for n in listed(s, op, "s")]
     if axes is None:
         count = x.ndim if given is None else len(given)
         axes = range(x.ndim - count, x.ndim)
@@ -301,27 +417,39 @@ def _sizes(x: Tensor, s: Sequence[int] | None, axes: Axes, op: str) -> list[tupl
     lengths = [x.shape[a] for a in along] if given is None else given
     if len(lengths) != len(along) or not along or len(set(along)) != len(along):
         raise AxisError(
-            f"{op}: s={s} and axes={axes} must name different axes of shape {x.shape}, and one length for each"
+            f"{op}: axes={axes} must name different axes of shape {x.shape}, and s={s} one length for each"
         )
     return list(zip(along, lengths, strict=True))
 
 
 def _complex(x: TensorLike, op: str) -> Tensor:
+    """Return x as a complex tensor; see `as_complex`."""
     return as_complex(as_tensor(x, op), op)
 
 
 def _floating(x: TensorLike, op: str) -> Tensor:
+    """Return x as a floating tensor.
+
+    Raises:
+        DTypeError: it is not floating.
+    """
     x = as_tensor(x, op)
     if x.dtype.kind != "floating":
         raise DTypeError(
-            f"{op} takes floating tensors, not {x.dtype}; take plugrad.fft.{op.removeprefix('r')} of complex numbers, "
+            f"{op} takes floating tensors, not {x.dtype}; use plugrad.fft.{op.removeprefix('r')} for complex numbers, "
             "or cast it with astype('float32')"
         )
     return x
 
 
 def _checked_length(n: int, x: Tensor, axis: int, op: str) -> int:
-    n = whole(n, op, "n")
+    """Return the length of a transform.
+
+    Raises:
+        ArgumentError: it is not an integer.
+        ArgumentValueError: it is not positive.
+    """
+    n = integer(n, op, "n")
     if n < 1:
         raise ArgumentValueError(
             f"{op}: n={n} must be positive (axis {axis} of shape {x.shape} is transformed)"
@@ -330,14 +458,24 @@ def _checked_length(n: int, x: Tensor, axis: int, op: str) -> int:
 
 
 def _frequencies(n: int, d: float, op: str) -> tuple[int, float]:
-    """Return the number of elements, and the distance between two frequencies."""
-    count, spacing = whole(n, op, "n", least=1, most=2**53), finite(d, op, "d")
+    """Return the number of elements, and the reciprocal of the distance between two frequencies.
+
+    Raises:
+        ArgumentError: `n` is not an integer, or `d` is not a number.
+        ArgumentValueError: one of them is out of range.
+    """
+    count = integer(n, op, "n", least=1, most=2**53)
+    spacing = finite(d, op, "d")
     if spacing == 0:
-        raise ArgumentValueError(f"{op}: d=0 is no distance between samples; it must not be 0")
+        raise ArgumentValueError(f"{op}: d=0 must not be 0; it is the distance between samples")
     return count, count * spacing
 
 
 def _other_way(norm: str, op: str) -> Norm:
-    """Return the norm of the opposite direction."""
+    """Return the norm of the opposite direction.
+
+    Raises:
+        ArgumentValueError: the norm is unknown.
+    """
     ways: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
     return ways[chosen(norm, NORMS, op, "norm")]

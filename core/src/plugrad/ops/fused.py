@@ -1,6 +1,6 @@
 """Products and convolutions with a bias and an activation, in one kernel.
 
-They give what the separate functions give, without storing what lies between.
+The results are those of the separate functions; intermediate results are not stored.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from plugrad.ops.attributes import flag, real
 from plugrad.ops.convolution import batched, sliding, unbatched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.fused import Activation
     from plugrad.tensor.tensor import Tensor, TensorLike
-    from plugrad.types.windows import DataFormat, Rounding
+    from plugrad.types.specs import ShapeLike
+    from plugrad.types.windows import ImageFormat, PaddingLike, Rounding
 
 
 def matmul(
@@ -32,25 +31,32 @@ def matmul(
     prelu_activation_weights: TensorLike | None = None,
     leakyrelu_alpha: float = 0.2,
 ) -> Tensor:
-    """The activation of a matrix product plus a bias.
+    """The activation of a matrix product plus a bias: ``activation(a @ b + bias)``.
 
     >>> plugrad.fused.matmul([[1.0, 2.0]], [[1.0, -1.0], [2.0, -2.0]], bias=0.5, activation="relu")
     tensor([[5.5, 0. ]], dtype=float32)
 
+    The result has the shape of the product and the dtype to which all operands promote; integers
+    and bools give float32.
+
     Args:
-        a: matrices in the last two axes; the axes before them are broadcast.
-        b: matrices as well.
+        a: matrices on the last two axes; the axes before them are broadcast.
+        b: matrices, likewise.
         transpose_a: whether rows and columns of `a` are exchanged.
         transpose_b: whether rows and columns of `b` are exchanged.
-        bias: added to the product; it broadcasts to its shape.
+        bias: what is added to the product; it broadcasts to the shape of the product.
         activation: "linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu" or "prelu".
         prelu_activation_weights: the slopes of "prelu" for negative elements; they broadcast to the
             result.
         leakyrelu_alpha: the slope of "leakyrelu" for negative elements.
 
     Raises:
-        ShapeError: the shapes do not match.
-        ArgumentValueError: the activation is unknown, lacks its weights, or takes none.
+        DTypeError: an operand holds complex numbers or strings, or no dtype holds all operands.
+        ShapeError: the shapes do not match, or an operand has less than 2 axes.
+        ArgumentError: `transpose_a` or `transpose_b` is not a bool, or `leakyrelu_alpha` is not a
+            number.
+        ArgumentValueError: `activation` is unknown, `leakyrelu_alpha` is NaN, or
+            `prelu_activation_weights` are missing for "prelu" or given for another activation.
     """
     operands = _operands(kernels.matmul, "matmul", a, b, bias, prelu_activation_weights)
     return kernels.matmul(
@@ -65,11 +71,11 @@ def matmul(
 def conv2d(
     x: TensorLike,
     filter: TensorLike,
-    strides: int | Sequence[int] = 1,
-    pad: Any = "valid",
+    strides: ShapeLike = 1,
+    pad: PaddingLike = "valid",
     *,
-    data_format: DataFormat = "NHWC",
-    dilations: int | Sequence[int] = 1,
+    data_format: ImageFormat = "NHWC",
+    dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
     bias: TensorLike | None = None,
     activation: Activation = "linear",
@@ -85,48 +91,54 @@ def conv2d(
             [2.5, 0.5],
             [4.5, 0. ]], dtype=float32)
 
+    The result has the shape that `plugrad.conv2d` gives and the dtype to which all operands
+    promote.
+
     Args:
-        x: images, and the arguments up to `dim_rounding_mode`, as for `plugrad.conv2d`.
-        filter: of shape (height, width, input channels, output channels).
-        strides: cells between two stops of the filter.
+        x: images; this argument and those up to `dim_rounding_mode` are as for `plugrad.conv2d`.
+        filter: filters of shape (height, width, input channels, output channels).
+        strides: the distance between neighbouring positions of the filter.
         pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
-        dilations: cells between two cells of the filter.
+        dilations: the distance between neighbouring cells of the filter.
         dim_rounding_mode: what to do with a last, partial stride.
-        bias: one number for each output channel, or whatever broadcasts to the result.
+        bias: one number for each output channel, or any shape that broadcasts to the result.
         activation: "linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu" or "prelu".
-        prelu_activation_weights: the slopes of "prelu" for negative elements, shaped like a bias.
+        prelu_activation_weights: the slopes of "prelu" for negative elements, in a shape like that
+            of `bias`.
         leakyrelu_alpha: the slope of "leakyrelu" for negative elements.
 
     Raises:
-        DTypeError: images or filters are whole numbers.
+        DTypeError: x or filter is a tensor or an array that does not hold floats, or another
+            operand holds complex numbers or strings.
         ShapeError: the shapes do not match, or the filter does not fit.
-        ArgumentValueError: another argument makes no sense, or the activation is unknown, lacks its
-            weights, or takes none.
+        ArgumentError: `leakyrelu_alpha` is not a number.
+        ArgumentValueError: `prelu_activation_weights` are missing for "prelu" or given for another
+            activation, or another argument is none of the above.
     """
-    check_floats("conv2d", x=x, filter=filter)
-    attrs = sliding("conv2d", 2, strides, pad, data_format, dilations, dim_rounding_mode)
-    operands = _operands(kernels.conv2d, "conv2d", x, filter, bias, prelu_activation_weights)
-    return _slid(
-        kernels.conv2d, "conv2d", *operands, attrs, activation=activation, alpha=leakyrelu_alpha
-    )
+    op = "conv2d"
+    check_floats(op, x=x, filter=filter)
+    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
+    kernel = kernels.conv2d
+    operands = _operands(kernel, op, x, filter, bias, prelu_activation_weights)
+    return _slid(kernel, op, *operands, attrs, activation=activation, alpha=leakyrelu_alpha)
 
 
 def depthwise_conv2d(
     x: TensorLike,
     filter: TensorLike,
-    strides: int | Sequence[int] = 1,
-    pad: Any = "valid",
+    strides: ShapeLike = 1,
+    pad: PaddingLike = "valid",
     *,
-    data_format: DataFormat = "NHWC",
-    dilations: int | Sequence[int] = 1,
+    data_format: ImageFormat = "NHWC",
+    dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
     bias: TensorLike | None = None,
     activation: Activation = "linear",
     prelu_activation_weights: TensorLike | None = None,
     leakyrelu_alpha: float = 0.2,
 ) -> Tensor:
-    """The activation of `plugrad.depthwise_conv2d` plus a bias; other arguments as for `conv2d`.
+    """The activation of `plugrad.depthwise_conv2d` plus a bias.
 
     >>> images = plugrad.asarray([[[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]])
     >>> filters = plugrad.ones((1, 2, 2, 1))
@@ -134,24 +146,31 @@ def depthwise_conv2d(
     tensor([[0., 6.],
             [2., 6.]], dtype=float32)
 
+    The result has the shape that `plugrad.depthwise_conv2d` gives and the dtype to which all
+    operands promote.
+
     Args:
-        x: images, and the arguments up to `dim_rounding_mode`, as for `plugrad.depthwise_conv2d`.
-        filter: of shape (height, width, channels, multiplier).
-        strides: cells between two stops of the filter.
+        x: images; this argument and those up to `dim_rounding_mode` are as for
+            `plugrad.depthwise_conv2d`.
+        filter: filters of shape (height, width, channels, multiplier).
+        strides: the distance between neighbouring positions of the filter.
         pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
-        dilations: cells between two cells of the filter.
+        dilations: the distance between neighbouring cells of the filter.
         dim_rounding_mode: what to do with a last, partial stride.
-        bias: one number for each output channel, or whatever broadcasts to the result.
+        bias: one number for each output channel, or any shape that broadcasts to the result.
         activation: "linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu" or "prelu".
-        prelu_activation_weights: the slopes of "prelu" for negative elements, shaped like a bias.
+        prelu_activation_weights: the slopes of "prelu" for negative elements, in a shape like that
+            of `bias`.
         leakyrelu_alpha: the slope of "leakyrelu" for negative elements.
 
     Raises:
-        DTypeError: images or filters are whole numbers.
+        DTypeError: x or filter is a tensor or an array that does not hold floats, or another
+            operand holds complex numbers or strings.
         ShapeError: the shapes do not match, or the filter does not fit.
-        ArgumentValueError: another argument makes no sense, or the activation is unknown, lacks its
-            weights, or takes none.
+        ArgumentError: `leakyrelu_alpha` is not a number.
+        ArgumentValueError: `prelu_activation_weights` are missing for "prelu" or given for another
+            activation, or another argument is none of the above.
     """
     op = "depthwise_conv2d"
     check_floats(op, x=x, filter=filter)
@@ -175,12 +194,9 @@ def _operands(
         first, bias = promoted(first, bias, kernel, op)
     if weights is not None:
         first, weights = promoted(first, weights, kernel, op)
-    return (
-        first,
-        cast(second, first.dtype),
-        bias if bias is None else cast(bias, first.dtype),
-        weights,
-    )
+    second = cast(second, first.dtype)
+    bias = None if bias is None else cast(bias, first.dtype)
+    return first, second, bias, weights
 
 
 def _slid(
@@ -195,6 +211,15 @@ def _slid(
     activation: Activation,
     alpha: float,
 ) -> Tensor:
+    """Return the result of a fused convolution kernel for images that may lack the batch axis."""
     images, is_single = batched(op, images, filters, 2)
-    finish = {"activation": activation, "leakyrelu_alpha": real(alpha, op, "leakyrelu_alpha")}
-    return unbatched(kernel(images, filters, bias, weights, **attrs, **finish), is_single)
+    y = kernel(
+        images,
+        filters,
+        bias,
+        weights,
+        **attrs,
+        activation=activation,
+        leakyrelu_alpha=real(alpha, op, "leakyrelu_alpha"),
+    )
+    return unbatched(y, is_single)

@@ -1,9 +1,13 @@
-"""Functions of images: (batch, height, width, channels), or as they say. Their namespace is `plugrad.image`."""
+"""Functions of images; they belong to the namespace `plugrad.image`.
+
+Images have the shape (batch, height, width, channels) unless a function says otherwise. An argument
+that does not convert to a tensor raises ArgumentError.
+"""
 
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import image as kernels, indexing, movement
@@ -21,20 +25,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import ShapeLike
 
+    Numbers: TypeAlias = float | Sequence[float]
+
+Method = Literal["binary", "otsu"]
 LUMA = (0.2989, 0.5870, 0.1140)
-"""How bright red, green and blue are (ITU-R BT.601)."""
+"""The brightness of red, green and blue (ITU-R BT.601)."""
 
 
 def crop_and_resize(
     image: TensorLike,
     boxes: TensorLike,
     box_ind: TensorLike,
-    crop_size: int | Sequence[int],
+    crop_size: ShapeLike,
     method: Interpolation = "bilinear",
     extrapolation_value: float = 0,
 ) -> Tensor:
-    """Boxes cut out of images, each brought to one size.
+    """Boxes cut out of images, all resized to one size.
 
     >>> image = plugrad.reshape(plugrad.arange(9.0), (1, 3, 3, 1))
     >>> upper_half = [[0, 0, 0.5, 1]]
@@ -43,22 +51,25 @@ def crop_and_resize(
             [1.5, 3.5],
             [3. , 5. ]], dtype=float32)
 
+    The result has shape (number of boxes, crop height, crop width, channels) and the dtype of the
+    images. Gradients reach the images, and with "bilinear" also the boxes.
+
     Args:
-        image: images; whole numbers become float32.
-        boxes: of shape (number, 4): (y1, x1, y2, x2) of each box, as parts of the height and width:
-            0 is the middle of the first row or column, 1 the middle of the last. With y1 > y2 the
-            crop is upside down, with x1 > x2 it is mirrored.
-        box_ind: which image each box is in.
+        image: the images; integers become float32.
+        boxes: corners (y1, x1, y2, x2) in the shape (number of boxes, 4), as fractions of the
+            height and width: 0 is the middle of the first row or column, 1 the middle of the last.
+            With y1 > y2 the crop is upside down, with x1 > x2 it is mirrored.
+        box_ind: the number of the image that each box is cut out of; a negative one counts from the end.
         crop_size: the size of the crops, one number or (height, width).
         method: "bilinear" interpolates, "nearest" takes the nearest pixel.
-        extrapolation_value: what is outside the image.
-
-    Gradients reach the images, and for "bilinear" also the boxes.
+        extrapolation_value: the value of points outside the image.
 
     Raises:
-        ShapeError: shapes are not as above.
-        DTypeError: `box_ind` are not integers.
-        TensorIndexError: a `box_ind` is not the number of an image.
+        ShapeError: the shapes are not as above, or the images have no pixels.
+        DTypeError: the images or the boxes are neither floats nor integers, or `box_ind` are not
+            integers.
+        TensorIndexError: one of `box_ind` is not the number of an image.
+        ArgumentError: `extrapolation_value` is not a number.
         ArgumentValueError: the size is not one or two positive integers, or the method is unknown.
     """
     op = "crop_and_resize"
@@ -81,13 +92,14 @@ def crop_and_resize(
 
 
 def flip_left_right(image: TensorLike) -> Tensor:
-    """Images mirrored: their columns from right to left.
+    """The images with their columns in reverse order, in the same shape and dtype.
 
     >>> plugrad.image.flip_left_right([[[[1], [2], [3]]]])[0, :, :, 0]
     tensor([[3, 2, 1]], dtype=int32)
 
     Raises:
-        ShapeError: images have not 4 axes.
+        ShapeError: the images do not have 4 axes.
+        DTypeError: the images are neither floats nor integers.
     """
     return kernels.flip_left_right(
         coerced(image, kernels.flip_left_right, "flip_left_right", "image")
@@ -95,13 +107,15 @@ def flip_left_right(image: TensorLike) -> Tensor:
 
 
 def grayscale_to_rgb(image: TensorLike) -> Tensor:
-    """Gray images, whose last axis has size 1, with three equal channels.
+    """Gray images, whose last axis has size 1, with three equal channels along that axis.
 
     >>> plugrad.image.grayscale_to_rgb([[[7]]])
     tensor([[[7, 7, 7]]], dtype=int32)
 
+    The result has the dtype of the images.
+
     Raises:
-        ShapeError: there are less than 2 axes, or the last has another size.
+        ShapeError: the images have less than 2 axes, or the size of the last is not 1.
     """
     gray = as_tensor(image, "grayscale_to_rgb", "image")
     if gray.ndim < 2 or gray.shape[-1] != 1:
@@ -112,16 +126,17 @@ def grayscale_to_rgb(image: TensorLike) -> Tensor:
 
 
 def rgb_to_grayscale(image: TensorLike) -> Tensor:
-    """Images of red, green and blue, along the last axis, made gray: ``0.2989 r + 0.5870 g + 0.1140 b``.
+    """The brightness ``0.2989 r + 0.5870 g + 0.1140 b`` of images of red, green and blue along the last axis.
 
     >>> plugrad.image.rgb_to_grayscale([[[255, 255, 255], [255, 0, 0]]])[:, :, 0]
     tensor([[255,  76]], dtype=int32)
 
-    Whole numbers are rounded. The last axis stays, with size 1.
+    The result has the dtype of the images, and size 1 on the last axis; integers are rounded. The
+    weights are those of ITU-R BT.601.
 
     Raises:
-        ShapeError: there are not 2 to 6 axes, or the last has another size than 3.
-        DTypeError: the elements are neither floats nor whole numbers.
+        ShapeError: the images do not have 2 to 6 axes, or the size of the last is not 3.
+        DTypeError: the images are neither floats nor integers.
     """
     colours = as_tensor(image, "rgb_to_grayscale", "image")
     if not 2 <= colours.ndim <= 6 or colours.shape[-1] != 3:
@@ -135,10 +150,10 @@ def rgb_to_grayscale(image: TensorLike) -> Tensor:
 def rotate_with_offset(
     image: TensorLike,
     radians: float,
-    fill_value: float | Sequence[float] = 0,
-    center: float | Sequence[float] = 0.5,
+    fill_value: Numbers = 0,
+    center: Numbers = 0.5,
 ) -> Tensor:
-    """Images turned counterclockwise about a point, made of the same pixels.
+    """The images rotated counterclockwise about a point, without interpolation between pixels.
 
     >>> image = plugrad.reshape(plugrad.arange(9.0), (1, 3, 3, 1))
     >>> plugrad.image.rotate_with_offset(image, plugrad.pi / 2)[0, :, :, 0]
@@ -146,16 +161,21 @@ def rotate_with_offset(
             [1., 4., 7.],
             [0., 3., 6.]], dtype=float32)
 
+    The result has the shape and dtype of the images. Gradients reach the images.
+
     Args:
-        image: images; whole numbers become float32.
+        image: the images; integers become float32.
         radians: the angle.
-        fill_value: what comes from outside the image, one number or one for each channel.
-        center: the point, as a part of the width and of the height, or (x, y): 0 is the left or
-            upper edge of the image, 1 the right or lower one.
+        fill_value: the value of points outside the image, one number or one for each channel.
+        center: the point, one number or (x, y), as a fraction of the width and of the height: 0 is
+            the left or upper edge of the image, 1 the right or lower edge.
 
     Raises:
-        ShapeError: images have not 4 axes.
-        ArgumentValueError: `fill_value` or `center` have another number of numbers.
+        ShapeError: the images do not have 4 axes.
+        DTypeError: the images hold complex numbers or strings.
+        ArgumentError: `radians`, `fill_value` or `center` does not consist of numbers.
+        ArgumentValueError: `radians` or `center` is not finite, or `fill_value` or `center` does
+            not consist of as many numbers as above.
     """
     op = "rotate_with_offset"
     images = coerced(image, kernels.rotate_with_offset, op, "image")
@@ -176,10 +196,10 @@ def transform(
     transforms: TensorLike,
     interpolation: Interpolation = "nearest",
     fill_mode: FillMode = "constant",
-    fill_value: float | Sequence[float] = 0,
-    output_shape: int | Sequence[int] | None = None,
+    fill_value: Numbers = 0,
+    output_shape: ShapeLike | None = None,
 ) -> Tensor:
-    """Images moved, turned, sheared, scaled or seen from another side.
+    """The images after projective transforms, which shift, rotate, shear, scale or tilt them.
 
     >>> image = plugrad.reshape(plugrad.arange(4.0), (1, 1, 4, 1))
     >>> to_the_right = [[1, 0, -1, 0, 1, 0, 0, 0]]
@@ -188,24 +208,29 @@ def transform(
     >>> plugrad.image.transform(image, to_the_right, fill_mode="wrap")[0, :, :, 0]
     tensor([[3., 0., 1., 2.]], dtype=float32)
 
+    The result has shape (batch, height, width, channels) with the size `output_shape`, and the
+    dtype of the images. Gradients reach the images, and with "bilinear" also the transforms.
+
     Args:
-        image: images; whole numbers become float32.
-        transforms: of shape (batch, 8), or (1, 8) for all images: a, b, c, d, e, f, g and h. The
-            pixel in column x and row y of the result shows the point in column ``(a x + b y + c) / p``
-            and row ``(d x + e y + f) / p`` of the image, where ``p = g x + h y + 1``.
+        image: the images; integers become float32.
+        transforms: coefficients (a, b, c, d, e, f, g, h) in the shape (batch, 8), or (1, 8) for all
+            images. With ``p = g x + h y + 1``, the pixel in column x and row y of the result shows
+            the point in column ``(a x + b y + c) / p`` and row ``(d x + e y + f) / p`` of the
+            image.
         interpolation: "nearest" takes the nearest pixel, "bilinear" interpolates.
-        fill_mode: how an image goes on at its border: "constant" with `fill_value`, "reflect"
+        fill_mode: how an image continues beyond its border: "constant" with `fill_value`, "reflect"
             mirrored (d c b a | a b c d | d c b a), "wrap" repeated, "nearest" with its last pixel.
-        fill_value: what is outside in mode "constant", and in all modes where p is 0: one number or
-            one for each channel.
+        fill_value: the value of points outside the image in mode "constant", and in all modes where
+            p is 0: one number or one for each channel.
         output_shape: the size of the result, one number or (height, width); by default that of the
             images.
 
-    Gradients reach the images, and for "bilinear" also the transforms.
-
     Raises:
-        ShapeError: shapes are not as above, or images have no pixels.
-        ArgumentValueError: another argument is none of these.
+        ShapeError: the shapes are not as above, or the images have no pixels.
+        DTypeError: the images hold complex numbers or strings, or the transforms are neither floats
+            nor integers.
+        ArgumentError: `fill_value` does not consist of numbers.
+        ArgumentValueError: another argument is none of the above.
     """
     op = "transform"
     images = coerced(image, kernels.transform, op, "image")
@@ -229,37 +254,38 @@ def transform(
 
 
 def threshold(
-    image: TensorLike, method: str = "binary", inverted: bool = False, thresh_value: float = 0.5
+    image: TensorLike, method: Method = "binary", inverted: bool = False, thresh_value: float = 0.5
 ) -> Tensor:
-    """255 where an image is brighter than a threshold and 0 elsewhere, as int32 of shape (height, width, 1).
+    """255 where an image is brighter than a threshold, 0 elsewhere, as int32 of shape (height, width, 1).
 
     >>> plugrad.image.threshold([[[10], [200]]])[:, :, 0]
     tensor([[  0, 255]], dtype=int32)
     >>> plugrad.image.threshold([[[10], [12], [60], [70]]], method="otsu")[:, :, 0]
     tensor([[  0,   0, 255, 255]], dtype=int32)
 
+    The method "otsu" is that of Otsu, "A threshold selection method from gray-level histograms",
+    IEEE Transactions on Systems, Man, and Cybernetics 9 (1979), 62–66.
+
     Args:
-        image: one image of shape (height, width, 1) or, in colours, (height, width, 3), with values
-            from 0 to 255. Of colours the brightness counts, as in `rgb_to_grayscale`.
-        method: "binary" compares with ``255 * thresh_value``; "otsu" with the level that separates
-            the image into two parts whose averages differ most, each weighted with its size.
-        inverted: exchange 0 and 255.
+        image: one image of shape (height, width, 1) or (height, width, 3), with values from 0 to
+            255. If it has three channels, their brightness is compared, as in `rgb_to_grayscale`.
+        method: "binary" compares with ``255 * thresh_value``; "otsu" compares with the level that
+            separates the pixels into two classes with the greatest variance between them.
+        inverted: whether 0 and 255 are swapped.
         thresh_value: the threshold for "binary", from 0 to 1.
 
-    Otsu's method: "A threshold selection method from gray-level histograms", IEEE Transactions on
-    Systems, Man, and Cybernetics 9 (1979), 62–66.
-
     Raises:
-        ShapeError: the image has another shape.
-        DTypeError: its elements are neither floats nor whole numbers.
-        ArgumentValueError: the method is unknown.
+        ShapeError: the image does not have such a shape.
+        DTypeError: the image is neither floats nor integers.
+        ArgumentError: `inverted` is not a bool, or `thresh_value` is not a number.
+        ArgumentValueError: the method is unknown, or `thresh_value` is NaN.
     """
     pixels = _as_reals(as_tensor(image, "threshold", "image"), "threshold")
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
         raise ShapeError(
             f"threshold: image must have shape (height, width, 1 or 3 channels), not {pixels.shape}"
         )
-    chosen(method, ("binary", "otsu"), "threshold", "method")
+    chosen(method, get_args(Method), "threshold", "method")
     limit = real(thresh_value, "threshold", "thresh_value")
     gray = pixels if pixels.shape[2] == 1 else _brightness(pixels)
     level = _otsu(gray) if method == "otsu" else 255 * limit
@@ -269,7 +295,7 @@ def threshold(
 
 
 def _otsu(gray: Tensor) -> Tensor:
-    """Return the first level, from 0 to 255, that separates best; -1 if all pixels are equal."""
+    """Return the first level from 0 to 255 with the greatest variance between classes; -1 if all pixels are equal."""
     levels = arange(256, dtype=float32, device=gray.backend)
     places = movement.reshape(cast(round(gray), int32), shape=(gray.size,))
     counts = indexing.unsorted_segment_sum(ones_like(places), places, num_segments=256)
@@ -277,14 +303,13 @@ def _otsu(gray: Tensor) -> Tensor:
     is_below = less_equal(levels, movement.expand_dims(levels, dim=1))
     below = sum(where(is_below, histogram, 0), axis=1)
     moment_below = sum(where(is_below, histogram * levels, 0), axis=1)
-    above, moment_above = below[-1] - below, moment_below[-1] - moment_below
+    above = below[-1] - below
+    moment_above = moment_below[-1] - moment_below
     weight = below * above
     is_split = greater(weight, 0)
-    averages = [
-        divide(moment, where(is_split, count, 1))
-        for moment, count in ((moment_below, below), (moment_above, above))
-    ]
-    between = where(is_split, weight * (averages[0] - averages[1]) ** 2, 0)
+    average_below = divide(moment_below, where(is_split, below, 1))
+    average_above = divide(moment_above, where(is_split, above, 1))
+    between = where(is_split, weight * (average_below - average_above) ** 2, 0)
     return where(greater(max(between), 0), cast(argmax(between), float32), -1)
 
 
@@ -295,14 +320,22 @@ def _brightness(colours: Tensor) -> Tensor:
 
 
 def _as_reals(x: Tensor, op: str) -> Tensor:
-    """Return whole numbers as float32, and floats as they are."""
+    """Return integers as float32, and floats as they are.
+
+    Raises:
+        DTypeError: they are neither.
+    """
     if x.dtype not in REAL:
-        raise DTypeError(f"{op}: image is {x.dtype}; it must hold floats or whole numbers")
+        raise DTypeError(f"{op}: image is {x.dtype}; it must hold floats or integers")
     return x if x.dtype in FLOATING else cast(x, float32)
 
 
 def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
-    """Return numbers that say where, on the backend of the images; whole numbers as float32."""
+    """Return coordinates as floats, on the backend of the images; integers become float32.
+
+    Raises:
+        DTypeError: they are neither floats nor integers.
+    """
     values = as_tensor(x, op, name, backend=images.backend)
     if values.dtype not in REAL:
         raise DTypeError(f"{op}: {name} are {values.dtype}; they must be floats")
@@ -310,6 +343,10 @@ def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
 
 
 def _numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
-    """Return one number, or a tuple of several."""
+    """Return one number, or a tuple of several.
+
+    Raises:
+        ArgumentError: one is not a number.
+    """
     numbers = tuple(any_number(part, op, name) for part in members(value))
     return numbers if is_several(value) else numbers[0]

@@ -1,8 +1,9 @@
 """Functions that pick elements by position.
 
-Positions are integers; a negative one counts from the end. One that is out of range raises when it
-comes from the host or when the backend is cpu. Other backends do not look at positions that are on
-their device already, since that would mean waiting for it: they read zeros there.
+Positions are integers; a negative one counts from the end. A position out of range raises an error
+if it comes from the host or if the backend is cpu. Other backends do not check positions that are
+already on their device, because the host would have to wait for them; they read zeros there. An
+argument that does not convert to a tensor raises ArgumentError.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
-from plugrad.ops.attributes import whole
+from plugrad.ops.attributes import integer
 from plugrad.ops.binary import not_equal
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
@@ -37,61 +38,71 @@ from plugrad.types.dtype import (
     string,
 )
 from plugrad.types.shapes import axis_of, broadcast
-from plugrad.types.specs import Shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
+    from plugrad.types.specs import Shape
 
 
 def take(
     x: TensorLike, indices: TensorLike, /, *, axis: int | None = None, batch_dims: int = 0
 ) -> Tensor:
-    """The elements of x at `indices` along an axis, which may be left out for a 1-d tensor.
+    """The elements of x at `indices` along an axis, in the dtype of x.
 
     >>> plugrad.take([10.0, 20.0, 30.0], [2, 0, -1])
     tensor([30., 10., 30.], dtype=float32)
-
-    The indices may have any shape, which takes the axis' place. The first `batch_dims` axes of x
-    and of the indices belong together: each batch takes from its own part of x.
-
     >>> plugrad.take([[1, 2], [3, 4]], [[1, 0], [0, 0]], axis=1, batch_dims=1)
     tensor([[2, 1],
             [3, 3]], dtype=int32)
 
+    The result has the shape of x, with the axes of the indices, except batch axes, in place of
+    `axis`.
+
+    Args:
+        x: the elements.
+        indices: integers of any shape.
+        axis: the axis; it may be omitted if x is 1-d.
+        batch_dims: how many leading axes x and the indices have in common: in each batch, indices
+            refer to the same batch of x. A negative number counts from the rank of the indices.
+
     Raises:
         DTypeError: the indices are not integers.
-        AxisError: the axis is out of range, or is missing.
-        ShapeError: the batches differ, or the axis is one of them.
+        AxisError: the axis is out of range or missing.
+        ShapeError: the batch axes have different sizes, or the axis is one of them.
         TensorIndexError: an index is out of range.
+        ArgumentError: `batch_dims` is not an integer.
+        ArgumentValueError: an index in a list does not fit int32.
     """
     x = as_tensor(x, "take", backend=backend_of(indices))
     if axis is None and x.ndim != 1:
         raise AxisError(f"take: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
     axis = axis_of(0 if axis is None else axis, x.ndim, name="take: axis")
     positions = positions_along(indices, x, axis, "take")
-    batch_dims = whole(batch_dims, "take", "batch_dims")
+    batch_dims = integer(batch_dims, "take", "batch_dims")
     if batch_dims < 0:
         batch_dims += positions.ndim
     return indexing.gather(x, positions, axis=axis, batch_dims=batch_dims)
 
 
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
-    """The elements of each line of x along an axis, at the indices of the same line.
+    """The elements of each line of x along an axis, at the indices in the same line, in the dtype of x.
 
     >>> x = plugrad.asarray([[30, 10, 20], [4, 6, 5]])
     >>> plugrad.take_along_axis(x, [[1, 2, 0], [0, 2, 1]])
     tensor([[10, 20, 30],
             [ 4,  5,  6]], dtype=int32)
 
-    The indices have as many axes as x; apart from the one in question, the two shapes broadcast.
+    The indices have as many axes as x, and their shapes broadcast except along `axis`, where the
+    result has the size of the indices.
 
     Raises:
         DTypeError: the indices are not integers.
         AxisError: the axis is out of range.
-        ShapeError: the numbers of axes differ, or the shapes do not broadcast.
+        ShapeError: x and the indices differ in rank, or their shapes do not broadcast.
         TensorIndexError: an index is out of range.
+        ArgumentValueError: an index in a list does not fit int32.
     """
     x = as_tensor(x, "take_along_axis", backend=backend_of(indices))
     axis = axis_of(axis, x.ndim, name="take_along_axis: axis")
@@ -110,7 +121,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
 
 
 def _as_lines(x: Tensor, lines: Shape, axis: int) -> Tensor:
-    """Return `x` broadcast to `lines` apart from an axis, which comes last."""
+    """Return x broadcast to the shape `lines` except along an axis, which comes last."""
     shape = (*lines[:axis], x.shape[axis], *lines[axis:])
     if x.shape != shape:
         x = movement.broadcast_to(x, shape=shape)
@@ -119,30 +130,34 @@ def _as_lines(x: Tensor, lines: Shape, axis: int) -> Tensor:
 
 
 def gather_nd(x: TensorLike, indices: TensorLike) -> Tensor:
-    """The parts of x whose coordinates lie along the last axis of `indices`.
+    """The parts of x whose coordinates are along the last axis of `indices`, in the dtype of x.
 
     >>> x = plugrad.asarray([[1, 2], [3, 4]])
     >>> plugrad.gather_nd(x, [[0, 1], [1, 0]]), plugrad.gather_nd(x, [[1]])
     (tensor([2, 3], dtype=int32), tensor([[3, 4]], dtype=int32))
 
-    K coordinates name a place on the first K axes; the part there has the other axes.
+    If there are k coordinates, they are a position on the first k axes of x, and the part there has
+    the other axes. The result has the shape of the indices without the last axis, and that of a
+    part.
 
     Raises:
         DTypeError: the indices are not integers.
-        ShapeError: there are more coordinates than axes.
+        ShapeError: the indices are 0-d, or there are more coordinates than axes of x.
         TensorIndexError: an index is out of range.
+        ArgumentValueError: an index in a list does not fit int32.
     """
     x = as_tensor(x, "gather_nd", backend=backend_of(indices))
     return indexing.gather_nd(x, coordinates(indices, x.shape, "gather_nd", x.backend))
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
-    """The positions of the elements that are not zero, in row-major order: one tensor for each axis.
+    """The positions of the elements that are not zero, in row-major order: one int32 vector for each axis.
 
     >>> plugrad.nonzero([[0, 7], [8, 9]])
     (tensor([0, 1, 1], dtype=int32), tensor([1, 0, 1], dtype=int32))
 
-    NaN is not zero. How many there are depends on values, so the backend has to finish first.
+    NaN is not zero. The size of the vectors depends on the values, so the backend has to finish
+    first.
 
     Raises:
         DTypeError: x holds strings.
@@ -166,24 +181,27 @@ def one_hot(
     off_value: Scalar = 0,
     dtype: DTypeLike = float32,
 ) -> Tensor:
-    """`on_value` at each index along a new last axis of size `depth`, `off_value` elsewhere.
+    """The value `on_value` at each index along a new last axis of size `depth`, and `off_value` elsewhere.
 
     >>> plugrad.one_hot([0, 2], depth=3)
     tensor([[1., 0., 0.],
             [0., 0., 1.]], dtype=float32)
 
-    An index outside ``[0, depth)`` gives a row of `off_value`, and so does a negative one.
+    The result has shape ``(*indices.shape, depth)``. An index outside ``[0, depth)``, negative ones
+    included, gives a row of `off_value`.
 
     Raises:
-        DTypeError: the indices are not integers.
-        ArgumentError: the depth is not an integer.
-        ArgumentValueError: the depth is negative.
+        DTypeError: the indices are not integers, or `dtype` is not a dtype.
+        UnsupportedDtype: the backend does not have the dtype; none makes strings.
+        ArgumentError: the depth is not an integer, or `on_value` or `off_value` is not one number.
+        ArgumentValueError: the depth is negative, or `on_value` or `off_value` does not fit the
+            dtype.
     """
     wanted = as_dtype(dtype)
     positions = coerced(indices, indexing.one_hot, "one_hot", "indices")
     return indexing.one_hot(
         positions,
-        depth=whole(depth, "one_hot", "depth", least=0),
+        depth=integer(depth, "one_hot", "depth", least=0),
         on_value=_filling(on_value, "on_value", wanted),
         off_value=_filling(off_value, "off_value", wanted),
         dtype=wanted,
@@ -191,9 +209,14 @@ def one_hot(
 
 
 def _filling(value: Scalar, name: str, dtype: DType) -> Scalar:
-    """Return a number that fits a dtype as a Python scalar."""
+    """Return a number that fits a dtype as a Python scalar.
+
+    Raises:
+        ArgumentError: it is not one number.
+        ArgumentValueError: it does not fit.
+    """
     if dtype is string:
-        return value  # the kernel says no
+        return value  # the kernel refuses the dtype
     filling = host_array(value, "one_hot", name, dtype)
     if filling.ndim:
         raise ArgumentError(f"one_hot: {name}={value!r} must be one number")
@@ -201,21 +224,29 @@ def _filling(value: Scalar, name: str, dtype: DType) -> Scalar:
 
 
 def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int) -> Tensor:
-    """The sum of the elements with each segment id from 0 to ``num_segments - 1``.
+    """The sum of the elements that have each segment id from 0 to ``num_segments - 1``.
 
     >>> plugrad.unsorted_segment_sum([1.0, 2.0, 3.0], [0, 2, 0], num_segments=3)
     tensor([4., 0., 2.], dtype=float32)
 
-    `segment_ids` has the first axes of x's shape. Elements with other ids are dropped.
+    The result has the dtype of x; its shape is that of x, with one axis of size `num_segments` in
+    place of the axes of `segment_ids`.
+
+    Args:
+        x: the elements.
+        segment_ids: the id of each part of x, in the shape of the first axes of x. Parts with other
+            ids are dropped.
+        num_segments: the number of ids.
 
     Raises:
-        DTypeError: the ids are not integers.
-        ShapeError: the shapes do not match.
+        DTypeError: the ids are not integers, or x holds bools or strings.
+        ShapeError: the shape of the ids is not that of the first axes of x.
         ArgumentError: `num_segments` is not an integer.
-        ArgumentValueError: `num_segments` is negative.
+        ArgumentValueError: `num_segments` is negative, or an id in a list does not fit int32.
+        TensorIndexError: an id in an array does not fit int32.
     """
     op = "unsorted_segment_sum"
-    count = whole(num_segments, op, "num_segments", least=0)
+    count = integer(num_segments, op, "num_segments", least=0)
     x = as_tensor(x, op, backend=backend_of(segment_ids))
     ids = as_positions(segment_ids, op, x.backend, "segment_ids")
     return indexing.unsorted_segment_sum(
@@ -227,17 +258,18 @@ def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: i
 
 
 def backend_of(*xs: TensorLike) -> Backend | None:
-    """Return the backend of the first tensor, where what comes from the host goes as well."""
+    """Return the backend of the first tensor, to which host values go as well; None if there is none."""
     return next((x.backend for x in xs if isinstance(x, Tensor)), None)
 
 
 def as_positions(
     indices: TensorLike, op: str, backend: Backend | None = None, name: str = "indices"
 ) -> Tensor:
-    """Return positions as a tensor of integers.
+    """Return positions as a tensor of int32 or int64.
 
     Raises:
         DTypeError: they are not integers.
+        TensorIndexError: a host value does not fit int32.
     """
     if not isinstance(indices, Tensor):
         values = host_positions(indices, op, name)
@@ -251,11 +283,11 @@ def as_positions(
 
 
 def positions_along(indices: TensorLike, x: Tensor, axis: int, op: str) -> Tensor:
-    """Return positions along an axis of x; those that come from the host are checked.
+    """Return positions along an axis of x; host values are checked.
 
     Raises:
         DTypeError: they are not integers.
-        TensorIndexError: one is out of range.
+        TensorIndexError: a host value is out of range.
     """
     if isinstance(indices, Tensor):
         return as_positions(indices, op, x.backend)
@@ -273,13 +305,13 @@ def coordinates(
     *,
     least_axes: int = 1,
 ) -> Tensor:
-    """Return coordinates, which lie along the last axis; those that come from the host are checked.
+    """Return coordinates, which are along the last axis; host values are checked.
 
     Indices with fewer than `least_axes` axes are positions on the first axis of `shape`.
 
     Raises:
         DTypeError: they are not integers.
-        TensorIndexError: one is out of range.
+        TensorIndexError: a host value is out of range.
     """
     if isinstance(indices, Tensor):
         return as_positions(indices, op, backend, name)
@@ -291,7 +323,11 @@ def coordinates(
 
 
 def host_positions(indices: TensorLike, op: str, name: str = "indices") -> NDArray[Any]:
-    """Return positions that are not a tensor as an array of integers; an empty list is one."""
+    """Return positions that are not a tensor as an array of integers; an empty list gives int32.
+
+    Raises:
+        DTypeError: they are not integers.
+    """
     values = host_array(indices, op, name)
     if values.dtype.kind not in "iu":
         if values.size or isinstance(indices, np.ndarray):
@@ -301,7 +337,7 @@ def host_positions(indices: TensorLike, op: str, name: str = "indices") -> NDArr
 
 
 def check_range(values: NDArray[Any], size: int, axis: int, op: str) -> None:
-    """Raise unless all positions are in ``[-size, size)``.
+    """Check that all positions are in ``[-size, size)``.
 
     Raises:
         TensorIndexError: one is not.
@@ -314,4 +350,5 @@ def check_range(values: NDArray[Any], size: int, axis: int, op: str) -> None:
 
 
 def _not_integers(dtype: object, op: str, name: str) -> DTypeError:
+    """Return the error for positions that are not integers."""
     return DTypeError(f"{op}: {name} are {dtype}; they must be integers, as after astype('int32')")

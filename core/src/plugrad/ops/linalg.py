@@ -1,26 +1,34 @@
-"""Products and parts of matrices; together with factorizations and norms the namespace `plugrad.linalg`."""
+"""Products and parts of matrices; with factorizations and norms they are the namespace `plugrad.linalg`.
+
+Dtypes are promoted. An argument that does not convert to a tensor raises ArgumentError, and tensors
+on different backends raise BackendMismatch.
+"""
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import binary, linalg, movement
-from plugrad.ops.arguments import as_tensor, constant, promoted
-from plugrad.ops.attributes import flag, is_several, listed, whole
+from plugrad.ops.arguments import as_tensor, cast, constant, promoted
+from plugrad.ops.attributes import flag, integer, is_several, listed
 from plugrad.ops.binary import less_equal, multiply, where
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import arange, eye
+from plugrad.ops.decomposition import inv
 from plugrad.ops.movement import concat, moveaxis, reshape
 from plugrad.ops.reduction import sum
-from plugrad.types.dtype import DTypeLike, int32
+from plugrad.types.dtype import bool_, int32, string
 from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike
+
+    PairedAxes: TypeAlias = int | tuple[Sequence[int], Sequence[int]]
 
 
 def matmul(
@@ -32,14 +40,22 @@ def matmul(
     tensor([[21.],
             [43.]], dtype=float32)
 
-    A 1-d operand is a row vector on the left and a column vector on the right, and its axis
-    disappears. `transpose_a` and `transpose_b` exchange the last two axes of an operand first.
+    The result has the dtype to which a and b promote. A 1-d operand is a row vector on the left and
+    a column vector on the right; the result does not have its axis.
+
+    Args:
+        a: the left matrices.
+        b: the right matrices.
+        transpose_a: whether the last two axes of a are exchanged first.
+        transpose_b: whether the last two axes of b are exchanged first.
 
     Raises:
-        ShapeError: an operand is 0-d, or the inner sizes differ.
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: an operand is 0-d, the inner sizes differ, or the other axes do not broadcast.
+        ArgumentError: `transpose_a` or `transpose_b` is not a bool.
     """
     x, y = promoted(a, b, linalg.matmul, "matmul")
-    if transpose_a is not False or transpose_b is not False:  # most products do without
+    if transpose_a is not False or transpose_b is not False:  # most products skip this check
         transpose_a = flag(transpose_a, "matmul", "transpose_a")
         transpose_b = flag(transpose_b, "matmul", "transpose_b")
     if x.ndim == 0 or y.ndim == 0:
@@ -59,27 +75,30 @@ def matmul(
             transpose_a=transpose_a and x.ndim > 1,
             transpose_b=transpose_b and y.ndim > 1,
         )
-    except ShapeError:  # of shapes that nobody has passed
+    except ShapeError:  # it names the shapes of the matrices
         raise ShapeError(
-            f"matmul: shapes {x.shape} and {y.shape} do not match: a vector must be as long as the "
-            "axis that it meets, the last one on its left or the last but one on its right"
+            f"matmul: shapes {x.shape} and {y.shape} do not match: a vector must be as long as the last axis of "
+            "its left neighbour, or the second-to-last axis of its right neighbour"
         ) from None
-    shape = (
-        *product.shape[:-2],
-        *(product.shape[-2:-1] if x.ndim > 1 else ()),
-        *(product.shape[-1:] if y.ndim > 1 else ()),
-    )
-    return movement.reshape(product, shape=shape)
+    *shape, height, width = product.shape
+    if x.ndim > 1:
+        shape.append(height)
+    if y.ndim > 1:
+        shape.append(width)
+    return movement.reshape(product, shape=tuple(shape))
 
 
 def dot(a: TensorLike, b: TensorLike) -> Tensor:
-    """The product of vectors and matrices: a number, a vector or a matrix.
+    """The product of two vectors (a 0-d tensor), of a matrix and a vector, or of two matrices.
 
     >>> plugrad.dot([1.0, 2.0], [3.0, 4.0])
     tensor(11., dtype=float32)
 
+    The result has the dtype to which a and b promote.
+
     Raises:
-        ShapeError: an operand has not one or two axes, or the inner sizes differ.
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: an operand does not have one or two axes, or the inner sizes differ.
     """
     x, y = promoted(a, b, linalg.matmul, "dot")
     if x.ndim not in (1, 2) or y.ndim not in (1, 2):
@@ -90,13 +109,16 @@ def dot(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def outer(a: TensorLike, b: TensorLike, /) -> Tensor:
-    """The product of each element of one vector with each of another, a matrix.
+    """The matrix of the products of each element of a vector (the row) and each of another (the column).
 
     >>> plugrad.linalg.outer([1.0, 2.0], [3.0, 4.0, 5.0])
     tensor([[ 3.,  4.,  5.],
             [ 6.,  8., 10.]], dtype=float32)
 
+    The result has the dtype to which a and b promote.
+
     Raises:
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: an operand is not 1-d.
     """
     x, y = promoted(a, b, binary.multiply, "outer")
@@ -106,37 +128,51 @@ def outer(a: TensorLike, b: TensorLike, /) -> Tensor:
 
 
 def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
-    """The sum of the products along an axis; complex numbers of the first operand are conjugated.
+    """The sum of the products ``conj(a) * b`` along an axis.
 
     >>> plugrad.vecdot([[1.0, 2.0], [3.0, 4.0]], [10.0, 1.0])
     tensor([12., 34.], dtype=float32)
 
+    The result has the dtype to which a and b promote; their other axes are broadcast.
+
     Raises:
-        ShapeError: the operands have different sizes along the axis.
-        AxisError: an operand has not the axis.
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: the operands have different sizes along the axis, or the other axes do not
+            broadcast.
+        AxisError: an operand does not have the axis.
     """
     x, y = promoted(a, b, binary.multiply, "vecdot")
-    along = [axis_of(axis, x.ndim, name="vecdot: axis"), axis_of(axis, y.ndim, name="vecdot: axis")]
-    if x.shape[along[0]] != y.shape[along[1]]:
+    axis_x = axis_of(axis, x.ndim, name="vecdot: axis")
+    axis_y = axis_of(axis, y.ndim, name="vecdot: axis")
+    if x.shape[axis_x] != y.shape[axis_y]:
         raise ShapeError(
-            f"vecdot: sizes {x.shape[along[0]]} and {y.shape[along[1]]} along axis {axis} must be equal "
+            f"vecdot: sizes {x.shape[axis_x]} and {y.shape[axis_y]} along axis {axis} must be equal "
             f"(shapes {x.shape} and {y.shape})"
         )
-    products = moveaxis(conj(x), along[0], -1) * moveaxis(y, along[1], -1)
+    products = moveaxis(conj(x), axis_x, -1) * moveaxis(y, axis_y, -1)
     return sum(products, axis=-1, dtype=products.dtype)
 
 
-def tensordot(
-    a: TensorLike, b: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
-) -> Tensor:
-    """The sum of products along pairs of axes: the last `axes` of one with the first of the other, or two lists.
+def tensordot(a: TensorLike, b: TensorLike, /, *, axes: PairedAxes = 2) -> Tensor:
+    """The sum of the products of a and b along pairs of axes.
 
     >>> plugrad.tensordot([[1.0, 2.0], [3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]], axes=2)
     tensor(5., dtype=float32)
 
+    The result has the other axes of a, then those of b, and the dtype to which a and b promote.
+
+    Args:
+        a: the first operand.
+        b: the second operand.
+        axes: a number n, which pairs the last n axes of a with the first n axes of b, or the axes
+            of a and the axes of b as two lists of one length.
+
     Raises:
-        ShapeError: sizes of a pair of axes differ.
-        ArgumentValueError: there are not as many axes of one operand as of the other.
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: the sizes of a pair of axes, or the lengths of the lists, differ.
+        AxisError: an axis is out of range or named twice.
+        ArgumentError: `axes` are not integers.
+        ArgumentValueError: `axes` is a number out of range, or not two lists.
     """
     x, y = promoted(a, b, linalg.matmul, "tensordot")
     if is_several(axes):
@@ -145,30 +181,29 @@ def tensordot(
             raise ArgumentValueError(
                 f"tensordot: axes={axes} must be a number, or two lists of axes"
             )
-        first, second = (listed(part, "tensordot", "axes") for part in lists)
-        pairs = (
-            [axis_of(i, x.ndim, name="tensordot: axes") for i in first],
-            [axis_of(i, y.ndim, name="tensordot: axes") for i in second],
-        )
-        if any(len(set(found)) != len(found) for found in pairs):
+        given_x, given_y = (listed(part, "tensordot", "axes") for part in lists)
+        axes_x = [axis_of(i, x.ndim, name="tensordot: axes") for i in given_x]
+        axes_y = [axis_of(i, y.ndim, name="tensordot: axes") for i in given_y]
+        if any(len(set(found)) != len(found) for found in (axes_x, axes_y)):
             raise AxisError(f"tensordot: axes={axes} names an axis twice")
     else:
-        count = whole(axes, "tensordot", "axes")
+        count = integer(axes, "tensordot", "axes")
         if not 0 <= count <= min(x.ndim, y.ndim):
             raise ArgumentValueError(
                 f"tensordot: axes={count} must be between 0 and the ranks {x.ndim} and {y.ndim}"
             )
-        pairs = list(range(x.ndim - count, x.ndim)), list(range(count))
-    if [x.shape[i] for i in pairs[0]] != [y.shape[i] for i in pairs[1]]:
+        axes_x = list(range(x.ndim - count, x.ndim))
+        axes_y = list(range(count))
+    if [x.shape[i] for i in axes_x] != [y.shape[i] for i in axes_y]:
         raise ShapeError(
-            f"tensordot: axes {pairs[0]} of shape {x.shape} do not match axes {pairs[1]} of shape {y.shape}"
+            f"tensordot: axes {axes_x} of shape {x.shape} do not match axes {axes_y} of shape {y.shape}"
         )
-    free_x = [i for i in range(x.ndim) if i not in pairs[0]]
-    free_y = [i for i in range(y.ndim) if i not in pairs[1]]
-    rows = movement.transpose(x, perm=(*free_x, *pairs[0]))
-    columns = movement.transpose(y, perm=(*pairs[1], *free_y))
+    free_x = [i for i in range(x.ndim) if i not in axes_x]
+    free_y = [i for i in range(y.ndim) if i not in axes_y]
+    rows = movement.transpose(x, perm=(*free_x, *axes_x))
+    columns = movement.transpose(y, perm=(*axes_y, *free_y))
     shape = (*(x.shape[i] for i in free_x), *(y.shape[i] for i in free_y))
-    inner = prod(x.shape[i] for i in pairs[0])
+    inner = prod(x.shape[i] for i in axes_x)
     product = linalg.matmul(
         reshape(rows, (prod(x.shape[i] for i in free_x), inner)),
         reshape(columns, (inner, prod(y.shape[i] for i in free_y))),
@@ -182,56 +217,68 @@ def cross(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
     >>> plugrad.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     tensor([0., 0., 1.], dtype=float32)
 
+    The result has the dtype to which a and b promote; their other axes are broadcast.
+
     Raises:
-        ShapeError: a size along the axis is not 3.
+        DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
+        ShapeError: a size along the axis is not 3, or the other axes do not broadcast.
+        AxisError: an operand does not have the axis.
     """
     x, y = promoted(a, b, binary.multiply, "cross")
-    x, y = (moveaxis(v, axis_of(axis, v.ndim, name="cross: axis"), -1) for v in (x, y))
+    x = moveaxis(x, axis_of(axis, x.ndim, name="cross: axis"), -1)
+    y = moveaxis(y, axis_of(axis, y.ndim, name="cross: axis"), -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise ShapeError(
             f"cross: the vectors must have 3 elements along axis {axis}, not {x.shape[-1]} and {y.shape[-1]}"
         )
-    (x0, x1, x2), (y0, y1, y2) = ([v[..., i : i + 1] for i in range(3)] for v in (x, y))
+    x0, x1, x2 = (x[..., i : i + 1] for i in range(3))
+    y0, y1, y2 = (y[..., i : i + 1] for i in range(3))
     parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
     return moveaxis(concat(parts, axis=-1), -1, axis)
 
 
 def matrix_transpose(x: TensorLike, /) -> Tensor:
-    """The matrices, the last two axes, with rows and columns exchanged.
+    """The matrices on the last two axes with rows and columns exchanged, in the dtype of x.
 
     >>> plugrad.matrix_transpose([[1, 2], [3, 4]])
     tensor([[1, 3],
             [2, 4]], dtype=int32)
 
     Raises:
-        ShapeError: the tensor has less than two axes.
+        ShapeError: x has less than two axes.
     """
     x = _matrices(x, "matrix_transpose")
     return movement.transpose(x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
 def matrix_power(x: TensorLike, n: int, /) -> Tensor:
-    """The product of square matrices with themselves `n` times; the inverse for negative n, the identity for 0.
+    """The `n`-th power of square matrices; a negative power is that of the inverse, power 0 the identity.
 
     >>> plugrad.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5)
     tensor([[1., 5.],
             [0., 1.]], dtype=float32)
 
+    The result has the shape and dtype of x; negative powers of integers and bools are float32.
+
     Raises:
-        ShapeError: the matrices are not square.
-        ArgumentValueError: n is negative and a matrix is singular.
+        ShapeError: x has less than two axes, or the matrices are not square.
+        DTypeError: x holds strings, or holds bools and `n` is greater than 1.
+        ArgumentError: `n` is not an integer.
+        ArgumentValueError: `n` is negative and a matrix is singular.
     """
     x = _matrices(x, "matrix_power")
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"matrix_power: the matrices of shape {x.shape} must be square")
-    n = whole(n, "matrix_power", "n")
-    base, n = (inv(x), -n) if n < 0 else (x, n)
+    n = integer(n, "matrix_power", "n")
+    base = inv(x) if n < 0 else x
+    n = abs(n)
     result = None
-    while n:  # by squaring
+    while n:  # exponentiation by squaring
         if n & 1:
             result = base if result is None else matmul(result, base)
         n >>= 1
-        base = matmul(base, base) if n else base
+        if n:
+            base = matmul(base, base)
     if result is None:
         one = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
         return movement.broadcast_to(one, shape=x.shape)
@@ -239,7 +286,7 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
 
 
 def diag(x: TensorLike) -> Tensor:
-    """Zeros of shape ``x.shape + x.shape`` with x on the diagonal.
+    """Zeros of shape ``x.shape + x.shape`` with x on the diagonal, in the dtype of x.
 
     >>> plugrad.diag([1, 2])
     tensor([[1, 0],
@@ -249,20 +296,28 @@ def diag(x: TensorLike) -> Tensor:
 
 
 def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
-    """The diagonals of matrices, the last two axes; `offset` above the main one, or below if it is negative.
+    """The diagonals of the matrices on the last two axes, along a new last axis, in the dtype of x.
 
     >>> plugrad.linalg.diagonal([[1, 2], [3, 4]])
     tensor([1, 4], dtype=int32)
 
+    Args:
+        x: the matrices.
+        offset: 0 means the main diagonal, a positive number one above it, a negative number one
+            below.
+
     Raises:
-        ShapeError: the tensor has less than two axes.
+        ShapeError: x has less than two axes.
+        ArgumentError: `offset` is not an integer.
     """
-    return _diagonal(_matrices(x, "diagonal"), whole(offset, "diagonal", "offset"))
+    return _diagonal(_matrices(x, "diagonal"), integer(offset, "diagonal", "offset"))
 
 
 def _diagonal(x: Tensor, offset: int) -> Tensor:
+    """Return the elements of a diagonal: every (columns + 1)-th one of the matrices laid out in one row."""
     *batch, rows, columns = x.shape
-    down, right = max(-offset, 0), max(offset, 0)
+    down = max(-offset, 0)
+    right = max(offset, 0)
     size = max(0, min(rows - down, columns - right))
     flat = reshape(x, (*batch, rows * columns))
     first = down * columns + right
@@ -271,76 +326,112 @@ def _diagonal(x: Tensor, offset: int) -> Tensor:
 
 
 def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum of the `diagonal` of each matrix.
+    """The sum of the `diagonal` of each matrix on the last two axes.
 
     >>> plugrad.linalg.trace([[1.0, 2.0], [3.0, 4.0]])
     tensor(5., dtype=float32)
+
+    `offset` is as for `diagonal`. Unless `dtype` names another one, the result has the dtype that
+    `plugrad.sum` gives: bools and small integers are added as int32, or as uint32 if they are
+    unsigned.
+
+    Raises:
+        ShapeError: x has less than two axes.
+        DTypeError: x holds strings, or `dtype` is not a dtype or is string.
+        UnsupportedDtype: the backend does not have the dtype.
+        ArgumentError: `offset` is not an integer.
     """
     x = _matrices(x, "trace")
-    return sum(_diagonal(x, whole(offset, "trace", "offset")), axis=-1, dtype=dtype)
+    return sum(_diagonal(x, integer(offset, "trace", "offset")), axis=-1, dtype=dtype)
 
 
 def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
-    """The matrices with zeros above the `k`-th diagonal.
+    """The matrices on the last two axes with zeros above the `k`-th diagonal, in the shape and dtype of x.
 
     >>> plugrad.tril([[1, 2], [3, 4]])
     tensor([[1, 0],
             [3, 4]], dtype=int32)
 
+    Diagonal 0 is the main one, positive ones lie above it, negative ones below. Strings become
+    empty.
+
     Raises:
-        ShapeError: the tensor has less than two axes.
+        ShapeError: x has less than two axes.
+        ArgumentError: `k` is not an integer.
     """
     x = _matrices(x, "tril")
     return where(less_equal(_offsets(x), _reach(k, "tril")), x, _zero(x))
 
 
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
-    """The matrices with zeros below the `k`-th diagonal.
+    """The matrices on the last two axes with zeros below the `k`-th diagonal, in the shape and dtype of x.
 
     >>> plugrad.triu([[1, 2], [3, 4]])
     tensor([[1, 2],
             [0, 4]], dtype=int32)
 
+    Diagonal 0 is the main one, positive ones lie above it, negative ones below. Strings become
+    empty.
+
     Raises:
-        ShapeError: the tensor has less than two axes.
+        ShapeError: x has less than two axes.
+        ArgumentError: `k` is not an integer.
     """
     x = _matrices(x, "triu")
     return where(less_equal(_reach(k, "triu"), _offsets(x)), x, _zero(x))
 
 
-def band_part(x: TensorLike, num_lower: int | TensorLike, num_upper: int | TensorLike) -> Tensor:
-    """The matrices with zeros but for the diagonal, `num_lower` below it and `num_upper` above; negative: all.
+def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:
+    """The matrices on the last two axes with zeros outside a band of diagonals, in the shape and dtype of x.
 
     >>> plugrad.linalg.band_part([[1, 2, 3], [4, 5, 6], [7, 8, 9]], 0, 1)
     tensor([[1, 2, 0],
             [0, 5, 6],
             [0, 0, 9]], dtype=int32)
 
+    Args:
+        x: the matrices.
+        num_lower: the number of diagonals that are kept below the main one; negative means all.
+        num_upper: the number of diagonals that are kept above the main one; negative means all.
+
     Raises:
-        ShapeError: the tensor has less than two axes.
-        DTypeError: a number is not whole.
+        ShapeError: x has less than two axes.
+        DTypeError: a number is not an integer.
         ArgumentValueError: a number is larger than the matrices.
     """
     x = _matrices(x, "band_part")
-    counts: list[Tensor] = []
-    for name, given, size in zip(
-        ("num_lower", "num_upper"), (num_lower, num_upper), x.shape[-2:], strict=True
-    ):
-        count = as_tensor(given, "band_part", name, backend=x.backend)
-        if not count.dtype.is_integer or count.ndim:
-            raise DTypeError(
-                f"band_part: {name} is {count.dtype} of shape {count.shape}; it must be one whole number"
-            )
-        if isinstance(given, int) and given > size:
-            raise ArgumentValueError(
-                f"band_part: {name}={given} must not be greater than {size} (shape {x.shape}); "
-                "a negative number keeps all"
-            )
-        counts.append(count if count.dtype is int32 else count.astype(int32))
-    return linalg.band_part(x, *counts)
+    rows, columns = x.shape[-2:]
+    lower = _band_width(num_lower, "num_lower", rows, x)
+    upper = _band_width(num_upper, "num_upper", columns, x)
+    return linalg.band_part(x, lower, upper)
+
+
+def _band_width(given: TensorLike, name: str, size: int, x: Tensor) -> Tensor:
+    """Return a number of diagonals as a 0-d int32 tensor.
+
+    Raises:
+        DTypeError: it is not one integer.
+        ArgumentValueError: a Python integer is greater than `size`.
+    """
+    count = as_tensor(given, "band_part", name, backend=x.backend)
+    if not count.dtype.is_integer or count.ndim:
+        raise DTypeError(
+            f"band_part: {name} is {count.dtype} of shape {count.shape}; it must be one integer"
+        )
+    if isinstance(given, int) and given > size:
+        raise ArgumentValueError(
+            f"band_part: {name}={given} must not be greater than {size} (shape {x.shape}); "
+            "a negative number keeps all"
+        )
+    return cast(count, int32)
 
 
 def _matrices(x: TensorLike, op: str) -> Tensor:
+    """Return x as a tensor of matrices.
+
+    Raises:
+        ShapeError: it has less than two axes.
+    """
     x = as_tensor(x, op)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} must have two axes or more")
@@ -348,16 +439,19 @@ def _matrices(x: TensorLike, op: str) -> Tensor:
 
 
 def _offsets(x: Tensor) -> Tensor:
-    """Return how far right of the main diagonal each element of a matrix is."""
+    """Return the number of the diagonal that each element of a matrix is on."""
     rows, columns = x.shape[-2:]
     down = arange(rows, dtype=int32, device=x.backend)
     return arange(columns, dtype=int32, device=x.backend) - reshape(down, (rows, 1))
 
 
 def _reach(k: int, op: str) -> int:
-    """Return a number of diagonals as one that int32 holds; beyond it there are none."""
-    return max(-(2**31), min(whole(k, op, "k"), 2**31 - 1))
+    """Return the number of a diagonal, limited to int32; no matrix has diagonals beyond that."""
+    return max(-(2**31), min(integer(k, op, "k"), 2**31 - 1))
 
 
 def _zero(x: Tensor) -> Tensor:
-    return constant(False if x.dtype.kind == "bool" else 0, x.dtype, x.backend)
+    """Return 0, False or an empty string, in the dtype of x."""
+    if x.dtype is string:
+        return as_tensor("", "zero", backend=x.backend)
+    return constant(False if x.dtype is bool_ else 0, x.dtype, x.backend)

@@ -1,15 +1,11 @@
-"""Loss functions: how far predictions are from what they should be. Their namespace is `plugrad.losses`.
+"""Loss functions: how far predictions are from the labels.
 
-Each compares `labels` with `predictions` of the same shape. Each takes `weights`, a number for each
-example or of any other shape that broadcasts to that of the losses (None means 1), and a
-`reduction`: "none" gives one loss for each example; else their weighted sum is divided by nothing
-("sum"), by the sum of the weights ("mean"), or by the number of weights that are not 0
-("sum_by_nonzero_weights", the default). Nothing, or weights that are all 0, give 0.
+Their namespace is `plugrad.losses`, whose page describes weights and reductions.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from plugrad.engine.custom import custom_grad
 from plugrad.errors import ArgumentValueError, ShapeError
@@ -28,7 +24,8 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-Reduction = Literal["none", "sum", "mean", "sum_by_nonzero_weights"]
+Reduction: TypeAlias = Literal["none", "sum", "mean", "sum_by_nonzero_weights"]
+"""What to do with the weighted losses; see `plugrad.losses`."""
 
 
 def compute_weighted_loss(
@@ -37,13 +34,21 @@ def compute_weighted_loss(
     *,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """The losses of examples, weighted and reduced.
+    """The losses of examples, weighted and reduced: 0-d, or in the shape of `losses` for "none".
 
     >>> plugrad.losses.compute_weighted_loss([1.0, 3.0], [1.0, 0.0])
     tensor(1., dtype=float32)
 
+    The dtype is the one to which losses and weights promote.
+
+    Args:
+        losses: one loss for each example; integers and bools become float32.
+        weights: see `plugrad.losses`.
+        reduction: see `plugrad.losses`.
+
     Raises:
         ArgumentValueError: the reduction is unknown.
+        DTypeError: the losses are not real numbers, or the weights are strings.
         ShapeError: the weights do not broadcast to the losses.
     """
     return _reduced("compute_weighted_loss", losses, weights, reduction)
@@ -81,13 +86,16 @@ def absolute_difference(
     *,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """The distance ``abs(labels - predictions)``.
+    """The absolute error ``abs(labels - predictions)``, weighted and reduced.
 
     >>> plugrad.losses.absolute_difference([1.0, 2.0], [1.5, 1.0])
     tensor(0.75, dtype=float32)
 
+    Shape, dtype, weights and reduction are as `plugrad.losses` says.
+
     Raises:
-        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ShapeError: labels and predictions differ in shape, or the weights do not broadcast to it.
+        DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "absolute_difference")
@@ -101,13 +109,16 @@ def mean_squared_error(
     *,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """The squared distance ``(labels - predictions)**2``.
+    """The squared error ``(labels - predictions)**2``, weighted and reduced.
 
     >>> plugrad.losses.mean_squared_error([1.0, 2.0], [1.5, 1.0])
     tensor(0.625, dtype=float32)
 
+    Shape, dtype, weights and reduction are as `plugrad.losses` says.
+
     Raises:
-        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ShapeError: labels and predictions differ in shape, or the weights do not broadcast to it.
+        DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "mean_squared_error")
@@ -122,13 +133,19 @@ def huber_loss(
     delta: float = 1.0,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """Half the squared distance, but beyond `delta` a straight line (Huber, 1964).
+    """The Huber loss: half the squared error, but linear beyond `delta` (Huber, 1964).
+
+    ``e**2 / 2`` where the absolute error e is at most `delta`, else ``delta * (e - delta / 2)``.
 
     >>> plugrad.losses.huber_loss([0.0, 0.0], [0.5, 3.0], reduction="none")
     tensor([0.125, 2.5  ], dtype=float32)
 
+    Shape, dtype, weights and reduction are as `plugrad.losses` says.
+
     Raises:
-        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ShapeError: labels and predictions differ in shape, or the weights do not broadcast to it.
+        DTypeError: labels or predictions are not real numbers, or the weights are strings.
+        ArgumentError: `delta` is not a number.
         ArgumentValueError: `delta` is not positive, or the reduction is unknown.
     """
     delta = real(delta, "huber_loss", "delta")
@@ -136,7 +153,7 @@ def huber_loss(
         raise ArgumentValueError(f"huber_loss: delta={delta} must be positive")
     y, x = _compared(labels, predictions, "huber_loss")
     error = x - y
-    # With the error, cut off at delta, in both factors: also the second derivative is right at 0.
+    # The clipped error is in both factors, so that the second derivative is right at 0 as well.
     near = unary.clip_by_value(error, clip_value_min=-delta, clip_value_max=delta)
     return _reduced("huber_loss", near * (error - 0.5 * near), weights, reduction)
 
@@ -148,15 +165,17 @@ def hinge_loss(
     *,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """What a prediction lacks to be on the right side of 0 by 1: ``relu(1 - (2 * labels - 1) * predictions)``.
+    """The hinge loss ``relu(1 - (2 * labels - 1) * predictions)`` (Cortes and Vapnik, 1995), weighted and reduced.
 
     >>> plugrad.losses.hinge_loss([1, 0], [2.0, -0.25], reduction="none")
     tensor([0.  , 0.75], dtype=float32)
 
-    Labels are 0 (the prediction should be below) or 1 (above).
+    Labels are 0 or 1. The loss is 0 where the prediction is at most -1 for label 0, or at least 1
+    for label 1. Shape, dtype, weights and reduction are as `plugrad.losses` says.
 
     Raises:
-        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ShapeError: labels and predictions differ in shape, or the weights do not broadcast to it.
+        DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "hinge_loss")
@@ -171,23 +190,26 @@ def log_loss(
     epsilon: float = 1e-7,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """The cross-entropy ``-labels * log(predictions) - (1 - labels) * log(1 - predictions)``.
+    """The binary cross-entropy ``-labels * log(predictions) - (1 - labels) * log(1 - predictions)``.
 
     >>> plugrad.losses.log_loss([1.0, 0.0], [0.5, 0.5])
     tensor(0.69314694, dtype=float32)
 
-    Predictions are probabilities; for logits, `sigmoid_cross_entropy` is more accurate.
+    Predictions are probabilities; for logits, `sigmoid_cross_entropy` is more accurate. Shape and
+    dtype are as `plugrad.losses` says.
 
     Args:
-        labels: between 0 and 1.
-        predictions: between 0 and 1.
-        weights: see the module.
-        epsilon: is added to what a logarithm is taken of, so that it is not 0.
-        reduction: see the module.
+        labels: probabilities between 0 and 1.
+        predictions: probabilities between 0 and 1.
+        weights: see `plugrad.losses`.
+        epsilon: a number that is added to the argument of each logarithm, so that it is not 0.
+        reduction: see `plugrad.losses`.
 
     Raises:
-        ShapeError: labels and predictions differ in shape, or the weights do not fit.
-        ArgumentValueError: the reduction is unknown.
+        ShapeError: labels and predictions differ in shape, or the weights do not broadcast to it.
+        DTypeError: labels or predictions are not real numbers, or the weights are strings.
+        ArgumentError: `epsilon` is not a number.
+        ArgumentValueError: `epsilon` is negative, or the reduction is unknown.
     """
     epsilon = real(epsilon, "log_loss", "epsilon", least=0)
     y, x = _compared(labels, predictions, "log_loss")
@@ -203,7 +225,7 @@ def cosine_distance(
     axis: int = -1,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """1 less the cosine of the angle between vectors of length 1: ``1 - sum(labels * predictions, axis)``.
+    """The cosine distance of unit vectors, ``1 - sum(labels * predictions, axis)``, weighted and reduced.
 
     >>> plugrad.losses.cosine_distance(
     ...     [[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.6, 0.8]], reduction="none"
@@ -211,11 +233,14 @@ def cosine_distance(
     tensor([[1.],
             [0.]], dtype=float32)
 
-    The vectors lie along `axis`, which stays with size 1. Their lengths are not changed.
+    The vectors lie along `axis`, which remains with size 1 in the losses. They are not normalized.
+    Dtype, weights and reduction are as `plugrad.losses` says.
 
     Raises:
-        ShapeError: labels and predictions differ in shape, or the weights do not fit.
+        ShapeError: labels and predictions differ in shape, or the weights do not broadcast to the
+            losses.
         AxisError: the axis is out of range.
+        DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
     y, x = _compared(labels, predictions, "cosine_distance")
@@ -233,21 +258,26 @@ def sigmoid_cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """The cross-entropy between labels and the sigmoid of logits; each element is a question of its own.
+    """The cross-entropy between labels and the sigmoid of logits, for each element on its own.
 
     >>> plugrad.losses.sigmoid_cross_entropy([[1.0, 0.0]], [[2.0, 0.0]], reduction="none")
     tensor([[0.126928 , 0.6931472]], dtype=float32)
 
+    Shape and dtype are as `plugrad.losses` says.
+
     Args:
         multi_class_labels: probabilities, in the shape of the logits.
         logits: logarithms of odds.
-        weights: see the module.
-        label_smoothing: between 0 and 1: moves labels by this part of the way towards 1/2.
-        reduction: see the module.
+        weights: see `plugrad.losses`.
+        label_smoothing: between 0 and 1: the fraction by which labels move towards 1/2 (Szegedy et
+            al., 2016).
+        reduction: see `plugrad.losses`.
 
     Raises:
-        ShapeError: labels and logits differ in shape, or the weights do not fit.
-        ArgumentValueError: the smoothing or the reduction is none of the above.
+        ShapeError: labels and logits differ in shape, or the weights do not broadcast to it.
+        DTypeError: labels or logits are not real numbers, or the weights are strings.
+        ArgumentError: `label_smoothing` is not a number.
+        ArgumentValueError: `label_smoothing` is not between 0 and 1, or the reduction is unknown.
     """
     labels, x = _compared(multi_class_labels, logits, "sigmoid_cross_entropy", "logits")
     labels = _smoothed(labels, label_smoothing, 2, "sigmoid_cross_entropy")
@@ -258,7 +288,11 @@ def sigmoid_cross_entropy(
 def _binary_cross_entropy(
     labels: Tensor, logits: Tensor, save: Callable[..., None]
 ) -> tuple[Tensor, Callable[..., Any]]:
-    """Return the loss of each element; the gradient of these steps would be wrong at 0, where abs has a kink."""
+    """Return the loss of each element.
+
+    The gradient has a closed form, because that of the single steps would be wrong at 0, where abs
+    has a kink.
+    """
     save(labels, logits)
 
     def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -277,23 +311,29 @@ def softmax_cross_entropy(
     reduction: Reduction = "sum_by_nonzero_weights",
     axis: int = -1,
 ) -> Tensor:
-    """The cross-entropy between labels and the softmax of logits.
+    """The cross-entropy between labels and the softmax of logits, ``-sum(labels * log_softmax(logits), axis)``.
 
     >>> plugrad.losses.softmax_cross_entropy([[1.0, 0.0, 0.0]], [[2.0, 1.0, 0.0]])
     tensor(0.407606, dtype=float32)
+
+    Dtype and reduction are as `plugrad.losses` says. With "none" the result has the shape of the
+    logits without `axis`.
 
     Args:
         onehot_labels: probabilities, in the shape of the logits.
         logits: unscaled logarithms of probabilities; the classes lie along `axis`.
         weights: one weight for each example, or one for all; None means 1.
-        label_smoothing: between 0 and 1: moves this part of each label to all classes evenly.
-        reduction: see the module.
+        label_smoothing: between 0 and 1: the fraction of each label that is spread evenly over all
+            classes (Szegedy et al., 2016).
+        reduction: see `plugrad.losses`.
         axis: the axis of the classes, which disappears.
 
     Raises:
-        ShapeError: labels and logits differ in shape, or the weights do not fit.
+        ShapeError: labels and logits differ in shape, or the weights do not broadcast to the losses.
         AxisError: the axis is out of range.
-        ArgumentValueError: the smoothing or the reduction is none of the above.
+        DTypeError: labels or logits are not real numbers, or the weights are strings.
+        ArgumentError: `label_smoothing` is not a number.
+        ArgumentValueError: `label_smoothing` is not between 0 and 1, or the reduction is unknown.
     """
     labels, logits = _compared(onehot_labels, logits, "softmax_cross_entropy", "logits")
     axis = axis_of(axis, logits.ndim, name="softmax_cross_entropy: axis")
@@ -304,7 +344,7 @@ def softmax_cross_entropy(
 
 
 def _cross_entropy(axis: int) -> Callable[..., Tensor]:
-    """Return the loss of each example; its gradient is known in closed form: softmax less labels."""
+    """Return the loss of each example, whose gradient has a closed form: softmax minus labels."""
 
     @custom_grad
     def cross_entropy(
@@ -337,6 +377,6 @@ def _compared(
 
 
 def _smoothed(labels: Tensor, smoothing: float, classes: int, op: str) -> Tensor:
-    """Return labels of which a part is shared out evenly among the classes."""
+    """Return labels of which a fraction is spread evenly over the classes."""
     smoothing = real(smoothing, op, "label_smoothing", least=0, most=1)
     return labels * (1 - smoothing) + smoothing / classes if smoothing else labels

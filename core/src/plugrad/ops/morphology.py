@@ -1,45 +1,53 @@
-"""Functions that take the largest sums of the cells of a window and of a filter."""
+"""Morphological functions of images: the largest sums of the cells of a window and of a filter."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import morphology, movement
 from plugrad.ops.arguments import promoted
-from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.windows import DataFormat, format_of, padding_of, sizes_of
+from plugrad.types.windows import format_of, padding_of, sizes_of
+
+if TYPE_CHECKING:
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import ShapeLike
+    from plugrad.types.windows import DataFormat, PaddingLike
 
 
 def dilation2d(
     x: TensorLike,
     filter: TensorLike,
-    strides: int | Sequence[int] = 1,
-    pad: Any = "valid",
+    strides: ShapeLike = 1,
+    pad: PaddingLike = "valid",
     *,
     data_format: DataFormat = "NHWC",
-    dilations: int | Sequence[int] = 1,
+    dilations: ShapeLike = 1,
 ) -> Tensor:
-    """The largest sum of a pixel and its weight in each window: images dilated by a filter.
+    """The largest sum of a pixel and its weight in each window: the gray-scale dilation of images by a filter.
 
     >>> images = plugrad.asarray([[[0.0], [5.0], [1.0], [0.0]]])
     >>> plugrad.dilation2d(images, [[[0.0], [0.0], [2.0]]], pad="same")[0, :, 0]
     tensor([7., 5., 5., 1.], dtype=float32)
 
-    Channels do not mix. Of equal sums, the first one, row by row, gets the gradient.
+    The result has the axes of x and the dtype to which x and filter promote. Each channel is dilated
+    on its own. Among equal sums, the first one in row-major order receives the gradient.
 
     Args:
         x: images of shape (batch, height, width, channels), or (batch, channels, height, width) for
             "NCHW"; the batch axis may be absent, and is then absent from the result.
         filter: weights of shape (height, width, channels).
-        strides: cells between two stops of the filter, one number or (vertical, horizontal).
+        strides: the distance between neighbouring windows, one number or (vertical, horizontal).
         pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)); padding cells
             are never the largest.
         data_format: "NHWC" or "NCHW".
-        dilations: cells between two cells of the filter, one number or (vertical, horizontal).
+        dilations: the distance between neighbouring cells of the filter, one number or (vertical,
+            horizontal).
 
     Raises:
         ShapeError: the shapes do not match, or the filter does not fit.
-        ArgumentValueError: another argument makes no sense.
+        DTypeError: x or filter holds bools, complex numbers or strings.
+        ArgumentValueError: `strides`, `pad`, `data_format` or `dilations` is invalid.
     """
     op = "dilation2d"
     images, weights = promoted(x, filter, morphology.dilation2d, op)

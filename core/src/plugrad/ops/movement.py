@@ -1,31 +1,43 @@
-"""Functions that move elements without computing."""
+"""Functions that move elements without computing. Results keep the dtype and the backend of x."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from numbers import Complex
+from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, host_array, same_dtype
-from plugrad.ops.attributes import flag, is_several, listed, members, whole
-from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import Scalar, string
+from plugrad.ops.attributes import flag, integer, is_several, listed, members
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import string
 from plugrad.types.shapes import axes_of, axis_of, broadcast, completed, shape_of
-from plugrad.types.specs import AxisLike
 from plugrad.types.windows import pairs_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def reshape(x: TensorLike, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
-    """The same elements in another shape; one size may be -1 and is inferred.
+    from plugrad.tensor.tensor import TensorLike
+    from plugrad.types.dtype import Scalar
+    from plugrad.types.specs import AxisLike, Shape, ShapeLike
+
+
+def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Tensor:
+    """The same elements, in row-major order, in another shape.
 
     >>> plugrad.reshape(plugrad.arange(6), (2, -1))
     tensor([[0, 1, 2],
             [3, 4, 5]], dtype=int32)
 
-    Tensors do not change, so nobody can tell a copy from a view: whatever `copy` says, the backend
-    decides.
+    Args:
+        x: the tensor.
+        shape: the new shape; one size may be -1 and is inferred.
+        copy: has no effect: tensors are immutable, so a copy and a view behave alike, and the
+            backend chooses.
 
     Raises:
-        ShapeError: the shape holds another number of elements.
+        ShapeError: the shape holds another number of elements, or is not a shape.
+        ArgumentError: `copy` is neither a bool nor None.
     """
     x = as_tensor(x, "reshape")
     if copy is not None:
@@ -36,15 +48,16 @@ def reshape(x: TensorLike, shape: int | Sequence[int], *, copy: bool | None = No
 def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """The tensor with its axes in another order: axis i of the result is axis ``axes[i]`` of x.
 
-    Without `axes` their order is reversed.
-
     >>> plugrad.permute_dims([[1, 2, 3], [4, 5, 6]], (1, 0))
     tensor([[1, 4],
             [2, 5],
             [3, 6]], dtype=int32)
 
+    Without `axes` their order is reversed.
+
     Raises:
         AxisError: `axes` does not name each axis once.
+        ArgumentError: `axes` is not a sequence.
     """
     x = as_tensor(x, "permute_dims")
     axes = tuple(reversed(range(x.ndim))) if axes is None else listed(axes, "permute_dims", "axes")
@@ -61,68 +74,75 @@ def moveaxis(
     >>> plugrad.moveaxis(plugrad.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
 
+    Args:
+        x: the tensor.
+        source: the axes to move.
+        destination: the position of each of them in the result.
+
     Raises:
-        AxisError: an axis is out of range or named twice, or the two lists differ in length.
+        AxisError: an axis is out of range or named twice, or `source` and `destination` differ in
+            length.
     """
     x = as_tensor(x, "moveaxis")
-    froms, tos = (
-        [axis_of(a, x.ndim, name=f"moveaxis: {name}") for a in members(given)]
-        for name, given in (("source", source), ("destination", destination))
-    )
-    if len(froms) != len(tos) or len(set(froms)) != len(froms) or len(set(tos)) != len(tos):
+    sources = [axis_of(a, x.ndim, name="moveaxis: source") for a in members(source)]
+    places = [axis_of(a, x.ndim, name="moveaxis: destination") for a in members(destination)]
+    if (
+        len(sources) != len(places)
+        or len(set(sources)) != len(sources)
+        or len(set(places)) != len(places)
+    ):
         raise AxisError(
             f"moveaxis: source={source} and destination={destination} must name equally many axes, "
             "and none twice"
         )
-    order = [axis for axis in range(x.ndim) if axis not in froms]
-    for to, axis in sorted(zip(tos, froms, strict=True)):
-        order.insert(to, axis)
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
     return movement.transpose(x, perm=tuple(order))
 
 
 def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
-    """The tensor with a new axis of size 1.
+    """The tensor with a new axis of size 1, which is `axis` of the result.
 
     >>> plugrad.expand_dims([1, 2], axis=1).shape
     (2, 1)
 
     Raises:
-        AxisError: the axis is out of range.
+        AxisError: the axis is out of range for the axes of the result.
     """
     x = as_tensor(x, "expand_dims")
     return movement.expand_dims(x, dim=axis_of(axis, x.ndim + 1, name="expand_dims: axis"))
 
 
 def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
-    """The tensor without axes of size 1: the given ones, or all of them.
+    """The tensor without axes of size 1: without the given ones, or all of them.
 
     >>> plugrad.squeeze([[[1], [2]]], axis=0).shape
     (2, 1)
 
     Raises:
-        AxisError: an axis is out of range.
-        ShapeError: an axis has another size than 1.
+        AxisError: an axis is out of range or named twice.
+        ShapeError: a given axis does not have size 1.
     """
     x = as_tensor(x, "squeeze")
-    axes = (
-        axes_of(axis, x.ndim, name="squeeze: axis")
-        if axis is not None
-        else tuple(i for i, n in enumerate(x.shape) if n == 1)
-    )
+    if axis is None:
+        axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
+    else:
+        axes = axes_of(axis, x.ndim, name="squeeze: axis")
     if any(x.shape[i] != 1 for i in axes):
         raise ShapeError(f"squeeze: axis={axis} must have size 1 in shape {x.shape}")
     return movement.reshape(x, shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
-def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
-    """The tensor repeated along missing axes and axes of size 1.
+def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
+    """The tensor repeated along missing axes, in front, and along axes of size 1, until it has the shape.
 
     >>> plugrad.broadcast_to([1, 2], (2, 2))
     tensor([[1, 2],
             [1, 2]], dtype=int32)
 
     Raises:
-        ShapeError: the shapes do not fit.
+        ShapeError: x does not broadcast to the shape, or that is not a shape.
     """
     return movement.broadcast_to(
         as_tensor(x, "broadcast_to"), shape=shape_of(shape, name="broadcast_to: shape")
@@ -130,7 +150,7 @@ def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
 
 
 def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
-    """Tensors repeated to the one shape to which they broadcast.
+    """The tensors, each repeated to the one shape to which all broadcast; each keeps its dtype.
 
     >>> plugrad.broadcast_arrays([1, 2], [[3], [4]])
     (tensor([[1, 2],
@@ -138,7 +158,7 @@ def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
             [4, 4]], dtype=int32))
 
     Raises:
-        ShapeError: the shapes do not fit together.
+        ShapeError: the shapes do not broadcast together.
     """
     home = next((x.backend for x in arrays if isinstance(x, Tensor)), None)
     given = [
@@ -148,26 +168,27 @@ def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     return tuple(movement.broadcast_to(x, shape=shape) for x in given)
 
 
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which shapes are broadcast.
+def broadcast_shapes(*shapes: ShapeLike) -> Shape:
+    """The shape to which shapes broadcast, as a tuple.
 
     >>> plugrad.broadcast_shapes((2, 1, 3), (4, 1))
     (2, 4, 3)
 
     Raises:
-        ShapeError: the shapes do not fit together, or one of them is none.
+        ShapeError: the shapes do not broadcast together, or an argument is not a shape.
     """
     return broadcast(*(shape_of(shape, name="broadcast_shapes: shape") for shape in shapes))
 
 
 def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
-    """The tensor itself, if it has the shape; None stands for any size.
+    """The tensor itself, after a check of its shape, in which None stands for any size.
 
     >>> plugrad.ensure_shape([[1, 2, 3]], (None, 3))
     tensor([[1, 2, 3]], dtype=int32)
 
     Raises:
-        ShapeError: it has another shape.
+        ShapeError: x has another shape.
+        ArgumentError: `shape` is not a sequence.
     """
     x = as_tensor(x, "ensure_shape")
     wanted = tuple(listed(shape, "ensure_shape", "shape"))
@@ -179,30 +200,41 @@ def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
 
 
 def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
-    """Tensors joined along an axis; with ``axis=None`` they are flattened first.
+    """The tensors joined along an axis; with ``axis=None`` they are flattened first.
 
     >>> plugrad.concat([[1, 2], [3]])
     tensor([1, 2, 3], dtype=int32)
 
+    The dtype is the one to which the tensors promote.
+
     Raises:
-        ArgumentValueError: there is nothing to join.
-        ShapeError: the shapes differ elsewhere.
+        ArgumentError: `arrays` is not a sequence.
+        ArgumentValueError: `arrays` is empty.
+        AxisError: the axis is out of range.
+        DTypeError: the tensors have no common dtype.
+        ShapeError: the shapes differ in another axis.
     """
     parts = same_dtype(listed(arrays, "concat", "arrays"), "concat")
     if axis is None:
-        parts, axis = [movement.reshape(x, shape=(x.size,)) for x in parts], 0
+        parts = [movement.reshape(x, shape=(x.size,)) for x in parts]
+        axis = 0
     return movement.concat(*parts, axis=axis_of(axis, parts[0].ndim, name="concat: axis"))
 
 
 def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new axis.
+    """The tensors, all of one shape, joined along a new axis, which is `axis` of the result.
 
     >>> plugrad.stack([[1, 2], [3, 4]], axis=1)
     tensor([[1, 3],
             [2, 4]], dtype=int32)
 
+    The dtype is the one to which the tensors promote.
+
     Raises:
-        ArgumentValueError: there is nothing to join.
+        ArgumentError: `arrays` is not a sequence.
+        ArgumentValueError: `arrays` is empty.
+        AxisError: the axis is out of range for the axes of the result.
+        DTypeError: the tensors have no common dtype.
         ShapeError: the shapes differ.
     """
     parts = same_dtype(listed(arrays, "stack", "arrays"), "stack")
@@ -222,29 +254,35 @@ def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(movement.unpack(x, axis=axis_of(axis, x.ndim, name="unstack: axis")))
 
 
-def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """A tensor cut along an axis, into a number of equal parts or into parts of given sizes.
+def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
+    """The parts of a tensor that is cut along an axis, in equal parts or in parts of given sizes.
 
     >>> plugrad.split([1, 2, 3, 4], [1, 3])
     (tensor([1], dtype=int32), tensor([2, 3, 4], dtype=int32))
 
-    One size may be -1 and is inferred.
+    Args:
+        x: the tensor.
+        sizes: the number of equal parts, or a list of the sizes of the parts, of which one may be -1
+            and is inferred.
+        axis: the axis to cut, which remains in the parts.
 
     Raises:
-        ArgumentValueError: the parts cannot be equal.
-        ShapeError: the sizes do not add up.
+        ArgumentError: a size is not an integer.
+        ArgumentValueError: the number of parts is less than 1, or does not divide the axis.
+        AxisError: the axis is out of range.
+        ShapeError: the sizes do not add up to the axis, or more than one is -1.
     """
     x = as_tensor(x, "split")
     axis = axis_of(axis, x.ndim, name="split: axis")
     length = x.shape[axis]
     if is_several(sizes):
-        parts = [whole(n, "split", "sizes") for n in members(sizes)]
+        parts = [integer(n, "split", "sizes") for n in members(sizes)]
         if parts.count(-1) > 1:
             raise ShapeError(
                 f"split: sizes={tuple(parts)} has more than one -1; only one size can be inferred"
             )
     else:
-        count = whole(sizes, "split", "sizes", least=1)
+        count = integer(sizes, "split", "sizes", least=1)
         if length % count:
             raise ArgumentValueError(
                 f"split: sizes={count} equal parts do not fit axis {axis} of shape {x.shape}: {count} "
@@ -257,40 +295,38 @@ def split(x: TensorLike, sizes: int | Sequence[int], axis: int = 0) -> tuple[Ten
     return tuple(movement.split(x, num_or_size_splits=tuple(parts), axis=axis))
 
 
-def slice(
-    x: TensorLike, begin: int | Sequence[int], size: int | Sequence[int] | None = None
-) -> Tensor:
-    """The block that starts at `begin`: ``x[begin : begin + size]`` on each axis.
+def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Tensor:
+    """The block of x that starts at `begin`: ``x[begin : begin + size]`` on each axis.
 
     >>> plugrad.slice([[1, 2, 3], [4, 5, 6]], (0, 1), (-1, 2))
     tensor([[2, 3],
             [5, 6]], dtype=int32)
 
-    Python's ``x[:, 1:3]`` says the same.
+    Here this is the same as ``x[:, 1:3]``.
 
     Args:
         x: the tensor.
-        begin: the first position on each axis; missing ones, at the end, are 0.
-        size: the number of elements on each axis; -1 and missing ones, at the end, reach the end.
+        begin: the first position on each axis, 0 or more; axes without one, at the end, start at 0.
+        size: the number of elements on each axis; -1, and axes without one, reach the end.
 
     Raises:
+        ArgumentError: a number is not an integer.
         ShapeError: the block leaves the tensor, a begin is negative, or there are more numbers than
             axes.
     """
     x = as_tensor(x, "slice")
     begins = _filled("begin", begin, 0, x)
+    lengths = _filled("size", [] if size is None else size, -1, x)
     sizes = [
         n - first if length == -1 else length
-        for length, first, n in zip(
-            _filled("size", [] if size is None else size, -1, x), begins, x.shape, strict=True
-        )
+        for length, first, n in zip(lengths, begins, x.shape, strict=True)
     ]
     return movement.slice(x, begin=tuple(begins), size=tuple(sizes))
 
 
-def _filled(name: str, numbers: int | Sequence[int], missing: int, x: Tensor) -> list[int]:
-    """Return one number for each axis of x."""
-    given = [whole(n, "slice", name) for n in members(numbers)]
+def _filled(name: str, numbers: ShapeLike, missing: int, x: Tensor) -> list[int]:
+    """Return one number for each axis of x, `missing` at the end where there is none."""
+    given = [integer(n, "slice", name) for n in members(numbers)]
     if len(given) > x.ndim:
         raise ShapeError(f"slice: {name}={numbers} has more numbers than shape {x.shape} has axes")
     return given + [missing] * (x.ndim - len(given))
@@ -299,53 +335,58 @@ def _filled(name: str, numbers: int | Sequence[int], missing: int, x: Tensor) ->
 def pad(
     x: TensorLike, paddings: Sequence[Sequence[int]], constant_value: Scalar | str = 0
 ) -> Tensor:
-    """The tensor with (before, after) more elements on each axis.
+    """The tensor with constant elements added before and after it on each axis.
 
     >>> plugrad.pad([1, 2], [(1, 2)], constant_value=9)
     tensor([9, 1, 2, 9, 9], dtype=int32)
 
+    Args:
+        x: the tensor.
+        paddings: for each axis a pair: how many elements to add before and after.
+        constant_value: the value of these elements; for strings a str.
+
     Raises:
         ShapeError: there is not one pair for each axis.
-        ArgumentValueError: a pair is not two sizes.
+        ArgumentValueError: a pair is not two sizes of 0 or more, or the dtype does not hold the
+            value.
         DTypeError: strings are padded with a number, or numbers with a string.
     """
     x = as_tensor(x, "pad")
     if isinstance(constant_value, Complex) and constant_value != 0 and x.dtype is not string:
         host_array(constant_value, "pad", "constant_value", x.dtype)  # raises if it does not fit
-    return movement.pad(
-        x,
-        paddings=pairs_of(paddings, "pad: paddings"),
-        constant_value=constant_value,
-    )
+    pairs = pairs_of(paddings, "pad: paddings")
+    return movement.pad(x, paddings=pairs, constant_value=constant_value)
 
 
-def tile(x: TensorLike, repetitions: Sequence[int]) -> Tensor:
+def tile(x: TensorLike, repetitions: ShapeLike) -> Tensor:
     """The tensor repeated ``repetitions[i]`` times along axis i.
 
     >>> plugrad.tile([[1, 2]], (2, 2))
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]], dtype=int32)
 
-    Missing counts, in front, are 1; missing axes, in front, are added.
+    Axes without a count, in front, are not repeated. For counts without an axis, in front, axes of
+    size 1 are added first.
 
     Raises:
-        ShapeError: a count is negative.
+        ShapeError: a count is negative or not an integer.
     """
     x = as_tensor(x, "tile")
     counts = shape_of(repetitions, name="tile: repetitions")
     rank = max(x.ndim, len(counts))
-    x = movement.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape) if rank > x.ndim else x
+    if rank > x.ndim:
+        x = movement.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape)
     return movement.tile(x, reps=(1,) * (rank - len(counts)) + counts)
 
 
 def flip(x: TensorLike, *, axis: AxisLike = None) -> Tensor:
-    """The tensor with the order reversed along the given axes, or all of them.
+    """The tensor with its elements in reverse order along the given axes, or along all of them.
 
     >>> plugrad.flip([1, 2, 3])
     tensor([3, 2, 1], dtype=int32)
 
     Raises:
-        AxisError: an axis is out of range.
+        AxisError: an axis is out of range or named twice.
     """
     x = as_tensor(x, "flip")
     return movement.reverse(x, dims=axes_of(axis, x.ndim, name="flip: axis"))

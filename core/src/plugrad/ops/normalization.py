@@ -1,4 +1,4 @@
-"""Functions that scale elements to a common measure."""
+"""Functions that normalize elements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import accepted_dtype, as_tensor, cast, coerced
-from plugrad.ops.attributes import finite, whole
+from plugrad.ops.attributes import finite, integer
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import promote
 from plugrad.types.shapes import axis_of
@@ -17,28 +17,32 @@ if TYPE_CHECKING:
 
 
 def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
-    """``exp(x) / sum(exp(x))``: positive numbers that add up to 1 along an axis.
+    """The softmax along an axis, ``exp(x) / sum(exp(x))``: positive numbers that add up to 1, in the shape of x.
 
     >>> plugrad.softmax([1.0, 2.0, 3.0])
     tensor([0.09003057, 0.24472846, 0.66524094], dtype=float32)
 
-    Large elements do not overflow. An infinite element gives NaN.
+    Large elements do not overflow. An infinite element gives NaN. Integers and bools become float32.
 
     Raises:
         AxisError: the axis is out of range.
+        DTypeError: x holds complex numbers or strings.
     """
     x = coerced(x, normalization.softmax, "softmax")
     return normalization.softmax(x, dim=axis_of(axis, x.ndim, name="softmax: axis"))
 
 
 def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
-    """The logarithm of `softmax`, accurate also where softmax is close to 0.
+    """The logarithm of `softmax`, ``x - log(sum(exp(x)))``, accurate also where softmax is close to 0.
 
     >>> plugrad.log_softmax([1.0, 2.0, 3.0])
     tensor([-2.4076061, -1.407606 , -0.407606 ], dtype=float32)
 
+    The result has the shape of x. Integers and bools become float32.
+
     Raises:
         AxisError: the axis is out of range.
+        DTypeError: x holds complex numbers or strings.
     """
     x = coerced(x, normalization.log_softmax, "log_softmax")
     return normalization.log_softmax(x, axis=axis_of(axis, x.ndim, name="log_softmax: axis"))
@@ -53,9 +57,10 @@ def batch_norm(
     *,
     variance_epsilon: float = 0.001,
 ) -> Tensor:
-    """The elements of x brought to mean 0 and variance 1, then scaled and shifted (Ioffe and Szegedy, 2015).
+    """The elements of x normalized to mean 0 and variance 1, then scaled and shifted (Ioffe and Szegedy, 2015).
 
-    ``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``
+    ``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``, in the shape of x and in the
+    dtype to which all tensors promote; integers and bools become float32.
 
     >>> x = plugrad.asarray([[1.0, 10.0], [3.0, 30.0]])
     >>> mean, variance = plugrad.moments(x, axis=0)
@@ -65,16 +70,18 @@ def batch_norm(
 
     Args:
         x: numbers of any shape; the channels are usually along the last axis.
-        mean: what to subtract; like the next three, of one number for each channel or of any other
+        mean: the numbers to subtract: like the next three, one for each channel, or of any other
             shape that broadcasts to the shape of x.
-        variance: its square root is what to divide by.
-        offset: what to add; None means 0.
-        scale: what to multiply with; None means 1.
-        variance_epsilon: is added to the variance, so that it is not 0.
+        variance: the numbers by whose square root to divide.
+        offset: the numbers to add; None means 0.
+        scale: the numbers to multiply by; None means 1.
+        variance_epsilon: a number that is added to the variance, so that it is not 0.
 
     Raises:
-        ShapeError: one of the others does not broadcast to the shape of x.
-        DTypeError: one of them does not hold real numbers.
+        ShapeError: one of the other tensors does not broadcast to the shape of x.
+        DTypeError: a tensor holds complex numbers or strings.
+        ArgumentError: `variance_epsilon` is not a number.
+        ArgumentValueError: `variance_epsilon` is not finite.
     """
     given = {"x": x, "mean": mean, "variance": variance, "offset": offset, "scale": scale}
     home = next((part.backend for part in given.values() if isinstance(part, Tensor)), None)
@@ -90,7 +97,11 @@ def batch_norm(
     dtype = reduce(promote, dtypes)
     parts = {name: cast(tensor, dtype) for name, tensor in tensors.items()}
     return normalization.batch_norm(
-        *(parts["x"], parts["mean"], parts["variance"], parts.get("offset"), parts.get("scale")),
+        parts["x"],
+        parts["mean"],
+        parts["variance"],
+        parts.get("offset"),
+        parts.get("scale"),
         variance_epsilon=finite(variance_epsilon, "batch_norm", "variance_epsilon"),
     )
 
@@ -102,7 +113,7 @@ def local_response_normalization(
     alpha: float = 1.0,
     beta: float = 0.5,
 ) -> Tensor:
-    """Each element divided by a power of what its neighbours amount to (Krizhevsky et al., 2012).
+    """Each element divided by a power of the sum of its neighbours' squares (Krizhevsky et al., 2012).
 
     ``x / (bias + alpha * s)**beta``, where s is the sum of the squares of the elements that are at
     most `depth_radius` away along the last axis, the element itself included.
@@ -110,14 +121,18 @@ def local_response_normalization(
     >>> plugrad.local_response_normalization([1.0, 2.0, 4.0], depth_radius=1, beta=1.0)
     tensor([0.16666667, 0.09090909, 0.1904762 ], dtype=float32)
 
+    The result has the shape of x. Integers and bools become float32.
+
     Raises:
         ShapeError: x has no axes.
-        ArgumentValueError: the radius is not a whole number of at least 0.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `depth_radius` is not an integer, or another argument not a number.
+        ArgumentValueError: `depth_radius` is negative, or another argument is not finite.
     """
     op = "local_response_normalization"
     return normalization.local_response_normalization(
         coerced(x, normalization.local_response_normalization, op),
-        depth_radius=whole(depth_radius, op, "depth_radius", least=0),
+        depth_radius=integer(depth_radius, op, "depth_radius", least=0),
         bias=finite(bias, op, "bias"),
         alpha=finite(alpha, op, "alpha"),
         beta=finite(beta, op, "beta"),

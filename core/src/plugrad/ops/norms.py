@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError
 from plugrad.kernels import unary
@@ -20,29 +20,42 @@ from plugrad.types.shapes import axes_of, axis_of, reduced
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import AxisLike
 
-Axis = int | Sequence[int] | None
+MatrixOrder: TypeAlias = float | Literal["fro", "nuc"] | None
+"""The order of a norm of matrices; None means "fro"."""
+NormOrder: TypeAlias = float | Literal["euclidean", "fro", "nuc"]
+"""The order of a norm of vectors or matrices."""
 
 
 def vector_norm(
-    x: TensorLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2
+    x: TensorLike, /, *, axis: AxisLike = None, keepdims: bool = False, ord: float = 2
 ) -> Tensor:
     """The norm of vectors along axes: the `ord`-th root of the sum of the `ord`-th powers of absolute values.
 
     >>> plugrad.linalg.vector_norm([3.0, 4.0])
     tensor(5., dtype=float32)
 
-    ``inf`` is the largest absolute value, ``-inf`` the smallest, 0 the number of elements that are
-    not 0. The gradient of a zero vector is 0.
+    The dtype is that of x, real for a complex x; integers and bools become float32. The gradient at
+    a vector of zeros, where the norm has a kink, is 0.
+
+    Args:
+        x: numbers of any shape.
+        axis: the axes along which each vector lies; None for all elements.
+        keepdims: whether these axes remain, with size 1.
+        ord: any number; ``inf`` gives the largest absolute value, ``-inf`` the smallest, and 0 the
+            number of elements that are not 0.
 
     Raises:
-        AxisError: an axis is out of range.
+        AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings.
+        ArgumentError: `ord` is not a number, or `keepdims` not a bool.
+        ArgumentValueError: `ord` is NaN.
+        ShapeError: `ord` is infinite, and there are no elements along an axis.
     """
     x = coerced(x, unary.sqrt, "vector_norm")
-    ord, keepdims = (
-        real_number(ord, "vector_norm", "ord"),
-        flag(keepdims, "vector_norm", "keepdims"),
-    )
+    ord = real_number(ord, "vector_norm", "ord")
+    keepdims = flag(keepdims, "vector_norm", "keepdims")
     if ord == 2:
         return _root_of_squares(x, axis, keepdims)
     size = abs(x)
@@ -58,8 +71,8 @@ def vector_norm(
     return where(reshape(is_zero, root.shape), 0, root) if x.size else root
 
 
-def _root_of_squares(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
-    """Return the Euclidean norm; at 0, where the root is steep, its gradient is 0."""
+def _root_of_squares(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
+    """Return the Euclidean norm, whose gradient at 0 is 0 instead of infinite."""
     squares = real(x * conj(x))
     total = sum(squares, axis=axis, keepdims=keepdims)
     is_zero = equal(total, 0)
@@ -71,20 +84,27 @@ def matrix_norm(
     /,
     *,
     keepdims: bool = False,
-    ord: float | Literal["fro", "nuc"] | None = "fro",
+    ord: MatrixOrder = "fro",
 ) -> Tensor:
-    """The norm of matrices, the last two axes.
+    """The norms of matrices, which lie along the last two axes.
 
     >>> plugrad.linalg.matrix_norm([[3.0, 0.0], [0.0, 4.0]])
     tensor(5., dtype=float32)
 
-    "fro" is the root of the sum of squares, "nuc" the sum of singular values; 2 and -2 are the
-    largest and the smallest singular value, 1 and -1 the largest and the smallest sum of absolute
-    values of a column, inf and -inf those of a row.
+    The dtype is that of x, real for a complex x; integers and bools become float32.
+
+    Args:
+        x: matrices, of shape (…, rows, columns).
+        keepdims: whether the last two axes remain, with size 1.
+        ord: "fro" or None for the root of the sum of squares (Frobenius), "nuc" for the sum of the
+            singular values; 2 and -2 for the largest and the smallest singular value; 1 and -1 for
+            the largest and the smallest sum of absolute values in a column, inf and -inf in a row.
 
     Raises:
-        ShapeError: the tensor has less than two axes.
-        ArgumentValueError: the order is none of these.
+        ShapeError: x has fewer than two axes, or a matrix without elements has no such norm.
+        DTypeError: x holds strings.
+        ArgumentError: `ord` is neither a number nor a string, or `keepdims` is not a bool.
+        ArgumentValueError: `ord` is none of these.
     """
     x = coerced(x, unary.sqrt, "matrix_norm")
     if x.ndim < 2:
@@ -111,23 +131,33 @@ def matrix_norm(
 
 def norm(
     x: TensorLike,
-    ord: float | Literal["euclidean", "fro"] = "euclidean",
-    axis: Axis = None,
+    ord: NormOrder = "euclidean",
+    axis: AxisLike = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """The norm along one axis, of matrices along two axes, or of all elements.
+    """The norms of vectors along one axis, of matrices along two axes, or of all elements as one vector.
 
     >>> plugrad.linalg.norm([[3.0, 0.0], [0.0, 4.0]])
     tensor(5., dtype=float32)
 
-    Without an axis the elements count as one vector. "euclidean" is `vector_norm` with ord 2 for
-    vectors and "fro" for matrices; other orders are those of `vector_norm` and `matrix_norm`.
+    The dtype is that of x, real for a complex x; integers and bools become float32.
+
+    Args:
+        x: numbers of any shape.
+        ord: "euclidean" for `vector_norm` with ord 2, or for `matrix_norm` with "fro"; other orders
+            are those of `vector_norm` and `matrix_norm`.
+        axis: one axis, a sequence of two for the rows and the columns of matrices, or None.
+        keepdims: whether these axes remain, with size 1.
 
     Raises:
-        AxisError: there are more than two axes, or one is out of range.
-        ArgumentValueError: the order is unknown.
+        AxisError: there are more than two axes, or one is out of range or named twice.
+        DTypeError: x holds strings.
+        ArgumentError: `ord` is neither a number nor a string, or `keepdims` is not a bool.
+        ArgumentValueError: `ord` is unknown.
+        ShapeError: vectors or matrices without elements have no such norm.
     """
     x = coerced(x, unary.sqrt, "norm")
+    keepdims = flag(keepdims, "norm", "keepdims")
     if isinstance(axis, Sequence) and len(axis) == 2:
         rows, columns = (axis_of(a, x.ndim, name="norm: axis") for a in axis)
         if rows == columns:

@@ -1,4 +1,4 @@
-"""Functions that bring pictures in and out. Their namespace is `plugrad.image`."""
+"""Functions that read and write images as bytes. Their namespace is `plugrad.image`."""
 
 from __future__ import annotations
 
@@ -10,75 +10,80 @@ from plugrad.discovery.selection import active_backend
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import movement, pixels as kernels
 from plugrad.ops.arguments import as_tensor, coerced, host_array
-from plugrad.ops.attributes import real, whole
+from plugrad.ops.attributes import integer, real
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, uint8
 
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import IO
+    from typing import IO, TypeAlias
 
     from numpy.typing import NDArray
 
     from plugrad.tensor.tensor import TensorLike
 
+    FileLike: TypeAlias = str | PathLike[str] | IO[bytes]
+    """A path, or a file that is open in binary mode."""
+
 
 def from_pixels(pixels: TensorLike, num_channels: int = 3) -> Tensor:
-    """A picture as int32 of shape (height, width, num_channels), from 0 to 255.
+    """An image given as bytes, as int32 of shape (height, width, num_channels), from 0 to 255.
 
     >>> plugrad.image.from_pixels(np.array([[[255, 128, 0]]], np.uint8))
     tensor([[[255, 128,   0]]], dtype=int32)
 
     Args:
-        pixels: bytes of shape (height, width, channels): an array, a tensor, or a picture of
-            Pillow. There are 3 channels for red, green and blue, 4 with opacity, and 1, or no axis
-            for it, if the picture is gray.
+        pixels: bytes of shape (height, width, channels): an array, a tensor, or an image of Pillow.
+            There are 3 channels for red, green and blue, 4 with opacity, and 1, or no channel axis,
+            if the image is gray.
         num_channels: how many of red, green, blue and opacity to keep, from 1 to 4. Red, green and
-            blue of a gray picture are the same; opacity is 255 where there is none.
+            blue of a gray image are the same; opacity is 255 if the image has none.
 
     Raises:
-        ArgumentValueError: `num_channels` is none of these.
+        ArgumentError: `num_channels` is not an integer.
+        ArgumentValueError: `num_channels` is not between 1 and 4.
         DTypeError: the pixels are neither uint8 nor int32.
         ShapeError: they have another number of axes or channels.
     """
-    num_channels = whole(num_channels, "from_pixels", "num_channels", least=1, most=4)
+    num_channels = integer(num_channels, "from_pixels", "num_channels", least=1, most=4)
     if not isinstance(pixels, Tensor):
         pixels = host_array(pixels, "from_pixels", "pixels")
         if pixels.dtype == uint8 and uint8 not in active_backend().dtypes():
             pixels = pixels.astype(int32)  # nothing is lost, and the result is int32
-    picture = as_tensor(pixels, "from_pixels", "pixels")
-    if picture.dtype not in kernels.from_pixels.accepts:
+    image = as_tensor(pixels, "from_pixels", "pixels")
+    if image.dtype not in kernels.from_pixels.accepts:
         raise DTypeError(
-            f"from_pixels: pixels are {picture.dtype}; they must be uint8 or int32, as after astype('uint8')"
+            f"from_pixels: pixels are {image.dtype}; they must be uint8 or int32, as after astype('uint8')"
         )
-    if picture.ndim == 2:
-        picture = movement.expand_dims(picture, dim=2)
-    return kernels.from_pixels(picture, num_channels=num_channels)
+    if image.ndim == 2:
+        image = movement.expand_dims(image, dim=2)
+    return kernels.from_pixels(image, num_channels=num_channels)
 
 
 def to_pixels(image: TensorLike, *, alpha: float = 1.0) -> NDArray[np.uint8]:
-    """An image as a NumPy array of bytes (height, width, 4) with red, green, blue and opacity, as programs show it.
+    """An image as a NumPy array of bytes of shape (height, width, 4): red, green, blue and opacity.
 
     >>> plugrad.image.to_pixels([[[1.0, 0.5, 0.0]]])
     array([[[255, 128,   0, 255]]], dtype=uint8)
 
     Args:
         image: of shape (height, width), or (height, width, channels) with 1, 3 or 4 channels:
-            floats from 0 to 1, or whole numbers from 0 to 255. One channel is gray.
-        alpha: the opacity, from 0 to 1, of an image that has no channel for it.
+            floats from 0 to 1, or integers from 0 to 255. One channel is gray.
+        alpha: the opacity, from 0 to 1, of an image without a channel for it.
 
     Raises:
         ShapeError: the image has another number of axes or channels.
-        DTypeError: its elements are neither floats nor whole numbers.
-        ArgumentValueError: a value is out of range.
+        DTypeError: its elements are neither floats nor integers.
+        ArgumentError: `alpha` is not a number.
+        ArgumentValueError: a pixel or `alpha` is out of range.
     """
     alpha = real(alpha, "to_pixels", "alpha", least=0, most=1)
     values = coerced(image, kernels.draw, "to_pixels", "image")
     return kernels.draw(values, alpha=alpha).numpy().astype(np.uint8)
 
 
-def read_png(file: str | PathLike[str] | IO[bytes], num_channels: int = 3) -> Tensor:
-    """The picture in a PNG file as int32 of shape (height, width, num_channels), from 0 to 255.
+def read_png(file: FileLike, num_channels: int = 3) -> Tensor:
+    """The image in a PNG file as int32 of shape (height, width, num_channels), from 0 to 255.
 
     >>> from io import BytesIO
     >>> file = BytesIO()
@@ -86,42 +91,46 @@ def read_png(file: str | PathLike[str] | IO[bytes], num_channels: int = 3) -> Te
     >>> plugrad.image.read_png(file, num_channels=1)[:, :, 0]
     tensor([[255,   0]], dtype=int32)
 
-    Pillow reads it: ``pip install "plugrad[image]"``.
+    Pillow reads the file: ``pip install "plugrad[image]"``.
 
     Args:
-        file: a path, or a file that is open for reading bytes.
+        file: a path, or a file that is open for reading in binary mode.
         num_channels: 1 for gray, 3 for red, green and blue, 4 for these and opacity; colours are
             converted.
 
     Raises:
-        ArgumentValueError: `num_channels` is none of these, or a gray pixel has more than 8 bits.
+        ArgumentError: `num_channels` is not an integer.
+        ArgumentValueError: `num_channels` is not 1, 3 or 4, or a gray pixel has more than 8 bits.
         ModuleNotFoundError: Pillow is not installed.
-        OSError: there is no such file, or it is not a PNG.
+        OSError: there is no such file, or it is not a PNG file.
     """
     modes = {1: "L", 3: "RGB", 4: "RGBA"}
-    num_channels = whole(num_channels, "read_png", "num_channels")
+    num_channels = integer(num_channels, "read_png", "num_channels")
     if num_channels not in modes:
         raise ArgumentValueError(f"read_png: num_channels={num_channels!r} must be 1, 3 or 4")
-    with _pillow("read_png").open(file, formats=("PNG",)) as picture:
-        if picture.mode.startswith("I"):
+    with _pillow("read_png").open(file, formats=("PNG",)) as image:
+        if image.mode.startswith("I"):
             raise ArgumentValueError(
                 f"read_png: {file} has gray pixels of 16 bits; plugrad reads 8. Open it with Pillow and pass "
                 "the array to asarray"
             )
-        return from_pixels(np.asarray(picture.convert(modes[num_channels])), num_channels)
+        return from_pixels(np.asarray(image.convert(modes[num_channels])), num_channels)
 
 
-def write_png(file: str | PathLike[str] | IO[bytes], image: TensorLike) -> None:
-    """Write an image, as `to_pixels` takes it, to a PNG file: a path, or a file that is open for writing bytes.
+def write_png(file: FileLike, image: TensorLike) -> None:
+    """Write an image to a PNG file.
 
     >>> from io import BytesIO
     >>> plugrad.image.write_png(BytesIO(), plugrad.zeros((2, 3)))
 
-    Pillow writes it: ``pip install "plugrad[image]"``. The file has opacity if the image has 4
-    channels.
+    Pillow writes the file: ``pip install "plugrad[image]"``.
+
+    Args:
+        file: a path, or a file that is open for writing in binary mode.
+        image: as for `to_pixels`; the file has opacity if the image has 4 channels.
 
     Raises:
-        ShapeError, DTypeError, ArgumentValueError: see `to_pixels`.
+        ShapeError, DTypeError, ArgumentValueError: the image is not one; see `to_pixels`.
         ModuleNotFoundError: Pillow is not installed.
         OSError: the file cannot be written.
     """
@@ -133,7 +142,7 @@ def write_png(file: str | PathLike[str] | IO[bytes], image: TensorLike) -> None:
 
 
 def _pillow(op: str) -> Any:
-    """Return Pillow's module, which is imported when it is needed."""
+    """Return Pillow's module, which is imported only when it is needed."""
     try:
         from PIL import Image
     except ModuleNotFoundError:

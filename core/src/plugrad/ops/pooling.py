@@ -11,12 +11,11 @@ from plugrad.ops.attributes import chosen, flag, is_several, members
 from plugrad.types.windows import padding_of, sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.pooling import PoolingType
     from plugrad.tensor.tensor import Tensor, TensorLike
-    from plugrad.types.windows import Rounding
+    from plugrad.types.specs import ShapeLike
+    from plugrad.types.windows import PaddingLike, Rounding
 
 _UNDILATED: Final[dict[tuple[PoolingType, int], Kernel[..., Tensor]]] = {
     ("max", 2): pooling.max_pool,
@@ -28,9 +27,9 @@ _UNDILATED: Final[dict[tuple[PoolingType, int], Kernel[..., Tensor]]] = {
 
 def max_pool(
     x: TensorLike,
-    filter_size: int | Sequence[int],
-    strides: int | Sequence[int] | None = None,
-    pad: Any = "valid",
+    filter_size: ShapeLike,
+    strides: ShapeLike | None = None,
+    pad: PaddingLike = "valid",
     *,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
@@ -40,38 +39,44 @@ def max_pool(
     tensor([[ 5.,  7.],
             [13., 15.]], dtype=float32)
 
+    The result has the axes and the dtype of x; its height and width are the numbers of windows.
+
     Args:
         x: images of shape (batch, height, width, channels); the batch axis may be absent.
         filter_size: the size of a window, one number or (height, width).
-        strides: cells between two windows; by default windows lie side by side.
+        strides: the distance between neighbouring windows, one number or (vertical, horizontal); by
+            default the size of a window.
         pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)); padding cells
             are never the largest.
         dim_rounding_mode: what to do with a last, partial stride: "floor" (the default), "ceil" or
-            "round". A window that would start beyond the image is dropped nevertheless.
+            "round". A window that would start beyond the image is dropped in any case.
 
     Raises:
-        ShapeError: x has not 3 or 4 axes, the window does not fit, or one sees only padding.
-        ArgumentValueError: another argument makes no sense.
+        ShapeError: x does not have 3 or 4 axes, or a window does not fit, or covers only padding.
+        DTypeError: x holds bools, complex numbers or strings.
+        ArgumentValueError: `filter_size`, `strides`, `pad` or `dim_rounding_mode` is invalid.
     """
     return pooled(pooling.max_pool, "max_pool", 2, x, filter_size, strides, pad, dim_rounding_mode)
 
 
 def avg_pool(
     x: TensorLike,
-    filter_size: int | Sequence[int],
-    strides: int | Sequence[int] | None = None,
-    pad: Any = "valid",
+    filter_size: ShapeLike,
+    strides: ShapeLike | None = None,
+    pad: PaddingLike = "valid",
     *,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
-    """The average of each window of images, over the cells that are not padding; arguments as for `max_pool`.
+    """The average of each window of images, over the cells that are not padding.
 
     >>> plugrad.avg_pool(plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1)), 2)[0, :, :, 0]
     tensor([[ 2.5,  4.5],
             [10.5, 12.5]], dtype=float32)
 
+    Shape, dtype and arguments are as for `max_pool`. A nested list of integers becomes float32.
+
     Raises:
-        DTypeError: x holds whole numbers.
+        DTypeError: x is a tensor or an array that does not hold floats.
         ShapeError, ArgumentValueError: as for `max_pool`.
     """
     check_floats("avg_pool", x=x)
@@ -80,13 +85,13 @@ def avg_pool(
 
 def max_pool_with_argmax(
     x: TensorLike,
-    filter_size: int | Sequence[int],
-    strides: int | Sequence[int] | None = None,
-    pad: Any = "valid",
+    filter_size: ShapeLike,
+    strides: ShapeLike | None = None,
+    pad: PaddingLike = "valid",
     *,
     include_batch_in_index: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window of images, and where it is.
+    """The largest element of each window of images, and its position as int32.
 
     >>> x = plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1))
     >>> largest, positions = plugrad.max_pool_with_argmax(x, 2)
@@ -95,18 +100,21 @@ def max_pool_with_argmax(
             [13, 15]], dtype=int32)
 
     The position of the element at (row, column, channel) is ``(row * width + column) * channels +
-    channel`` in its image, as int32. Of equal elements the first counts, row by row.
+    channel`` in its image. Among equal elements the first one in row-major order counts. Both
+    results have the shape that `max_pool` gives.
 
     Args:
-        x: as for `max_pool`, like the next three.
+        x: images; this and the next three arguments are as for `max_pool`.
         filter_size: the size of a window.
-        strides: cells between two windows.
-        pad: how many cells of padding.
-        include_batch_in_index: whether positions count the elements of all images before.
+        strides: the distance between neighbouring windows.
+        pad: the padding.
+        include_batch_in_index: whether positions also count the elements of all images before.
 
     Raises:
-        ShapeError: x has not 3 or 4 axes, the window does not fit, or one sees only padding.
-        ArgumentValueError: another argument makes no sense.
+        ShapeError: x does not have 3 or 4 axes, or a window does not fit, or covers only padding.
+        DTypeError: x holds bools, complex numbers or strings.
+        ArgumentError: `include_batch_in_index` is not a bool.
+        ArgumentValueError: `filter_size`, `strides` or `pad` is invalid.
     """
     op = "max_pool_with_argmax"
     images = coerced(x, pooling.max_pool_with_argmax, op)
@@ -121,37 +129,40 @@ def max_pool_with_argmax(
 
 def pool(
     input: TensorLike,
-    window_shape: int | Sequence[int],
+    window_shape: ShapeLike,
     pooling_type: PoolingType,
-    pad: Any = "valid",
-    dilations: int | Sequence[int] = 1,
-    strides: int | Sequence[int] = 1,
+    pad: PaddingLike = "valid",
+    dilations: ShapeLike = 1,
+    strides: ShapeLike = 1,
     *,
     dim_rounding_mode: Rounding = None,
 ) -> Tensor:
-    """The largest element or the average of windows whose cells may lie apart.
+    """The largest element or the average of each window of images; the cells of a window may lie apart.
 
     >>> x = plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1))
     >>> plugrad.pool(x, 2, "max", dilations=2)[0, :, :, 0]
     tensor([[10., 11.],
             [14., 15.]], dtype=float32)
 
+    The result has the axes and the dtype of the input; its spatial sizes are the numbers of windows.
+
     Args:
         input: images of shape (batch, spatial axes …, channels); the batch axis may be absent.
-        window_shape: the size of a window, one number for each spatial axis; a lone number is for
+        window_shape: the size of a window, one number for each spatial axis; a single number is for
             images with a height and a width.
         pooling_type: "max" or "avg".
         pad: "valid", "same", a number of cells, or a pair (before, after) for each spatial axis;
             padding cells do not count.
-        dilations: cells between two cells of a window.
-        strides: cells between two windows.
+        dilations: the distance between neighbouring cells of a window.
+        strides: the distance between neighbouring windows.
         dim_rounding_mode: as for `max_pool`.
 
     Raises:
-        DTypeError: the input holds whole numbers, and averages are wanted.
-        ShapeError: the input has another number of axes, the window does not fit, or one sees only
+        DTypeError: the input holds bools, complex numbers or strings, or is a tensor or an array of
+            integers to average.
+        ShapeError: the input has another number of axes, or a window does not fit, or covers only
             padding.
-        ArgumentValueError: another argument makes no sense.
+        ArgumentValueError: another argument is invalid.
     """
     chosen(pooling_type, ("max", "avg"), "pool", "pooling_type")
     axes = len(members(window_shape)) if is_several(window_shape) else 2
@@ -182,12 +193,12 @@ def pooled(
     op: str,
     axes: int,
     x: TensorLike,
-    filter_size: int | Sequence[int],
-    strides: int | Sequence[int] | None,
-    pad: Any,
+    filter_size: ShapeLike,
+    strides: ShapeLike | None,
+    pad: PaddingLike,
     rounding: Rounding,
 ) -> Tensor:
-    """Run a pooling kernel on images that have so many spatial axes."""
+    """Return what a pooling kernel makes of images that have `axes` spatial axes."""
     images = coerced(x, kernel, op)
     window = window_arguments(op, axes, filter_size, strides, pad, rounding)
     y = kernel(with_batch(images, axes, op), **window, dim_rounding_mode=rounding)
@@ -197,12 +208,12 @@ def pooled(
 def window_arguments(
     op: str,
     axes: int,
-    filter_size: int | Sequence[int],
-    strides: int | Sequence[int] | None,
-    pad: Any,
+    filter_size: ShapeLike,
+    strides: ShapeLike | None,
+    pad: PaddingLike,
     rounding: Rounding = None,
 ) -> dict[str, Any]:
-    """Return the attributes that all kernels have."""
+    """Return the attributes that all pooling kernels have."""
     size = sizes_of(filter_size, axes, f"{op}: filter_size")
     return {
         "filter_size": size,

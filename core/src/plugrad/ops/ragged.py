@@ -1,7 +1,8 @@
-"""Functions of ragged tensors: values one row after the other, and splits that tell where rows begin and end.
+"""Functions of ragged tensors, whose rows differ in length.
 
-Row i is what lies from ``splits[i]`` to ``splits[i + 1]``: of the values, or of the rows of the next
-splits where several are nested.
+A ragged tensor is given in parts: the values of all rows one after the other, and the splits, which
+tell where rows begin and end. Row i consists of the values from ``splits[i]`` to ``splits[i + 1]``.
+Where several splits are nested, it consists of these rows of the next splits instead.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import binary, ragged
 from plugrad.ops.arguments import as_tensor, promoted, same_dtype
-from plugrad.ops.attributes import listed, whole
+from plugrad.ops.attributes import integer, listed
 from plugrad.ops.indexing import as_positions, backend_of
 
 if TYPE_CHECKING:
@@ -20,31 +21,37 @@ if TYPE_CHECKING:
 
 
 class RaggedRange(NamedTuple):
-    """Where each row begins and ends, and the values of all rows."""
+    """The splits, as int32, and the values of all rows one after the other."""
 
     rt_nested_splits: Tensor
     rt_dense_values: Tensor
 
 
 class RaggedGather(NamedTuple):
-    """The splits, from the outermost axis on, and the values."""
+    """The splits, as int32 and from the outermost axis on, and the values."""
 
     output_nested_splits: list[Tensor]
     output_dense_values: Tensor
 
 
 def ragged_range(starts: TensorLike, limits: TensorLike, deltas: TensorLike) -> RaggedRange:
-    """The numbers start, start + delta, … without the limit, in a row for each start, limit and delta.
+    """The ranges start, start + delta, … up to but without the limit, as the rows of a ragged tensor.
 
     >>> found = plugrad.ragged_range([0, 5], [3, 1], [1, -2])
     >>> found.rt_nested_splits.tolist(), found.rt_dense_values.tolist()
     ([0, 3, 5], [0, 1, 2, 5, 3])
 
-    One number counts for all rows.
+    The values have the dtype to which the arguments promote.
+
+    Args:
+        starts: a vector with the first number of each row; like the other two, it may be a single
+            number that counts for all rows.
+        limits: the number before which each row stops.
+        deltas: the step of each row, which may be negative.
 
     Raises:
-        DTypeError: an argument is bool, complex or string.
-        ShapeError: they are not numbers or vectors of one length.
+        DTypeError: an argument holds bools, complex numbers or strings.
+        ShapeError: the arguments are not numbers or vectors of one length.
         ArgumentValueError: a delta is 0, or there are more values than int32 counts.
     """
     return RaggedRange(*ragged.ragged_range(*same_dtype([starts, limits, deltas], "ragged_range")))
@@ -64,15 +71,19 @@ def ragged_gather(
 
     Args:
         params_nested_splits: one or several splits, from the outermost axis on.
-        params_dense_values: what the innermost ones split.
-        indices: positions of rows, of any shape; one index takes the row itself.
-        output_ragged_rank: how many splits the result has; that follows from the other arguments
-            and is checked if it is given.
+        params_dense_values: the values, to which the innermost splits refer.
+        indices: positions of rows, of any shape, whose axes come first in the result; a single
+            index takes the row itself.
+        output_ragged_rank: the number of splits in the result. It follows from the other arguments
+            and is only checked.
 
     Raises:
         DTypeError: splits or indices are not integers.
-        ShapeError: there are no splits, or they have not one axis, or the values have none.
-        ArgumentValueError: splits do not rise within what they split, or the rank is another one.
+        ShapeError: there are no splits, a split does not have one axis, or the values have none.
+        ArgumentError: `params_nested_splits` is not a sequence, or `output_ragged_rank` not an
+            integer.
+        ArgumentValueError: splits decrease or leave what they split, or `output_ragged_rank` is
+            wrong.
         TensorIndexError: an index is out of range.
     """
     op = "ragged_gather"
@@ -83,7 +94,7 @@ def ragged_gather(
     splits = [as_positions(part, op, values.backend, "params_nested_splits") for part in nested]
     rank = len(splits) + rows.ndim - 1
     if output_ragged_rank is not None:
-        rank = whole(output_ragged_rank, op, "output_ragged_rank")
+        rank = integer(output_ragged_rank, op, "output_ragged_rank")
     *found, gathered = ragged.ragged_gather(values, rows, *splits, output_ragged_rank=rank)
     return RaggedGather(found, gathered)
 
@@ -95,25 +106,30 @@ def ragged_tensor_to_tensor(
     row_partition_tensors: Sequence[TensorLike],
     row_partition_types: Sequence[str],
 ) -> Tensor:
-    """A dense tensor with the rows of a ragged one, filled up with the default value or cut off.
+    """A dense tensor with the rows of a ragged one, filled up with a default value or cut off.
 
     >>> plugrad.ragged_tensor_to_tensor([2, -1], [1.0, 2.0, 3.0], 0, [[0, 1, 3]], ["ROW_SPLITS"])
     tensor([[1., 0.],
             [2., 3.]], dtype=float32)
 
+    The dtype is the one to which values and default value promote.
+
     Args:
-        shape: the size of each axis, -1 for that of the longest row; -1 alone means so for all axes.
+        shape: the size of each axis, or -1 for the length of the longest row; a single -1 counts
+            for all axes.
         values: the values, one row after the other; they may have further axes.
-        default_value: what fills the gaps; it broadcasts to one of the values.
-        row_partition_tensors: for each type, the splits, the row of each value in rising order, or
-            the number of rows.
-        row_partition_types: "ROW_SPLITS", "VALUE_ROWIDS" or, in front of the first row ids,
-            "FIRST_DIM_SIZE", from the outermost axis on.
+        default_value: the value that fills the gaps; it broadcasts to one of the values.
+        row_partition_tensors: for each type the splits, the row of each value in ascending order,
+            or the number of rows.
+        row_partition_types: "ROW_SPLITS", "VALUE_ROWIDS" or, only in front, "FIRST_DIM_SIZE" for
+            each partition, from the outermost axis on.
 
     Raises:
-        DTypeError: the shape or a partition is not integers, or the values do not combine.
-        ShapeError: the shape does not fit the values, or the partitions are of more or fewer.
-        ArgumentValueError: types are unknown or in the wrong place, or a partition does not rise.
+        DTypeError: the shape or a partition is not integers, or the values and the default value
+            have no common dtype.
+        ShapeError: the shape, the default value or the partitions do not fit the values or types.
+        ArgumentError: partitions or types are not sequences.
+        ArgumentValueError: a type is unknown or in the wrong place, or a partition decreases.
     """
     op = "ragged_tensor_to_tensor"
     types = tuple(listed(row_partition_types, op, "row_partition_types"))

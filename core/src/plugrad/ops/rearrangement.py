@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
-from plugrad.ops.attributes import chosen, is_several, members, whole
+from plugrad.ops.attributes import chosen, integer, is_several, members
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, int32
 from plugrad.types.shapes import axis_of, shape_of
@@ -22,18 +22,29 @@ if TYPE_CHECKING:
 
     from plugrad.kernels.rearrangement import MirrorMode
     from plugrad.tensor.tensor import TensorLike
-    from plugrad.types.windows import DataFormat
+    from plugrad.types.specs import AxisLike, ShapeLike
+    from plugrad.types.windows import ImageFormat
+
+GridIndexing: TypeAlias = Literal["xy", "ij"]
+"""The order of a grid's axes; see `meshgrid`."""
 
 
 def batch_to_space_nd(
-    x: TensorLike, block_shape: Sequence[int], crops: Sequence[Sequence[int]]
+    x: TensorLike, block_shape: ShapeLike, crops: Sequence[Sequence[int]]
 ) -> Tensor:
-    """The batch moved into blocks of the axes after it, of which (before, after) elements are then cut off.
+    """The batches interleaved to blocks of cells on the axes after the batch axis, then cropped.
 
     >>> plugrad.batch_to_space_nd([[1, 2], [10, 20]], (2,), [(0, 1)])
     tensor([[ 1, 10,  2]], dtype=int32)
 
-    Batch i holds the cell of every block that has position i, counted in row-major order.
+    The batch is divided by the number of cells of a block, and each axis is multiplied by the size
+    of a block and loses its crops. The dtype is that of x.
+
+    Args:
+        x: of shape (batch, axes …); batch i holds the cells that have position i, in row-major
+            order, in every block.
+        block_shape: the size of a block on each axis after the batch.
+        crops: for each of these axes a pair: how many elements to cut off before and after.
 
     Raises:
         ShapeError: the batch is not a multiple of the cells of a block, or `block_shape`, `crops`
@@ -48,13 +59,21 @@ def batch_to_space_nd(
 
 
 def space_to_batch_nd(
-    x: TensorLike, block_shape: Sequence[int], paddings: Sequence[Sequence[int]]
+    x: TensorLike, block_shape: ShapeLike, paddings: Sequence[Sequence[int]]
 ) -> Tensor:
-    """The cells of blocks moved to the batch, after (before, after) zeros were added: undoes `batch_to_space_nd`.
+    """The tensor padded with zeros, and the cells of its blocks moved to the batch: undoes `batch_to_space_nd`.
 
     >>> plugrad.space_to_batch_nd([[1, 10, 2]], (2,), [(0, 1)])
     tensor([[ 1,  2],
             [10,  0]], dtype=int32)
+
+    The batch is multiplied by the number of cells of a block, and each padded axis is divided by the
+    size of a block. The dtype is that of x.
+
+    Args:
+        x: of shape (batch, axes …).
+        block_shape: the size of a block on each axis after the batch.
+        paddings: for each of these axes a pair: how many zeros to add before and after.
 
     Raises:
         ShapeError: a padded size is not a multiple of its block's, or `block_shape`, `paddings` and
@@ -68,45 +87,52 @@ def space_to_batch_nd(
     )
 
 
-def depth_to_space(x: TensorLike, block_size: int, data_format: DataFormat = "NHWC") -> Tensor:
-    """Images with channels moved into blocks of ``block_size * block_size`` pixels.
+def depth_to_space(x: TensorLike, block_size: int, data_format: ImageFormat = "NHWC") -> Tensor:
+    """The images with their channels rearranged to blocks of ``block_size * block_size`` pixels.
 
     >>> plugrad.depth_to_space([[[[1, 2, 3, 4]]]], 2)[0, :, :, 0]
     tensor([[1, 2],
             [3, 4]], dtype=int32)
 
     Channel ``(i * block_size + j) * channels + c`` becomes channel c of the pixel (i, j) of a block,
-    as in sub-pixel convolution (Shi and others, 2016).
+    as in sub-pixel convolution (Shi et al., 2016). Height and width are multiplied by `block_size`.
 
     Args:
         x: images, with four axes.
-        block_size: the length of a block's side, 2 or more.
+        block_size: the side length of a block, 2 or more.
         data_format: "NHWC" (channels last) or "NCHW".
 
     Raises:
-        ShapeError: there are not four axes, or the channels are not a multiple of
+        ShapeError: x does not have four axes, or its channels are not a multiple of
             ``block_size**2``.
-        ArgumentValueError: `block_size` or `data_format` is none of the above.
+        ArgumentError: `block_size` is not an integer.
+        ArgumentValueError: `block_size` is less than 2, or `data_format` is unknown.
     """
     return rearrangement.depth_to_space(
         as_tensor(x, "depth_to_space"),
-        block_size=whole(block_size, "depth_to_space", "block_size"),
+        block_size=integer(block_size, "depth_to_space", "block_size"),
         data_format=data_format,
     )
 
 
 def mirror_pad(x: TensorLike, paddings: Sequence[Sequence[int]], mode: MirrorMode) -> Tensor:
-    """The tensor with (before, after) more elements on each axis: those inside, mirrored.
+    """The tensor with its own elements, mirrored, added before and after it on each axis.
 
     >>> plugrad.mirror_pad([1, 2, 3], [(2, 1)], "reflect")
     tensor([3, 2, 1, 2, 3, 2], dtype=int32)
     >>> plugrad.mirror_pad([1, 2, 3], [(2, 1)], "symmetric")
     tensor([2, 1, 1, 2, 3, 3], dtype=int32)
 
+    Args:
+        x: the tensor.
+        paddings: for each axis a pair: how many elements to add before and after.
+        mode: "reflect" mirrors at the first and last elements, which are not repeated; "symmetric"
+            mirrors at the borders, so that they are.
+
     Raises:
         ShapeError: there is not one pair for each axis, there is no axis, or there are more
             elements to add than to mirror.
-        ArgumentValueError: the mode is another one, or a pair is not two sizes.
+        ArgumentValueError: the mode is another one, or a pair is not two sizes of 0 or more.
     """
     return rearrangement.mirror_pad(
         as_tensor(x, "mirror_pad"), paddings=pairs_of(paddings, "mirror_pad: paddings"), mode=mode
@@ -114,15 +140,15 @@ def mirror_pad(x: TensorLike, paddings: Sequence[Sequence[int]], mode: MirrorMod
 
 
 def broadcast_args(s0: TensorLike, s1: TensorLike) -> Tensor:
-    """The shape to which two shapes, given as vectors of sizes, are broadcast.
+    """The shape, as a vector of int32, to which two shapes, given as vectors of sizes, broadcast.
 
     >>> plugrad.broadcast_args([2, 1, 3], [4, 1])
     tensor([2, 4, 3], dtype=int32)
 
-    For shapes that are tuples there is `broadcast_shapes`, which computes nothing on a backend.
+    `broadcast_shapes` does the same for tuples, without a backend.
 
     Raises:
-        ShapeError: the shapes do not fit together, or are not vectors.
+        ShapeError: the shapes do not broadcast together, or are not vectors.
         DTypeError: the sizes are not int32.
     """
     home = next((s.backend for s in (s0, s1) if isinstance(s, Tensor)), None)
@@ -130,26 +156,27 @@ def broadcast_args(s0: TensorLike, s1: TensorLike) -> Tensor:
     for name, given in (("s0", s0), ("s1", s1)):
         s = as_tensor(given, "broadcast_args", name, backend=home)
         if s.size == 0:
-            s = cast(s, int32)  # an empty list has no dtype of its own
+            s = cast(s, int32)  # an empty list became float32
         sizes.append(coerced(s, rearrangement.broadcast_args, "broadcast_args", name))
     return rearrangement.broadcast_args(*sizes)
 
 
-def roll(
-    x: TensorLike, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None
-) -> Tensor:
-    """The tensor with its elements moved forward along axes; those that leave at the end enter at the start.
+def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) -> Tensor:
+    """The tensor with its elements shifted along axes; those that leave at the end enter at the start.
 
     >>> plugrad.roll([1, 2, 3, 4], 1)
     tensor([4, 1, 2, 3], dtype=int32)
 
     Args:
         x: the tensor.
-        shift: how far; one number for each axis, or one for all. Negative moves backward.
-        axis: along which axes; None rolls the flattened tensor and gives it its shape back.
+        shift: the number of positions to move, one for each axis or one for all; negative numbers
+            move backward.
+        axis: the axes along which to move; an axis that is named twice is shifted twice. None rolls
+            the flattened tensor and restores its shape.
 
     Raises:
         AxisError: an axis is out of range.
+        ArgumentError: a shift is not an integer.
         ArgumentValueError: there is not one shift for each axis.
     """
     x = as_tensor(x, "roll")
@@ -161,7 +188,7 @@ def roll(
         flat = movement.reshape(x, shape=(x.size,))
         return movement.reshape(roll(flat, shift, axis=0), shape=x.shape)
     axes = [axis_of(a, x.ndim, name="roll: axis") for a in members(axis)]
-    shifts = [whole(n, "roll", "shift") for n in members(shift)]
+    shifts = [integer(n, "roll", "shift") for n in members(shift)]
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if len(shifts) != len(axes):
         raise ArgumentValueError(
@@ -176,7 +203,7 @@ def roll(
 
 
 def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Tensor:
-    """Each element, or each part along an axis, several times in a row.
+    """Each element, or each slice along an axis, repeated several times in a row.
 
     >>> plugrad.repeat([1, 2], 3)
     tensor([1, 1, 1, 2, 2, 2], dtype=int32)
@@ -187,50 +214,53 @@ def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Te
 
     Args:
         x: the tensor; it is flattened when `axis` is None.
-        repeats: how often; one number, or one for each part. A tensor is read: the shape of the
-            result depends on its values.
-        axis: along which axis.
+        repeats: the number of repetitions, one for all or one for each slice. The values of a tensor
+            are copied to the host, because the shape of the result depends on them.
+        axis: the axis along which the slices lie.
 
     Raises:
         AxisError: the axis is out of range.
         ArgumentValueError: a number is negative.
-        DTypeError: the numbers are not whole.
-        ShapeError: there is not one number for each part.
+        DTypeError: the numbers are not integers.
+        ShapeError: there is not one number for each slice.
     """
     x = as_tensor(x, "repeat")
     if axis is None:
-        x, axis = movement.reshape(x, shape=(x.size,)), 0
+        x = movement.reshape(x, shape=(x.size,))
+        axis = 0
     axis = axis_of(axis, x.ndim, name="repeat: axis")
-    size, before, after = x.shape[axis], x.shape[:axis], x.shape[axis + 1 :]
+    size = x.shape[axis]
     counts = _counts(repeats, size)
     if counts.size != 1:
         positions = np.repeat(np.arange(size, dtype="int32"), counts)
         return indexing.gather(x, as_tensor(positions, "repeat", backend=x.backend), axis=axis)
     count = int(counts.item())
+    before = x.shape[:axis]
+    after = x.shape[axis + 1 :]
     single = movement.reshape(x, shape=(*before, size, 1, *after))
     several = movement.broadcast_to(single, shape=(*before, size, count, *after))
     return movement.reshape(several, shape=(*before, size * count, *after))
 
 
 def _counts(repeats: TensorLike, size: int) -> NDArray[Any]:
-    """Return how often to repeat: one number, or one for each of `size` parts."""
+    """Return the numbers of repetitions: one, or one for each of `size` slices."""
     counts = (
         repeats.numpy() if isinstance(repeats, Tensor) else host_array(repeats, "repeat", "repeats")
     )
     if counts.size and not as_dtype(counts.dtype).is_integer:
-        raise DTypeError(f"repeat: repeats are {counts.dtype}; they must be whole numbers")
+        raise DTypeError(f"repeat: repeats are {counts.dtype}; they must be integers")
     if counts.shape not in ((), (1,), (size,)):
         raise ShapeError(
             f"repeat: repeats of shape {counts.shape} must be one number, or one for each of the "
-            f"{size} parts"
+            f"{size} slices"
         )
     if counts.size and counts.min() < 0:
         raise ArgumentValueError(f"repeat: repeats={counts.tolist()} must be 0 or more")
     return counts.astype(np.intp)
 
 
-def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
-    """The coordinates of the points of a grid, one tensor for each axis.
+def meshgrid(*arrays: TensorLike, indexing: GridIndexing = "xy") -> tuple[Tensor, ...]:
+    """The coordinates of the points of a grid: for each array a tensor of its dtype in the shape of the grid.
 
     >>> x, y = plugrad.meshgrid([1, 2, 3], [10, 20])
     >>> x
@@ -243,7 +273,7 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     Args:
         *arrays: the coordinates along each axis: vectors, or single numbers.
         indexing: "ij" puts the axes in the order of the arrays; "xy" exchanges the first two, so
-            that x runs along the rows of a picture.
+            that x runs along the rows of an image.
 
     Raises:
         ShapeError: an array has more than one axis.

@@ -1,4 +1,4 @@
-"""Cells of recurrent networks, made of other ops: what one step makes of its input and the state before."""
+"""Cells of recurrent networks, composed of other ops: one step from an input and a state to the next state."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from plugrad.ops.unary import tanh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-    Cell = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    Cell: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    """A function of (data, c, h) that returns the next (c, h)."""
 
 
 def basic_lstm_cell(
@@ -30,23 +32,28 @@ def basic_lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     """The next state (c, h) of a cell with long short-term memory (Hochreiter and Schmidhuber, 1997).
 
-    With ``i, j, f, o = [data, h] @ lstm_kernel + lstm_bias``, cut in four along the columns,
+    With ``i, j, f, o = [data, h] @ lstm_kernel + lstm_bias``, split into four along the columns,
     ``c = c * sigmoid(f + forget_bias) + tanh(j) * sigmoid(i)`` and ``h = tanh(c) * sigmoid(o)``.
+    The forget gate f is that of Gers et al. (2000).
 
     >>> kernel, bias = plugrad.zeros((3, 4)), plugrad.zeros((4,))
     >>> c, h = plugrad.basic_lstm_cell(0.0, kernel, bias, [[1.0, 2.0]], [[2.0]], [[0.0]])
     >>> c
     tensor([[1.]], dtype=float32)
 
+    Both results have the shape (batch, units) and the dtype to which the arguments promote.
+
     Args:
-        forget_bias: is added before the sigmoid that says what is kept; 1 keeps more at the start.
+        forget_bias: a number that is added to f; 1 makes the cell keep more of its memory at the
+            beginning of a training.
         lstm_kernel: of shape (inputs + units, 4 * units).
         lstm_bias: of shape (4 * units,).
-        data: the input of shape (batch, inputs).
-        c: the memory of shape (batch, units).
+        data: the input, of shape (batch, inputs).
+        c: the memory, of shape (batch, units).
         h: the output of the step before, of shape (batch, units).
 
     Raises:
+        DTypeError: an argument holds strings.
         ShapeError: the shapes are not these.
     """
     x, memory, output = same_dtype([data, c, h], "basic_lstm_cell")
@@ -77,7 +84,7 @@ def multi_rnn_cell(
     c: Sequence[TensorLike],
     h: Sequence[TensorLike],
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The next states of cells on top of each other: the output of each is the input of the next.
+    """The next states (c, h) of stacked cells: the output of each cell is the input of the next one.
 
     >>> def cell(data, c, h):
     ...     return c + data, h + 2 * data
@@ -95,23 +102,23 @@ def multi_rnn_cell(
         h: the last output of each cell.
 
     Raises:
+        ArgumentError: a cell is not a function, or `lstm_cells`, `c` or `h` is not a sequence.
         ArgumentValueError: there are not as many states as cells.
     """
-    cells, before, outputs_before = (
-        listed(given, "multi_rnn_cell", name)
-        for name, given in (("lstm_cells", lstm_cells), ("c", c), ("h", h))
-    )
-    if not len(cells) == len(before) == len(outputs_before):
+    cells: list[Cell] = listed(lstm_cells, "multi_rnn_cell", "lstm_cells")
+    old_memories = listed(c, "multi_rnn_cell", "c")
+    old_outputs = listed(h, "multi_rnn_cell", "h")
+    if not len(cells) == len(old_memories) == len(old_outputs):
         raise ArgumentValueError(
-            f"multi_rnn_cell: {len(cells)} cells need as many states; there are {len(before)} in c "
-            f"and {len(outputs_before)} in h"
+            f"multi_rnn_cell: {len(cells)} cells need as many states; there are {len(old_memories)} "
+            f"in c and {len(old_outputs)} in h"
         )
     if not all(map(callable, cells)):
         raise ArgumentError(f"multi_rnn_cell: lstm_cells={cells} must be functions of (data, c, h)")
     x = as_tensor(data, "multi_rnn_cell", "data")
     memories: list[Tensor] = []
     outputs: list[Tensor] = []
-    for i, (cell, memory, output) in enumerate(zip(cells, before, outputs_before, strict=True)):
+    for i, (cell, memory, output) in enumerate(zip(cells, old_memories, old_outputs, strict=True)):
         memory, x = cell(
             x,
             as_tensor(memory, "multi_rnn_cell", f"c[{i}]", backend=x.backend),

@@ -1,7 +1,7 @@
 """Functions that combine the elements along axes, or in bins.
 
-`axis` is one axis, several, or None for all; negative axes count from the end. With
-``keepdims=True`` the reduced axes stay, with size 1.
+`axis` is one axis, several, or None for all; negative axes count from the end. These axes disappear
+from the shape; with ``keepdims=True`` they remain, with size 1.
 """
 
 from __future__ import annotations
@@ -11,30 +11,36 @@ from typing import TYPE_CHECKING
 from plugrad.errors import DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced
-from plugrad.ops.attributes import flag, whole
+from plugrad.ops.attributes import flag, integer
 from plugrad.types.dtype import as_dtype, bool_, int32, int64, uint32, uint64
-from plugrad.types.shapes import axes_of, axis_of, reduced, size_of
+from plugrad.types.shapes import axes_of, axis_of, reduced
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
-    from plugrad.types.specs import AxisLike
+    from plugrad.types.specs import AxisLike, Shape
 
 
 def sum(
     x: TensorLike, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
-    """The sum; nothing to add gives 0.
+    """The sum of the elements along axes; the sum of no elements is 0.
 
     >>> plugrad.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
     tensor([4., 6.], dtype=float32)
 
-    Unless `dtype` says otherwise, bools and small integers are added as int32, or as uint32 if they
-    are unsigned.
+    Args:
+        x: numbers or bools.
+        axis: the axes that disappear; None for all.
+        dtype: the dtype in which to add, and of the result: by default that of x, but int32 for
+            bools and small signed integers, and uint32 for small unsigned ones.
+        keepdims: whether the axes remain, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings, or `dtype` is not numeric.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = summable(x, "sum", dtype)
     return reduction.sum(
@@ -45,16 +51,22 @@ def sum(
 def prod(
     x: TensorLike, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
-    """The product; nothing to multiply gives 1.
+    """The product of the elements along axes; the product of no elements is 1.
 
     >>> plugrad.prod([[1.0, 2.0], [3.0, 4.0]], axis=1)
     tensor([ 2., 12.], dtype=float32)
 
-    Unless `dtype` says otherwise, bools and small integers are multiplied as int32, or as uint32 if
-    they are unsigned.
+    Args:
+        x: numbers or bools.
+        axis: the axes that disappear; None for all.
+        dtype: the dtype in which to multiply, and of the result: by default that of x, but int32 for
+            bools and small signed integers, and uint32 for small unsigned ones.
+        keepdims: whether the axes remain, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings, or `dtype` is not numeric.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = summable(x, "prod", dtype)
     return reduction.prod(
@@ -65,13 +77,18 @@ def prod(
 
 
 def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """The average; nothing to average gives NaN. Whole numbers are averaged as float32.
+    """The average of the elements along axes; the average of no elements is NaN.
 
     >>> plugrad.mean([[1.0, 2.0], [3.0, 4.0]], axis=0)
     tensor([2., 3.], dtype=float32)
 
+    The dtype is that of x; integers and bools become float32. The axes disappear, or remain with
+    size 1 if `keepdims`.
+
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = coerced(x, reduction.mean, "mean")
     return reduction.mean(
@@ -82,14 +99,18 @@ def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Ten
 
 
 def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """The largest element; NaN if there is one. Of bools: whether one is True.
+    """The largest element along axes, NaN if there is one; for bools, whether any element is True.
 
     >>> plugrad.max([[1.0, 2.0], [3.0, 4.0]], axis=0)
     tensor([3., 4.], dtype=float32)
 
+    The dtype is that of x. The axes disappear, or remain with size 1 if `keepdims`.
+
     Raises:
         AxisError: an axis is out of range or named twice.
-        ShapeError: there is nothing along an axis.
+        ShapeError: there are no elements along an axis.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "max")
     if x.dtype is bool_ and x.size:
@@ -103,14 +124,18 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
 
 
 def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """The smallest element; NaN if there is one. Of bools: whether all are True.
+    """The smallest element along axes, NaN if there is one; for bools, whether all elements are True.
 
     >>> plugrad.min([[1.0, 2.0], [3.0, 4.0]], axis=0)
     tensor([1., 2.], dtype=float32)
 
+    The dtype is that of x. The axes disappear, or remain with size 1 if `keepdims`.
+
     Raises:
         AxisError: an axis is out of range or named twice.
-        ShapeError: there is nothing along an axis.
+        ShapeError: there are no elements along an axis.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "min")
     if x.dtype is bool_ and x.size:
@@ -122,13 +147,17 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
 
 
 def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """Whether every element is True, or not 0; nothing gives True.
+    """Whether all elements along axes are True, or not 0; True if there are no elements.
 
     >>> plugrad.all([[True, False], [True, True]], axis=1)
     tensor([False,  True], dtype=bool)
 
+    The dtype is bool. The axes disappear, or remain with size 1 if `keepdims`.
+
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "all"), bool_, "all")
     return reduction.all(
@@ -137,13 +166,17 @@ def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
 
 
 def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """Whether some element is True, or not 0; nothing gives False.
+    """Whether any element along axes is True, or not 0; False if there are no elements.
 
     >>> plugrad.any([[True, False], [False, False]], axis=1)
     tensor([ True, False], dtype=bool)
 
+    The dtype is bool. The axes disappear, or remain with size 1 if `keepdims`.
+
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "any"), bool_, "any")
     return reduction.any(
@@ -152,16 +185,19 @@ def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
 
 
 def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The first position of the largest element, as int32; NaN counts as the largest.
-
-    Without an axis, the position in the flattened tensor.
+    """The first position of the largest element along an axis, as int32; NaN counts as the largest.
 
     >>> plugrad.argmax([[1.0, 5.0], [7.0, 4.0]], axis=1)
     tensor([1, 0], dtype=int32)
 
+    Without an axis it is the position in the flattened tensor. The axis disappears, or remains with
+    size 1 if `keepdims`; without an axis this holds for all axes.
+
     Raises:
         AxisError: the axis is out of range.
-        ShapeError: there is nothing along the axis.
+        ShapeError: there are no elements along the axis.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = _ordered(x, reduction.argmax, "argmax")
     flat, axis, shape = _along_one_axis(x, axis, keepdims, "argmax")
@@ -169,16 +205,19 @@ def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
 
 
 def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The first position of the smallest element, as int32; NaN counts as the smallest.
-
-    Without an axis, the position in the flattened tensor.
+    """The first position of the smallest element along an axis, as int32; NaN counts as the smallest.
 
     >>> plugrad.argmin([[1.0, 5.0], [7.0, 4.0]], axis=1)
     tensor([0, 1], dtype=int32)
 
+    Without an axis it is the position in the flattened tensor. The axis disappears, or remains with
+    size 1 if `keepdims`; without an axis this holds for all axes.
+
     Raises:
         AxisError: the axis is out of range.
-        ShapeError: there is nothing along the axis.
+        ShapeError: there are no elements along the axis.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = _ordered(x, reduction.argmin, "argmin")
     flat, axis, shape = _along_one_axis(x, axis, keepdims, "argmin")
@@ -186,28 +225,34 @@ def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
 
 
 def bincount(x: TensorLike, weights: TensorLike | None = None, *, size: int) -> Tensor:
-    """How often each number from 0 to ``size - 1`` occurs, or the sum of the weights of its occurrences.
+    """The number of occurrences of each integer from 0 to ``size - 1``, or the sum of their weights.
 
     >>> plugrad.bincount([1, 1, 0, 3], size=4)
     tensor([1, 2, 0, 1], dtype=int32)
     >>> plugrad.bincount([1, 1, 0, 3], [0.5, 0.25, 4.0, 8.0], size=4)
     tensor([4.  , 0.75, 0.  , 8.  ], dtype=float32)
 
-    Numbers outside ``[0, size)`` do not count.
+    The shape is (size,). Counts are int32, and sums have the dtype of the weights.
+
+    Args:
+        x: integers; those outside ``[0, size)`` do not count.
+        weights: the weight of each element, in the shape of x; None counts elements.
+        size: the number of bins.
 
     Raises:
-        DTypeError: x holds no integers.
-        ShapeError: the weights have not the shape of x.
-        ArgumentValueError: the size is negative.
+        DTypeError: x does not hold integers, or the weights hold bools or strings.
+        ShapeError: the weights do not have the shape of x.
+        ArgumentError: `size` is not an integer.
+        ArgumentValueError: `size` is negative.
     """
-    numbers, shares = _binned(x, weights, "bincount")
-    return reduction.bincount(numbers, shares, size=whole(size, "bincount", "size"))
+    numbers, summands = _binned(x, weights, "bincount")
+    return reduction.bincount(numbers, summands, size=integer(size, "bincount", "size"))
 
 
 def dense_bincount(
     x: TensorLike, weights: TensorLike | None = None, *, size: int, binary_output: bool = False
 ) -> Tensor:
-    """`bincount` for a vector, or for each row of a matrix.
+    """The counts of `bincount` for a vector, or for each row of a matrix.
 
     >>> plugrad.dense_bincount([[1, 1, 0], [2, 2, 5]], size=3)
     tensor([[1, 2, 0],
@@ -216,22 +261,25 @@ def dense_bincount(
     tensor([[1, 1, 0],
             [0, 0, 1]], dtype=int32)
 
+    The shape is (size,) or (rows, size). Counts are int32, and sums have the dtype of the weights.
+
     Args:
         x: a vector or a matrix of integers; those outside ``[0, size)`` do not count.
-        weights: what to add for each element, in the shape of x; None means 1.
-        size: how many numbers are counted.
-        binary_output: whether to give 1 for each number that occurs, whatever its weight.
+        weights: the weight of each element, in the shape of x; None counts elements.
+        size: the number of bins.
+        binary_output: whether to give 1 for each integer that occurs, whatever its weights.
 
     Raises:
-        DTypeError: x holds no integers.
-        ShapeError: x has not one or two axes, or the weights have not its shape.
-        ArgumentValueError: the size is negative.
+        DTypeError: x does not hold integers, or the weights hold bools or strings.
+        ShapeError: x does not have one or two axes, or the weights do not have its shape.
+        ArgumentError: `size` is not an integer, or `binary_output` not a bool.
+        ArgumentValueError: `size` is negative.
     """
-    numbers, shares = _binned(x, weights, "dense_bincount")
+    numbers, summands = _binned(x, weights, "dense_bincount")
     return reduction.dense_bincount(
         numbers,
-        shares,
-        size=whole(size, "dense_bincount", "size"),
+        summands,
+        size=integer(size, "dense_bincount", "size"),
         binary_output=flag(binary_output, "dense_bincount", "binary_output"),
     )
 
@@ -247,13 +295,13 @@ def summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
 
 
 def _ordered(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:
-    """Return x in a dtype that the kernel compares; False comes before True."""
+    """Return x in a dtype that the kernel compares; False is less than True."""
     x = as_tensor(x, op)
     return coerced(cast(x, int32) if x.dtype is bool_ else x, kernel, op)
 
 
 def _binned(x: TensorLike, weights: TensorLike | None, op: str) -> tuple[Tensor, Tensor | None]:
-    """Return numbers of a dtype that the kernels count, and their weights."""
+    """Return numbers in a dtype that the kernels count, and their weights."""
     numbers = as_tensor(x, op)
     if not numbers.dtype.is_integer:
         raise DTypeError(
@@ -267,10 +315,11 @@ def _binned(x: TensorLike, weights: TensorLike | None, op: str) -> tuple[Tensor,
 
 def _along_one_axis(
     x: Tensor, axis: int | None, keepdims: bool, op: str
-) -> tuple[Tensor, int, tuple[int, ...]]:
-    """Return (tensor, axis, shape of the result) for a reduction along one axis or along the flattened tensor."""
+) -> tuple[Tensor, int, Shape]:
+    """Return (tensor, axis, shape of the result) for a reduction along one axis, or of the flattened tensor."""
     keepdims = flag(keepdims, op, "keepdims")
     if axis is None:
-        return movement.reshape(x, shape=(size_of(x.shape),)), 0, (1,) * x.ndim if keepdims else ()
+        flat = movement.reshape(x, shape=(x.size,))
+        return flat, 0, (1,) * x.ndim if keepdims else ()
     axis = axis_of(axis, x.ndim, name=f"{op}: axis")
     return x, axis, reduced(x.shape, (axis,), keepdims)

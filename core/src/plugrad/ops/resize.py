@@ -11,20 +11,19 @@ from plugrad.ops.attributes import flag
 from plugrad.types.windows import sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import ShapeLike
 
 
 def resize_bilinear(
     images: TensorLike,
-    size: int | Sequence[int],
+    size: ShapeLike,
     *,
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Images of another size, interpolated between the four pixels around each point.
+    """The images in another size, interpolated between the four pixels around each point.
 
     >>> image = plugrad.asarray([[[0.0], [6.0]]])
     >>> plugrad.image.resize_bilinear(image, (1, 4))[:, :, 0]
@@ -34,18 +33,20 @@ def resize_bilinear(
     >>> plugrad.image.resize_bilinear(image, (1, 4), half_pixel_centers=True)[:, :, 0]
     tensor([[0. , 1.5, 4.5, 6. ]], dtype=float32)
 
+    The result has the axes of the images and their dtype; integers become float32.
+
     Args:
-        images: of shape (batch, height, width, channels); the batch axis may be absent. Whole
-            numbers become float32.
+        images: of shape (batch, height, width, channels); the batch axis may be absent.
         size: the new size, one number or (height, width).
-        align_corners: corner pixels of the result are those of the images.
-        half_pixel_centers: the middles of pixels count, not their upper left corners; this is how
-            TensorFlow 2 and most other programs resize.
+        align_corners: whether the corner pixels of the result are those of the images.
+        half_pixel_centers: whether a pixel is at its centre, and not at its upper left corner; this
+            is how TensorFlow 2 and most other programs resize.
 
     Raises:
-        ShapeError: images have not 3 or 4 axes, or no pixels.
-        ArgumentValueError: the size is not one or two positive integers, or both flags are set.
-        DTypeError: images are neither floating nor whole numbers.
+        ShapeError: the images do not have 3 or 4 axes, or have no pixels.
+        ArgumentError: a flag is not a bool.
+        ArgumentValueError: the size is not one or two positive integers, or both flags are True.
+        DTypeError: the images are neither floats nor integers.
     """
     return _resized(
         resize.resize_bilinear, "resize_bilinear", images, size, align_corners, half_pixel_centers
@@ -54,21 +55,28 @@ def resize_bilinear(
 
 def resize_nearest_neighbor(
     images: TensorLike,
-    size: int | Sequence[int],
+    size: ShapeLike,
     *,
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Images of another size, made of the same pixels; arguments and errors as for `resize_bilinear`.
+    """The images in another size, each pixel of which is the nearest one of the images.
 
     >>> plugrad.image.resize_nearest_neighbor([[[1], [2]]], (1, 4))[:, :, 0]
     tensor([[1, 1, 2, 2]], dtype=int32)
 
-    The dtype stays the same.
+    The result has the axes and the dtype of the images. Arguments are as for `resize_bilinear`.
+
+    Raises:
+        ShapeError, ArgumentError, ArgumentValueError, DTypeError: as for `resize_bilinear`.
     """
-    kernel = resize.resize_nearest_neighbor
     return _resized(
-        kernel, "resize_nearest_neighbor", images, size, align_corners, half_pixel_centers
+        resize.resize_nearest_neighbor,
+        "resize_nearest_neighbor",
+        images,
+        size,
+        align_corners,
+        half_pixel_centers,
     )
 
 
@@ -76,7 +84,7 @@ def _resized(
     kernel: Kernel[..., Tensor],
     op: str,
     images: TensorLike,
-    size: int | Sequence[int],
+    size: ShapeLike,
     align_corners: bool,
     half_pixel_centers: bool,
 ) -> Tensor:

@@ -26,7 +26,7 @@ def cumulative_sum(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Tensor:
-    """The sum of the elements up to each one along an axis.
+    """The sums of all elements up to each one along an axis, in the shape of x.
 
     >>> plugrad.cumulative_sum([1, 2, 3])
     tensor([1, 3, 6], dtype=int32)
@@ -37,16 +37,19 @@ def cumulative_sum(
 
     Args:
         x: a tensor with at least one axis.
-        axis: where to accumulate; it may be left out for a 1-d tensor.
-        dtype: in what to add, by default the dtype of x; but bools and small integers are added as
-            int32, or as uint32 if they are unsigned.
-        include_initial: whether the sum of nothing, 0, comes as one more element before the others.
-        exclusive: whether the element itself is left out.
-        reverse: whether to start at the end; the sum of nothing is then the last element.
+        axis: the axis along which to add; it may be left out for a 1-d tensor.
+        dtype: the dtype in which to add, and of the result: by default that of x, but int32 for
+            bools and small signed integers, and uint32 for small unsigned ones.
+        include_initial: whether the result begins with one more element, the sum of no elements,
+            which is 0.
+        exclusive: whether each sum leaves out the element itself.
+        reverse: whether to start at the end; with `include_initial`, the additional element is then
+            the last one.
 
     Raises:
         AxisError: the axis is out of range, or is missing.
-        DTypeError: x holds no numbers.
+        DTypeError: x holds strings, or `dtype` is not numeric.
+        ArgumentError: a flag is not a bool.
         ArgumentValueError: both `exclusive` and `include_initial` are True.
     """
     return _scanned(
@@ -63,13 +66,16 @@ def cumulative_prod(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Tensor:
-    """The product of the elements up to each one along an axis; arguments as for `cumulative_sum`.
+    """The products of all elements up to each one along an axis, in the shape of x.
 
     >>> plugrad.cumulative_prod([[2.0, 3.0, 4.0], [5.0, 6.0, 7.0]], axis=1)
     tensor([[  2.,   6.,  24.],
             [  5.,  30., 210.]], dtype=float32)
 
-    The product of nothing is 1.
+    Arguments are as for `cumulative_sum`. The product of no elements is 1.
+
+    Raises:
+        AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `cumulative_sum`.
     """
     return _scanned(
         scan.cumprod, "cumulative_prod", x, axis, dtype, include_initial, exclusive, reverse

@@ -1,7 +1,7 @@
 """Functions that write elements at positions, into a new tensor.
 
-Positions are as in `plugrad.ops.indexing`. Backends that do not look at positions write nothing
-where one is out of range.
+Positions are as in `plugrad.ops.indexing`. Backends that do not check positions write nothing where
+one is out of range.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ from plugrad.types.dtype import promote
 from plugrad.types.shapes import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DType
+    from plugrad.types.specs import ShapeLike
 
 
-def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sequence[int]) -> Tensor:
-    """Zeros of a shape to which the updates are added at their coordinates.
+def scatter_nd(indices: TensorLike, updates: TensorLike, shape: ShapeLike) -> Tensor:
+    """A tensor of zeros to which the updates are added at their coordinates.
 
     >>> plugrad.scatter_nd([[1], [3], [1]], [10.0, 20.0, 5.0], (4,))
     tensor([ 0., 15.,  0., 20.], dtype=float32)
 
-    The coordinates lie along the last axis of `indices`: K of them name a place on the first K
-    axes, and an update has the other axes. Indices with one axis are positions on the first axis.
+    The dtype is that of the updates. Updates with the same coordinates add up.
+
+    Args:
+        indices: integers, whose last axis holds coordinates: K of them name a place on the first K
+            axes. Indices with one axis are positions on the first axis.
+        updates: for each place a part with the other axes.
+        shape: the shape of the result.
 
     Raises:
-        DTypeError: the indices are not integers, or the updates are bool.
+        DTypeError: the indices are not integers, or the updates hold bools or strings.
         ShapeError: the shapes do not fit together, or `shape` is not one.
         TensorIndexError: an index is out of range.
     """
@@ -44,7 +48,7 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sequence[int]) -
 
 
 def tensor_scatter_update(tensor: TensorLike, indices: TensorLike, updates: TensorLike) -> Tensor:
-    """A copy of a tensor with the updates in place of its parts at their coordinates.
+    """A copy of a tensor with its parts at some coordinates replaced by the updates.
 
     >>> x = plugrad.zeros((3, 2))
     >>> plugrad.tensor_scatter_update(x, [[0, 1], [2, 0]], [5.0, 7.0])
@@ -56,8 +60,8 @@ def tensor_scatter_update(tensor: TensorLike, indices: TensorLike, updates: Tens
             [0., 0.],
             [1., 2.]], dtype=float32)
 
-    The coordinates lie along the last axis of `indices`, as in `scatter_nd`. Of several updates for
-    one place the last one counts.
+    Indices and updates are as for `scatter_nd`. Of several updates for one place, the last one
+    counts. Shape and dtype are those of the tensor.
 
     Raises:
         DTypeError: the indices are not integers, or the tensor's dtype does not hold the updates.
@@ -74,20 +78,26 @@ def tensor_scatter_update(tensor: TensorLike, indices: TensorLike, updates: Tens
 def sparse_to_dense(
     sparse_indices: TensorLike,
     sparse_values: TensorLike,
-    output_shape: Sequence[int],
+    output_shape: ShapeLike,
     default_value: TensorLike = 0,
 ) -> Tensor:
-    """The values at their coordinates in a tensor that holds the default value everywhere else.
+    """A tensor with the values at their coordinates, and the default value everywhere else.
 
     >>> plugrad.sparse_to_dense([[0, 1], [1, 2]], [5, 6], (2, 3), default_value=-1)
     tensor([[-1,  5, -1],
             [-1, -1,  6]], dtype=int32)
 
-    The indices are rows of coordinates, or positions in a vector, or one such position; one value
-    serves for all. Of several values for one place the last one counts.
+    The dtype is that of the values. Of several values for one place, the last one counts.
+
+    Args:
+        sparse_indices: rows of coordinates; or positions in a vector, or one such position.
+        sparse_values: a vector with a value for each row, or one value for all.
+        output_shape: the shape of the result.
+        default_value: one element.
 
     Raises:
-        DTypeError: the indices are not integers, or the values' dtype does not hold the default.
+        DTypeError: the indices are not integers, or the values' dtype does not hold the default
+            value.
         ShapeError: the shapes do not fit together, or `output_shape` is not one.
         TensorIndexError: an index is out of range.
     """

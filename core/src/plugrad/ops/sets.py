@@ -1,7 +1,7 @@
 """Functions that treat a tensor as the set of its elements.
 
-How many elements a result has depends on values, so the backend has to finish first. Elements come
-in ascending order, except where it says otherwise. NaN equals nothing, not even NaN; -0.0 equals 0.0.
+The size of a result depends on values, so these functions wait for the backend. Elements come in
+ascending order unless a function says otherwise. NaN equals nothing, not even NaN; -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UniqueAll(NamedTuple):
-    """The different elements, where each of them is first, which one is where, and how often they are there."""
+    """The unique elements, their first positions, the place of each element among them, and their counts."""
 
     values: Tensor
     indices: Tensor
@@ -32,28 +32,28 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The different elements, and how often they are there."""
+    """The unique elements, and the number of occurrences of each."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """The different elements, and which one is where."""
+    """The unique elements or slices, and the place of each element or slice of x among them."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
 class Difference(NamedTuple):
-    """The elements that are in one set only, and where they are there."""
+    """The elements that are in the first set only, and their positions in it."""
 
     values: Tensor
     indices: Tensor
 
 
 def unique_all(x: TensorLike) -> UniqueAll:
-    """The different elements, where each is first, which one is where in x, and how often each is there.
+    """The unique elements of x, their first positions, the place of each element among them, and their counts.
 
     >>> found = plugrad.unique_all([5.0, 3.0, 5.0])
     >>> found.values, found.indices
@@ -61,8 +61,9 @@ def unique_all(x: TensorLike) -> UniqueAll:
     >>> found.inverse_indices, found.counts
     (tensor([1, 0, 1], dtype=int32), tensor([1, 2], dtype=int32))
 
-    `indices` are positions in the flattened x; `inverse_indices` have its shape, so that taking
-    `values` there gives x again.
+    All are vectors but the `inverse_indices`, which have the shape of x: taking `values` there gives
+    x again. `indices` are positions in the flattened x. `values` have the dtype of x, the others are
+    int32.
 
     Raises:
         DTypeError: x holds strings; `unique` takes them.
@@ -71,7 +72,7 @@ def unique_all(x: TensorLike) -> UniqueAll:
     flat = movement.reshape(x, shape=(x.size,))
     order = sorting.argsort(flat, axis=0, descending=False, stable=True)
     ordered = indexing.gather(flat, order, axis=0)
-    # An element is new unless it equals the one before; nothing is before the first one.
+    # An element is new unless it equals the one before it; the first one is always new.
     is_new = not_equal(ordered[1:], ordered[:-1])
     is_new = movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: x.size]
     (starts,) = nonzero(is_new)
@@ -88,44 +89,57 @@ def unique_all(x: TensorLike) -> UniqueAll:
 
 
 def unique_counts(x: TensorLike) -> UniqueCounts:
-    """The different elements, and how often each is in x.
+    """The unique elements of x, and the number of occurrences of each as int32.
 
     >>> plugrad.unique_counts([5.0, 3.0, 5.0])
     UniqueCounts(values=tensor([3., 5.], dtype=float32), counts=tensor([1, 2], dtype=int32))
+
+    Both are vectors; `values` have the dtype of x.
+
+    Raises:
+        DTypeError: x holds strings; `unique` takes them.
     """
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
 def unique_inverse(x: TensorLike) -> UniqueInverse:
-    """The different elements, and which one is where in x.
+    """The unique elements of x, and the place of each element of x among them as int32.
 
     >>> plugrad.unique_inverse([5.0, 3.0, 5.0]).inverse_indices
     tensor([1, 0, 1], dtype=int32)
 
-    Taking the values at the inverse indices gives x again.
+    `values` are a vector in the dtype of x. `inverse_indices` have the shape of x: taking `values`
+    there gives x again.
+
+    Raises:
+        DTypeError: x holds strings; `unique` takes them.
     """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_values(x: TensorLike) -> Tensor:
-    """The different elements.
+    """The unique elements of x, as a vector in its dtype.
 
     >>> plugrad.unique_values([5.0, 3.0, 5.0])
     tensor([3., 5.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings; `unique` takes them.
     """
     return unique_all(x).values
 
 
 def unique(x: TensorLike, *, axis: int = 0) -> UniqueInverse:
-    """The different slices along an axis in the order of their first appearance, and which one is where.
+    """The unique slices of x along an axis in order of first appearance, and the place of each slice among them.
 
     >>> plugrad.unique([[1, 2], [0, 0], [1, 2]])
     UniqueInverse(values=tensor([[1, 2],
             [0, 0]], dtype=int32), inverse_indices=tensor([0, 1, 0], dtype=int32))
 
-    Here NaN equals NaN. Taking the values at the inverse indices, along the axis, gives x again.
+    Here NaN equals NaN. `values` have the dtype of x, and `inverse_indices` are a vector of int32:
+    taking `values` there, along the axis, gives x again.
 
     Raises:
         AxisError: the axis is out of range.
@@ -135,10 +149,16 @@ def unique(x: TensorLike, *, axis: int = 0) -> UniqueInverse:
 
 
 def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
-    """Whether each element of x1 is among those of x2; with ``invert=True``, whether it is not.
+    """Whether each element of x1 is among those of x2, as bools in the shape of x1.
 
     >>> plugrad.isin([1, 2, 3, 2], [2, 4])
     tensor([False,  True, False,  True], dtype=bool)
+
+    With ``invert=True``, whether each element is not among them.
+
+    Raises:
+        DTypeError: x1 or x2 holds strings, or they have no common dtype.
+        ArgumentError: `invert` is not a bool.
     """
     found = _are_among(x1, x2, "isin")
     return logical_not(found) if flag(invert, "isin", "invert") else found
@@ -157,21 +177,23 @@ def _are_among(x1: TensorLike, x2: TensorLike, op: str) -> Tensor:
 
 
 def setdiff1d(x: TensorLike, y: TensorLike) -> Difference:
-    """The elements of x that are not in y, in their order and as often as they are there, and their positions.
+    """The elements of x that are not in y, in the dtype and the order of x, and their positions as int32.
 
     >>> plugrad.setdiff1d([4, 2, 3, 4], [1, 2])
     Difference(values=tensor([4, 3, 4], dtype=int32), indices=tensor([0, 2, 3], dtype=int32))
 
+    An element that occurs several times in x remains several times.
+
     Raises:
-        ShapeError: x or y has not exactly one axis.
-        DTypeError: there is no dtype for both.
+        ShapeError: x or y does not have exactly one axis.
+        DTypeError: x or y holds strings, or they have no common dtype.
     """
-    home = as_tensor(x, "setdiff1d")
-    others = as_tensor(y, "setdiff1d", "y", backend=home.backend)
-    for name, z in (("x", home), ("y", others)):
+    x = as_tensor(x, "setdiff1d")
+    y = as_tensor(y, "setdiff1d", "y", backend=x.backend)
+    for name, z in (("x", x), ("y", y)):
         if z.ndim != 1:
             raise ShapeError(
                 f"setdiff1d: {name} must have one axis; the shape is {z.shape}. reshape(-1) flattens"
             )
-    (indices,) = nonzero(logical_not(_are_among(home, others, "setdiff1d")))
-    return Difference(indexing.gather(home, indices, axis=0), indices)
+    (indices,) = nonzero(logical_not(_are_among(x, y, "setdiff1d")))
+    return Difference(indexing.gather(x, indices, axis=0), indices)

@@ -1,39 +1,55 @@
-"""Signals cut into frames, windows, and the short-time Fourier transform: the namespace `plugrad.signal`."""
+"""Functions of signals: windows, frames and the short-time Fourier transform. Their namespace is `plugrad.signal`."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from math import pi
+from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.ops.arguments import as_tensor
-from plugrad.ops.attributes import finite, flag, whole
+from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.creation import arange, ones
 from plugrad.ops.fft import rfft
 from plugrad.ops.indexing import take
 from plugrad.ops.movement import pad
 from plugrad.ops.unary import cos
-from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import DTypeLike, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike, Scalar
 
 
 def hann_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
-    """The Hann window, ``0.5 - 0.5 * cos(2 pi i / n)``; periodic, as spectra want it.
+    """The Hann window ``0.5 - 0.5 * cos(2 pi i / n)``, a vector of `window_length` elements (Harris, 1978).
 
     >>> plugrad.signal.hann_window(4)
     tensor([0. , 0.5, 1. , 0.5], dtype=float32)
 
-    One element is 1. An odd length is symmetric.
+    For an even length n is the length, which makes the window periodic, as spectral analysis needs
+    it. For an odd length n is one less, which makes it symmetric. A window of length 1 is 1.
 
     Raises:
+        ArgumentError: the length is not an integer.
         ArgumentValueError: the length is negative.
+        DTypeError: the dtype is not numeric.
     """
     return _window("hann_window", window_length, 0.5, 0.5, dtype)
 
 
 def hamming_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
-    """The Hamming window, ``0.54 - 0.46 * cos(2 pi i / n)``; see `hann_window`.
+    """The Hamming window ``0.54 - 0.46 * cos(2 pi i / n)``, a vector of `window_length` elements (Harris, 1978).
 
     >>> plugrad.signal.hamming_window(4, dtype="float64")
     tensor([0.08, 0.54, 1.  , 0.54], dtype=float64)
+
+    n is as for `hann_window`.
+
+    Raises:
+        ArgumentError: the length is not an integer.
+        ArgumentValueError: the length is negative.
+        DTypeError: the dtype is not numeric.
     """
     return _window("hamming_window", window_length, 0.54, 0.46, dtype)
 
@@ -41,22 +57,25 @@ def hamming_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tenso
 def cosine_window(
     window_length: int, a: float, b: float, *, dtype: DTypeLike = "float32"
 ) -> Tensor:
-    """The window ``a - b * cos(2 pi i / n)``, where n is the length, or one less if that is odd.
+    """The window ``a - b * cos(2 pi i / n)``, a vector of `window_length` elements.
 
     >>> plugrad.signal.cosine_window(4, 0.5, 0.5)
     tensor([0. , 0.5, 1. , 0.5], dtype=float32)
 
-    One element is 1: a window of one sample changes nothing.
+    n is as for `hann_window`. A window of length 1 is 1, whatever a and b are.
 
     Raises:
-        ArgumentValueError: the length is negative.
+        ArgumentError: the length is not an integer, or a or b is not a number.
+        ArgumentValueError: the length is negative, or a or b is not finite.
+        DTypeError: the dtype is not numeric.
     """
     return _window("cosine_window", window_length, a, b, dtype)
 
 
 def _window(op: str, window_length: int, a: float, b: float, dtype: DTypeLike) -> Tensor:
-    length = whole(window_length, op, "window_length", least=0)
-    a, b = finite(a, op, "a"), finite(b, op, "b")
+    length = integer(window_length, op, "window_length", least=0)
+    a = finite(a, op, "a")
+    b = finite(b, op, "b")
     if length == 1:
         return ones(1, dtype=dtype)
     period = length - length % 2
@@ -76,10 +95,18 @@ def frame(
     tensor([[1., 2., 3.],
             [3., 4., 5.]], dtype=float32)
 
-    The last axis is cut. With `pad_end` a frame begins at every step, and the tail is filled with
-    `pad_value`; else frames that reach beyond the signal are left out.
+    The dtype is that of the signal.
+
+    Args:
+        signal: samples along the last axis.
+        frame_length: the number of samples in a frame.
+        frame_step: the distance between the starts of neighbouring frames.
+        pad_end: whether frames that reach beyond the signal are filled up; otherwise they are left
+            out.
+        pad_value: the value that fills up frames.
 
     Raises:
+        ArgumentError: the length or the step is not an integer, or `pad_end` not a bool.
         ArgumentValueError: the length or the step is not positive.
         ShapeError: the signal is 0-d.
     """
@@ -95,8 +122,8 @@ def _framed(
     pad_value: Scalar = 0,
 ) -> Tensor:
     x = as_tensor(signal, op, "signal")
-    frame_length = whole(frame_length, op, "frame_length", least=1)
-    frame_step = whole(frame_step, op, "frame_step", least=1)
+    frame_length = integer(frame_length, op, "frame_length", least=1)
+    frame_step = integer(frame_step, op, "frame_step", least=1)
     if x.ndim == 0:
         raise ShapeError(f"{op}: the signal is 0-d; it needs an axis of samples")
     size = x.shape[-1]
@@ -125,13 +152,23 @@ def stft(
             [2.+0.j, 0.+0.j],
             [2.+0.j, 0.+0.j]], dtype=complex64)
 
-    `fft_length` is by default the smallest power of two that is not below `frame_length`.
-    `window_fn` makes the window from its length; None leaves the frames as they are.
+    The dtype is complex64, or complex128 for a float64 signal.
+
+    Args:
+        signal: floating samples along the last axis.
+        frame_length: the number of samples in a frame.
+        frame_step: the distance between the starts of neighbouring frames.
+        fft_length: the length to which frames are filled up with zeros, or cut; by default the
+            smallest power of two that is not less than `frame_length`.
+        window_fn: a function that returns the window of a length; None leaves the frames unchanged.
 
     Raises:
+        ArgumentError: a length or the step is not an integer, or `window_fn` not a function.
         ArgumentValueError: a length or the step is not positive.
         DTypeError: the signal is not floating.
+        ShapeError: the signal is 0-d.
     """
+    frame_length = integer(frame_length, "stft", "frame_length", least=1)
     frames = _framed("stft", signal, frame_length, frame_step)
     if window_fn is not None:
         if not callable(window_fn):

@@ -1,4 +1,8 @@
-"""Functions that order elements. Positions are int32; NaN counts as the largest number."""
+"""Functions that order elements. Positions are int32.
+
+NaN counts as the largest number. Complex numbers are ordered by their real, then by their imaginary
+parts, as in NumPy; False is less than True.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import movement, sorting
 from plugrad.ops.arguments import coerced, promoted
-from plugrad.ops.attributes import chosen, flag, whole
+from plugrad.ops.attributes import chosen, flag, integer
 from plugrad.ops.indexing import take_along_axis
 from plugrad.types.shapes import axis_of
 
@@ -17,23 +21,25 @@ if TYPE_CHECKING:
 
 
 class TopK(NamedTuple):
-    """The largest elements and where they are."""
+    """The largest elements and their positions."""
 
     values: Tensor
     indices: Tensor
 
 
 def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements in ascending or descending order along an axis.
+    """The elements in ascending or descending order along an axis, in the shape and dtype of x.
 
     >>> plugrad.sort([3.0, 1.0, 2.0])
     tensor([1., 2., 3.], dtype=float32)
 
-    NaN comes last, in descending order first. The gradient of equal elements is that of a stable
-    order; ``stable`` makes no other difference.
+    NaN comes last, and in descending order first. `stable` has no effect: equal elements look alike,
+    and their gradients are always those of a stable order.
 
     Raises:
         AxisError: the axis is out of range.
+        DTypeError: x holds strings.
+        ArgumentError: a flag is not a bool.
     """
     flag(stable, "sort", "stable")
     x = coerced(x, sorting.sort, "sort")
@@ -47,16 +53,18 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
 def argsort(
     x: TensorLike, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
-    """The positions along an axis in the order of their elements.
+    """The positions along an axis in the order of their elements, as int32 in the shape of x.
 
     >>> plugrad.argsort([3.0, 1.0, 2.0], descending=True)
     tensor([0, 2, 1], dtype=int32)
 
-    NaN comes last, in descending order first. Equal elements keep their order; with
+    NaN comes last, and in descending order first. Equal elements keep their order; with
     ``stable=False`` they need not, which may be faster.
 
     Raises:
         AxisError: the axis is out of range.
+        DTypeError: x holds strings.
+        ArgumentError: a flag is not a bool.
     """
     x = coerced(x, sorting.argsort, "argsort")
     return sorting.argsort(
@@ -68,42 +76,48 @@ def argsort(
 
 
 def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
-    """The k largest elements along the last axis, as ``values``, and their positions, as ``indices``.
+    """The k largest elements along the last axis, as `values`, and their positions as int32, as `indices`.
 
     >>> plugrad.top_k([1.0, 5.0, 3.0, 5.0], k=2)
     TopK(values=tensor([5., 5.], dtype=float32), indices=tensor([1, 3], dtype=int32))
 
-    They are in descending order, with ``sorted=False`` in the order of x. NaN counts as the largest;
-    of equal elements those in front come first.
+    They are in descending order, or with ``sorted=False`` in the order of x. NaN counts as the
+    largest; among equal elements, those in front come first. Both have the shape of x with k for
+    the last axis, and `values` have its dtype.
 
     Raises:
         ShapeError: x has no axes.
-        ArgumentValueError: k is negative or larger than the last axis.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: k is not an integer, or `sorted` not a bool.
+        ArgumentValueError: k is negative or greater than the size of the last axis.
     """
     x = coerced(x, sorting.top_k, "top_k")
-    count, is_sorted = whole(k, "top_k", "k"), flag(sorted, "top_k", "sorted")
+    count = integer(k, "top_k", "k")
+    is_sorted = flag(sorted, "top_k", "sorted")
     return TopK(*sorting.top_k(x, k=count, sorted=is_sorted))
 
 
 def searchsorted(
     x1: TensorLike, x2: TensorLike, *, side: Side = "left", sorter: TensorLike | None = None
 ) -> Tensor:
-    """Where the elements of x2 would have to be inserted in x1 so that it remains sorted.
+    """The positions, as int32, where the elements of x2 would be inserted in x1 so that it remains sorted.
 
     >>> plugrad.searchsorted([1.0, 3.0, 3.0, 5.0], [3.0, 9.0])
     tensor([1, 4], dtype=int32)
 
-    If x1 has several axes, x2 has the same ones except the last: each row is searched for the values
-    in the row of the same number.
+    The result has the shape of x2.
 
     Args:
-        x1: sorted along the last axis.
-        x2: the values; for an x1 with one axis, in any shape.
-        side: "left" to insert before elements that are equal, "right" to insert behind them.
-        sorter: positions that sort x1, as `argsort` returns them, if it is not sorted.
+        x1: a tensor that is sorted along the last axis.
+        x2: the values. If x1 has one axis, they may have any shape; otherwise all axes but the last
+            one are those of x1, and each row of x1 is searched for the values in the same row of x2.
+        side: "left" to insert before equal elements, "right" to insert after them.
+        sorter: the positions that sort x1, as `argsort` returns them, if x1 is not sorted.
 
     Raises:
         ShapeError: the shapes do not match.
+        DTypeError: x1 or x2 holds strings, they have no common dtype, or `sorter` is not integers.
+        TensorIndexError: a position of `sorter` is out of range.
         ArgumentValueError: `side` is neither "left" nor "right".
     """
     chosen(side, ("left", "right"), "searchsorted", "side")
@@ -114,26 +128,32 @@ def searchsorted(
 
 
 def lower_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
-    """The first positions whose elements are not less than the values; shapes as for `searchsorted`.
+    """The first positions, as int32, whose elements are not less than the values.
 
     >>> plugrad.lower_bound([1.0, 3.0, 3.0, 5.0], [3.0, 9.0])
     tensor([1, 4], dtype=int32)
 
+    Shapes are as for `searchsorted`.
+
     Raises:
         ShapeError: the shapes do not match.
+        DTypeError: an argument holds strings, or they have no common dtype.
     """
     sequence, wanted = promoted(sorted_sequence, values, sorting.lower_bound, "lower_bound")
     return _searched(sorting.lower_bound, sequence, wanted)
 
 
 def upper_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
-    """The first positions whose elements are greater than the values; shapes as for `searchsorted`.
+    """The first positions, as int32, whose elements are greater than the values.
 
     >>> plugrad.upper_bound([1.0, 3.0, 3.0, 5.0], [3.0, 9.0])
     tensor([3, 4], dtype=int32)
 
+    Shapes are as for `searchsorted`.
+
     Raises:
         ShapeError: the shapes do not match.
+        DTypeError: an argument holds strings, or they have no common dtype.
     """
     sequence, wanted = promoted(sorted_sequence, values, sorting.upper_bound, "upper_bound")
     return _searched(sorting.upper_bound, sequence, wanted)

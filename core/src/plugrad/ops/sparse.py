@@ -1,7 +1,7 @@
 """Functions of sparse tensors: the namespace `plugrad.sparse`.
 
 A sparse tensor is given in parts: a row of coordinates for each entry, the entries' values, and the
-dense shape.
+dense shape. Coordinates are not negative.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FilledRows(NamedTuple):
-    """Entries of which each row has one, the rows that had none, and where each old entry is now."""
+    """Entries, with at least one in each row; which rows had none; and the new position of each old entry."""
 
     output_indices: Tensor
     output_values: Tensor
@@ -26,7 +26,7 @@ class FilledRows(NamedTuple):
 
 
 class Reshaped(NamedTuple):
-    """The coordinates in another dense shape, and this shape."""
+    """The coordinates in a new dense shape, and this shape."""
 
     output_indices: Tensor
     output_shape: Tensor
@@ -35,7 +35,7 @@ class Reshaped(NamedTuple):
 def sparse_fill_empty_rows(
     indices: TensorLike, values: TensorLike, dense_shape: TensorLike, default_value: TensorLike
 ) -> FilledRows:
-    """The entries of a sparse tensor by row, with one more in each row that has none.
+    """The entries of a sparse tensor by row, with a new entry in each row that has none.
 
     >>> found = plugrad.sparse.sparse_fill_empty_rows([[0, 1], [2, 0]], [5.0, 7.0], [3, 2], -1)
     >>> found.output_indices.tolist(), found.output_values
@@ -43,8 +43,8 @@ def sparse_fill_empty_rows(
     >>> found.empty_row_indicator.tolist(), found.reverse_index_map.tolist()
     ([False, True, False], [0, 2])
 
-    A new entry has the default value and is at the beginning of its row. Values and the default
-    value have gradients.
+    A new entry has the default value and the first position of its row. Values and the default value
+    have gradients.
 
     Args:
         indices: the coordinates, one row for each entry.
@@ -54,8 +54,8 @@ def sparse_fill_empty_rows(
 
     Raises:
         DTypeError: coordinates or sizes are not integers, or the values do not combine.
-        ShapeError: the shapes do not belong together.
-        TensorIndexError: an entry is in a row that is not there.
+        ShapeError: the shapes do not match.
+        TensorIndexError: an entry is in a row that does not exist.
     """
     op = "sparse_fill_empty_rows"
     home = backend_of(indices, values, dense_shape, default_value)
@@ -70,7 +70,7 @@ def sparse_fill_empty_rows(
 def sparse_reshape(
     input_indices: TensorLike, input_shape: TensorLike, new_shape: TensorLike
 ) -> Reshaped:
-    """The coordinates of a sparse tensor's entries in another dense shape, and this shape.
+    """The coordinates of a sparse tensor's entries in a new dense shape, and this shape.
 
     >>> found = plugrad.sparse.sparse_reshape([[0, 1], [1, 2]], [2, 3], [3, -1])
     >>> found.output_indices.tolist(), found.output_shape.tolist()
@@ -79,11 +79,11 @@ def sparse_reshape(
     Args:
         input_indices: the coordinates, one row for each entry.
         input_shape: the size of each axis.
-        new_shape: the size of each new axis; one may be -1 and is inferred.
+        new_shape: the size of each new axis; one may be -1, which is inferred.
 
     Raises:
-        DTypeError: an argument is not integers.
-        ShapeError: the shapes do not belong together, or the new one holds another number of elements.
+        DTypeError: an argument does not hold integers.
+        ShapeError: the shapes do not match, or the new shape has another number of elements.
     """
     op = "sparse_reshape"
     positions = as_positions(
@@ -100,16 +100,17 @@ def sparse_segment_sum(data: TensorLike, indices: TensorLike, segment_ids: Tenso
     >>> plugrad.sparse.sparse_segment_sum([1.0, 2.0, 3.0], [0, 2, 1], [0, 0, 2])
     tensor([4., 0., 2.], dtype=float32)
 
-    There are segments from 0 to the last id; the sum of one that does not occur is 0.
+    There are segments from 0 to the last id. A segment that does not occur has the sum 0. The result has
+    the dtype of the data, with one row for each segment.
 
     Args:
         data: a tensor whose rows are added.
-        indices: positions of rows.
-        segment_ids: for each of these the segment, in rising order.
+        indices: positions of rows; a negative one counts from the end.
+        segment_ids: the segment of each of these, in ascending order.
 
     Raises:
         DTypeError: positions or ids are not integers, or the data is bool or string.
-        ShapeError: the shapes do not belong together.
+        ShapeError: the shapes do not match.
         TensorIndexError: a position is out of range.
         ArgumentValueError: the ids are negative or decrease.
     """
@@ -124,21 +125,22 @@ def sparse_segment_sum(data: TensorLike, indices: TensorLike, segment_ids: Tenso
 
 
 def sparse_segment_mean(data: TensorLike, indices: TensorLike, segment_ids: TensorLike) -> Tensor:
-    """The average of the rows that are listed for each segment; whole numbers become float32.
+    """The average of the rows that are listed for each segment; integers become float32.
 
     >>> plugrad.sparse.sparse_segment_mean([1.0, 2.0, 3.0], [0, 2, 1], [0, 0, 2])
     tensor([2., 0., 2.], dtype=float32)
 
-    There are segments from 0 to the last id; the average of one that does not occur is 0.
+    There are segments from 0 to the last id. A segment that does not occur has the average 0. The result
+    has one row for each segment.
 
     Args:
         data: a tensor whose rows are averaged.
-        indices: positions of rows.
-        segment_ids: for each of these the segment, in rising order.
+        indices: positions of rows; a negative one counts from the end.
+        segment_ids: the segment of each of these, in ascending order.
 
     Raises:
         DTypeError: positions or ids are not integers, or the data is string.
-        ShapeError: the shapes do not belong together.
+        ShapeError: the shapes do not match.
         TensorIndexError: a position is out of range.
         ArgumentValueError: the ids are negative or decrease.
     """

@@ -1,7 +1,7 @@
-"""Functions that describe the elements along axes, made of other ops.
+"""Functions that describe the elements along axes, composed of other ops.
 
-`axis` is one axis, several, or None for all; negative axes count from the end. With
-``keepdims=True`` the reduced axes stay, with size 1.
+`axis` is one axis, several, or None for all; negative axes count from the end. These axes disappear
+from the shape; with ``keepdims=True`` they remain, with size 1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ShapeError
 from plugrad.kernels import binary, movement, normalization, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced, promoted, same_dtype
-from plugrad.ops.attributes import finite, flag, whole
+from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.binary import equal, where
 from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
@@ -28,17 +28,26 @@ if TYPE_CHECKING:
 def var(
     x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
-    """The variance: the average of the squared distances from the mean.
+    """The variance along axes: the average of the squared differences from the mean.
 
     >>> plugrad.var([[1.0, 3.0], [2.0, 6.0]], axis=1)
     tensor([1., 4.], dtype=float32)
 
-    The sum of n squares is divided by ``n - correction``; a correction of 1 (Bessel's) makes the
-    variance of a sample an estimate of the population's without bias. If that is not positive, the
-    result is NaN. Whole numbers are computed with as float32.
+    The dtype is that of x; integers and bools become float32.
+
+    Args:
+        x: real numbers.
+        axis: the axes that disappear; None for all.
+        correction: a number c: the sum of n squares is divided by ``n - c``. 1 (Bessel's correction)
+            gives an unbiased estimate of the variance of a population from a sample. The result is
+            NaN if ``n - c`` is not positive.
+        keepdims: whether the axes remain, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `correction` is not a number, or `keepdims` not a bool.
+        ArgumentValueError: `correction` is not finite.
     """
     x = _real(x, "var")
     return _spread("var", x, _mean("var", x, axis), axis, correction, keepdims)
@@ -47,12 +56,16 @@ def var(
 def std(
     x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
-    """The standard deviation: the square root of the variance; arguments as for `var`.
+    """The standard deviation along axes: the square root of the variance.
 
     >>> plugrad.std([[1.0, 3.0], [2.0, 6.0]], axis=1)
     tensor([1., 2.], dtype=float32)
 
-    The gradient where all elements are equal, which has no limit, is 0.
+    Arguments, shape and dtype are as for `var`. The gradient where all elements are equal, which
+    has no limit, is 0.
+
+    Raises:
+        AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `var`.
     """
     x = _real(x, "std")
     return _root(_spread("std", x, _mean("std", x, axis), axis, correction, keepdims))
@@ -61,14 +74,19 @@ def std(
 def moments(
     x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The mean and the variance.
+    """The mean and the variance along axes.
 
     >>> mean, variance = plugrad.moments([[1.0, 3.0], [2.0, 6.0]], axis=1)
     >>> mean, variance
     (tensor([2., 4.], dtype=float32), tensor([1., 4.], dtype=float32))
 
+    The dtype is that of x; integers and bools become float32. The axes disappear, or remain with
+    size 1 if `keepdims`.
+
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = _real(x, "moments")
     mean = _mean("moments", x, axis)
@@ -77,18 +95,21 @@ def moments(
 
 
 def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """The number of elements that are not 0, or True, as int32.
+    """The number of elements along axes that are not 0, or True, as int32.
 
     >>> plugrad.count_nonzero([[0.0, 2.0], [3.0, 4.0]], axis=0)
     tensor([1, 2], dtype=int32)
 
+    The axes disappear, or remain with size 1 if `keepdims`.
+
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     keepdims = flag(keepdims, "count_nonzero", "keepdims")
-    return sum(
-        cast(as_tensor(x, "count_nonzero"), bool_, "count_nonzero"), axis=axis, keepdims=keepdims
-    )
+    is_counted = cast(as_tensor(x, "count_nonzero"), bool_, "count_nonzero")
+    return sum(is_counted, axis=axis, keepdims=keepdims)
 
 
 def diff(
@@ -99,31 +120,36 @@ def diff(
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
-    """Each element less the one before it along an axis, `n` times over.
+    """The differences of neighbouring elements along an axis, taken `n` times.
 
     >>> plugrad.diff([1, 4, 9, 16])
     tensor([3, 5, 7], dtype=int32)
     >>> plugrad.diff([1, 4, 9, 16], prepend=0)
     tensor([1, 3, 5, 7], dtype=int32)
 
+    Each difference is an element minus the one before it. The dtype is the one to which x, `prepend`
+    and `append` promote.
+
     Args:
         x: numbers of any shape but 0-d.
-        axis: along which to subtract; it becomes `n` shorter.
-        n: how often.
-        prepend: what to put before x first: one number, or a tensor that differs in shape from x
-            on the axis only.
-        append: what to put behind it.
+        axis: the axis along which to subtract; it becomes shorter by `n`.
+        n: how many times to take differences.
+        prepend: elements to put before x first: one number, or a tensor that differs in shape from
+            x on the axis only.
+        append: elements to put after x first.
 
     Raises:
         AxisError: the axis is out of range.
+        ArgumentError: `n` is not an integer.
         ArgumentValueError: `n` is negative.
-        ShapeError: what is put before or behind x does not fit.
-        DTypeError: x is bool.
+        ShapeError: `prepend` or `append` does not fit x.
+        DTypeError: x holds bools or strings, or the dtypes do not combine.
     """
-    n = whole(n, "diff", "n", least=0)
+    n = integer(n, "diff", "n", least=0)
     x = coerced(x, binary.subtract, "diff")
     axis = axis_of(axis, x.ndim, name="diff: axis")
-    before, after = (_one_step(part, x, axis) for part in (prepend, append))
+    before = _neighbours(prepend, x, axis)
+    after = _neighbours(append, x, axis)
     parts = [part for part in (before, x, after) if part is not None]
     if len(parts) > 1:
         x = movement.concat(*same_dtype(parts, "diff"), axis=axis)
@@ -133,21 +159,24 @@ def diff(
 
 
 def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """The logarithm of the sum of exponentials, ``log(sum(exp(x)))``, without overflow.
+    """The logarithm of the sum of exponentials along axes, ``log(sum(exp(x)))``, without overflow.
 
     >>> plugrad.log_sum_exp([1000.0, 1000.0])
     tensor(1000.6932, dtype=float32)
 
-    Nothing, or only minus infinity, gives minus infinity.
+    The result for no elements, or for only minus infinity, is minus infinity. The dtype is that of
+    x; integers and bools become float32. The axes disappear, or remain with size 1 if `keepdims`.
 
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = _real(x, "log_sum_exp")
     axes = axes_of(axis, x.ndim, name="log_sum_exp: axis")
     if x.size:
         largest = stop_gradient(reduction.max(x, reduction_indices=axes, keep_dims=True))
-        shift = where(isfinite(largest), largest, 0)  # infinity less infinity is NaN
+        shift = where(isfinite(largest), largest, 0)  # infinity minus infinity is NaN
     else:
         shift = reduction.sum(x, axis=axes, keep_dims=True)
     keepdims = flag(keepdims, "log_sum_exp", "keepdims")
@@ -159,23 +188,23 @@ def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False)
 
 
 def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """The length of vectors: the square root of the sum of squares.
+    """The Euclidean norm along axes: the square root of the sum of squares.
 
     >>> plugrad.euclidean_norm([[3.0, 4.0], [5.0, 12.0]], axis=1)
     tensor([ 5., 13.], dtype=float32)
 
-    The gradient at a vector of zeros, which has no limit, is 0.
+    The gradient at a vector of zeros, which has no limit, is 0. The dtype is that of x; integers
+    and bools become float32. The axes disappear, or remain with size 1 if `keepdims`.
 
     Raises:
         AxisError: an axis is out of range or named twice.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
     """
     x = _real(x, "euclidean_norm")
+    axes = axes_of(axis, x.ndim, name="euclidean_norm: axis")
     keepdims = flag(keepdims, "euclidean_norm", "keepdims")
-    return _root(
-        reduction.sum(
-            square(x), axis=axes_of(axis, x.ndim, name="euclidean_norm: axis"), keep_dims=keepdims
-        )
-    )
+    return _root(reduction.sum(square(x), axis=axes, keep_dims=keepdims))
 
 
 def _real(x: TensorLike, op: str) -> Tensor:
@@ -194,12 +223,14 @@ def _spread(
 ) -> Tensor:
     """Return the variance around a known mean."""
     axes = axes_of(axis, x.ndim, name=f"{op}: axis")
-    variance = reduction.mean(  # and no sum, which may be more than float16 holds
-        binary.squared_difference(x, mean), axis=axes, keep_dims=flag(keepdims, op, "keepdims")
-    )
+    keepdims = flag(keepdims, op, "keepdims")
+    # A mean, because float16 might not hold the sum.
+    variance = reduction.mean(binary.squared_difference(x, mean), axis=axes, keep_dims=keepdims)
     count = size_of(tuple(x.shape[i] for i in axes))
     freedom = count - finite(correction, op, "correction")
-    return variance if freedom == count else variance * (count / freedom if freedom > 0 else nan)
+    if freedom == count:
+        return variance
+    return variance * (count / freedom if freedom > 0 else nan)
 
 
 def _root(x: Tensor) -> Tensor:
@@ -208,8 +239,8 @@ def _root(x: Tensor) -> Tensor:
     return where(is_zero, 0, sqrt(where(is_zero, 1, x)))
 
 
-def _one_step(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
-    """Return what is put before or behind x; a lone number is one step wide."""
+def _neighbours(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
+    """Return the elements to put before or after x; a single number gives one along the axis."""
     if part is None:
         return None
     _, tensor = promoted(x, part, binary.subtract, "diff")
@@ -224,7 +255,7 @@ def _one_step(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
 
 
 def _cut(x: Tensor, axis: int, start: int) -> Tensor:
-    """Return x without its first or last step along an axis."""
+    """Return x without its last element along an axis, or without its first one if `start` is 1."""
     begin = tuple(start if i == axis else 0 for i in range(x.ndim))
     size = tuple(length - (i == axis) for i, length in enumerate(x.shape))
     return movement.slice(x, begin=begin, size=size)

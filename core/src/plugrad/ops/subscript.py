@@ -1,8 +1,8 @@
-"""``x[key]`` by NumPy's rules, and what is made of it.
+"""``x[key]`` by NumPy's rules, and the functions that build on it.
 
-Integers, slices, ``...`` and None become one slice and one reshape. If there are arrays, of
-positions or of bools, the axes that they are about are then merged into one, and the elements are
-gathered there at once.
+Integers, slices, ``...`` and None become one slice and one reshape. If the key has arrays, of
+positions or of bools, the axes to which they apply are then merged into one, and one gather along it
+takes the elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from plugrad.engine.results import tensor_from
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_tensor, host_array
-from plugrad.ops.attributes import listed, whole
+from plugrad.ops.attributes import integer, listed
 from plugrad.ops.binary import greater_equal, less, logical_and, where
 from plugrad.ops.indexing import as_positions, backend_of, check_range
 from plugrad.tensor.tensor import Tensor, TensorLike
@@ -36,39 +36,43 @@ BASIC = frozenset({int, slice, type(None), type(...)})
 
 
 class _Picks(NamedTuple):
-    """An array in a key: bools for as many axes as they have, or positions on one axis."""
+    """An array in a key: positions on one axis, or bools for as many axes as the array has."""
 
     values: Any  # NDArray[Any] | Tensor
     span: int
-    """How many axes it is about."""
+    """The number of axes to which it applies."""
 
 
 class _Place(NamedTuple):
-    """What an array in a key picks from axis `start` on of what slicing left: `span` axes, laid out flat."""
+    """The axes of the sliced tensor to which an array in a key applies, and the positions it picks there."""
 
     start: int
+    """The first of these axes."""
     span: int
+    """The number of these axes, which positions count as one flattened axis."""
     size: int
+    """The number of elements along them."""
     positions: Any  # NDArray[Any] | Tensor
 
 
 def index(x: Tensor, key: Any) -> Tensor:
-    """``x[key]`` for integers, slices, ``...``, None (a new axis), and arrays of integers or bools.
+    """The elements ``x[key]`` for integers, slices, ``...``, None (a new axis), and arrays of integers or bools.
 
     >>> x = plugrad.arange(12).reshape(3, 4)
     >>> x[1:, -1], x[[0, 2], [1, -1]], x[x > 8]
     (tensor([ 7, 11], dtype=int32), tensor([ 1, 11], dtype=int32), tensor([ 9, 10, 11], dtype=int32))
 
-    Arrays of integers broadcast together. Their common axes come where the first array stands, or
-    in front of all others if a slice, ``...`` or None stands between two arrays; an integer beside
-    arrays counts as one. An array of bools picks the elements where it is True: how many depends on
-    its values, which are read from the device.
+    Arrays of integers broadcast together. Their common axes come at the place of the first array, or
+    in front of all others if a slice, ``...`` or None is between two arrays; an integer in a key with
+    arrays counts as an array. An array of bools picks the elements where it is True. Their number
+    depends on its values, which are copied to the host.
 
     Positions in a tensor on a device other than the cpu are not checked: one out of range gives zeros.
 
     Raises:
         TensorIndexError: an index is out of range, of another kind or of the wrong shape, or there
             are more indices than axes.
+        ArgumentValueError: a slice has a step of 0.
         DTypeError: an array holds neither integers nor bools.
     """
     parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
@@ -101,7 +105,9 @@ def index(x: Tensor, key: Any) -> Tensor:
                 raise TensorIndexError(
                     f"index {part} is out of range for axis {axis} of size {size}"
                 )
-            first, last, stride = part % size, part % size + 1, 1
+            first = part % size
+            last = first + 1
+            stride = 1
         begin.append(first)
         end.append(last)
         strides.append(stride)
@@ -117,11 +123,11 @@ def _bounds(part: slice, size: int) -> tuple[int, int, int]:
     except TypeError:
         raise TensorIndexError(f"{part!r} must hold integers or None") from None
     except ValueError:
-        raise ArgumentValueError(f"{part!r} has a step of zero, and never arrives") from None
+        raise ArgumentValueError(f"{part!r} must have a step other than 0") from None
 
 
 def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
-    """The parts of x where a mask is True, along the axis that takes the place of the mask's axes.
+    """The slices of x where a mask is True, along one axis that replaces those of the mask.
 
     >>> plugrad.boolean_mask([[1, 2], [3, 4], [5, 6]], [True, False, True])
     tensor([[1, 2],
@@ -129,14 +135,14 @@ def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
     >>> plugrad.boolean_mask([[1, 2], [3, 4]], [[True, False], [True, True]])
     tensor([1, 3, 4], dtype=int32)
 
-    The mask has the sizes of x's axes from `axis` on. How many parts there are depends on its
-    values, which are read from the device. ``x[mask]`` is the same for the first axes.
+    The mask has the sizes of the axes of x from `axis` on. The size of the result depends on its
+    values, which are copied to the host. ``x[mask]`` is the same for the first axes.
 
     Raises:
         DTypeError: the mask is not bool.
         ShapeError: the mask has no axes.
         AxisError: the axis is out of range.
-        TensorIndexError: the mask does not fit x's axes.
+        TensorIndexError: the mask does not fit the axes of x.
     """
     x = as_tensor(x, "boolean_mask", backend=backend_of(mask))
     mask = as_tensor(mask, "boolean_mask", "mask", backend=x.backend)
@@ -159,13 +165,13 @@ def strided_slice(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Tensor:
-    """The elements ``x[begin:end:stride, …]``, the way TensorFlow spells indices.
+    """The elements ``x[begin:end:stride, …]``, with indices as TensorFlow writes them.
 
     >>> plugrad.strided_slice([10, 11, 12, 13, 14], [1], [5], [2])
     tensor([11, 13], dtype=int32)
 
-    Bit i of a mask is about the i-th numbers of `begin`, `end` and `strides`. Of several masks with
-    the same bit the ellipsis is stronger than the new axis, and this than the shrunk one.
+    Bit i of a mask applies to the i-th numbers of `begin`, `end` and `strides`. Where several masks
+    have the same bit, the ellipsis wins over the new axis, and this over the shrunk axis.
 
     Args:
         x: the tensor.
@@ -176,28 +182,28 @@ def strided_slice(
         end_mask: stop after the last position instead, as in ``x[begin:]``.
         ellipsis_mask: insert as many full axes as are needed, as in ``x[...]``.
         new_axis_mask: insert an axis of size 1, as in ``x[None]``.
-        shrink_axis_mask: take the one position `begin`, as in ``x[begin]``.
+        shrink_axis_mask: take the one position `begin`, as in ``x[begin]``; the axis disappears.
 
     Raises:
         TensorIndexError: a single position is out of range, there are two ellipses, or more
             indices than axes.
+        ArgumentError: `begin`, `end` or `strides` is not a sequence of integers, or a mask not an
+            integer.
         ArgumentValueError: the lists differ in length, or a stride is 0, or negative where one
             position is taken.
     """
     op = "strided_slice"
     x = as_tensor(x, op)
-    firsts, lasts = (
-        [whole(n, op, name) for n in listed(bounds, op, name)]
-        for name, bounds in (("begin", begin), ("end", end))
-    )
+    firsts = [integer(n, op, "begin") for n in listed(begin, op, "begin")]
+    lasts = [integer(n, op, "end") for n in listed(end, op, "end")]
     steps = [1] * len(firsts)
     if strides is not None:
-        steps = [whole(n, op, "strides") for n in listed(strides, op, "strides")]
-    begin_mask = whole(begin_mask, op, "begin_mask")
-    end_mask = whole(end_mask, op, "end_mask")
-    ellipsis_mask = whole(ellipsis_mask, op, "ellipsis_mask")
-    new_axis_mask = whole(new_axis_mask, op, "new_axis_mask")
-    shrink_axis_mask = whole(shrink_axis_mask, op, "shrink_axis_mask")
+        steps = [integer(n, op, "strides") for n in listed(strides, op, "strides")]
+    begin_mask = integer(begin_mask, op, "begin_mask")
+    end_mask = integer(end_mask, op, "end_mask")
+    ellipsis_mask = integer(ellipsis_mask, op, "ellipsis_mask")
+    new_axis_mask = integer(new_axis_mask, op, "new_axis_mask")
+    shrink_axis_mask = integer(shrink_axis_mask, op, "shrink_axis_mask")
     if not len(firsts) == len(lasts) == len(steps) or 0 in steps:
         raise ArgumentValueError(
             f"strided_slice: begin={begin}, end={end} and strides={strides} must have one length, and "
@@ -205,7 +211,7 @@ def strided_slice(
         )
     if ellipsis_mask.bit_count() > 1:
         raise TensorIndexError(
-            f"strided_slice: ellipsis_mask={ellipsis_mask} has several bits; there may be one ellipsis only"
+            f"strided_slice: ellipsis_mask={ellipsis_mask} has several bits; there may be only one ellipsis"
         )
     key: list[Any] = []
     for i, (first, last, step) in enumerate(zip(firsts, lasts, steps, strict=True)):
@@ -220,16 +226,14 @@ def strided_slice(
                 )
             key.append(first)
         else:
-            start, stop = (
-                None if mask >> i & 1 else bound
-                for mask, bound in ((begin_mask, first), (end_mask, last))
-            )
+            start = None if begin_mask >> i & 1 else first
+            stop = None if end_mask >> i & 1 else last
             key.append(slice(start, stop, step))
     return _indexed(x, tuple(key), op)
 
 
 def _indexed(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
-    """Return ``x[key]``; what is wrong with the key is said in the name of the op."""
+    """Return ``x[key]``; an error names the op."""
     try:
         return index(x, key)
     except TensorIndexError as error:
@@ -266,12 +270,13 @@ def _prepared(part: Any) -> int | slice | EllipsisType | _Picks | None:
 
 
 def _for_each_axis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return parts that are about all axes of x, with slices in place of ``...``."""
-    used, gap = 0, len(parts)
+    """Return parts that cover all axes of x, with slices in place of ``...``."""
+    used = 0
+    gap = len(parts)
     for place, part in enumerate(parts):
         if part is Ellipsis:
             if gap < len(parts):
-                raise TensorIndexError("an index may have one ellipsis (...) only")
+                raise TensorIndexError("an index may have only one ellipsis (...)")
             gap = place
         elif part is not None:
             used += part.span if type(part) is _Picks else 1
@@ -283,7 +288,10 @@ def _for_each_axis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _found(picks: _Picks, x: Tensor, axis: int) -> Any:
-    """Return the positions that an array picks from axis `axis` of x on, after checking them where that is possible."""
+    """Return the positions that an array picks on the axes of x from `axis` on.
+
+    Positions on a device where looking at them would mean waiting are not checked.
+    """
     values = picks.values
     if isinstance(values, Tensor):
         in_reach = _in_reach(values)
@@ -302,13 +310,13 @@ def _found(picks: _Picks, x: Tensor, axis: int) -> Any:
 
 
 def _in_reach(positions: Tensor) -> NDArray[Any] | Tensor:
-    """Return the positions' array if looking at it does not mean waiting for a device."""
+    """Return positions as an array if reading them does not mean waiting for a device."""
     array: Any = positions.array
     return cast("NDArray[Any]", array) if isinstance(array, np.ndarray) else positions
 
 
 def _are_adjacent(parts: tuple[Any, ...]) -> bool:
-    """Whether nothing stands between the arrays of a key; an integer counts as an array."""
+    """Return whether nothing is between the arrays of a key; an integer counts as an array."""
     places = [i for i, part in enumerate(parts) if type(part) is int or type(part) is _Picks]
     return places[-1] - places[0] == len(places) - 1
 
@@ -330,7 +338,7 @@ def _cut(
 
 
 def _gathered(x: Tensor, places: list[_Place], is_adjacent: bool) -> Tensor:
-    """Return the elements at the positions that arrays pick; the axes of these become one first."""
+    """Return the elements at the positions that arrays pick; the axes of the arrays are merged first."""
     axes = [axis for place in places for axis in range(place.start, place.start + place.span)]
     first = places[0].start if is_adjacent else 0
     if axes != list(range(first, first + len(axes))):
@@ -347,7 +355,7 @@ def _gathered(x: Tensor, places: list[_Place], is_adjacent: bool) -> Tensor:
 
 
 def _combined(places: list[_Place], size: int, backend: Backend) -> Tensor:
-    """Return where the positions of several arrays are on the axis that theirs are merged to."""
+    """Return the positions of several arrays on the axis into which theirs are merged."""
     try:
         broadcast(*[place.positions.shape for place in places])
     except ShapeError as error:
@@ -372,12 +380,12 @@ def _combined(places: list[_Place], size: int, backend: Backend) -> Tensor:
 
 
 def _steps(positions: Tensor, size: int, stride: int, beyond: int) -> Tensor:
-    """Return how far positions are along the merged axis; beyond its end for those out of range."""
+    """Return the offsets of positions along the merged axis, `beyond` its end for those out of range."""
     from_front = where(less(positions, 0), positions + size, positions)
     is_inside = logical_and(greater_equal(from_front, 0), less(from_front, size))
     return where(is_inside, from_front * stride, beyond)
 
 
 def _sent(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
-    """Return positions on an axis of that size as a tensor."""
+    """Return positions on an axis of a given size as a tensor."""
     return tensor_from(positions.astype(np.int32 if size < 2**31 else np.int64), backend)

@@ -1,48 +1,64 @@
-"""Functions that training loops use, made of other ops."""
+"""Functions for training loops, composed of other ops."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
 
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import binary
 from plugrad.ops.arguments import as_tensor, promoted
-from plugrad.ops.attributes import listed, real, whole
+from plugrad.ops.attributes import integer, listed, real
 from plugrad.ops.binary import where
 from plugrad.ops.random import Generator, default
-from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import stretches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.tensor.tensor import TensorLike
+
+SeedLike: TypeAlias = int | Generator | None
+"""A seed, or the generator to draw from; None means the generator of `plugrad.random`."""
 
 
 def moving_average(
     average: TensorLike, x: TensorLike, decay: float | Tensor, *, step: int | None = None
 ) -> Tensor:
-    """The average moved towards x: ``decay * average + (1 - decay) * x``.
+    """The moving average after one more value x: ``decay * average + (1 - decay) * x``.
 
     >>> plugrad.moving_average([1.0], [2.0], decay=0.75)
     tensor([1.25], dtype=float32)
 
+    The dtype is the one to which `average` and x promote; integers and bools become float32.
+
     Args:
         average: the average so far.
         x: the new value, in the shape of the average.
-        decay: how much of the average stays, between 0 and 1: a number, or a tensor.
-        step: counts from 1; if given, the update is divided by ``1 - decay**step``, which removes
-            the bias of an average that starts at 0 (Kingma and Ba, 2014).
+        decay: the fraction of the average that remains, between 0 and 1: a number, or a tensor,
+            whose values are not checked.
+        step: the number of this value, from 1 on. If it is given, the update is divided by ``1 -
+            decay**step``, which removes the bias of an average that starts at 0 (Kingma and Ba,
+            2014); `decay` is then a number or a 0-d tensor.
 
     Raises:
         ShapeError: the shapes differ.
+        DTypeError: an argument holds strings.
+        ArgumentError: `decay` is neither a number nor a tensor, or `step` is not an integer.
         ArgumentValueError: `decay` or `step` is out of range.
     """
-    if not isinstance(decay, Tensor):  # the values of a tensor are its own business
+    if not isinstance(decay, Tensor):
         decay = real(decay, "moving_average", "decay", least=0, most=1)
     if step is not None:
-        step = whole(step, "moving_average", "step", least=1, most=2**53)
+        step = integer(step, "moving_average", "step", least=1, most=2**53)
     average, x = promoted(average, x, binary.divide, "moving_average")
     if average.shape != x.shape:
         raise ShapeError(
             f"moving_average: average has shape {average.shape} and x {x.shape}; they must be equal"
         )
     update = (x - average) * (1 - decay)
-    if step is not None:
-        update = update / (1 - decay**step) if decay < 1 else update
+    if step is not None and decay < 1:
+        update = update / (1 - decay**step)
     return average + update
 
 
@@ -51,27 +67,30 @@ def dropout(
     rate: float,
     noise_shape: Sequence[int | None] | None = None,
     *,
-    seed: int | Generator | None = None,
+    seed: SeedLike = None,
 ) -> Tensor:
-    """The tensor with a part of its elements set to 0 at random, and the others divided by ``1 - rate``.
+    """The tensor with random elements set to 0, and the others divided by ``1 - rate`` (Srivastava et al., 2014).
 
     >>> x = plugrad.dropout(plugrad.ones((1000,)), rate=0.25, seed=0)
     >>> sorted(set(plugrad.round(3 * x).tolist()))  # 0 or 1 / 0.75
     [0.0, 4.0]
 
-    So the expected value stays the same (Srivastava and others, 2014).
+    The expected value of each element remains the same. So do shape and dtype.
 
     Args:
-        x: a floating tensor.
-        rate: the part that is set to 0: at least 0, less than 1. With 0 the tensor itself is returned.
-        noise_shape: which elements share their fate: chance decides in this shape, which is then
-            broadcast to x's; None stands for x's size, and for x's shape.
-        seed: a whole number, or the generator to draw from; by default that of `plugrad.random`.
+        x: a floating or complex tensor.
+        rate: the probability with which an element is set to 0: at least 0 and less than 1. With 0
+            the tensor itself is returned.
+        noise_shape: the shape in which zeros are drawn; it is broadcast to that of x, so that
+            elements along an axis of size 1 are kept or set to 0 together. None is the shape of x,
+            and a None in it the size of x.
+        seed: an integer, or the generator to draw from; by default the one of `plugrad.random`.
 
     Raises:
-        ArgumentValueError: the rate is out of range.
-        DTypeError: the tensor is not floating.
-        ShapeError: `noise_shape` does not broadcast to x's shape.
+        ArgumentError: the rate, the seed or a size is not a number.
+        ArgumentValueError: the rate is out of range, or the seed or a size is negative.
+        DTypeError: the tensor is neither floating nor complex.
+        ShapeError: `noise_shape` does not broadcast to the shape of x.
     """
     x = as_tensor(x, "dropout")
     if not x.dtype.is_inexact:
@@ -82,7 +101,7 @@ def dropout(
     wanted = x.shape if noise_shape is None else listed(noise_shape, "dropout", "noise_shape")
     missing = x.ndim - len(wanted)
     shape = tuple(
-        size if n is None else whole(n, "dropout", "noise_shape", least=0)
+        size if n is None else integer(n, "dropout", "noise_shape", least=0)
         for n, size in zip(wanted, x.shape[missing:], strict=False)
     )
     if missing < 0 or not stretches(shape, x.shape):

@@ -42,7 +42,7 @@ def stop_gradient(x: TensorLike) -> Tensor:
     return wrapped(x.array, x.backend)
 
 
-def unpickled(values: NDArray[Any], device: DeviceLike, *, distribution: str) -> Tensor:
+def unpickled(values: NDArray[Any], device: str, *, distribution: str) -> Tensor:
     """Return a tensor that was pickled: its values, on the device where they were.
 
     If several distributions bring a backend of that name, `distribution` says which one it was.

@@ -1,23 +1,35 @@
-"""Functions of one tensor, applied to each element.
+"""Functions of one tensor, applied to each element: results have the shape of x.
 
-Whole numbers become float32 where a function has only floating results.
+Integers and bools become float32 where a function has only floating results.
 """
 
-from plugrad.discovery.selection import DeviceLike
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array
 from plugrad.ops.attributes import any_number, flag
 from plugrad.ops.transfer import to_device
-from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import DTypeLike, as_dtype
+from plugrad.types.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from plugrad.discovery.selection import DeviceLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike
 
 
 def abs(x: TensorLike) -> Tensor:
-    """Absolute value; of a complex number its distance from 0, which is real. NaN stays NaN.
+    """The absolute value of each element, in the dtype of x; for a complex number its distance from 0, which is real.
 
     >>> plugrad.abs([-1.5, 2.0])
     tensor([1.5, 2. ], dtype=float32)
+
+    NaN stays NaN.
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     x = as_tensor(x, "abs")
     if x.dtype.kind == "complex":
@@ -26,37 +38,53 @@ def abs(x: TensorLike) -> Tensor:
 
 
 def negative(x: TensorLike) -> Tensor:
-    """Each element with the opposite sign.
+    """The negative of each element, in the dtype of x.
 
     >>> plugrad.negative([1.0, -2.0])
     tensor([-1.,  2.], dtype=float32)
+
+    Unsigned integers wrap around.
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     return unary.negative(coerced(x, unary.negative, "negative"))
 
 
 def positive(x: TensorLike) -> Tensor:
-    """Each element as it is.
+    """The elements of x unchanged.
 
     >>> plugrad.positive([1.0, -2.0])
     tensor([ 1., -2.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     return coerced(x, unary.negative, "positive")
 
 
 def square(x: TensorLike) -> Tensor:
-    """Each element multiplied by itself.
+    """Each element multiplied by itself, in the dtype of x.
 
     >>> plugrad.square([1.0, -3.0])
     tensor([1., 9.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     return unary.square(coerced(x, unary.square, "square"))
 
 
 def sign(x: TensorLike) -> Tensor:
-    """-1, 0 or 1, the sign of each element; of a complex number ``x / abs(x)``. NaN stays NaN.
+    """The sign of each element, -1, 0 or 1, in the dtype of x; for a complex number ``x / abs(x)``.
 
     >>> plugrad.sign([-2.0, 0.0, 3.0])
     tensor([-1.,  0.,  1.], dtype=float32)
+
+    NaN stays NaN.
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     x = as_tensor(x, "sign")
     if x.dtype.kind == "complex":
@@ -67,55 +95,81 @@ def sign(x: TensorLike) -> Tensor:
 
 
 def reciprocal(x: TensorLike) -> Tensor:
-    """``1 / x``. 1 / 0 is infinite.
+    """The reciprocal of each element, ``1 / x``; integers and bools become float32.
 
     >>> plugrad.reciprocal([2.0, 4.0])
     tensor([0.5 , 0.25], dtype=float32)
+
+    The reciprocal of 0 is infinite.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.reciprocal(coerced(x, unary.reciprocal, "reciprocal"))
 
 
 def sqrt(x: TensorLike) -> Tensor:
-    """The non-negative square root. Negative elements give NaN.
+    """The non-negative square root of each element; integers and bools become float32.
 
     >>> plugrad.sqrt([4.0, 9.0])
     tensor([2., 3.], dtype=float32)
+
+    Negative elements give NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.sqrt(coerced(x, unary.sqrt, "sqrt"))
 
 
 def rsqrt(x: TensorLike) -> Tensor:
-    """``1 / sqrt(x)``.
+    """The reciprocal of the square root of each element, ``1 / sqrt(x)``; integers and bools become float32.
 
     >>> plugrad.rsqrt([4.0, 16.0])
     tensor([0.5 , 0.25], dtype=float32)
+
+    0 gives infinity, negative elements NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.rsqrt(coerced(x, unary.rsqrt, "rsqrt"))
 
 
 def ceil(x: TensorLike) -> Tensor:
-    """The smallest whole number that is not smaller.
+    """The smallest integer that is not less than each element, in the dtype of x.
 
     >>> plugrad.ceil([1.2, -1.2])
     tensor([ 2., -1.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds bools, complex numbers or strings.
     """
     return unary.ceil(coerced(x, unary.ceil, "ceil"))
 
 
 def floor(x: TensorLike) -> Tensor:
-    """The largest whole number that is not larger.
+    """The largest integer that is not greater than each element, in the dtype of x.
 
     >>> plugrad.floor([1.2, -1.2])
     tensor([ 1., -2.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds bools, complex numbers or strings.
     """
     return unary.floor(coerced(x, unary.floor, "floor"))
 
 
 def round(x: TensorLike) -> Tensor:
-    """The nearest whole number, for both parts of a complex number; halves go to the even neighbour.
+    """The integer nearest to each element, in the dtype of x; halves are rounded to even.
 
     >>> plugrad.round([0.5, 1.5, 2.6])
     tensor([0., 2., 3.], dtype=float32)
+
+    Both parts of a complex number are rounded.
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     x = as_tensor(x, "round")
     if x.dtype.kind == "complex":
@@ -124,237 +178,340 @@ def round(x: TensorLike) -> Tensor:
 
 
 def trunc(x: TensorLike) -> Tensor:
-    """The nearest whole number that is not farther from 0.
+    """The integer part of each element, which is nearest towards 0, in the dtype of x.
 
     >>> plugrad.trunc([1.7, -1.7])
     tensor([ 1., -1.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds bools, complex numbers or strings.
     """
     return unary.trunc(coerced(x, unary.trunc, "trunc"))
 
 
 def exp(x: TensorLike) -> Tensor:
-    """E to the power of each element. Above 88.7 float32 gives infinity.
+    """The exponential of each element, e to the power of x; integers and bools become float32.
 
     >>> plugrad.exp([0.0, 1.0])
     tensor([1.      , 2.718282], dtype=float32)
+
+    Elements above 88.7 give infinity in float32.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.exp(coerced(x, unary.exp, "exp"))
 
 
 def expm1(x: TensorLike) -> Tensor:
-    """``exp(x) - 1``, accurate near 0.
+    """The exponential of each element minus 1, ``exp(x) - 1``, accurate near 0; integers and bools become float32.
 
     >>> plugrad.expm1([0.0, 1.0])
     tensor([0.       , 1.7182819], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.expm1(coerced(x, unary.expm1, "expm1"))
 
 
 def log(x: TensorLike) -> Tensor:
-    """The natural logarithm. 0 gives -inf, negative elements NaN.
+    """The natural logarithm of each element; integers and bools become float32.
 
     >>> plugrad.log([1.0, 10.0])
     tensor([0.       , 2.3025851], dtype=float32)
+
+    0 gives -inf, negative elements NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.log(coerced(x, unary.log, "log"))
 
 
 def log1p(x: TensorLike) -> Tensor:
-    """``log(1 + x)``, accurate near 0. -1 gives -inf, smaller elements NaN.
+    """The natural logarithm of 1 plus each element, ``log(1 + x)``, accurate near 0; integers and bools become float32.
 
     >>> plugrad.log1p([0.0, 1.0])
     tensor([0.       , 0.6931472], dtype=float32)
+
+    -1 gives -inf, smaller elements NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.log1p(coerced(x, unary.log1p, "log1p"))
 
 
 def log2(x: TensorLike) -> Tensor:
-    """The logarithm to base 2. 0 gives -inf, negative elements NaN.
+    """The logarithm of each element to base 2; integers and bools become float32.
 
     >>> plugrad.log2([1.0, 8.0])
     tensor([0., 3.], dtype=float32)
+
+    0 gives -inf, negative elements NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.log2(coerced(x, unary.log2, "log2"))
 
 
 def log10(x: TensorLike) -> Tensor:
-    """The logarithm to base 10. 0 gives -inf, negative elements NaN.
+    """The logarithm of each element to base 10; integers and bools become float32.
 
     >>> plugrad.log10([1.0, 10.0])
     tensor([0., 1.], dtype=float32)
+
+    0 gives -inf, negative elements NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.log10(coerced(x, unary.log10, "log10"))
 
 
 def sin(x: TensorLike) -> Tensor:
-    """The sine of an angle in radians.
+    """The sine of each element, an angle in radians; integers and bools become float32.
 
     >>> plugrad.sin([0.0, 1.0])
     tensor([0.      , 0.841471], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.sin(coerced(x, unary.sin, "sin"))
 
 
 def cos(x: TensorLike) -> Tensor:
-    """The cosine of an angle in radians.
+    """The cosine of each element, an angle in radians; integers and bools become float32.
 
     >>> plugrad.cos([0.0, 1.0])
     tensor([1.       , 0.5403023], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.cos(coerced(x, unary.cos, "cos"))
 
 
 def tan(x: TensorLike) -> Tensor:
-    """The tangent of an angle in radians.
+    """The tangent of each element, an angle in radians; integers and bools become float32.
 
     >>> plugrad.tan([0.0, 1.0])
     tensor([0.       , 1.5574077], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.tan(coerced(x, unary.tan, "tan"))
 
 
 def asin(x: TensorLike) -> Tensor:
-    """The angle in [-pi/2, pi/2] whose sine is x. Outside [-1, 1] NaN.
+    """The angle in [-pi/2, pi/2] whose sine is each element; integers and bools become float32.
 
     >>> plugrad.asin([0.0, 1.0])
     tensor([0.       , 1.5707964], dtype=float32)
+
+    Real elements outside [-1, 1] give NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.asin(coerced(x, unary.asin, "asin"))
 
 
 def acos(x: TensorLike) -> Tensor:
-    """The angle in [0, pi] whose cosine is x. Outside [-1, 1] NaN.
+    """The angle in [0, pi] whose cosine is each element; integers and bools become float32.
 
     >>> plugrad.acos([0.0, 1.0])
     tensor([1.5707964, 0.       ], dtype=float32)
+
+    Real elements outside [-1, 1] give NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.acos(coerced(x, unary.acos, "acos"))
 
 
 def atan(x: TensorLike) -> Tensor:
-    """The angle in [-pi/2, pi/2] whose tangent is x.
+    """The angle in [-pi/2, pi/2] whose tangent is each element; integers and bools become float32.
 
     >>> plugrad.atan([0.0, 1.0])
     tensor([0.       , 0.7853982], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.atan(coerced(x, unary.atan, "atan"))
 
 
 def sinh(x: TensorLike) -> Tensor:
-    """The hyperbolic sine.
+    """The hyperbolic sine of each element; integers and bools become float32.
 
     >>> plugrad.sinh([0.0, 1.0])
     tensor([0.       , 1.1752012], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.sinh(coerced(x, unary.sinh, "sinh"))
 
 
 def cosh(x: TensorLike) -> Tensor:
-    """The hyperbolic cosine.
+    """The hyperbolic cosine of each element; integers and bools become float32.
 
     >>> plugrad.cosh([0.0, 1.0])
     tensor([1.       , 1.5430807], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.cosh(coerced(x, unary.cosh, "cosh"))
 
 
 def tanh(x: TensorLike) -> Tensor:
-    """The hyperbolic tangent.
+    """The hyperbolic tangent of each element; integers and bools become float32.
 
     >>> plugrad.tanh([0.0, 1.0])
     tensor([0.       , 0.7615942], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.tanh(coerced(x, unary.tanh, "tanh"))
 
 
 def asinh(x: TensorLike) -> Tensor:
-    """The inverse hyperbolic sine.
+    """The inverse hyperbolic sine of each element; integers and bools become float32.
 
     >>> plugrad.asinh([0.0, 1.0])
     tensor([0.       , 0.8813736], dtype=float32)
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.asinh(coerced(x, unary.asinh, "asinh"))
 
 
 def acosh(x: TensorLike) -> Tensor:
-    """The inverse hyperbolic cosine. Below 1 NaN.
+    """The inverse hyperbolic cosine of each element; integers and bools become float32.
 
     >>> plugrad.acosh([1.0, 2.0])
     tensor([0.      , 1.316958], dtype=float32)
+
+    Real elements below 1 give NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.acosh(coerced(x, unary.acosh, "acosh"))
 
 
 def atanh(x: TensorLike) -> Tensor:
-    """The inverse hyperbolic tangent. Outside [-1, 1] NaN.
+    """The inverse hyperbolic tangent of each element; integers and bools become float32.
 
     >>> plugrad.atanh([0.0, 0.5])
     tensor([0.        , 0.54930615], dtype=float32)
+
+    Real elements outside [-1, 1] give NaN.
+
+    Raises:
+        DTypeError: x holds strings.
     """
     return unary.atanh(coerced(x, unary.atanh, "atanh"))
 
 
 def erf(x: TensorLike) -> Tensor:
-    """The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x.
+    """The error function of each element; integers and bools become float32.
 
     >>> plugrad.erf([0.0, 1.0])
     tensor([0.       , 0.8427008], dtype=float32)
+
+    It is ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
     """
     return unary.erf(coerced(x, unary.erf, "erf"))
 
 
 def isfinite(x: TensorLike) -> Tensor:
-    """Whether each element is neither infinite nor NaN.
+    """Whether each element is neither infinite nor NaN, as bools.
 
     >>> plugrad.isfinite([1.0, float("inf"), float("nan")])
     tensor([ True, False, False], dtype=bool)
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     return unary.is_finite(coerced(x, unary.is_finite, "isfinite"))
 
 
 def isinf(x: TensorLike) -> Tensor:
-    """Whether each element is infinite.
+    """Whether each element is infinite, as bools.
 
     >>> plugrad.isinf([1.0, float("inf"), float("nan")])
     tensor([False,  True, False], dtype=bool)
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     return unary.is_inf(coerced(x, unary.is_inf, "isinf"))
 
 
 def isnan(x: TensorLike) -> Tensor:
-    """Whether each element is NaN.
+    """Whether each element is NaN, as bools.
 
     >>> plugrad.isnan([1.0, float("inf"), float("nan")])
     tensor([False, False,  True], dtype=bool)
+
+    Raises:
+        DTypeError: x holds bools or strings.
     """
     return unary.is_nan(coerced(x, unary.is_nan, "isnan"))
 
 
 def signbit(x: TensorLike) -> Tensor:
-    """Whether each element has a minus sign, which -0.0 and NaN may have too.
+    """Whether each element has a minus sign, as bools; -0.0 and NaN may have one, too.
 
     >>> plugrad.signbit([1.0, -1.0, -0.0])
     tensor([False,  True,  True], dtype=bool)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
     """
     return unary.sign_bit(coerced(x, unary.sign_bit, "signbit"))
 
 
 def logical_not(x: TensorLike) -> Tensor:
-    """Whether each element is False.
+    """Whether each element is False, as bools.
 
     >>> plugrad.logical_not([True, False])
     tensor([False,  True], dtype=bool)
+
+    Raises:
+        DTypeError: x does not hold bools.
     """
     return unary.logical_not(coerced(x, unary.logical_not, "logical_not"))
 
 
 def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
-    """1 where x > 0, else `alpha`; NaN stays NaN.
+    """The step function of each element: 1 where x > 0, else `alpha`, in the dtype of x.
 
     >>> plugrad.step([-1.0, 0.0, 2.0])
     tensor([0., 0., 1.], dtype=float32)
+
+    NaN stays NaN.
+
+    Raises:
+        DTypeError: x holds bools, complex numbers or strings.
+        ArgumentError: `alpha` is not a number.
+        ArgumentValueError: the integer dtype of x does not hold `alpha`.
     """
-    x, below = coerced(x, unary.step, "step"), any_number(alpha, "step", "alpha")
+    x = coerced(x, unary.step, "step")
+    below = any_number(alpha, "step", "alpha")
     if x.dtype.is_integer:
         host_array(below, "step", "alpha", x.dtype)  # raises if it does not fit
     return unary.step(x, alpha=below)
@@ -363,25 +520,30 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
 def astype(
     x: TensorLike, dtype: DTypeLike, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor:
-    """The same values in another dtype.
+    """The values of x in another dtype.
 
     >>> plugrad.astype([1.7, -1.7, 0.0], "int32")
     tensor([ 1, -1,  0], dtype=int32)
 
-    Floats lose their fraction on the way to integers, and anything but 0 is True.
+    Floats that become integers lose their fraction and saturate at the limits of the dtype; NaN
+    becomes 0. Integers wrap around in a smaller integer dtype. As bools, all numbers but 0 are True.
 
     Args:
         x: the tensor.
         dtype: the dtype of the result.
-        copy: whether the result is another tensor than x, which is disposed of on its own, also if
-            x has the dtype.
+        copy: whether the result is a tensor other than x, which is disposed of on its own, even if
+            x has the dtype already.
         device: where the result lives; by default where x does.
 
     Raises:
-        DTypeError: plugrad has no such dtype, or a complex number would lose its imaginary part.
-        UnsupportedDtype: the backend has no such dtype.
+        DTypeError: plugrad does not have the dtype, a complex number would lose its imaginary part,
+            or strings would become numbers or numbers strings.
+        UnsupportedDtype: the backend does not have the dtype.
+        ArgumentError: `copy` is not a bool.
+        BackendNotFound, BackendUnavailable: there is no such device, or it cannot be used.
     """
-    wanted, x = as_dtype(dtype), as_tensor(x, "astype")
+    wanted = as_dtype(dtype)
+    x = as_tensor(x, "astype")
     if x.dtype.kind == "complex" and wanted.kind not in ("complex", "bool"):
         raise DTypeError(
             f"astype: {x.dtype} does not become {wanted} without its imaginary part; take "

@@ -1,7 +1,7 @@
-"""Optimizers: how variables move against their gradients.
+"""Optimizers, which move variables against their gradients.
 
-In the formulas v is the variable, g its gradient and lr the learning rate. Where papers leave a
-choice they are those of torch.optim.
+In the formulas v is the variable, g its gradient and lr the learning rate. Where a paper leaves a
+choice, the formula is that of torch.optim.
 """
 
 from plugrad.optimizers.adaptive import (
@@ -16,10 +16,5 @@ from plugrad.optimizers.clipping import (
     clip_by_global_norm as clip_by_global_norm,
     clip_by_value as clip_by_value,
 )
-from plugrad.optimizers.descent import (
-    SGD as SGD,
-    Momentum as Momentum,
-)
-from plugrad.optimizers.optimizer import (
-    Optimizer as Optimizer,
-)
+from plugrad.optimizers.descent import SGD as SGD, Momentum as Momentum
+from plugrad.optimizers.optimizer import Optimizer as Optimizer

@@ -1,22 +1,40 @@
-"""Optimizers that adapt the step of each element to its gradients."""
+"""Optimizers that adapt the step of each element to its past gradients."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.ops.attributes import flag
 from plugrad.ops.binary import maximum
 from plugrad.ops.creation import full
 from plugrad.ops.unary import abs, sqrt, square
-from plugrad.optimizers.optimizer import Optimizer, Rate, State
-from plugrad.tensor.tensor import Tensor
-from plugrad.transforms.variable import Variable
+from plugrad.optimizers.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from plugrad.optimizers.optimizer import Rate, State
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.transforms.variable import Variable
 
 
 def _averaged(average: Tensor, x: Tensor, decay: float) -> Tensor:
+    """Return a moving average after one more value."""
     return average * decay + x * (1 - decay)
 
 
 class Adagrad(Optimizer):
-    """Steps that shrink with all past gradients: ``a += g**2; v -= lr * g / (sqrt(a) + epsilon)`` (Duchi et al., 2011).
+    """Adaptive gradients (Duchi et al., 2011): ``a += g**2; v -= lr * g / (sqrt(a) + epsilon)``.
 
     >>> plugrad.optimizers.Adagrad(0.1).initial_accumulator_value
     0.1
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+        initial_accumulator_value: the first value of a.
+        epsilon: a small number that keeps the divisor above 0.
+
+    Raises:
+        ArgumentError: a coefficient is not a number.
+        ArgumentValueError: a coefficient is negative.
     """
 
     def __init__(
@@ -25,7 +43,7 @@ class Adagrad(Optimizer):
         initial_accumulator_value: float = 0.1,
         epsilon: float = 1e-10,
     ) -> None:
-        """Check and keep the coefficients."""
+        """Check and store the coefficients."""
         super().__init__(learning_rate)
         self._check(initial_accumulator_value=initial_accumulator_value, epsilon=epsilon, least=0)
         self.initial_accumulator_value = initial_accumulator_value
@@ -44,19 +62,28 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps in the unit of the variable (Zeiler, 2012).
+    """Adadelta (Zeiler, 2012), whose steps have the unit of the variable.
 
     ``s = rho * s + (1 - rho) * g**2; d = sqrt(u + epsilon) / sqrt(s + epsilon) * g;
     u = rho * u + (1 - rho) * d**2; v -= lr * d``.
 
     >>> plugrad.optimizers.Adadelta().rho
     0.95
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+        rho: the fraction of s and u that remains in each step.
+        epsilon: a small number that keeps both roots above 0.
+
+    Raises:
+        ArgumentError: a coefficient is not a number.
+        ArgumentValueError: a coefficient is negative, or `rho` is not less than 1.
     """
 
     def __init__(
         self, learning_rate: Rate = 0.001, rho: float = 0.95, epsilon: float = 1e-6
     ) -> None:
-        """Check and keep the coefficients."""
+        """Check and store the coefficients."""
         super().__init__(learning_rate)
         self._check(rho=rho, least=0, below=1)
         self._check(epsilon=epsilon, least=0)
@@ -74,13 +101,25 @@ class Adadelta(Optimizer):
 
 
 class RMSProp(Optimizer):
-    """Steps divided by the root of the mean square gradient (Tieleman and Hinton, 2012).
+    """RMSProp (Tieleman and Hinton, 2012), which divides by the root of the mean square gradient.
 
     ``s = decay * s + (1 - decay) * g**2; a = momentum * a + g / (sqrt(s) + epsilon); v -= lr * a``.
-    With ``centered=True`` the square of the mean gradient is taken from s first (Graves, 2013).
+    With ``centered=True`` the square of the mean gradient is subtracted from s before the root is
+    taken (Graves, 2013).
 
     >>> plugrad.optimizers.RMSProp(0.01, centered=True).decay
     0.9
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+        decay: the fraction of s, and of the mean gradient, that remains in each step.
+        momentum: the fraction of a that remains in each step.
+        epsilon: a small number that keeps the divisor above 0.
+        centered: whether to divide by the standard deviation of the gradient instead.
+
+    Raises:
+        ArgumentError: a coefficient is not a number, or `centered` not a bool.
+        ArgumentValueError: a coefficient is negative, or `decay` is not less than 1.
     """
 
     def __init__(
@@ -92,14 +131,14 @@ class RMSProp(Optimizer):
         *,
         centered: bool = False,
     ) -> None:
-        """Check and keep the coefficients."""
+        """Check and store the coefficients."""
         super().__init__(learning_rate)
         self._check(decay=decay, least=0, below=1)
         self._check(momentum=momentum, epsilon=epsilon, least=0)
         self.decay = decay
         self.momentum = momentum
         self.epsilon = epsilon
-        self.centered = centered
+        self.centered = flag(centered, "RMSProp", "centered")
 
     def _slots(self) -> tuple[str, ...]:
         return ("s", "momentum", "mean") if self.centered else ("s", "momentum")
@@ -108,20 +147,30 @@ class RMSProp(Optimizer):
         s = state["s"] = _averaged(state["s"], square(gradient), self.decay)
         if self.centered:
             mean = state["mean"] = _averaged(state["mean"], gradient, self.decay)
-            s = maximum(s - square(mean), 0)  # a variance, which rounding may take below 0
-        a = state["momentum"] = state["momentum"] * self.momentum + gradient / (
-            sqrt(s) + self.epsilon
-        )
+            s = maximum(s - square(mean), 0)  # rounding may make this variance negative
+        scaled = gradient / (sqrt(s) + self.epsilon)
+        a = state["momentum"] = state["momentum"] * self.momentum + scaled
         return a * rate
 
 
 class Adam(Optimizer):
-    """Adaptive moments (Kingma and Ba, 2014): ``v -= lr * m / (sqrt(s) + epsilon)``, both without bias.
+    """Adaptive moments (Kingma and Ba, 2014): ``v -= lr * m / (sqrt(s) + epsilon)``.
 
-    m and s are the moving averages of the gradient and of its square.
+    m and s are the moving averages of the gradient and of its square, corrected for the bias of a
+    start at 0.
 
     >>> plugrad.optimizers.Adam().learning_rate
     0.001
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+        beta1: the fraction of m that remains in each step.
+        beta2: the fraction of s that remains in each step.
+        epsilon: a small number that keeps the divisor above 0.
+
+    Raises:
+        ArgumentError: a coefficient is not a number.
+        ArgumentValueError: a coefficient is negative, or `beta1` or `beta2` is not less than 1.
     """
 
     def __init__(
@@ -131,7 +180,7 @@ class Adam(Optimizer):
         beta2: float = 0.999,
         epsilon: float = 1e-8,
     ) -> None:
-        """Check and keep the coefficients."""
+        """Check and store the coefficients."""
         super().__init__(learning_rate)
         self._check(beta1=beta1, beta2=beta2, least=0, below=1)
         self._check(epsilon=epsilon, least=0)
@@ -145,18 +194,29 @@ class Adam(Optimizer):
     def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
         m = state["m"] = _averaged(state["m"], gradient, self.beta1)
         s = state["s"] = _averaged(state["s"], gradient * gradient, self.beta2)
-        # Both corrections fold into two numbers, so that a step makes no more tensors than the
-        # formula has operations.
+        # Two numbers hold the corrections of the bias, so that a step makes no more tensors than
+        # the formula has operations.
         rate /= 1 - self.beta1**state.steps
         scale = (1 - self.beta2**state.steps) ** -0.5
         return m * rate / (sqrt(s) * scale + self.epsilon)
 
 
 class AdamW(Adam):
-    """`Adam` with weight decay beside the gradient: ``v -= lr * weight_decay * v`` (Loshchilov and Hutter, 2019).
+    """`Adam` with decoupled weight decay (Loshchilov and Hutter, 2019): also ``v -= lr * weight_decay * v``.
 
     >>> plugrad.optimizers.AdamW().weight_decay
     0.01
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+        beta1: as for `Adam`.
+        beta2: as for `Adam`.
+        epsilon: as for `Adam`.
+        weight_decay: the fraction of the variable, times the learning rate, to subtract in each step.
+
+    Raises:
+        ArgumentError: a coefficient is not a number.
+        ArgumentValueError: a coefficient is negative, or `beta1` or `beta2` is not less than 1.
     """
 
     def __init__(
@@ -167,7 +227,7 @@ class AdamW(Adam):
         epsilon: float = 1e-8,
         weight_decay: float = 0.01,
     ) -> None:
-        """Check and keep the coefficients."""
+        """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
         self._check(weight_decay=weight_decay, least=0)
         self.weight_decay = weight_decay
@@ -178,12 +238,22 @@ class AdamW(Adam):
 
 
 class Adamax(Adam):
-    """Adam with the largest gradient (Kingma and Ba, 2014): ``u = max(beta2 * u, |g| + epsilon); v -= lr * m / u``.
+    """`Adam` with the infinity norm (Kingma and Ba, 2014): ``u = max(beta2 * u, |g| + epsilon); v -= lr * m / u``.
 
-    m is the moving average of the gradient without bias.
+    m is the moving average of the gradient, corrected for the bias of a start at 0.
 
     >>> plugrad.optimizers.Adamax().learning_rate
     0.002
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+        beta1: the fraction of m that remains in each step.
+        beta2: the factor by which u decays in each step.
+        epsilon: a small number that keeps u above 0.
+
+    Raises:
+        ArgumentError: a coefficient is not a number.
+        ArgumentValueError: a coefficient is negative, or `beta1` or `beta2` is not less than 1.
     """
 
     def __init__(
@@ -193,7 +263,7 @@ class Adamax(Adam):
         beta2: float = 0.999,
         epsilon: float = 1e-8,
     ) -> None:
-        """Check and keep the coefficients."""
+        """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
 
     def _slots(self) -> tuple[str, ...]:

@@ -1,53 +1,66 @@
-"""Gradients made smaller before a step."""
+"""Functions that limit gradients before a step."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from math import inf
+from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError
+from plugrad.ops.attributes import real
 from plugrad.ops.binary import clip, maximum
 from plugrad.ops.reduction import sum
 from plugrad.ops.unary import abs, sqrt, square
-from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import float16, float32
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.tensor.tensor import Tensor
 
 
 def clip_by_value(gradients: Sequence[Tensor], limit: float) -> list[Tensor]:
-    """The gradients with each element brought into ``[-limit, limit]``.
+    """Return the gradients with each element limited to ``[-limit, limit]``.
 
     >>> plugrad.optimizers.clip_by_value([plugrad.asarray([-3.0, 0.5])], 1.0)
     [tensor([-1. ,  0.5], dtype=float32)]
 
     Raises:
+        ArgumentError: the limit is not a number.
         ArgumentValueError: the limit is not positive.
+        DTypeError: a gradient is complex.
     """
     _check_limit("clip_by_value", "limit", limit)
     return [clip(g, -limit, limit) for g in gradients]
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
-    """The gradients, scaled down together if the norm of all their elements exceeds `max_norm` (Pascanu et al., 2013).
+    """Return the gradients, scaled down together if the norm of all their elements exceeds `max_norm`.
+
+    The norm is the square root of the sum of all squares, and the scale ``max_norm / norm`` (Pascanu
+    et al., 2013).
 
     >>> plugrad.optimizers.clip_by_global_norm([plugrad.asarray([3.0, 4.0])], 1.0)
     [tensor([0.6, 0.8], dtype=float32)]
 
     Raises:
-        ArgumentValueError: the largest norm is not positive.
+        ArgumentError: `max_norm` is not a number.
+        ArgumentValueError: `max_norm` is not positive.
     """
     _check_limit("clip_by_global_norm", "max_norm", max_norm)
     if not gradients or max_norm == inf:
         return list(gradients)
-    first, *rest = [sum(square(_roomy(abs(g)))) for g in gradients]
-    for part in rest:
-        first = first + part.astype(first.dtype)
-    scale = max_norm / maximum(sqrt(first), max_norm)  # 1 where the norm is small enough
+    total, *others = [sum(square(_widened(abs(g)))) for g in gradients]
+    for part in others:
+        total = total + part.astype(total.dtype)
+    scale = max_norm / maximum(sqrt(total), max_norm)  # 1 where the norm is small enough
     return [g * scale.astype(g.dtype) for g in gradients]
 
 
-def _roomy(x: Tensor) -> Tensor:
-    """Return `x` in a dtype in which its squares do not overflow so soon."""
+def _widened(x: Tensor) -> Tensor:
+    """Return x as float32 if it is float16, in which squares overflow above 255."""
     return x.astype(float32) if x.dtype is float16 else x
 
 
 def _check_limit(function: str, name: str, value: float) -> None:
-    if not value > 0:
+    if real(value, function, name) <= 0:
         raise ArgumentValueError(f"{function}: {name}={value} must be positive")

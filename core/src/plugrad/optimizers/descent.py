@@ -1,15 +1,30 @@
 """Gradient descent, plain and with momentum."""
 
-from plugrad.optimizers.optimizer import Optimizer, Rate, State
-from plugrad.tensor.tensor import Tensor
-from plugrad.transforms.variable import Variable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.ops.attributes import flag
+from plugrad.optimizers.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from plugrad.optimizers.optimizer import Rate, State
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.transforms.variable import Variable
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent: ``v -= lr * g``.
+    """Stochastic gradient descent: ``v -= lr * g`` (Robbins and Monro, 1951).
 
     >>> plugrad.optimizers.SGD(0.1).learning_rate
     0.1
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+
+    Raises:
+        ArgumentError: the learning rate is not a number.
+        ArgumentValueError: the learning rate is negative.
     """
 
     def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
@@ -17,22 +32,31 @@ class SGD(Optimizer):
 
 
 class Momentum(Optimizer):
-    """Gradient descent with momentum: ``a = momentum * a + g; v -= lr * a``.
+    """Gradient descent with momentum: ``a = momentum * a + g; v -= lr * a`` (Polyak, 1964).
 
     With ``nesterov=True``, ``v -= lr * (g + momentum * a)`` (Sutskever et al., 2013).
 
     >>> plugrad.optimizers.Momentum(0.1, momentum=0.9).momentum
     0.9
+
+    Args:
+        learning_rate: a number, or a function from the number of steps taken to a number.
+        momentum: the fraction of a that remains in each step.
+        nesterov: whether to use Nesterov's momentum.
+
+    Raises:
+        ArgumentError: a coefficient is not a number, or `nesterov` not a bool.
+        ArgumentValueError: a coefficient is negative.
     """
 
     def __init__(
         self, learning_rate: Rate, momentum: float = 0.9, *, nesterov: bool = False
     ) -> None:
-        """Check and keep the coefficients, which may be changed at any time."""
+        """Check and store the coefficients, which may be changed at any time."""
         super().__init__(learning_rate)
         self._check(momentum=momentum, least=0)
         self.momentum = momentum
-        self.nesterov = nesterov
+        self.nesterov = flag(nesterov, "Momentum", "nesterov")
 
     def _slots(self) -> tuple[str, ...]:
         return ("momentum",)

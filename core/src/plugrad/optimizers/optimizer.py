@@ -1,4 +1,4 @@
-"""What all optimizers do: check, step, remember."""
+"""The base class of optimizers: it checks gradients, takes steps and keeps the state."""
 
 from __future__ import annotations
 
@@ -17,20 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Rate: TypeAlias = "float | Callable[[int], float]"
-"""A learning rate, or a schedule: a function from the number of steps taken to one."""
+"""A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
 class State(dict[str, Tensor]):
-    """What an optimizer remembers of one variable: tensors by name, and the steps it has taken."""
+    """The state that an optimizer keeps for one variable: tensors by name, and the number of steps."""
 
     steps: int = 0
+    """The number of steps that the variable has taken."""
 
 
 class Optimizer(ABC):
-    """Moves variables against their gradients; keeps its state by variable, so the set of variables may change."""
+    """An object that moves variables against their gradients, and keeps a state for each variable.
+
+    The set of variables may change from step to step. A subclass implements `_step`, and names in
+    `_slots` the tensors of a variable's state.
+    """
 
     def __init__(self, learning_rate: Rate) -> None:
-        """Check and keep the learning rate, which may be changed at any time."""
+        """Check and store the learning rate, which may be changed at any time.
+
+        Raises:
+            ArgumentError: the learning rate is not a number.
+            ArgumentValueError: the learning rate is negative.
+        """
         self.learning_rate = learning_rate
         self.iterations = 0
         """The number of steps taken."""
@@ -39,36 +49,46 @@ class Optimizer(ABC):
 
     @property
     def rate(self) -> float:
-        """The learning rate of the next step: what a schedule says after `iterations` steps."""
+        """The learning rate of the next step, for which a schedule is called with `iterations`."""
         rate = self.learning_rate
         return rate(self.iterations) if callable(rate) else rate
 
     def minimize(self, function: Callable[[], Tensor], variables: Sequence[Variable]) -> Tensor:
-        """Take one step and return the value before it.
+        """Take one step to make a function smaller, and return its value before the step.
 
         >>> w = plugrad.Variable([1.0])
         >>> plugrad.optimizers.SGD(0.1).minimize(lambda: plugrad.sum(w * w), [w])
         tensor(1., dtype=float32)
         >>> w.item()
         0.800000011920929
+
+        Args:
+            function: a function without arguments that computes a scalar from variables.
+            variables: the variables to move.
+
+        Raises:
+            ArgumentError, ShapeError, DTypeError: as for `variable_grads` and `apply_gradients`.
+            GradientNotFound: a kernel that `function` uses has no gradient.
         """
         value, gradients = variable_grads(function, variables)
         self.apply_gradients(zip(variables, gradients, strict=True))
         return value
 
     def apply_gradients(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
-        """Move each variable by its gradient.
+        """Take one step: move each variable of the pairs (variable, gradient).
+
+        If an error is raised, no variable has changed.
 
         Raises:
             ArgumentError: a pair is not a variable and a tensor.
-            ShapeError: a gradient has not its variable's shape.
-            DTypeError: a gradient would change its variable's dtype. Nothing is changed then.
+            ShapeError: a gradient does not have the shape of its variable.
+            DTypeError: a gradient would change the dtype of its variable.
         """
         pairs = list(pairs)
         for variable, gradient in pairs:
             if not isinstance(variable, Variable) or not isinstance(gradient, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
                 raise ArgumentError(
-                    "apply_gradients: expected are pairs of a Variable and a Tensor"
+                    "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
             if gradient.shape != variable.shape:
                 raise ShapeError(
@@ -88,7 +108,7 @@ class Optimizer(ABC):
             variable.assign(variable - self._step(variable, gradient, state, rate))
 
     def get_state(self, variables: Sequence[Variable]) -> dict[str, Any]:
-        """The state as Python numbers and NumPy arrays, to be saved: one entry for each variable, in their order.
+        """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
 
         >>> w = plugrad.Variable([1.0])
         >>> momentum = plugrad.optimizers.Momentum(0.1)
@@ -106,21 +126,24 @@ class Optimizer(ABC):
         }
 
     def set_state(self, variables: Sequence[Variable], state: Mapping[str, Any]) -> None:
-        """Go on from a state that `get_state` gave, for variables in the same order.
+        """Continue from a state that `get_state` returned, for variables in the same order.
+
+        If an error is raised, the optimizer has not changed.
 
         Raises:
-            ArgumentError: it is no state, or that of another number of variables or another optimizer.
-            ShapeError: a piece of it has not its variable's shape; nothing is changed then.
+            ArgumentError: `state` is not a state, or belongs to another number of variables or another
+                optimizer.
+            ShapeError: a tensor of the state does not have the shape of its variable.
         """
         if not {"iterations", "variables"} <= set(state):
             raise ArgumentError(
-                "set_state: a state has 'iterations' and 'variables', as get_state gives it; this "
+                "set_state: a state has 'iterations' and 'variables', as get_state returns it; this "
                 f"one has {list(state)}"
             )
         entries = list(state["variables"])
         if len(entries) != len(variables):
             raise ArgumentError(
-                f"set_state: the state is of {len(entries)} variables, {len(variables)} are given"
+                f"set_state: the state is that of {len(entries)} variables, but {len(variables)} are given"
             )
         states: dict[Variable, State] = {}
         for variable, entry in zip(variables, entries, strict=True):
@@ -131,8 +154,8 @@ class Optimizer(ABC):
                     continue
                 if name not in self._slots():
                     raise ArgumentError(
-                        f"set_state: {type(self).__name__} remembers {list(self._slots())} of a variable, "
-                        f"not {name!r}; the state is of another optimizer"
+                        f"set_state: {type(self).__name__} keeps {list(self._slots())} for a variable, "
+                        f"not {name!r}; the state is that of another optimizer"
                     )
                 restored[name] = asarray(value, dtype=variable.dtype, device=variable.backend)
                 if restored[name].shape != variable.shape:
@@ -145,10 +168,10 @@ class Optimizer(ABC):
 
     @abstractmethod
     def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        """Return what is taken from the variable, and bring its state up to date."""
+        """Return the tensor to subtract from the variable, and update its state."""
 
     def _state(self, variable: Variable) -> State:
-        """Return the state of a variable; what it does not have yet starts at zero."""
+        """Return the state of a variable; tensors that it does not have yet get their initial values."""
         state = self._states.setdefault(variable, State())
         for name in self._slots():
             if name not in state:
@@ -156,10 +179,11 @@ class Optimizer(ABC):
         return state
 
     def _slots(self) -> tuple[str, ...]:
-        """Return the names of the tensors that are remembered of each variable."""
+        """Return the names of the tensors in a variable's state."""
         return ()
 
     def _first(self, variable: Variable, name: str) -> Tensor:
+        """Return the initial value of a tensor in a variable's state."""
         return zeros_like(variable)
 
     def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:

@@ -41,6 +41,11 @@ class Plan(Protocol):
         """Whether any of these is asked for."""
         ...
 
+    @property
+    def keeps_inputs_only(self) -> bool:
+        """Whether inputs are all that is asked for."""
+        ...
+
     def pull(
         self, call: Any, dy: Any, wanted: Sequence[bool] | None, linked: bool
     ) -> list[tuple[int, Any]]:

@@ -7,6 +7,7 @@ for a while. The uppermost one is in effect, in whatever order they were made.
 from __future__ import annotations
 
 import inspect
+import os
 from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,9 +32,18 @@ class _Entry(NamedTuple):
 
 _entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
 """The registrations under each key; the last one is in effect."""
-LOCK: Final = RLock()
-"""Held while the registry changes, and while somebody derives from it what the engine calls."""
+lock = RLock()
+"""Held while the registry changes, and while the engine derives from it what to call."""
 _listeners: Final[list[Callable[[str, str], None]]] = []
+
+
+def _renew_lock() -> None:
+    global lock
+    lock = RLock()  # another thread may have held the old one when the process was forked
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def listen(listener: Callable[[str, str], None]) -> None:
@@ -73,7 +83,7 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
     """Register several implementations, or none if one of them is wrong."""
     configs = list(configs)
     _check(configs)
-    with LOCK:
+    with lock:
         for config in configs:
             if config[:2] in _entries and not replace:
                 raise RegistrationError(
@@ -81,11 +91,15 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
                     "already; pass replace=True, or use override_kernel for a while"
                 )
         for config in configs:
-            if config[:2] in _entries and settings.get("debug"):
-                warn(
-                    f"{config.kernel_name} on backend {config.backend_name!r} is replaced (the setting debug is on)"
-                )
+            _warn_in_debug_mode(config)
             _set(config[:2], (_Entry(config, replace),))
+
+
+def _warn_in_debug_mode(config: KernelConfig) -> None:
+    if config[:2] in _entries and settings.get("debug"):
+        warn(
+            f"{config.kernel_name} on backend {config.backend_name!r} is replaced (the setting debug is on)"
+        )
 
 
 def register_brought(configs: Iterable[KernelConfig]) -> None:
@@ -96,7 +110,7 @@ def register_brought(configs: Iterable[KernelConfig]) -> None:
     """
     configs = list(configs)
     _check(configs)
-    with LOCK:
+    with lock:
         for config in configs:
             above = _entries.get(config[:2], ())
             for entry in above:
@@ -127,7 +141,7 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
     Raises:
         KernelNotFound: there is none.
     """
-    with LOCK:
+    with lock:
         entries = _entries.get((kernel_name, backend_name))
         if entries is None:
             raise KernelNotFound(
@@ -176,14 +190,15 @@ def put_above(configs: Iterable[KernelConfig]) -> None:
     """Register several implementations above others, or none if one of them is wrong; see `take_away`."""
     configs = list(configs)
     _check(configs)
-    with LOCK:
+    with lock:
         for config in configs:
+            _warn_in_debug_mode(config)
             _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
 
 
 def take_away(configs: Iterable[KernelConfig]) -> None:
     """Remove implementations, wherever they stand; what they covered is in effect again."""
-    with LOCK:
+    with lock:
         for config in configs:
             entries = _entries.get(config[:2], ())
             _set(config[:2], tuple(entry for entry in entries if entry.config is not config))
@@ -191,13 +206,13 @@ def take_away(configs: Iterable[KernelConfig]) -> None:
 
 def snapshot() -> dict[Key, tuple[_Entry, ...]]:
     """Return what is registered now, for `restore`."""
-    with LOCK:
+    with lock:
         return dict(_entries)
 
 
 def restore(before: dict[Key, tuple[_Entry, ...]]) -> None:
     """Make the registry what it was when `snapshot` was called."""
-    with LOCK:
+    with lock:
         for key in _entries.keys() | before.keys():
             if _entries.get(key) != before.get(key):
                 _set(key, before.get(key, ()))

@@ -111,7 +111,9 @@ KEYS: Final[Mapping[str, Key]] = {
         ),
         Key(
             "debug",
-            "whether replacing the gradient or the implementation of a kernel is a warning",
+            "whether the result of each kernel is compared with its contract (number of outputs, shapes, "
+            "dtypes), changed inputs are an error, and replacing the gradient or the implementation of a "
+            "kernel is a warning",
             BOOLEAN,
             _boolean,
             False,

@@ -63,12 +63,16 @@ class Config:
         """The settings that installed backends declare; None for a backend that takes any."""
         self.suggestions: Callable[[], Suggestions] = list
         """What plugins suggest. Whoever lists and loads plugins fills in this and the one above."""
-        self.listeners: list[Callable[[str | None], None]] = []
-        """Called with the name of a setting that may have changed, or with None for all."""
+        self.listeners: list[Callable[[str], None]] = []
+        """Called with the name of a setting whose value may have changed."""
         self._set: dict[str, Any] = {}
         self._files: list[tuple[str, dict[str, Any]]] | None = None
         self._lock = RLock()
         self._changes = 0
+
+    def renew_lock(self) -> None:
+        """Take a new lock, in a child whose parent may have held the old one."""
+        self._lock = RLock()
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -131,15 +135,15 @@ class Config:
         if name is not None:
             self._key(name, "plugrad.config.reset")
         with self._lock:
-            if name is None:
-                self._set.clear()
-            else:
-                self._set.pop(name, None)
+            changed = [n for n in self._set if name in (n, None)]
+            for n in changed:
+                del self._set[n]
             self._files = None
             self._changes += 1
-        self._tell(name)
+        for n in changed:
+            self._tell(n)
 
-    def _tell(self, name: str | None) -> None:
+    def _tell(self, name: str) -> None:
         for listener in self.listeners:
             listener(name)
 
@@ -337,3 +341,6 @@ def _table(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 config: Final = Config()
+
+if hasattr(os, "register_at_fork"):  # another thread may hold the lock when the process is forked
+    os.register_at_fork(after_in_child=config.renew_lock)

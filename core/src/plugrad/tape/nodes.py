@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 Pulled = list[tuple[int, Tensor | None]]
-_next_order = count().__next__
+next_order = count().__next__
 
 
 class Node:
@@ -37,7 +37,7 @@ class Node:
 
     def __init__(self, parents: tuple[Node | None, ...]) -> None:
         """Record a step whose inputs have these nodes; None for an input that is not being differentiated."""
-        self.order: int = _next_order()
+        self.order: int = next_order()
         self.parents = parents
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
@@ -94,7 +94,7 @@ class Call(Node):
         backend: Backend,
     ) -> None:
         """Record a call."""
-        self.order = _next_order()
+        self.order = next_order()
         self.parents = parents
         self.plan = plan
         self.shapes = shapes
@@ -132,15 +132,16 @@ class Call(Node):
         return Shaped(shape, as_dtype(self.dtypes[position]))
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
-        """Apply the rules of the wanted inputs, and sum each gradient to its input's shape."""
-        pulled = self.plan.pull(self, dy, wanted, linked)
-        shapes = self.shapes
-        for index, gradient in pulled:
-            if gradient is not None and gradient.array.shape != shapes[index]:
-                return [(i, g if g is None else self._summed(i, g)) for i, g in pulled]
-        return pulled
+        """Apply the rules of the wanted inputs."""
+        return self.plan.pull(self, dy, wanted, linked)
 
-    def _summed(self, index: int, gradient: Tensor) -> Tensor:
+    def fitted(self, index: int, gradient: Tensor | None) -> Tensor | None:
+        """Return a gradient summed to the shape of its input, if it has another shape."""
+        if gradient is None or gradient.array.shape == self.shapes[index]:
+            return gradient
+        return self.summed(index, gradient)
+
+    def summed(self, index: int, gradient: Tensor) -> Tensor:
         """Return a gradient summed to the shape of its input."""
         shape = self.shapes[index]
         assert shape is not None

@@ -23,6 +23,8 @@ Rule: TypeAlias = Callable[..., Any]
 GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
 
 
+new: Final = object.__new__
+
 EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
 """The positions of the inputs to keep where all are kept, however many there are."""
 
@@ -35,6 +37,7 @@ class _NoPlan(NamedTuple):
     needs_output: bool = False
     needs_dtypes: bool = False
     keeps_something: bool = False
+    keeps_inputs_only: bool = False
 
     def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Raise."""
@@ -54,22 +57,50 @@ Getter: TypeAlias = Callable[["Call", Any, bool], Any]
 """(call, dy, linked) -> what a rule named, or what it returned."""
 
 
+class Application(NamedTuple):
+    """How the rule of one input is applied to a call: with what it needs besides `dy`."""
+
+    input: int
+    """The position of the input."""
+    rule: Rule
+    getters: tuple[Getter, ...] | None
+    """How to get what the rule needs; None for the two frequent forms that do without them."""
+    place: int | None = None
+    """Where the one saved input is that the rule needs after `dy`; None if it needs `dy` alone."""
+    position: int = 0
+    """Which input that is."""
+
+
 class RulePlan(NamedTuple):
     """The rules of the differentiated inputs, ready to be applied to a call."""
 
     kernel: Kernel[..., Any]
-    rules: tuple[tuple[int, Getter], ...]
+    rules: tuple[Application, ...]
     saved_inputs: Sequence[int]
     needs_output: bool
     needs_dtypes: bool
     keeps_something: bool
+    keeps_inputs_only: bool
 
     def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
-        """Apply the rules of the wanted inputs."""
+        """Apply the rules of the wanted inputs, and sum each gradient to its input's shape."""
         pulled: Pulled = []
-        for index, apply in self.rules:
-            if wanted is None or wanted[index]:
-                pulled.append((index, apply(call, dy, linked)))
+        for index, rule, getters, place, position in self.rules:
+            if wanted is not None and not wanted[index]:
+                continue
+            if getters is not None:
+                gradient = rule(*[get(call, dy, linked) for get in getters])
+            elif place is None:
+                gradient = rule(dy)
+            else:
+                x = new(Tensor)  # Tensor(…), without the call of __init__
+                x.array = call.saved[place]
+                x.backend = call.backend
+                x.node = call.parents[position] if linked else None
+                gradient = rule(dy, x)
+            if gradient is not None and gradient.array.shape != call.shapes[index]:
+                gradient = call.summed(index, gradient)
+            pulled.append((index, gradient))
         return pulled
 
 
@@ -78,29 +109,24 @@ class ListPlan(RulePlan):
 
     def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Apply the rule."""
-        return [pulled for _, apply in self.rules for pulled in enumerate(apply(call, dy, linked))]
+        ((_, rule, getters, *_),) = self.rules
+        found = rule(*[get(call, dy, linked) for get in getters or ()])
+        return [(i, call.fitted(i, gradient)) for i, gradient in enumerate(found)]
 
 
-def applied(
-    rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], saved: Sequence[int]
-) -> Getter:
-    """Return the function that applies a rule to a call; the two most frequent forms do without a list."""
-    getters = [_getter(kernel, need, saved) for need in needs]
-    if list(needs) == ["dy"]:
-        return lambda call, dy, linked: rule(dy)
-    if (
-        len(needs) == 2
-        and needs[0] == "dy"
-        and needs[1] in kernel.inputs[: -1 if kernel.takes_list else None]
-    ):
+def application(
+    rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], index: int, saved: Sequence[int]
+) -> Application:
+    """Return how to apply a rule with certain needs to calls that save some inputs."""
+    is_list_plan = kernel.is_variadic
+    if list(needs) == ["dy"] and not is_list_plan:
+        return Application(index, rule, None)
+    plain = kernel.inputs[: -1 if kernel.takes_list else None]
+    if len(needs) == 2 and needs[0] == "dy" and needs[1] in plain:
         position = kernel.inputs.index(needs[1])
-        place = saved.index(position)
-        if needs[1] in kernel.optional_inputs:
-            return lambda call, dy, linked: rule(dy, getters[1](call, dy, linked))
-        return lambda call, dy, linked: rule(
-            dy, Tensor(call.saved[place], call.backend, call.parents[position] if linked else None)
-        )
-    return lambda call, dy, linked: rule(*[get(call, dy, linked) for get in getters])
+        if needs[1] not in kernel.optional_inputs:
+            return Application(index, rule, None, saved.index(position), position)
+    return Application(index, rule, tuple(_getter(kernel, need, saved) for need in needs))
 
 
 def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
@@ -109,6 +135,8 @@ def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter
         return lambda call, dy, linked: dy
     if need in ("out", "outs"):
         return lambda call, dy, linked: call.output(linked)
+    if need == "absent":
+        return lambda call, dy, linked: dy.absent
     if need == "attrs":
         return lambda call, dy, linked: call.attrs
     if need in kernel.attributes:
@@ -142,6 +170,7 @@ class FunctionPlan(NamedTuple):
     outputs_to_save: tuple[bool, ...]
     needs_dtypes: bool = True
     keeps_something: bool = True
+    keeps_inputs_only: bool = False
 
     @property
     def saved_inputs(self) -> tuple[int, ...]:
@@ -167,7 +196,7 @@ class FunctionPlan(NamedTuple):
         thunks = self.grad_func(dy, [*inputs, *kept], call.attrs)
         wanted = wanted or [parent is not None for parent in call.parents]
         return [
-            (index, self._checked(call, index, thunks))
+            (index, call.fitted(index, self._checked(call, index, thunks)))
             for index, is_wanted in enumerate(wanted)
             if is_wanted
         ]

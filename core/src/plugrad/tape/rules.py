@@ -4,6 +4,8 @@ A rule *names what it needs* through its parameters:
 
 * ``dy``: the gradient of the output (a list of them for a kernel with several outputs);
 * ``out`` or ``outs``: the output, or the list of outputs;
+* ``absent``: for a kernel with several outputs, the numbers of those that the result does not depend
+  on; their ``dy`` is zeros;
 * an input's name, such as ``x``;
 * an input's name with ``_spec``: only its shape and dtype, which costs no memory; an input that is a
   list of tensors gives a list, either way;
@@ -37,7 +39,7 @@ from plugrad.tape.plans import (
     ListPlan,
     Rule,
     RulePlan,
-    applied,
+    application,
 )
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def _table_planner(
         "dy",
         "out",
         "outs",
+        "absent",
         "attrs",
         *kernel.attributes,
         *(f"{n}_spec" for n in kernel.inputs),
@@ -106,7 +109,7 @@ def _table_planner(
         if kernel.takes_list and kernel.inputs[-1] in named:
             saved = EVERY_INPUT
         table = tuple(
-            (kernel.inputs.index(name), applied(rules[name], needs[name], kernel, saved))
+            application(rules[name], needs[name], kernel, kernel.inputs.index(name), saved)
             for name in active
         )
         needs_output, needs_dtypes = (
@@ -121,6 +124,7 @@ def _table_planner(
             needs_output,
             needs_dtypes,
             bool(saved) or needs_output or needs_dtypes,
+            bool(saved) and not needs_output and not needs_dtypes,
         )
 
     return planner

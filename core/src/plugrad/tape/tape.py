@@ -5,9 +5,10 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from plugrad.kernels import creation
+from plugrad.contract import kernel as contract
+from plugrad.kernels import binary, creation
 from plugrad.registry.gradients import gradients
-from plugrad.tape.nodes import Call, Leaf, Node, Part
+from plugrad.tape.nodes import Call, Leaf, Node, Part, next_order
 from plugrad.tape.plans import missing_gradient
 from plugrad.types.specs import Shaped
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel
+    from plugrad.registry.gradients import Plan
     from plugrad.tensor.tensor import Tensor
 
 
@@ -29,16 +31,10 @@ def record(
 
     `parents` are the nodes of the inputs, None for an input that is not being differentiated.
     """
-    gradient = gradients.get(kernel.name) or missing_gradient(kernel)
-    differentiated = 0  # one bit for each input, the lowest for the last one
+    differentiated = 0
     for parent in parents:
         differentiated += differentiated + (parent is not None)
-    try:
-        plan = gradient.plans[differentiated]
-    except KeyError:
-        plan = gradient.plans[differentiated] = gradient.planner(
-            kernel, [i for i, p in enumerate(parents) if p is not None]
-        )
+    plan = _plan(kernel, differentiated, parents)
     if plan is None:
         return
     shapes = [None if x is None else x.shape for x in arrays]
@@ -56,6 +52,50 @@ def record(
         call.keep(arrays, output)
 
 
+def record_pair(
+    kernel: Kernel[..., Any],
+    parents: tuple[Node | None, Node | None],
+    arrays: tuple[Any, Any],
+    attrs: Mapping[str, Any],
+    output: Tensor,
+) -> None:
+    """Put a call with two inputs and one output on the tape: `record` without its loops."""
+    differentiated = 1 if parents[0] is None else 2 if parents[1] is None else 3
+    try:
+        plan = gradients[kernel.name].plans[differentiated]
+    except KeyError:
+        plan = _plan(kernel, differentiated, parents)
+    if plan is None:
+        return
+    x, y = arrays
+    call = output.node = new(Call)  # Call(…), without the call of __init__
+    call.order = next_order()
+    call.parents = parents
+    call.plan = plan
+    call.shapes = (x.shape, y.shape)
+    call.attrs = attrs
+    call.backend = output.backend
+    if plan.keeps_something:
+        if plan.keeps_inputs_only:
+            saved = plan.saved_inputs
+            call.saved = arrays if len(saved) > 1 else (arrays[saved[0]],)
+        else:
+            call.keep(arrays, output)
+
+
+def _plan(
+    kernel: Kernel[..., Any], differentiated: int, parents: Sequence[Node | None]
+) -> Plan | None:
+    """Return what a call keeps; `differentiated` has one bit for each input, the lowest for the last one."""
+    gradient = gradients.get(kernel.name) or missing_gradient(kernel)
+    try:
+        return gradient.plans[differentiated]
+    except KeyError:
+        positions = [i for i, parent in enumerate(parents) if parent is not None]
+        plan = gradient.plans[differentiated] = gradient.planner(kernel, positions)
+        return plan
+
+
 class Walk:
     """The nodes between a result and the leaves, and whether someone further out differentiates them as well."""
 
@@ -66,24 +106,25 @@ class Walk:
         first = min((leaf.order for leaf in leaves), default=0)
         is_older = root is not None and root.order < first
         self.is_nested = is_older or any(leaf.parents[0] is not None for leaf in leaves)
-        self.nodes: list[Node] = []
-        ends: set[Node | None] = {None, *leaves}
+        nodes: list[Node] = []
+        ends = set[Node](leaves)
         found: set[Node | None] = {None, root}
         stack = [] if root is None or is_older else [root]
         while stack:
             node = stack.pop()
-            self.nodes.append(node)
+            nodes.append(node)
             if node in ends:
                 continue
             for parent in node.parents:
-                if parent not in found:
-                    assert parent is not None
-                    if parent.order < first:  # older than the leaves: it cannot depend on them
-                        self.is_nested = True
-                    else:
-                        found.add(parent)
-                        stack.append(parent)
-        self.nodes.sort(key=_order_of)
+                if parent in found or parent is None:
+                    continue
+                if parent.order < first:  # older than the leaves: it cannot depend on them
+                    self.is_nested = True
+                else:
+                    found.add(parent)
+                    stack.append(parent)
+        nodes.sort(key=_order_of)
+        self.nodes = nodes
         self.leading: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, nothing else puts nodes on a tape."""
         if self.is_nested:
@@ -112,36 +153,57 @@ class Walk:
             if dy is None:
                 continue
             parents = node.parents
-            if node in finished:
+            if type(node) is Call:
+                if type(dy) is dict:
+                    dy = _filled(node, dy)
+                pulled = node.plan.pull(node, dy, wanted, linked)
+            elif node in finished:
                 finished[node] = dy
+                continue
             elif type(node) is Part:
                 # a gradient rule that looks at an output reaches it by another part than the caller did
                 parts = gradients.setdefault(parents[0], {})
                 known = parts.get(node.index)
-                parts[node.index] = dy if known is None else known + dy
+                parts[node.index] = dy if known is None else _sum(known, dy)
+                continue
             else:
-                if type(dy) is dict:
-                    dy = _filled(node, dy)
-                for index, gradient in node.pull(dy, wanted, linked):
-                    parent = parents[index]
-                    if (
-                        gradient is not None
-                        and parent is not None
-                        and (wanted is None or wanted[index])
-                    ):
-                        known = gradients.get(parent)
-                        gradients[parent] = gradient if known is None else known + gradient
+                pulled = node.pull(dy, wanted, linked)
+            for index, gradient in pulled:
+                parent = parents[index]
+                if gradient is None or parent is None:
+                    continue
+                if wanted is None or wanted[index]:
+                    known = gradients.get(parent)
+                    gradients[parent] = gradient if known is None else _sum(known, gradient)
         return list(finished.values())
 
 
+new = object.__new__
 _order_of = attrgetter("order")
 
 
-def _filled(call: Any, parts: dict[int, Tensor]) -> list[Tensor]:
+def _sum(a: Tensor, b: Tensor) -> Tensor:
+    """Return the sum of two gradients, which mostly have one dtype."""
+    if a.array.dtype is b.array.dtype:
+        return contract.run_pair(binary.add, a, b)
+    return a + b
+
+
+class Filled(list["Tensor"]):
+    """The gradients of all outputs of a call; those of absent outputs are zeros."""
+
+    __slots__ = ("absent",)
+    absent: frozenset[int]
+    """The numbers of the outputs that the result does not depend on."""
+
+
+def _filled(call: Any, parts: dict[int, Tensor]) -> Filled:
     """Return the gradients of all outputs of a call, zeros where there is none."""
-    return [
+    filled = Filled(
         parts[i]
         if i in parts
         else creation.fill.on(call.backend, shape=spec.shape, value=0, dtype=spec.dtype)
         for i, spec in enumerate(call.specs)
-    ]
+    )
+    filled.absent = frozenset(range(len(filled))) - parts.keys()
+    return filled

@@ -36,7 +36,8 @@ class Scope:
 
     def note(self, outputs: Any) -> None:
         """Remember what a kernel gave: a tensor, or a list of them."""
-        for tensor in outputs if type(outputs) is list else (outputs,):
+        tensors = cast("list[Tensor]", outputs if type(outputs) is list else [outputs])
+        for tensor in tensors:
             self.track(tensor)
 
 

@@ -6,7 +6,6 @@ attaches them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -16,6 +15,8 @@ from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype
 from plugrad.types.shapes import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend

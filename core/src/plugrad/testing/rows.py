@@ -17,7 +17,10 @@ Array = NDArray[Any]
 Draw = Callable[[np.random.Generator, Shape, str], Array]
 
 TEXT: Final = np.dtypes.StringDType()
-NUMBERS: Final = tuple(str(dtype) for dtype in DTYPES if dtype is not string)
+FIRST: Final = ("float32", "float64", "int32", "bool")
+"""The most important dtypes."""
+NUMBERS: Final = (*FIRST, *(str(d) for d in DTYPES if d is not string and d not in FIRST))
+ARITHMETIC: Final = tuple(name for name in NUMBERS if name != "bool")
 FLOATS: Final = ("float32", "float64", "float16")
 INTEGERS: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
 ROW: Final = "the dtype of the row"
@@ -52,6 +55,9 @@ class Row:
         settled: turns the outputs into what the reference gives, where outputs are not unique.
         is_edge: whether the row is about an edge case.
         is_special: whether the reference is right for NaN, infinities and zeros, too.
+        op: the public op that runs the kernel, called with the same inputs and attributes (with a list
+            of inputs, if the kernel takes nothing else). It need not be given if its name is the
+            kernel's. plugrad's own tests call it; the kit, which is about backends, does not.
     """
 
     kernel: Kernel[..., Any]
@@ -66,6 +72,7 @@ class Row:
     settled: Callable[..., Any] | None = None
     is_edge: bool = False
     is_special: bool = True
+    op: Callable[..., Any] | None = None
     number: int = 1
 
     def __str__(self) -> str:
@@ -76,9 +83,7 @@ class Row:
         """The dtypes that the row runs on, the most important first."""
         if self.dtypes:
             return tuple(self.dtypes)
-        first = [*FLOATS[:2], "int32", "bool"]
-        accepted = [name for name in NUMBERS if as_dtype(name) in self.kernel.accepts]
-        return tuple(sorted(accepted, key=lambda n: first.index(n) if n in first else len(first)))
+        return tuple(name for name in NUMBERS if as_dtype(name) in self.kernel.accepts)
 
     def needs(self, dtype: str) -> set[str]:
         """Return the dtypes that must be stored for the row to run on one."""
@@ -172,10 +177,13 @@ def different(*shape: int, step: float = 0.25) -> Input:
 
 
 def these(values: Any, dtype: str = ROW) -> Input:
-    """The given values."""
-    if dtype == string:
-        return Input(lambda rng, shape, dtype: np.array(values, TEXT), np.shape(values), dtype)
-    return Input(lambda rng, shape, dtype: np.array(values).astype(dtype), np.shape(values), dtype)
+    """The given values; in another shape the first ones, or all of them again and again."""
+    given = np.array(values, TEXT if dtype == string else None)
+
+    def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
+        return np.resize(given, shape).astype(TEXT if dtype == string else dtype)
+
+    return Input(draw, given.shape, dtype)
 
 
 def of_shape(*shape: int) -> Input:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from plugrad.engine.custom import conjugated
 from plugrad.engine.results import wrapped
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
 from plugrad.kernels import creation
-from plugrad.ops.complex import conj
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape.nodes import Bundle, Leaf
 from plugrad.tape.tape import Walk
@@ -56,8 +56,8 @@ def grad(
     both = value_and_grad(function, argnums, allow_unused=allow_unused)
 
     @_described(function, "The gradient of")
-    def gradient(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
-        return both(*args, dy=dy, **kwargs)[1]
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
 
     return gradient
 
@@ -227,8 +227,8 @@ def _walked_back(walk: Walk, dy: Any) -> list[Tensor | None]:
     Rules are transposes; the gradient for complex numbers, whose direction is the steepest ascent,
     has the conjugate transpose. Conjugating what goes in and what comes out makes one of the other.
     """
-    gradients = walk.back(map_tree(conj, dy))
-    return [None if g is None else conj(g) for g in gradients]
+    gradients = walk.back(map_tree(conjugated, dy))
+    return [None if g is None else conjugated(g) for g in gradients]
 
 
 def _checked_result(value: Any) -> Tensor:

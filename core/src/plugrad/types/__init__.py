@@ -1,1 +1,1 @@
-"""Element types, shapes and windows: what every other package speaks of."""
+"""Element types, shapes and windows: the vocabulary of all other packages."""

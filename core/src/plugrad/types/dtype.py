@@ -1,8 +1,8 @@
-"""The element types of tensors, and which type two of them combine to.
+"""The element types of tensors, and the type to which two of them are promoted.
 
 Names are those of the Python array API standard, and `string`. A dtype is a string, so
-``x.dtype == "float32"`` reads well and ``np.dtype(float32)`` works; NumPy has no such name for
-`string`, so code that may meet it asks for ``dtype.numpy``.
+``x.dtype == "float32"`` reads well and ``np.dtype(float32)`` works. NumPy does not know the name
+`string`; code that may encounter that dtype uses ``dtype.numpy``.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class DType(str):
 
     @property
     def is_integer(self) -> bool:
-        """Whether the type holds whole numbers; bool does not count."""
+        """Whether the type holds integers; bool does not count as one."""
         return self.kind in ("signed", "unsigned")
 
     @property
     def is_inexact(self) -> bool:
-        """Whether the type is floating or complex, and so can be differentiated."""
+        """Whether the type is floating or complex, and therefore differentiable."""
         return self.kind in ("floating", "complex")
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ float64: Final = DType("float64", 8, "floating")
 complex64: Final = DType("complex64", 8, "complex")
 complex128: Final = DType("complex128", 16, "complex")
 string: Final = DType("string", 16, "string")
-"""Unicode text of any length, on the host. Its size is what NumPy stores in the array itself."""
+"""Unicode text of any length, on the host. Its item size is what NumPy stores in the array itself."""
 
 DTYPES: Final = (
     *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
@@ -93,9 +93,9 @@ REAL: Final = INTEGER | FLOATING
 NUMERIC: Final = REAL | COMPLEX
 STRING: Final = frozenset({string})
 ANY: Final = frozenset(DTYPES)
-"""What kernels take that only move or compare elements."""
+"""The dtypes of kernels that only move or compare elements."""
 
-# A backend array may carry NumPy's dtype object or ours: both spell the same type.
+# A backend array may carry NumPy's dtype object or ours; both spell the same type.
 _BY_SPELLING: Final[dict[object, DType]] = {
     **{spelling: d for d in DTYPES for spelling in (d, d.numpy, d.numpy.type)},
     np.str_: string,
@@ -117,7 +117,7 @@ def as_dtype(spelling: object) -> DType:
     True
 
     Raises:
-        DTypeError: plugrad has no such dtype.
+        DTypeError: `spelling` does not stand for a dtype.
     """
     try:
         return _BY_SPELLING[spelling]
@@ -132,7 +132,7 @@ def as_dtype(spelling: object) -> DType:
 
 @cache
 def spellings(dtypes: frozenset[DType]) -> frozenset[object]:
-    """Return the dtypes as ours and as NumPy's."""
+    """Return the dtypes, and NumPy's equivalents of them."""
     return dtypes | {d.numpy for d in dtypes}
 
 
@@ -148,7 +148,7 @@ def scalar_dtype(value: Scalar | str) -> DType:
 
 
 def holds(dtype: DType, value: Scalar | str) -> bool:
-    """Return whether a Python scalar fits a dtype; a fraction does, which is cut off where there is none.
+    """Return whether a Python scalar fits a dtype; integer dtypes hold fractions too, and truncate them.
 
     >>> holds(int8, 300), holds(float32, 300), holds(float32, 1j)
     (False, True, False)
@@ -157,7 +157,7 @@ def holds(dtype: DType, value: Scalar | str) -> bool:
         return isinstance(value, str) and dtype is string
     if isinstance(value, complex):
         return dtype.kind in ("complex", "bool")
-    if not dtype.is_integer:  # NumPy turns no larger integer into a bool
+    if not dtype.is_integer:  # NumPy cannot convert larger integers to bool
         return dtype.kind != "bool" or isinstance(value, float) or -(2**63) <= value < 2**63
     limits = np.iinfo(dtype.numpy)
     return isfinite(value) and bool(limits.min <= trunc(value) <= limits.max)
@@ -166,15 +166,16 @@ def holds(dtype: DType, value: Scalar | str) -> bool:
 def promote(a: DType, b: DType) -> DType:
     """Return the dtype that holds values of both `a` and `b`.
 
-    Within a kind this is the array API standard's table. Where the standard leaves the answer open,
-    the *kind* decides and not the width: a bool gives way to numbers, an integer to a floating type
-    and a floating to a complex one.
+    Within a kind this is the type promotion table of the array API standard. Where the standard
+    leaves the result open, the *kind* decides and not the width: bool is promoted to numbers,
+    integers to floating types, and floating types to complex ones.
 
     >>> promote(int8, uint8), promote(int64, float32), promote(float64, complex64)
     (plugrad.int16, plugrad.float32, plugrad.complex128)
 
     Raises:
-        DTypeError: uint64 meets a signed integer, or a string meets a number; no type holds both.
+        DTypeError: no dtype holds both: one is uint64 and the other a signed integer, or exactly one
+            is a string.
     """
     if a is b:
         return a
@@ -207,7 +208,10 @@ _ORDER: Final[dict[Kind, int]] = {
 
 
 def promote_scalar(d: DType, value: Scalar) -> DType:
-    """Return the dtype of a tensor of dtype `d` combined with a Python scalar, which never widens within its kind.
+    """Return the dtype of a tensor of dtype `d` combined with a Python scalar, which never widens `d` within a kind.
+
+    A scalar of a higher kind gives the default dtype of its kind; float64 and a complex number give
+    complex128.
 
     >>> promote_scalar(int8, 2), promote_scalar(int8, 2.0), promote_scalar(float64, 1j)
     (plugrad.int8, plugrad.float32, plugrad.complex128)

@@ -1,4 +1,4 @@
-"""Shape arithmetic: sizes, broadcasting, axes, slices. Shape rules use it, and nothing else repeats it."""
+"""Shape arithmetic for shape rules and ops: sizes, broadcasting, axes and slices."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import zip_longest
 from operator import index
+from typing import TYPE_CHECKING
 
 from plugrad.errors import AxisError, ShapeError
-from plugrad.types.specs import Shape
+
+if TYPE_CHECKING:
+    from plugrad.types.specs import Shape
 
 
 def size_of(shape: Shape) -> int:
@@ -19,7 +22,7 @@ def size_of(shape: Shape) -> int:
 
 @lru_cache(maxsize=4096)
 def broadcast(*shapes: Shape) -> Shape:
-    """Return the shape that all `shapes` stretch to.
+    """Return the shape to which all `shapes` broadcast.
 
     >>> broadcast((2, 1, 3), (4, 1))
     (2, 4, 3)
@@ -65,7 +68,7 @@ def stretched_axes(small: Shape, large: Shape) -> tuple[int, ...]:
 
 
 def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
-    """Return `sizes` as a tuple of non-negative ints; a lone int is a 1-d shape.
+    """Return `sizes` as a tuple of non-negative integers; a single integer is a 1-d shape.
 
     Raises:
         ShapeError: a size is negative or not an integer.
@@ -87,12 +90,12 @@ def integers_of(value: object) -> tuple[int, ...]:
     """Return one integer, or several, as a tuple.
 
     Raises:
-        TypeError: they are no integers.
+        TypeError: a value is not an integer.
     """
     if not isinstance(value, tuple | list):
         try:
             return (index(value),)  # type: ignore[arg-type]
-        except (TypeError, ShapeError):  # a tensor with several elements
+        except (TypeError, ShapeError):  # ShapeError: a tensor with several elements
             pass
         if isinstance(value, str | bytes | Mapping | Set):
             raise TypeError
@@ -100,7 +103,7 @@ def integers_of(value: object) -> tuple[int, ...]:
 
 
 def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> Shape:
-    """Return `shape` with its one ``-1`` replaced so that it holds `size` elements.
+    """Return `shape`, with ``-1`` replaced so that it holds `size` elements.
 
     >>> completed((2, -1), 6)
     (2, 3)
@@ -134,7 +137,7 @@ def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
     """
     try:
         axis = index(axis)
-    except (TypeError, ShapeError):  # a tensor with several elements is the second
+    except (TypeError, ShapeError):  # ShapeError: a tensor with several elements
         raise AxisError(f"{name}={axis!r} is not an integer") from None
     if not -rank <= axis < rank:
         raise AxisError(
@@ -146,7 +149,7 @@ def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
 
 
 def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") -> tuple[int, ...]:
-    """Return the axes as a sorted tuple counted from the front; None means all of them.
+    """Return the axes, counted from the front, as a sorted tuple; None means all axes.
 
     >>> axes_of((-1, 0), 3)
     (0, 2)
@@ -159,7 +162,7 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     try:
         given = integers_of(axis)
     except TypeError:
-        raise AxisError(f"{name}={axis!r} must be an integer, or several") from None
+        raise AxisError(f"{name}={axis!r} must be an integer, or several integers") from None
     axes = sorted(axis_of(a, rank, name=name) for a in given)
     if len(set(axes)) != len(axes):
         raise AxisError(f"{name}={axis} names an axis twice")
@@ -167,7 +170,7 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
-    """Return `shape` without `axes`, or with size 1 there."""
+    """Return `shape` without `axes`, or with size 1 on them if `keep_dims`."""
     if keep_dims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
@@ -177,15 +180,18 @@ def sliced(shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Shape:
     """Return the sizes of ``range(begin, end, stride)`` on each axis.
 
     Raises:
-        ShapeError: a range leaves the shape, or the ranks differ.
+        ShapeError: a range selects elements outside the shape, a stride is 0, or the ranks differ.
     """
     if not len(shape) == len(begin) == len(end) == len(strides) or 0 in strides:
         raise ShapeError(
-            f"begin={begin}, end={end}, strides={strides} must be one for each axis of shape {shape}, and no stride 0"
+            f"begin={begin}, end={end} and strides={strides} must have one integer for each axis of shape {shape}, "
+            "and no stride may be 0"
         )
     ranges = [range(*bounds) for bounds in zip(begin, end, strides, strict=True)]
     if any(
         r and not (0 <= r[0] < n and 0 <= r[-1] < n) for r, n in zip(ranges, shape, strict=True)
     ):
-        raise ShapeError(f"begin={begin}, end={end}, strides={strides} leaves shape {shape}")
+        raise ShapeError(
+            f"begin={begin}, end={end}, strides={strides} selects elements outside shape {shape}"
+        )
     return tuple(map(len, ranges))

@@ -1,21 +1,22 @@
-"""What a shape rule reads and returns: a shape and a dtype without values. And how people write shapes and axes."""
+"""What a shape rule reads and returns: a shape and a dtype without values; also shapes as users write them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from plugrad.types.dtype import DType
+if TYPE_CHECKING:
+    from plugrad.types.dtype import DType
 
 Shape = tuple[int, ...]
 ShapeLike: TypeAlias = int | Sequence[int]
-"""A shape as people write it; an integer is a shape of one axis."""
+"""A shape as users write it; an integer is a shape with one axis."""
 AxisLike: TypeAlias = int | Sequence[int] | None
 """An axis, several axes, or None for all axes. A negative axis counts from the end."""
 
 
 class Spec(Protocol):
-    """Anything with a shape and a dtype: all that a shape rule may look at. A tensor is one."""
+    """Anything with a shape and a dtype, such as a tensor: all that a shape rule may look at."""
 
     @property
     def shape(self) -> Shape:

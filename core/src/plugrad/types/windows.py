@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.shapes import integers_of
-from plugrad.types.specs import Shape
+
+if TYPE_CHECKING:
+    from plugrad.types.specs import Shape
 
 Pair = tuple[int, int]
 Pairs = tuple[Pair, ...]
 Padding = Literal["same", "valid"] | Pairs
+PaddingLike: TypeAlias = Padding | int | Sequence[Sequence[int]]
+"""A padding as people write it: an integer is the number of cells at both ends of every spatial axis."""
 Rounding = Literal["floor", "ceil", "round"] | None
-DataFormat = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
+ImageFormat = Literal["NHWC", "NCHW"]
+VolumeFormat = Literal["NDHWC", "NCDHW"]
+DataFormat = ImageFormat | VolumeFormat
 
 
 class Window(NamedTuple):
-    """Where a window stops as it slides over an image: one size for each spatial axis."""
+    """The positions of a window that slides over an image; every field has one entry for each spatial axis."""
 
     out: Shape
     pad: Pairs
@@ -47,20 +53,22 @@ def sliding_window(
     dilations: Shape = (),
     rounding: Rounding = None,
 ) -> Window:
-    """Return the stops of a window that slides over an image; sizes are one per spatial axis.
+    """Return the positions of a window that slides over an image.
 
-    "same" gives ``ceil(size / stride)`` stops and puts the odd padding cell at the end; "valid"
-    pads nothing; explicit pairs are (before, after) per axis, and `rounding` says what to do with a
-    last, partial stride (default: drop it). No dilations means 1 on every axis.
+    Args:
+        image: the sizes of the spatial axes; the other arguments have one entry for each of them.
+        filter: the sizes of the window.
+        strides: the distances between neighbouring positions.
+        pad: "same" gives ``ceil(size / stride)`` positions and puts the odd padding cell at the end,
+            "valid" does not pad, and pairs are the (before, after) cells of each axis.
+        dilations: the distances between neighbouring cells of the window; an empty tuple means 1 on
+            every axis.
+        rounding: what happens to a last, partial stride; by default it is dropped.
 
     Raises:
         ShapeError: the window is larger than the padded image.
-        ArgumentValueError: the rounding is unknown, or an argument has not one size for each axis.
+        ArgumentValueError: an argument does not have one entry for each axis, or is out of range.
     """
-    if rounding not in ROUNDINGS:
-        raise ArgumentValueError(
-            f"dim_rounding_mode={rounding!r} must be 'floor', 'ceil', 'round' or None"
-        )
     dilations = dilations or (1,) * len(image)
     if any(
         len(sizes) != len(image)
@@ -102,7 +110,7 @@ def sliding_window(
 
 @lru_cache(maxsize=1024)
 def margins(size: Shape, window: Window) -> Pairs:
-    """Return the (before, after) cells that the windows reach beyond an image, for each axis."""
+    """Return how many cells (before, after) the windows reach beyond an image on each axis."""
     return tuple(
         (before, max(after, (out - 1) * stride + (length - 1) * dilation + 1 - before - n))
         for n, out, (before, after), length, stride, dilation in zip(size, *window, strict=True)
@@ -111,10 +119,10 @@ def margins(size: Shape, window: Window) -> Pairs:
 
 @lru_cache(maxsize=1024)
 def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
-    """Return (cell, begin, end) for each cell of the filter, row by row.
+    """Return (cell, begin, end) for each cell of the filter, in row-major order.
 
-    From begin to end in steps of the strides lies what the cell meets in all windows, in an image
-    with its margins.
+    In an image with its margins, the slice from begin to end in steps of the strides holds what the
+    cell meets in all windows.
     """
     found: list[tuple[Shape, Shape, Shape]] = []
     for cell in product(*map(range, window.filter)):
@@ -125,10 +133,10 @@ def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
 
 
 def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
-    """Return `count` ints of at least `least`; a lone int counts for every axis.
+    """Return `count` integers of at least `least`; a single integer stands for every axis.
 
     Raises:
-        ArgumentValueError: the value is not one or `count` such ints.
+        ArgumentValueError: the value is not one or `count` such integers.
     """
     try:
         values = integers_of(value)
@@ -144,7 +152,7 @@ def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 
 
 
 def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
-    """Return (before, after) sizes of at least 0, one pair for each axis.
+    """Return pairs (before, after) of sizes of at least 0, one for each axis.
 
     Raises:
         ArgumentValueError: a pair is not two such sizes.
@@ -161,9 +169,9 @@ def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
 
 
 def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> Padding:
-    """Return a padding as "same", "valid" or one (before, after) for each of `count` spatial axes.
+    """Return a padding as "same", "valid" or one pair (before, after) for each of `count` spatial axes.
 
-    A number counts for both ends of every axis.
+    An integer is the number of cells at both ends of every axis.
 
     Raises:
         ArgumentValueError: it is none of these, or "same" with a rounding.
@@ -171,8 +179,8 @@ def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> P
     if isinstance(pad, str):
         if pad == "same" and rounding is not None:
             raise ArgumentValueError(
-                f"{op}: dim_rounding_mode={rounding!r} says what to do with a last, partial stride, "
-                "and pad='same' leaves none; leave it out, or give the padding in cells"
+                f"{op}: dim_rounding_mode={rounding!r} is for a last, partial stride, which pad='same' "
+                "never leaves; omit it, or give the padding in cells"
             )
         if pad == "same" or pad == "valid":
             return pad
@@ -193,10 +201,10 @@ def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> P
 
 
 def format_of(data_format: str, count: int, op: str) -> DataFormat:
-    """Return a data format of images that have `count` spatial axes, 2 or 3.
+    """Return `data_format` if it is a format of images that have `count` spatial axes, 2 or 3.
 
     Raises:
-        ArgumentValueError: it is none.
+        ArgumentValueError: it is not.
     """
     formats: tuple[DataFormat, ...] = ("NHWC", "NCHW") if count == 2 else ("NDHWC", "NCDHW")
     for known in formats:

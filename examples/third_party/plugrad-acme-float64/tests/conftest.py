@@ -1,3 +1,3 @@
-"""plugrad's conformance kit brings the options, and the backend that tests run on."""
+"""Load plugrad's conformance kit, which provides the options and the backend under test."""
 
 pytest_plugins = ["plugrad.testing.plugin"]

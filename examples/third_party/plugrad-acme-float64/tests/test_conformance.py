@@ -1,3 +1,3 @@
-"""What every backend must do: plugrad's own suite, run on this one."""
+"""plugrad's conformance kit, run on this backend."""
 
 from plugrad.testing.suite import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""What this backend promises beyond the others: every byte is accounted for, and float64 is all there is."""
+"""Tests of what is specific to this backend: every byte is counted, and float64 is the only floating-point dtype."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Of plugrad's conformance kit, what is about the kernels of this pack: ``pytest -k Sigmoid``."""
+"""The tests of plugrad's conformance kit that concern the kernel of this pack: ``pytest -k Sigmoid``."""
 
 from plugrad.testing.suite import (  # noqa: F401
     test_core,

@@ -1,4 +1,4 @@
-"""The replacement is the one that runs, it is right, and it can be switched off."""
+"""Tests that the replacement runs, is correct, and can be disabled."""
 
 import json
 import os
@@ -11,13 +11,13 @@ import pytest
 import plugrad
 from plugrad.errors import CannotRun
 
-# One of these numbers tells the two sigmoids apart: rounding differs.
+# The two implementations round at least one of these numbers differently.
 X = np.linspace(-9, 9, 1001, dtype=np.float32)
 
 
 @pytest.fixture(autouse=True)
 def webgpu():
-    """Run every test on the backend that the pack is for."""
+    """Run every test on the backend for which the pack is written."""
     try:
         using = plugrad.use("webgpu")
     except CannotRun as error:
@@ -46,7 +46,7 @@ def test_the_replacement_is_what_runs(webgpu):
 
 
 def values_with(**variables):
-    """Return the sigmoids that a new process gives, and whether it imported the pack."""
+    """Return the values that a new process computes, and whether it imported the pack."""
     program = """
         import json, sys, numpy as np, plugrad
         x = plugrad.asarray(np.linspace(-9, 9, 1001, dtype=np.float32), device="webgpu")
@@ -62,9 +62,9 @@ def values_with(**variables):
     return json.loads(done.stdout)
 
 
-def test_switched_off_the_own_kernel_of_the_backend_runs():
+def test_disabled_pack_leaves_the_kernel_of_the_backend_in_effect():
     replaced, was_imported = values_with()
     own, is_imported = values_with(PLUGRAD_PLUGINS_DISABLE="plugrad-acme-kernels")
     assert (was_imported, is_imported) == (True, False)
-    assert replaced != own  # both are right, and rounded differently
+    assert replaced != own  # both are correct, but rounded differently
     np.testing.assert_allclose(replaced, own, rtol=3e-6, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Values, special values, gradients to second order, refusals and examples, on every backend there is."""
+"""Tests of values, special values, gradients to second order, errors and examples, on every backend."""
 
 import doctest
 
@@ -62,7 +62,7 @@ def test_gradient_in_double_precision():
         check_gradient(swiglu, GATE, UP, order=3, dtype="float64")
 
 
-def test_what_makes_no_sense_is_refused(backend):
+def test_shapes_and_dtypes_that_do_not_fit_are_refused(backend):
     with pytest.raises(ShapeError, match="do not broadcast"):
         swiglu(plugrad.asarray(GATE), plugrad.asarray(GATE[:, :4]))
     with pytest.raises(DTypeError, match="AcmeSwiGLU does not take int32"):

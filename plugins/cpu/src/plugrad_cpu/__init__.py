@@ -1,10 +1,10 @@
-"""The reference backend: every kernel in NumPy, written to be read."""
+"""The reference backend: all kernels in NumPy, written to be read."""
 
 from plugrad.extend import Backend
 
 
 def backend() -> Backend:
-    """Return a CPU backend that is not open yet."""
+    """Return a CPU backend that has not been opened."""
     from plugrad_cpu.device import Cpu
 
     return Cpu()

@@ -1,4 +1,4 @@
-"""The table of the CPU's kernels, the type of its arrays, and what to add them up in."""
+"""The table of kernels, the type of arrays, and the dtype in which sums are computed."""
 
 from typing import Any
 
@@ -12,5 +12,5 @@ table = KernelTable("cpu")
 
 
 def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype to add many numbers in: float32 for float16, in which 2048 + 1 is 2048."""
+    """Return the dtype in which to sum numbers: float32 for float16, in which 2048 + 1 is 2048."""
     return np.dtype(np.float32) if dtype == np.float16 else dtype

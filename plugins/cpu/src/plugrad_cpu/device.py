@@ -105,10 +105,10 @@ class Cpu(Backend):
     def _counted(
         self, function: Implementation, contract: Kernel[..., Any] | None
     ) -> Implementation:
-        """Return `function` counting what it returns; two forms of fixed length cost half of the general one."""
+        """Return `function` counting what it returns; those of elementwise kernels cost half of the general form."""
         count = self._count
-        is_plain = contract is not None and not contract.attributes and not contract.takes_list
-        if is_plain and len(contract.inputs) == 1:
+        inputs = 0 if contract is None or not contract.is_elementwise or contract.attributes else len(contract.inputs)
+        if inputs == 1:
 
             def of_one(x: Array) -> Any:
                 result = function(x)
@@ -117,7 +117,7 @@ class Cpu(Backend):
                 return result
 
             return of_one
-        if is_plain and len(contract.inputs) == 2:
+        if inputs == 2:
 
             def of_two(a: Array, b: Array) -> Any:
                 result = function(a, b)

@@ -1,4 +1,4 @@
-"""Windows that slide over channels-last images of any number of axes: what convolution and pooling share."""
+"""Windows that slide over channels-last images with any number of axes, for convolution and pooling."""
 
 from functools import lru_cache
 from operator import mul
@@ -14,7 +14,7 @@ Place = tuple[slice, ...]
 
 @lru_cache(maxsize=1024)
 def framed(size: Shape, window: Window) -> tuple[Shape, Place]:
-    """Return the size of images with the margins that the windows reach, and where the images lie in them."""
+    """Return the size of images with the margins that windows reach, and the place of the images within."""
     sides = list(zip(size, margins(size, window), strict=True))
     place = (slice(before, before + n) for n, (before, _) in sides)
     return tuple(before + n + after for n, (before, after) in sides), (slice(None), *place)
@@ -35,12 +35,12 @@ def padded(x: Array, window: Window, value: float) -> Array:
 
 
 def unpadded(x: Array, size: Shape, window: Window) -> Array:
-    """Return a view of images of a size without the margins that `padded` adds."""
+    """Return a view of images without the margins that `padded` has added; `size` is without them."""
     return x[framed(size, window)[1]]
 
 
 def patches(x: Array, window: Window) -> Array:
-    """Return a view (batch, *stops, *filter cells, channels) of padded images."""
+    """Return a view (batch, *window positions, *filter cells, channels) of padded images."""
     by_batch, *by_axis, by_channel = x.strides
     return as_strided(
         x,
@@ -56,7 +56,7 @@ def patches(x: Array, window: Window) -> Array:
 
 
 def cells(window: Window) -> list[tuple[Shape, Place]]:
-    """Return each cell of the filter with the slice of the padded images that it meets in all windows."""
+    """Return each cell of the filter with the slice of the padded images that it covers in all windows."""
     return [
         (cell, (slice(None), *map(slice, begin, end, window.strides)))
         for cell, begin, end in cell_slices(window)

@@ -1,7 +1,7 @@
 """The wasm backend of plugrad: C kernels in WebAssembly, through wasmtime.
 
-Importing this package does not import wasmtime. `backend` is what plugrad calls; `elementwise`
-makes kernels for this backend out of an expression.
+Importing this package does not import wasmtime. plugrad calls `backend`; `elementwise` makes a kernel
+for this backend from an expression.
 """
 
 from plugrad_wasm.backend import WasmBackend
@@ -11,5 +11,5 @@ __all__ = ["WasmBackend", "backend", "elementwise"]
 
 
 def backend() -> WasmBackend:
-    """Return a backend that is not open yet."""
+    """Return a backend that has not been opened."""
     return WasmBackend()

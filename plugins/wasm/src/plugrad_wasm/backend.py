@@ -34,7 +34,7 @@ class WasmBackend(Backend):
     linear: LinearMemory
 
     def probe(self) -> Probe:
-        """Return whether wasmtime and the compiled module are there; nothing else is needed."""
+        """Return whether wasmtime and the compiled module are installed; nothing else is needed."""
         if find_spec("wasmtime") is None:
             return Probe(False, "wasmtime is not installed; run: pip install 'wasmtime>=50,<51'")
         if not any(file.name.endswith(".wasm") for file in files("plugrad_wasm").iterdir()):
@@ -44,7 +44,9 @@ class WasmBackend(Backend):
     def open(self, device: str) -> KernelTable:
         """Compile the module and return its kernels; the one device is called ``"0"``."""
         if device not in ("", DEVICE.name):
-            raise BackendUnavailable(f"wasm has no device {device!r}; its only device is '0'")
+            raise BackendUnavailable(
+                f"the wasm backend has one device, '0', not {device!r}; leave the device out"
+            )
         try:
             from plugrad_wasm.kernels import table
             from plugrad_wasm.module import Store
@@ -57,24 +59,24 @@ class WasmBackend(Backend):
         return table
 
     def dtypes(self) -> frozenset[DType]:
-        """Return the dtypes that arrays may have, and strings; kernels say which of them they compute with."""
+        """Return the dtypes of arrays, and strings; a kernel may accept fewer."""
         return DTYPES | {string}
 
     def from_numpy(self, array: NDArray[Any]) -> WasmArray | NDArray[Any]:
-        """Return a copy of `array` in linear memory; of strings, on the host."""
+        """Return a copy of `array` in linear memory; strings stay on the host."""
         if array.dtype.kind == "T":
             return array.copy()
         return self.linear.from_numpy(array, supported(array.dtype))
 
     def to_numpy(self, array: WasmArray | NDArray[Any]) -> NDArray[Any]:
-        """Return a copy of the elements on the host, where strings are anyway."""
+        """Return a copy on the host, or a view of strings, which are there already."""
         return self.linear.to_numpy(array) if isinstance(array, WasmArray) else array.view()
 
     def synchronize(self) -> None:
-        """Return at once: calls return when they are done."""
+        """Return at once: a call returns when it has finished."""
 
     def memory(self) -> Memory:
-        """Return what arrays use, counted in whole blocks, and the extent of linear memory."""
+        """Return the memory that arrays use, counted in whole blocks, and the extent of linear memory."""
         return self.linear.report()
 
     def set_memory_limit(self, limit: int | None) -> None:
@@ -82,5 +84,5 @@ class WasmBackend(Backend):
         self.linear.set_limit(limit)
 
     def close(self) -> None:
-        """Let the instance go; arrays that are left keep it alive until they are gone."""
+        """Release the instance; arrays that are left keep it alive as long as they exist."""
         del self.linear

@@ -1,4 +1,4 @@
-"""Values as bit patterns, for kernels that move elements without looking at them."""
+"""Values as bit patterns, for kernels that move elements without interpreting them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _bits_of(value: Scalar, dtype: DType, negative_zero: bool) -> int:
 
 
 def bits_of(value: Scalar, dtype: DType) -> int:
-    """Return the bits of `value` in `dtype`, as the signed 64-bit number that a call takes.
+    """Return the bits of `value` in `dtype`, as the signed 64-bit integer that a call takes.
 
     >>> from plugrad.extend import float32
     >>> hex(bits_of(1.0, float32))
     '0x3f800000'
     """
-    # Equal keys share an entry of the cache, and -0.0 equals 0.0.
+    # Equal keys share an entry of the cache, and -0.0 == 0.0.
     return _bits_of(value, dtype, str(value).startswith("-"))
 
 
@@ -39,7 +39,7 @@ def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scal
 
 
 def as_float32(value: float) -> float:
-    """Return `value` rounded to float32, infinite beyond its range, as calls want it.
+    """Return `value` rounded to float32, or infinity if it is out of range.
 
     >>> as_float32(1e300), as_float32(0.1)
     (inf, 0.10000000149011612)

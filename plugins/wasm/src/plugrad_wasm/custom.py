@@ -1,4 +1,4 @@
-"""Kernels written at run time, in WebAssembly's text form, by anyone, without a C compiler."""
+"""Kernels from other packages, written in WebAssembly's text form, without a C compiler."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ if TYPE_CHECKING:
 
 
 def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:
-    """Return an implementation for float32 arrays of one shape that maps `expression` over them.
+    """Return an implementation that maps `expression` over float32 arrays of one shape.
 
-    The expression is an ``f32`` in WebAssembly's text form; each input is a local of its name::
+    >>> cube = elementwise("(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))")
 
-        cube = elementwise("(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))")
+    It is compiled when it first runs, and only once for equal expressions.
 
-    It is compiled when it first runs, and once however often it is declared.
+    Args:
+        expression: an ``f32`` in WebAssembly's text form.
+        inputs: the names of the inputs, which are locals in the expression.
 
     Raises:
         ArgumentValueError: there is no input, or the name of one is not an identifier.
     """
     names = tuple(inputs)
     if not names or not all(name.isidentifier() for name in names):
-        raise ArgumentValueError(f"elementwise: inputs={names} must be one or more identifiers")
+        raise ArgumentValueError(
+            f"elementwise: inputs={names} must be one or more identifiers, such as ('x',)"
+        )
     source = _module_text(expression, names)
 
     def implementation(*arrays: WasmArray) -> WasmArray:
@@ -46,32 +50,35 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
         run(*(array.address for array in arrays), out.address, first.size)
         return out
 
-    # Whoever registers the function sees the inputs by name.
+    # Registration compares the names of the inputs with those of the contract.
     parameters = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in names]
     implementation.__dict__["__signature__"] = Signature(parameters)
     return implementation
 
 
 def _check(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
-    """Raise unless there is one float32 array for each name, and all have one shape."""
+    """Raise an error unless there is one float32 array for each name, and all have one shape."""
     if len(arrays) != len(names):
-        raise ArgumentError(f"elementwise{names} takes {len(names)} arrays, not {len(arrays)}")
+        raise ArgumentError(
+            f"elementwise{names} takes {len(names)} arrays, not {len(arrays)}; name every input of "
+            "the kernel in inputs="
+        )
     if any(array.shape != arrays[0].shape for array in arrays):
         shapes = " and ".join(str(array.shape) for array in arrays)
         raise ShapeError(f"elementwise{names}: shapes {shapes} differ; use broadcast_to first")
     wrong = next((array for array in arrays if array.dtype is not float32), None)
     if wrong is not None:
         raise UnsupportedDtype(
-            f"elementwise{names} on wasm has no {wrong.dtype}, only float32; "
-            "cast the input first, as in x.astype('float32')"
+            f"elementwise{names} on wasm takes float32, not {wrong.dtype}; cast the input first, as in "
+            "x.astype('float32')"
         )
 
 
 def _module_text(expression: str, inputs: tuple[str, ...]) -> str:
     """Return a module that imports the memory and exports a loop over the expression.
 
-    The parameters are the pointers to the inputs and the output, and the count; their names begin
-    with a dot, which no input's name does.
+    The parameters are the pointers to the inputs and to the output, and the number of elements.
+    Their names begin with a dot, so that they differ from the names of all inputs.
     """
     pointers = [*(f"$.at_{name}" for name in inputs), "$.out"]
     loads = "\n".join(f"(local.set ${name} (f32.load (local.get $.at_{name})))" for name in inputs)

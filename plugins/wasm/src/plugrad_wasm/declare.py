@@ -1,7 +1,7 @@
 """The factories that make implementations: what the kernels of a family have in common.
 
-An export of the module is named after kernel and dtype, as in ``add_float32``; a dtype without an
-export is reported when it is first asked for.
+An export of the module is named after its kernel and dtype, as in ``add_float32``. A dtype without
+an export raises an error when it is first used.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from plugrad_wasm.strides import Pairing, pairing
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from plugrad_wasm.module import Call
+    from plugrad_wasm.runtime import Call
 
 LONG: Final = 1 << 16
-"""From this many elements on, a call lets other threads run: it takes longer than to switch."""
+"""From this number of elements on, a call lets other threads run, which costs less than the call."""
 
 Unary: TypeAlias = Callable[[WasmArray], WasmArray]
 Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
 
 table: Final = KernelTable("wasm")
-"""Every implementation of this backend; the modules in `kernels` fill it."""
+"""All implementations of this backend; the modules in `kernels` add them."""
 
 
 class ExportNames(dict[DType, str]):
     """The names of a kernel's exports by dtype."""
 
     def __init__(self, kernel: str, *, bool_as: DType = bool_, suffix: str = "") -> None:
-        """Name the exports of `kernel`; bools may borrow the export of another type of one byte."""
+        """Name the exports of `kernel`; bools may use the export of another type of one byte."""
         super().__init__({bool_: f"{kernel}_{bool_as}{suffix}"})
         self._kernel = kernel
         self._suffix = suffix
@@ -44,13 +44,13 @@ class ExportNames(dict[DType, str]):
 
 
 def call(x: WasmArray, export: str, work: int) -> Call:
-    """Return an export of the module that `x` belongs to, for about `work` elementary steps."""
+    """Return an export of the module that `x` belongs to, for a call of about `work` elementary steps."""
     store = x.memory.store
     return (store.short if work < LONG else store.long)[export]
 
 
 def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
-    """Return the implementation of an elementwise kernel; `dtype` is the result's if it differs."""
+    """Return the implementation of an elementwise kernel whose result has the dtype of x, or `dtype`."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray) -> WasmArray:
@@ -70,9 +70,12 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
 
 
 def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
-    """Return the implementation of a broadcasting kernel; `dtype` is the result's if it differs.
+    """Return the implementation of a broadcasting kernel.
 
-    The result of a comparison differs. Comparisons read bools as small integers.
+    Args:
+        kernel: what the names of its exports begin with.
+        dtype: the dtype of the result if it is not that of the operands, as for comparisons, which
+            read bools as uint8.
     """
     bool_as = bool_ if dtype is None else uint8
     names = ExportNames(kernel, bool_as=bool_as)
@@ -80,7 +83,10 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
 
     def implementation(a: WasmArray, b: WasmArray) -> WasmArray:
         if a.dtype is not b.dtype:
-            raise DTypeError(f"{kernel}: {a.dtype} meets {b.dtype}; cast one, as in x.astype")
+            raise DTypeError(
+                f"{kernel}: the operands are {a.dtype} and {b.dtype}; cast one of them, as in "
+                f"x.astype('{a.dtype}')"
+            )
         shape = a.shape
         if shape != b.shape:
             return stretch(a, b, pairing(shape, b.shape))
@@ -112,17 +118,17 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
 
 
 def declare_exports(contracts: ModuleType) -> None:
-    """Implement the elementwise contracts of a family whose names the C sources export.
+    """Implement the elementwise contracts of a family for which the module has exports.
 
-    So a kernel takes one line, in C. Contracts that the table has already keep what they have.
+    Such a kernel takes one line of C. Implementations that are in the table already stay.
     """
-    # It brings wasmtime, which the rest of this module does not need.
+    # This imports wasmtime, which the rest of this file does not need.
     from plugrad_wasm.module import exported_kernels
 
     taken = {config.kernel_name for config in table}
     for name, kernel in vars(contracts).items():
         if isinstance(kernel, Kernel) and name in exported_kernels() and kernel.name not in taken:
-            # The last by name: bools do not show whether the result is always bool.
+            # The last dtype by name, not bool: it shows whether the result is always bool.
             operand = Shaped((), max(kernel.accepts & DTYPES))
             result = kernel.infer(*[operand] * len(kernel.inputs)).dtype
             factory = unary if len(kernel.inputs) == 1 else binary
@@ -130,5 +136,5 @@ def declare_exports(contracts: ModuleType) -> None:
 
 
 def swapped(implementation: Binary) -> Binary:
-    """Return the implementation with its operands exchanged, as greater is less."""
+    """Return the implementation with its operands swapped: a > b is b < a."""
     return lambda a, b: implementation(b, a)

@@ -15,21 +15,22 @@ from plugrad.extend import (
     int32,
     int64,
     uint8,
+    uint32,
 )
 
-DTYPES: Final = frozenset((bool_, float32, float64, int8, int32, int64, uint8))
+DTYPES: Final = frozenset((bool_, float32, float64, int8, int32, int64, uint8, uint32))
 
 
 def supported(spelling: object) -> DType:
-    """Return the dtype that is meant, if arrays may have it.
+    """Return the dtype that is meant, if arrays can have it.
 
     Raises:
-        UnsupportedDtype: they may not.
+        UnsupportedDtype: they cannot.
     """
     dtype = as_dtype(spelling)
     if dtype not in DTYPES:
         raise UnsupportedDtype(
-            f"the wasm backend has no {dtype}; it has {', '.join(sorted(DTYPES))}. Ask for one of "
+            f"the wasm backend does not have {dtype}; it has {', '.join(sorted(DTYPES))}. Ask for one of "
             "them, as in dtype='float32', or use the cpu backend"
         )
     return dtype

@@ -1,31 +1,34 @@
-"""Linear memory: blocks of the one big array that all kernels see, and the arrays that own them.
+"""Linear memory: blocks of the one large array that all kernels see, and the arrays that own them.
 
-A block has a size class. When its array dies it goes to the free list of its class, where the next
-array of that class finds it. The counters are exact: they count the bytes of the classes.
+A block has a size class. When its array is freed, the block goes to the free list of its class,
+where the next array of that class finds it. The counters are exact: they count the bytes of the
+classes.
 
-Threads: everything here is a few bytecodes under the interpreter's lock, except growing, which
-takes the lock of the store.
+Threads: taking and returning a block is atomic under the interpreter's lock. Whatever finds no block
+on its free list takes the lock of the store.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import DType, Memory, OutOfMemory, size_of
+from plugrad.extend import DType, Memory, OutOfMemory, ShapeError, size_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from plugrad_wasm.module import Store
+    from plugrad_wasm.runtime import Runtime
 
 ADDRESS_SPACE: Final = 1 << 32  # of 32-bit WebAssembly
 LARGEST_BLOCK: Final = (1 << 31) - 1  # beyond it, C's pointer differences overflow
 PAGE: Final = 1 << 16
 ALIGNMENT: Final = 64
+MOST_AXES: Final = 64  # of an array of NumPy
 
 
 def size_class(size: int) -> int:
@@ -43,7 +46,7 @@ def size_class(size: int) -> int:
 class WasmArray:
     """A dense array in linear memory that owns its block.
 
-    `capacity` is the class of the block, so that a result like it needs no arithmetic.
+    `capacity` is the size class of the block, so that a result like it needs no arithmetic.
     """
 
     __slots__ = ("address", "capacity", "dtype", "memory", "shape", "size")
@@ -58,7 +61,7 @@ class WasmArray:
     def __init__(
         self, memory: LinearMemory, shape: tuple[int, ...], dtype: DType, size: int, capacity: int
     ) -> None:
-        """Take a block; the elements are whatever was there.
+        """Take a block; the elements are not initialised.
 
         Raises:
             OutOfMemory: the limit or the address space is exhausted.
@@ -67,7 +70,7 @@ class WasmArray:
         self.dtype = dtype
         self.size = size
         self.memory = memory
-        self.capacity = 0  # while there is no block, none goes back to the pool
+        self.capacity = 0  # while there is no block, `__del__` returns none
         used = memory.used + capacity
         if used > memory.threshold:
             memory.admit(used, capacity)
@@ -99,7 +102,7 @@ class WasmView(WasmArray):
     owner: WasmArray
 
     def __init__(self, owner: WasmArray, shape: tuple[int, ...]) -> None:
-        """Share the block of `owner`; `shape` holds as many elements."""
+        """Share the block of `owner`; `shape` has as many elements."""
         self.shape = shape
         self.dtype = owner.dtype
         self.size = owner.size
@@ -113,19 +116,21 @@ class WasmView(WasmArray):
 
 
 class Descriptor:
-    """A few 32-bit integers in linear memory that tell a kernel about shapes and strides.
+    """A few 32-bit integers in linear memory that describe shapes and strides to a kernel.
 
-    Descriptors are cached by the store and belong to no tensor: they are not counted as used.
+    The store caches descriptors. They belong to no tensor and are not counted as used.
     """
 
     __slots__ = ("address", "capacity", "memory")
 
     def __init__(self, memory: LinearMemory, values: tuple[int, ...]) -> None:
-        """Write `values` to a block of their own."""
+        """Write `values` to a new block."""
         self.memory = memory
         self.capacity = size_class(4 * len(values))
-        blocks = memory.free[self.capacity]
-        self.address = blocks.pop() if blocks else memory.carve(self.capacity)
+        try:
+            self.address = memory.free[self.capacity].pop()
+        except IndexError:
+            self.address = memory.carve(self.capacity)
         memory.window((len(values),), np.dtype(np.int32), self.address)[...] = values
 
     def __del__(self) -> None:
@@ -135,14 +140,14 @@ class Descriptor:
 class LinearMemory:
     """The pool of blocks in the linear memory of one store."""
 
-    def __init__(self, store: Store, base: int) -> None:
-        """Manage the addresses from `base` on."""
+    def __init__(self, store: Runtime, base: int) -> None:
+        """Manage the addresses from `base` upwards."""
         self.store = store
         self.limit: int | None = None
         self.used = 0
         self.peak = 0
         self.buffers = 0
-        self.threshold = 0  # usage up to here needs neither a check of the limit nor a new peak
+        self.threshold = 0  # up to here, neither the limit nor the peak needs attention
         self.free: defaultdict[int, list[int]] = defaultdict(list)
         self._spans: list[tuple[int, int]] = []  # (address, size) of merged free blocks
         self._top = -(-base // ALIGNMENT) * ALIGNMENT
@@ -170,7 +175,16 @@ class LinearMemory:
         return array
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
-        """Return a copy on the host."""
+        """Return a copy on the host.
+
+        Raises:
+            ShapeError: the array has more axes than NumPy's arrays can have.
+        """
+        if len(array.shape) > MOST_AXES:
+            raise ShapeError(
+                f"wasm: a tensor with {len(array.shape)} axes cannot be copied to the host, where "
+                f"arrays have at most {MOST_AXES}; reshape it first"
+            )
         return self.window(array.shape, np.dtype(array.dtype), array.address).copy()
 
     # ---- accounting ----
@@ -188,28 +202,29 @@ class LinearMemory:
         """
         if self.limit is not None and used > self.limit:
             raise OutOfMemory(
-                f"wasm: {capacity} bytes more than the {self.used} in use would exceed the limit "
-                f"of {self.limit}; use smaller batches, release tensors, or raise the limit"
+                f"wasm: {capacity} more bytes than the {self.used} in use would exceed the limit of "
+                f"{self.limit}; use smaller batches, release tensors, or raise the limit with "
+                "plugrad.set_memory_limit"
             )
         self.peak = max(self.peak, used)
         self.set_limit(self.limit)
 
     def report(self) -> Memory:
-        """Return the bytes and blocks that arrays hold, and the extent of linear memory."""
+        """Return the blocks and bytes that arrays hold, and the extent of linear memory."""
         details = {"pooled": self._pooled(), "linear_memory": self.store.memory_size()}
         return Memory(self.buffers, self.used, self.peak, self.limit, details)
 
     # ---- blocks ----
 
     def carve(self, capacity: int) -> int:
-        """Return the address of a block that no free list has.
+        """Return the address of a block of a class whose free list is empty.
 
         Raises:
             OutOfMemory: the address space is exhausted.
         """
         if capacity > LARGEST_BLOCK:
             raise OutOfMemory(
-                f"wasm: one array cannot take {capacity} bytes; the largest has {LARGEST_BLOCK}. "
+                f"wasm: one array cannot have {capacity} bytes; the largest has {LARGEST_BLOCK}. "
                 "Split it, or use the cpu backend"
             )
         with self.store.lock:
@@ -224,24 +239,24 @@ class LinearMemory:
                 address = self._from_spans(capacity) or self._from_top(capacity)
         if address is None:
             raise OutOfMemory(
-                f"wasm: no room for {capacity} bytes beside the {self.used} in use; the address "
-                "space of 32-bit WebAssembly is 4 GiB. Use smaller batches, release tensors, or "
-                "use the cpu backend"
+                f"wasm: there is no room for {capacity} bytes besides the {self.used} in use; the "
+                "address space of 32-bit WebAssembly is 4 GiB. Use smaller batches, release tensors, "
+                "or use the cpu backend"
             )
         return address
 
     def _pooled(self) -> int:
         """Return the bytes of all free blocks."""
-        blocks = sum(size * len(addresses) for size, addresses in self.free.items())
+        blocks = sum(size * len(addresses) for size, addresses in list(self.free.items()))
         return blocks + sum(size for _, size in self._spans)
 
     def _is_worth_merging(self, capacity: int) -> bool:
-        """Return whether memory would grow although a good part of it is free."""
+        """Return whether memory would grow although more than a quarter of it is free."""
         extent = self.store.memory_size()
         return self._top + capacity > extent and self._pooled() > max(capacity, extent // 4)
 
     def _from_top(self, capacity: int) -> int | None:
-        """Take a block beyond all others, and let linear memory grow if it ends before."""
+        """Take a block above all others; grow linear memory if it ends below."""
         address, extent = self._top, self.store.memory_size()
         missing = address + capacity - extent
         if missing > 0:
@@ -254,7 +269,7 @@ class LinearMemory:
         return address
 
     def _from_spans(self, capacity: int) -> int | None:
-        """Cut a block off the first merged span that is large enough."""
+        """Take a block from the first merged span that is large enough."""
         for i, (address, size) in enumerate(self._spans):
             if size >= capacity:
                 self._spans[i : i + 1] = (
@@ -264,10 +279,13 @@ class LinearMemory:
         return None
 
     def _merge(self) -> None:
-        """Turn all free blocks into spans as long as possible, for sizes of which none is free."""
-        blocks = self._spans + [(a, size) for size in self.free for a in self.free[size]]
-        for free in self.free.values():
-            free.clear()
+        """Join all free blocks into spans as long as possible, from which blocks of any size are taken."""
+        blocks = list(self._spans)
+        for size, addresses in list(self.free.items()):
+            # Other threads may take and return blocks meanwhile; each pop yields a block only once.
+            with suppress(IndexError):
+                while True:
+                    blocks.append((addresses.pop(), size))
         spans: list[tuple[int, int]] = []
         for address, size in sorted(blocks):
             if spans and sum(spans[-1]) == address:
@@ -280,13 +298,13 @@ class LinearMemory:
 
 
 def host_buffer(address: int, owner: object) -> memoryview:
-    """Return all of the address space from a host address on, as a buffer that keeps `owner`."""
+    """Return the address space from a host address on as a buffer that keeps `owner` alive."""
     buffer = _AddressSpace.from_address(address)
     buffer.owner = owner
     return memoryview(buffer)
 
 
 class _AddressSpace(ctypes.c_char * ADDRESS_SPACE):
-    """The reservation of linear memory. Only what the memory has grown to may be touched."""
+    """The reservation of linear memory. Only the part up to its present extent may be accessed."""
 
     owner: object

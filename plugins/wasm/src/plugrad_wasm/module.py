@@ -1,12 +1,12 @@
 """The WebAssembly module in its store, and the shortest way to call it.
 
-wasmtime's own `Func.__call__` takes 64 µs; packing the arguments and calling the C function of
-wasmtime takes under 1 µs. The packers follow from the type of each function, because a wrong one
-would corrupt memory silently.
+wasmtime's own `Func.__call__` takes 64 µs; packing the arguments and calling wasmtime's C function
+takes less than 1 µs. The format of the packed arguments follows from the type of each function,
+because a wrong one would corrupt memory silently.
 
 Threads: a store runs one function at a time. Short calls keep the interpreter's lock and so exclude
-each other; long ones release it, hold `Store.lock` and set `Store.is_busy`, on which short calls
-wait.
+each other. Everything that releases it while it uses the store, such as a long call, holds
+`Store.lock`; a short call waits for that lock if it is held.
 """
 
 # The short way to call is not public: it follows wasmtime's own `Func.__call__`.
@@ -16,20 +16,21 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from array import array
-from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import wasmtime
 from wasmtime._ffi import dll, wasm_trap_t, wasmtime_error_t
 
-from plugrad.extend import BackendUnavailable, UnsupportedDtype
+from plugrad.extend import ArgumentValueError, BackendUnavailable, UnsupportedDtype
+from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.memory import PAGE, Descriptor, LinearMemory, host_buffer
+from plugrad_wasm.runtime import Call
 
-Call: TypeAlias = Callable[..., None]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # One argument is a slot of 16 bytes. An i32 may be a signed number or an address above 2 GiB:
 # written as 64 bits, both have the right low half.
@@ -42,6 +43,9 @@ _call_holding_lock = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
 _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
 
 VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
+
+# wasmtime has locks of its own, which a forked child must not inherit while they are held.
+_compiling: Final = ForkLock()
 
 
 class Calls(dict[str, Call]):
@@ -57,7 +61,7 @@ class Calls(dict[str, Call]):
 
 
 class Store:
-    """One instance of the module with its memory.
+    """One instance of the module with its memory; it implements `runtime.Runtime`.
 
     ``store.short["add_float32"](a, b, out, count, 1, 1)`` calls an export; `store.long` has the
     same functions for calls that take long enough to let other threads run.
@@ -65,11 +69,11 @@ class Store:
 
     def __init__(self) -> None:
         """Compile the module, or find it in wasmtime's cache, and instantiate it."""
-        self.lock = threading.RLock()
-        self.is_busy = False
+        self.lock = ForkLock()
         self._engine, module = program(VARIANTS)
-        self._store = wasmtime.Store(self._engine)
-        instance = wasmtime.Instance(self._store, module, [])
+        with _compiling:
+            self._store = wasmtime.Store(self._engine)
+            instance = wasmtime.Instance(self._store, module, [])
         exports = instance.exports(self._store)
         # Any: an export may be a function, a global or the memory; each is used as what it is.
         self._exports: dict[str, Any] = {name: exports[name] for name in exports}
@@ -93,7 +97,7 @@ class Store:
         if name not in self._exports:
             kernel, _, dtype = name.removesuffix("_broadcast").rpartition("_")
             raise UnsupportedDtype(
-                f"the wasm backend has no {kernel} for {dtype}; cast the input first, as in "
+                f"the wasm backend does not have {kernel} for {dtype}; cast the input first, as in "
                 "x.astype('float32'), or compute on the cpu backend, as in x.to('cpu')"
             )
         return self._exports[name]
@@ -118,7 +122,7 @@ class Store:
 
         def short_call(*arguments: float) -> None:
             packed = pack(*arguments)
-            if store.is_busy:  # nothing can start between this test and the call
+            if lock.held:  # nothing can start between this test and the call
                 with lock:
                     error = _call_holding_lock(context, pointer, packed, count, trap_address)
             else:
@@ -129,11 +133,7 @@ class Store:
         def long_call(*arguments: float) -> None:
             packed = pack(*arguments)
             with lock:
-                store.is_busy = True
-                try:
-                    error = _call_releasing_lock(context, pointer, packed, count, trap_address)
-                finally:
-                    store.is_busy = False
+                error = _call_releasing_lock(context, pointer, packed, count, trap_address)
                 if error or trap[0]:
                     store.raise_failure(error)
 
@@ -141,11 +141,12 @@ class Store:
 
     def raise_failure(self, error: int | None) -> None:
         """Turn an error or a trap into an exception; afterwards the store can be used again."""
-        self._stack_pointer.set_value(self._store, wasmtime.Val.i32(self._stack_top))
+        trap, self._trap[0] = self._trap[0], 0
+        with self.lock:
+            self._stack_pointer.set_value(self._store, wasmtime.Val.i32(self._stack_top))
         if error:
             pointer = ctypes.cast(error, ctypes.POINTER(wasmtime_error_t))
             raise wasmtime.WasmtimeError._from_ptr(pointer)
-        trap, self._trap[0] = self._trap[0], 0
         raise wasmtime.Trap._from_ptr(ctypes.cast(trap, ctypes.POINTER(wasm_trap_t)))
 
     def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
@@ -155,18 +156,32 @@ class Store:
         once.
 
         Raises:
-            WasmtimeError: the text is not a module.
-            TypeError: ``kernel`` is not a function.
+            ArgumentValueError: the text is not such a module.
         """
         if source not in self._custom:
+            try:
+                kernel = self._compile(source)
+            except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:
+                raise ArgumentValueError(
+                    "wasm: a custom kernel must be a module in WebAssembly's text form that imports "
+                    f"nothing but the memory of plugrad; this one cannot be compiled: {failure}"
+                ) from failure
+            if not isinstance(kernel, wasmtime.Func):
+                raise ArgumentValueError(
+                    f"wasm: the export 'kernel' of a custom kernel is {kernel!r}; export a function "
+                    "under this name"
+                )
+            self._custom[source] = self.bind(kernel), self.bind(kernel, is_long=True)
+        return self._custom[source][is_long]
+
+    def _compile(self, source: str) -> object:
+        """Return what a module in text form exports as ``kernel``, or None."""
+        with _compiling:
             module = wasmtime.Module(self._engine, bytes(wasmtime.wat2wasm(source)))
             with self.lock:
                 instance = wasmtime.Instance(self._store, module, [self._linear])
-                kernel = instance.exports(self._store)["kernel"]
-            if not isinstance(kernel, wasmtime.Func):
-                raise TypeError(f"the export 'kernel' is {kernel!r}; it must be a function")
-            self._custom[source] = self.bind(kernel), self.bind(kernel, is_long=True)
-        return self._custom[source][is_long]
+                exports = instance.exports(self._store)
+                return {name: exports[name] for name in exports}.get("kernel")
 
     # ---- memory ----
 
@@ -183,7 +198,7 @@ class Store:
         return self._linear.data_len(self._store)
 
     def grow(self, size: int) -> bool:
-        """Grow linear memory by at least `size` bytes, and say whether there was room."""
+        """Grow linear memory by at least `size` bytes; return whether there was room."""
         try:
             self._linear.grow(self._store, -(-size // PAGE))
         except wasmtime.WasmtimeError:
@@ -204,8 +219,9 @@ def _config() -> wasmtime.Config:
 @cache
 def program(variants: tuple[str, ...]) -> tuple[wasmtime.Engine, wasmtime.Module]:
     """Return the engine and the compiled module that all stores of this process share."""
-    engine = wasmtime.Engine(_config())
-    return engine, compiled(engine, variants)
+    with _compiling:
+        engine = wasmtime.Engine(_config())
+        return engine, compiled(engine, variants)
 
 
 @cache
@@ -228,6 +244,6 @@ def compiled(engine: wasmtime.Engine, variants: tuple[str, ...] = VARIANTS) -> w
         except (OSError, wasmtime.WasmtimeError) as failure:
             failures.append(f"{variant}: {failure}")
     raise BackendUnavailable(
-        f"plugrad-wasm has no usable module ({'; '.join(failures)}); reinstall it, or build it "
-        "with python plugins/wasm/hatch_build.py"
+        f"plugrad-wasm does not contain a usable module ({'; '.join(failures)}); reinstall it, or "
+        "build it with: python plugins/wasm/hatch_build.py"
     )

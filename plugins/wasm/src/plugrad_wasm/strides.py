@@ -1,6 +1,6 @@
-"""Strides: how kernels walk over arrays that are broadcast, permuted or cut.
+"""Strides: how kernels walk over arrays that are broadcast, permuted or sliced.
 
-Everything here is a function of shapes alone and is remembered. Strides count elements.
+Everything here depends on shapes alone and is cached. Strides count elements.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def stretched(shape: Sizes, target: Sizes) -> Sizes:
 
 
 def collapsed(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
-    """Return equal walks over as few axes as possible, at least one: (sizes, strides, strides, …).
+    """Return the same walks over as few axes as possible, at least one: (sizes, strides, strides, …).
 
     >>> collapsed((2, 3, 4), (12, 4, 1), (0, 4, 1))
     ((2, 12), (12, 1), (0, 1))
@@ -58,7 +58,7 @@ def collapsed(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
 
 
 class Pairing(NamedTuple):
-    """How two operands meet: in one run with two steps, or in the runs of a descriptor."""
+    """How two operands are combined: in one run with two steps, or in the runs of a descriptor."""
 
     shape: Sizes
     size: int
@@ -77,7 +77,7 @@ def pairing(a_shape: Sizes, b_shape: Sizes) -> Pairing:
     shape = broadcast(a_shape, b_shape)
     sizes, a, b = collapsed(shape, stretched(a_shape, shape), stretched(b_shape, shape))
     if len(sizes) == 1:
-        # A step of a repeated single element; both are 0 only where there is one element.
+        # A repeated element has step 0; both steps are 0 only where there is one element.
         steps = (a[0], b[0]) if a[0] or b[0] else (1, 1)
         return Pairing(shape, size_of(shape), *steps, None)
     return Pairing(shape, size_of(shape), 1, 1, (len(sizes), *sizes, *a, *b))
@@ -87,8 +87,8 @@ def pairing(a_shape: Sizes, b_shape: Sizes) -> Pairing:
 def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
     """Return the descriptor of a strided copy of `sizes` elements.
 
-    The innermost axis is the one where the target is contiguous, the second that of the source, so
-    that the kernel's tiles use whole cache lines on both sides.
+    The innermost axis is the one along which the target is contiguous; the second is that of the
+    source. So the tiles of the kernel use whole cache lines on both sides.
     """
     order = sorted(range(len(sizes)), key=lambda axis: -abs(target[axis]))
     axes = collapsed(*(tuple(values[axis] for axis in order) for values in (sizes, source, target)))

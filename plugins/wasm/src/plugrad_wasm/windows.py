@@ -1,4 +1,4 @@
-"""Windows over images: what convolution and pooling tell their kernels."""
+"""Windows over images: the geometry that the kernels of convolution and pooling need."""
 
 from __future__ import annotations
 

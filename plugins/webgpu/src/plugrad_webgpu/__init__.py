@@ -1,8 +1,8 @@
 """plugrad on any GPU: WebGPU compute shaders through wgpu.
 
-Importing this package is cheap: the library that talks to the driver is loaded when a device is
-opened. The factories are those that the built-in kernels are made with, for people who write
-kernels for this backend.
+The import of this package is fast: the library that talks to the driver is loaded when a device is
+opened. The factories are for authors of kernels for this backend; the built-in kernels are made
+with them.
 """
 
 from plugrad_webgpu.buffers import GpuArray

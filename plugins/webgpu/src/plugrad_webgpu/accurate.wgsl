@@ -1,10 +1,10 @@
-// Mathematical functions. The built-in ones are allowed large errors (62 units in the last place for exp on
-// lavapipe, 3e-4 for asin); these stay within a few units, which tests/plugins/webgpu/test_accuracy.py
-// measures, and follow IEEE 754 where NaN and infinity go in or come out.
+// Mathematical functions. The built-in ones may have large errors (on lavapipe 62 units in the last place for
+// exp, and 3e-4 for asin). These stay within a few units, as tests/plugins/webgpu/test_accuracy.py measures,
+// and follow IEEE 754 for arguments and results that are NaN or infinite.
 
 // --- exponentials and logarithms
 
-// exp(r) for |r| <= ln(2)/2, Cephes' polynomial
+// exp(r) for |r| <= ln(2)/2; the polynomial of Cephes
 fn exp_reduced(r: f32) -> f32 {
   var p = 1.9875691500e-4;
   p = p * r + 1.3981999507e-3;
@@ -20,7 +20,7 @@ fn exp_accurate(x: f32) -> f32 {
   if (x > 88.72284) { return infinity(); }
   if (x < -103.97) { return 0.0; }
   let n = floor(x * 1.44269504088896341 + 0.5);
-  // ln(2) in two parts, the first of which is exact in few bits
+  // ln(2) in two parts; the first has few bits, so that its product with n is exact
   let r = (x - n * 0.693359375) - n * -2.12194440e-4;
   return scaled(exp_reduced(r), i32(n));
 }
@@ -38,7 +38,7 @@ fn expm1_accurate(x: f32) -> f32 {
   return exp_accurate(x) - 1.0;
 }
 
-// log(1 + f) + k ln(2) for 1 + f in [sqrt(1/2), sqrt(2)], as in FreeBSD's logf
+// log(1 + f) + k ln(2) for 1 + f in [sqrt(1/2), sqrt(2)]; the polynomial of logf in FreeBSD
 fn log_reduced(f: f32, k: f32) -> f32 {
   let s = f / (2.0 + f);
   let z = s * s;
@@ -48,7 +48,7 @@ fn log_reduced(f: f32, k: f32) -> f32 {
   return k * 0.69313812256 - ((half - (s * (half + r) + k * 9.0580006145e-6)) - f);
 }
 
-// f and k, such that x = (1 + f) 2^k
+// f and k with x = (1 + f) 2^k
 fn log_parts(x: f32) -> vec2f {
   let is_tiny = x < 1.17549435e-38;
   let bits = bitcast<i32>(select(x, x * 8388608.0, is_tiny));
@@ -56,7 +56,7 @@ fn log_parts(x: f32) -> vec2f {
   return vec2f(bitcast<f32>(bits - (k << 23u)) - 1.0, f32(k) - select(0.0, 23.0, is_tiny));
 }
 
-// A logarithm of x outside of (0, infinity)
+// The logarithm of an x outside (0, infinity)
 fn log_special(x: f32) -> f32 {
   return select(select(nan(), x, is_infinite(x) && x > 0.0), -infinity(), x == 0.0);
 }
@@ -76,7 +76,7 @@ fn log2_accurate(x: f32) -> f32 {
 fn log10_accurate(x: f32) -> f32 {
   if (!(x > 0.0) || is_nan(x) || is_infinite(x)) { return log_special(x); }
   let parts = log_parts(x);
-  // log10(2) in two parts, the first of which is exact in few bits
+  // log10(2) in two parts; the first has few bits, so that its product with k is exact
   let low = parts.y * 7.9034151668e-7 + log_reduced(parts.x, 0.0) * 0.43429448190325182;
   return parts.y * 3.0102920532e-1 + low;
 }
@@ -156,9 +156,9 @@ fn atanh_accurate(x: f32) -> f32 {
   return with_sign(0.5 * log1p_accurate(2.0 * a / (1.0 - a)), x);
 }
 
-// --- trigonometric functions, Cephes' polynomials
+// --- trigonometric functions; the polynomials are those of Cephes
 
-// x outside of the domain, an infinite angle, has no sine
+// The angle, or NaN for an infinite one, which does not have a sine
 fn angle(x: f32) -> f32 {
   return select(x, nan(), is_infinite(x));
 }
@@ -265,8 +265,8 @@ fn integer_power(x: f32, n: u32) -> f32 {
   return result;
 }
 
-// a^y = 2^(y (k + l)) for finite a > 0, with k whole: y k is exact in two parts, so that the fraction of
-// the exponent keeps its bits however large the exponent is.
+// a^y = 2^(y (k + l)) for finite a > 0 and an integer k. The product y k is exact in two parts, so that the
+// fraction of the exponent keeps its bits even if the exponent is large.
 fn positive_power(a: f32, y: f32) -> f32 {
   let is_tiny = a < 1.17549435e-38;
   let bits = bitcast<i32>(select(a, a * 8388608.0, is_tiny));
@@ -290,15 +290,15 @@ fn power(x: f32, y: f32) -> f32 {
     if (a == 1.0) { return 1.0; }
     return select(0.0, infinity(), (a > 1.0) == (y > 0.0));
   }
-  let is_whole = floor(y) == y;
-  let is_odd = is_whole && abs(y) < 16777216.0 && (i32(y) & 1) != 0;
+  let is_integer = floor(y) == y;
+  let is_odd = is_integer && abs(y) < 16777216.0 && (i32(y) & 1) != 0;
   let sign = select(1.0, x, is_odd);
   if (x == 0.0 || is_infinite(x)) {
     return with_sign(select(0.0, infinity(), (a > 0.0) == (y > 0.0)), sign);
   }
-  if (x < 0.0 && !is_whole) { return nan(); }
-  // Small whole exponents are the common ones; multiplying is exact where the result is.
-  if (is_whole && y > 0.0 && y <= 16.0) { return with_sign(integer_power(a, u32(y)), sign); }
+  if (x < 0.0 && !is_integer) { return nan(); }
+  // Small integer exponents are common; their products are exact where the result can be exact.
+  if (is_integer && y > 0.0 && y <= 16.0) { return with_sign(integer_power(a, u32(y)), sign); }
   return with_sign(positive_power(a, y), sign);
 }
 
@@ -307,7 +307,7 @@ fn power_i32(x: i32, y: i32) -> i32 {
     if (x == 1) { return 1; }
     return select(0, select(1, -1, (y & 1) != 0), x == -1);
   }
-  // Products wrap around alike with and without a sign.
+  // Signed and unsigned products wrap around alike.
   return bitcast<i32>(power_u32(bitcast<u32>(x), u32(y)));
 }
 

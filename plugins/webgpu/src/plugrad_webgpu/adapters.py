@@ -1,6 +1,6 @@
-"""Find adapters and open devices through wgpu-py; nothing else here asks about hardware."""
+"""Find adapters and open devices through wgpu-py: all questions about the hardware are asked here."""
 
-# wgpu describes adapters in plain dicts without value types.
+# wgpu describes adapters in plain dicts without types for the values.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportMissingTypeStubs=false
 
@@ -12,10 +12,14 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
+import wgpu
+from wgpu.backends.wgpu_native.extras import set_instance_extras
+
 from plugrad.extend import BackendUnavailable, DeviceInfo
 from plugrad_webgpu.device import Device
+from plugrad_webgpu.forks import forked
+from plugrad_webgpu.limits import IMMEDIATE_BYTES
 from plugrad_webgpu.native import NativeDevice
-from plugrad_webgpu.program import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,11 +27,11 @@ if TYPE_CHECKING:
     from wgpu import GPUAdapter
 
 INSTALL_HINT = (
-    "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device) "
+    "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
     "or use the cpu backend"
 )
-# Without these a kernel of ours would not fit: parameters travel as immediates, and the limits that
-# WebGPU guarantees are lower than what every desktop driver has.
+# The kernels need these: their parameters are immediates, and they use more than the limits that
+# WebGPU guarantees, which are lower than what every desktop driver has.
 FEATURE = "immediates"
 LIMITS = (
     "max-buffer-size",
@@ -39,29 +43,37 @@ LIMITS = (
 )
 
 
-@cache
 def adapters() -> tuple[GPUAdapter, ...]:
-    """Return the usable adapters, real GPUs before software ones."""
-    import wgpu
-    from wgpu.backends.wgpu_native.extras import set_instance_extras
+    """Return the usable adapters, GPUs before software devices.
 
-    # OpenGL lists every device a second time, slower and with fewer limits. The choice must be made
+    Raises:
+        BackendUnavailable: this process is a forked child of one that has asked already.
+    """
+    process, found = _adapters_and_process()
+    if process != os.getpid():
+        raise forked()
+    return found
+
+
+@cache
+def _adapters_and_process() -> tuple[int, tuple[GPUAdapter, ...]]:
+    """Return the usable adapters and the process that may use them."""
+    # OpenGL lists every device a second time, slower and with lower limits. The choice must be made
     # before the first adapter of the process, so another user of wgpu may have made it already.
     with suppress(RuntimeError):
         set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
     with quiet_wayland():
         found = [a for a in wgpu.gpu.enumerate_adapters_sync() if FEATURE in a.features]
     found = [a for a in found if a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")]
-    return tuple(
-        sorted(found, key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
-    )
+    found.sort(key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
+    return os.getpid(), tuple(found)
 
 
 @contextmanager
 def quiet_wayland() -> Generator[None, None, None]:
-    """Name a folder for sockets inside the block if there is none.
+    """Name a folder for sockets inside the block if none is named.
 
-    Without one, drivers that look for a Wayland display write errors to the terminal, though
+    Without one, drivers that look for a Wayland display write errors to the terminal, although
     nothing here shows a window.
     """
     if "XDG_RUNTIME_DIR" in os.environ:
@@ -87,14 +99,17 @@ def describe(adapter: GPUAdapter, index: int) -> DeviceInfo:
 
 
 PREFERENCES = {"high-performance": "DiscreteGPU", "low-power": "IntegratedGPU"}
-"""Devices that are asked for by what they are like; where there is none, the best one will do."""
+"""Devices that are chosen by their kind; where there is none of the kind, the best device is chosen."""
 
 
 def choose(selector: str) -> tuple[GPUAdapter, int]:
-    """Return the adapter for ``""`` (the best one), an index, a preference, or ``name=part of its name``.
+    """Return an adapter and its index.
+
+    Args:
+        selector: ``""`` for the best adapter, an index, a preference, or ``"name=part of its name"``.
 
     Raises:
-        BackendUnavailable: there is none; the message lists the adapters.
+        BackendUnavailable: there is no such adapter; the message lists the adapters.
     """
     found = adapters()
     if not found:
@@ -112,17 +127,26 @@ def choose(selector: str) -> tuple[GPUAdapter, int]:
             return adapter, index
     listed = ", ".join(f"{i} ({a.info['device']})" for i, a in enumerate(found))
     raise BackendUnavailable(
-        f"webgpu: no device {selector!r}; choose one of {listed}, "
+        f"webgpu: there is no device {selector!r}; choose one of {listed}, "
         f"{', '.join(PREFERENCES)}, or name=<part of a name>"
     )
 
 
 def open_device(adapter: GPUAdapter) -> Device:
-    """Return a new device of an adapter, with the limits that the kernels want."""
+    """Return a new device of an adapter, with the limits that the kernels use.
+
+    Raises:
+        BackendUnavailable: the driver refuses.
+    """
     limits = {name: adapter.limits[name] for name in LIMITS if name in adapter.limits}
     limits["max-immediate-size"] = IMMEDIATE_BYTES
-    device = adapter.request_device_sync(
-        label="plugrad", required_features=[FEATURE], required_limits=limits
-    )
+    try:
+        device = adapter.request_device_sync(
+            label="plugrad", required_features=[FEATURE], required_limits=limits
+        )
+    except (RuntimeError, wgpu.GPUError) as failure:
+        raise BackendUnavailable(
+            f"webgpu: {adapter.info['device']} cannot be opened: {failure}; choose another device"
+        ) from failure
     largest = min(limits["max-storage-buffer-binding-size"], limits["max-buffer-size"])
     return Device(NativeDevice(device), largest, is_software=is_software(adapter))

@@ -1,9 +1,8 @@
 """Device memory: a pool of buffers in size classes, and the array that owns one of them.
 
-A new buffer is filled with zeros by the driver on its first use, which takes a hundred times as
-long as reusing one. So nothing is destroyed: a buffer goes back to the pool when its last owner
-dies and may be used again at once, because the queue runs everything in the order in which it was
-recorded.
+The driver fills a new buffer with zeros on its first use, which takes a hundred times as long as
+reusing a buffer. So nothing is destroyed. A buffer goes back to the pool when its last owner dies,
+and it may be used again at once, because the queue runs everything in the order of recording.
 """
 
 from __future__ import annotations
@@ -12,32 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from plugrad.extend import Memory, OutOfMemory
+from plugrad_webgpu.forks import Refusal
+from plugrad_webgpu.limits import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from threading import RLock
+    from contextlib import AbstractContextManager
 
     from plugrad.extend import DType
-    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.native import Handle
-
-Shape = tuple[int, ...]
-
-SMALLEST = 256
-STEP = 1 << 20
-
-
-def size_class(nbytes: int) -> int:
-    """Return the size of the buffer that holds so many bytes: powers of two, then whole MiB.
-
-    >>> size_class(0), size_class(1000), size_class(3_000_000)
-    (256, 1024, 3145728)
-    """
-    if nbytes <= SMALLEST:
-        return SMALLEST
-    if nbytes <= STEP:
-        return 1 << (nbytes - 1).bit_length()
-    return -(-nbytes // STEP) * STEP
+    from plugrad_webgpu.program import Plan
 
 
 class Storage:
@@ -50,18 +34,39 @@ class Storage:
         self.serial = serial
         self.size = size
         self.freed_in = 0
-        """The batch being recorded when the last owner died: it may still use the buffer."""
+        """The batch that was being recorded when the last owner died: it may still use the buffer."""
+
+
+class Recorder(Protocol):
+    """What arrays and kernels use of a device: its pool, and the recording of calls."""
+
+    is_software: bool
+    """Whether the device computes on the CPU."""
+    batch: int
+    """The number of the batch that is being recorded."""
+    pool: Pool
+
+    def empty(self, shape: Shape, dtype: DType) -> GpuArray:
+        """Return an array of undefined values."""
+        ...
+
+    def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
+        """Record one call and return its output."""
+        ...
+
+    def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
+        """Record a call that writes some elements of an array."""
+        ...
 
 
 class Buffer:
-    """The right to use a storage, which returns to the pool when the last sharer dies."""
+    """The right to use a storage, which returns to the pool when the last array that shares it dies."""
 
-    __slots__ = ("device", "serial", "storage")
+    __slots__ = ("device", "storage")
 
-    def __init__(self, device: Device, storage: Storage) -> None:
+    def __init__(self, device: Recorder, storage: Storage) -> None:
         self.device = device
         self.storage = storage
-        self.serial = storage.serial
 
     def __del__(self) -> None:
         self.device.pool.give_back(self.storage, self.device.batch)
@@ -82,20 +87,20 @@ class GpuArray:
 
 
 class Allocator(Protocol):
-    """Where the pool's buffers come from."""
+    """Where the buffers of a pool come from."""
 
     def create_buffer(self, size: int) -> Handle | None:
-        """Return a new buffer, or None when there is no memory."""
+        """Return a new buffer, or None if there is no memory."""
         ...
 
     def release_buffer(self, handle: Handle) -> None:
-        """Give a buffer back to the device."""
+        """Give a buffer back to the driver."""
         ...
 
 
 @dataclass
 class Usage:
-    """What the pool counts, in bytes of whole buffers."""
+    """What a pool counts, in bytes of whole buffers."""
 
     buffers: int = 0
     in_use: int = 0
@@ -105,26 +110,35 @@ class Usage:
 
 
 class Pool:
-    """Free buffers by size class, and the accounts."""
+    """The free buffers by size class, and a count of the memory in use."""
 
     def __init__(
-        self, allocator: Allocator, largest: int, before_trim: Callable[[], None], lock: RLock
+        self,
+        allocator: Allocator,
+        largest: int,
+        before_trim: Callable[[], None],
+        lock: AbstractContextManager[object],
     ) -> None:
-        """Take buffers from `allocator`; call `before_trim` before giving any back to it.
+        """Create an empty pool.
 
-        The lock is the device's. It is reentrant because the garbage collector may call give_back
-        in the middle of take.
+        Args:
+            allocator: Where new buffers come from.
+            largest: The size in bytes of the largest buffer that the device can bind.
+            before_trim: A function to call before buffers are given back to the allocator.
+            lock: The lock of the device. It is reentrant because the garbage collector may call
+                `give_back` in the middle of `take`.
         """
         self.limit: int | None = None
+        self.largest = largest
         self.usage = Usage()
         self._allocator = allocator
-        self._largest = largest
         self._before_trim = before_trim
         self._free: dict[int, list[Storage]] = {}
         self._lock = lock
+        self._is_abandoned = False
 
     def take(self, size: int, *, oldest: bool = False) -> Storage:
-        """Return a free storage of one size class; the oldest free one is likely to be idle.
+        """Return a free storage of a size class: the newest one, or the oldest, which is likely to be idle.
 
         Raises:
             OutOfMemory: the limit or the device does not allow it.
@@ -133,9 +147,8 @@ class Pool:
             usage = self.usage
             if self.limit is not None and usage.in_use + size > self.limit:
                 raise OutOfMemory(
-                    f"webgpu: {size} bytes more than the {usage.in_use} in use exceed the memory "
-                    f"limit of {self.limit} bytes; release arrays or raise the limit with "
-                    "set_memory_limit"
+                    f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit of "
+                    f"{self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
                 )
             free = self._free.get(size)
             if free:
@@ -149,7 +162,12 @@ class Pool:
             return storage
 
     def give_back(self, storage: Storage, batch: int) -> None:
-        """Make a storage free; `batch` is the number of the batch that may still use it."""
+        """Make a storage free; `batch` is the number of the batch that may still use it.
+
+        Finalizers call this, so it does nothing in a forked child, where the device is the parent's.
+        """
+        if self._is_abandoned:
+            return
         with self._lock:
             storage.freed_in = batch
             size = storage.size
@@ -163,26 +181,32 @@ class Pool:
             free.append(storage)
 
     def trim(self) -> None:
-        """Give all free buffers back to the device."""
+        """Give all free buffers back to the driver."""
         with self._lock:
             self._before_trim()
-            for free in self._free.values():
+            # The garbage collector may call give_back during the loop.
+            unused, self._free = self._free, {}
+            self.usage.pooled = 0
+            for free in unused.values():
                 for storage in free:
                     self._allocator.release_buffer(storage.handle)
-            self._free.clear()
-            self.usage.pooled = 0
+
+    def abandon(self) -> None:
+        """Refuse all further work: this process is a forked child."""
+        self._is_abandoned = True
+        self._lock = Refusal()
 
     def memory(self) -> Memory:
-        """Return the accounts as plugrad's report."""
+        """Return the memory in use as plugrad reports it."""
         usage = self.usage
         details = {"pooled_bytes": usage.pooled, "created_buffers": usage.created}
         return Memory(usage.buffers, usage.in_use, usage.peak, self.limit, details)
 
     def _create(self, size: int) -> Storage:
-        if size > self._largest:
+        if size > self.largest:
             raise OutOfMemory(
-                f"webgpu: an array of {size} bytes exceeds the {self._largest} bytes that this "
-                "device can bind at once; split it into smaller arrays or use the cpu backend"
+                f"webgpu: an array of {size} bytes exceeds the {self.largest} bytes that this device can bind at once; "
+                f"split it into smaller arrays, or {REMEDY}"
             )
         usage = self.usage
         if self.limit is not None and usage.in_use + usage.pooled + size > self.limit:
@@ -193,8 +217,8 @@ class Pool:
             handle = self._allocator.create_buffer(size)
         if handle is None:
             raise OutOfMemory(
-                f"webgpu: the device has no memory for {size} bytes besides the {usage.in_use} in "
-                "use; release arrays or use smaller batches"
+                f"webgpu: the device has no memory for {size} bytes in addition to the {usage.in_use} bytes in use; "
+                "release arrays, or use smaller batches"
             )
         usage.created += 1
         return Storage(handle, usage.created, size)
@@ -203,11 +227,3 @@ class Pool:
 def shared(array: GpuArray, shape: Shape) -> GpuArray:
     """Return the same values under another shape; nothing is copied."""
     return GpuArray(shape, array.dtype, array.buffer)
-
-
-def nbytes_of(shape: Shape) -> int:
-    """Return the bytes of an array: every element, a bool too, takes four."""
-    count = 4
-    for size in shape:
-        count *= size
-    return count

@@ -1,13 +1,13 @@
-"""Copies between arrays of any strides: what every kernel that moves elements is made of."""
+"""Copies between arrays of any strides: every kernel that moves elements is made of these."""
 
 from __future__ import annotations
 
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad_webgpu.buffers import nbytes_of
 from plugrad_webgpu.elements import typed, vector
-from plugrad_webgpu.layout import merged, strides_of
+from plugrad_webgpu.layout import merged, nbytes_of, strides_of
+from plugrad_webgpu.limits import check_axes
 from plugrad_webgpu.program import Program, packed, plan
 from plugrad_webgpu.shaders import shader
 
@@ -15,57 +15,70 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.buffers import GpuArray, Recorder
     from plugrad_webgpu.layout import Shape, Strides
     from plugrad_webgpu.program import Plan
 
 
+COPY = "the webgpu copy"
+"""What an error calls a copy; kernels for any number of axes give their own name."""
+
+_OTHER_PARAMETERS = 3  # besides sizes and strides: count, source_start and target_start
+
+
 class View(NamedTuple):
-    """Where elements are in a buffer: the first one, and the distances between neighbours."""
+    """Where elements are in a buffer: the first one, and the distance between neighbours on each axis."""
 
     start: int
     strides: Strides
 
 
-def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
-    """Return a dense array of the elements of `x` that a view of this shape names."""
-    step = _copy_plan(shape, source, View(0, strides_of(shape)), x.dtype)
+def copied(x: GpuArray, shape: Shape, source: View, kernel: str = COPY) -> GpuArray:
+    """Return a dense array of the elements of `x` at a view of this shape.
+
+    Raises:
+        ShapeError: the loop has too many axes; the error names `kernel`.
+    """
+    step = _copy_plan(kernel, shape, source, View(0, strides_of(shape)), x.dtype)
     return x.buffer.device.launch(step, x)
 
 
-def copy_into(output: GpuArray, target: View, x: GpuArray) -> None:
-    """Write all elements of `x` to the places of `output` that a view of its shape names."""
-    step = _copy_plan(x.shape, View(0, strides_of(x.shape)), target, x.dtype)
+def copy_into(output: GpuArray, target: View, x: GpuArray, kernel: str = COPY) -> None:
+    """Write all elements of `x` to the places of `output` at a view of the shape of `x`.
+
+    Raises:
+        ShapeError: the loop has too many axes; the error names `kernel`.
+    """
+    step = _copy_plan(kernel, x.shape, View(0, strides_of(x.shape)), target, x.dtype)
     x.buffer.device.launch_into(step, output, x)
 
 
-def block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
-    """Return the block of a size that starts at `begin`; the whole array as it is."""
+def block(x: GpuArray, begin: Shape, size: Shape, kernel: str = COPY) -> GpuArray:
+    """Return the block of a size that starts at `begin`; the array itself if that is the whole of it."""
     if size == x.shape:
         return x
-    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)))
+    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)), kernel)
 
 
 def range_view(shape: Shape, begin: Shape, steps: Shape) -> View:
-    """Return the view of an array that starts at `begin` and steps along its axes."""
+    """Return the view of an array that starts at `begin` and advances by `steps` along the axes."""
     strides = strides_of(shape)
     start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
     return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
 
 
-def transposed(x: GpuArray, order: Shape) -> GpuArray:
+def transposed(x: GpuArray, order: Shape, kernel: str = COPY) -> GpuArray:
     """Return the array with its axes in another order."""
     strides = strides_of(x.shape)
     shape = tuple(x.shape[axis] for axis in order)
-    return copied(x, shape, View(0, tuple(strides[axis] for axis in order)))
+    return copied(x, shape, View(0, tuple(strides[axis] for axis in order)), kernel)
 
 
 def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
-    """Return arrays put side by side along an axis."""
+    """Return the arrays joined along an axis."""
     first = inputs[0]
-    joined = sum(x.shape[axis] for x in inputs)
-    shape = (*first.shape[:axis], joined, *first.shape[axis + 1 :])
+    size = sum(x.shape[axis] for x in inputs)
+    shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
     output = first.buffer.device.empty(shape, first.dtype)
     strides = strides_of(shape)
     offset = 0
@@ -75,8 +88,8 @@ def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     return output
 
 
-def filled(device: Device, shape: Shape, value: float, dtype: DType) -> GpuArray:
-    """Return an array with one value everywhere."""
+def filled(device: Recorder, shape: Shape, value: float, dtype: DType) -> GpuArray:
+    """Return an array in which every element is `value`."""
     return device.launch(_fill_plan(shape, word_of(value, dtype), dtype))
 
 
@@ -86,8 +99,9 @@ def word_of(value: float, dtype: DType) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
+def _copy_plan(kernel: str, shape: Shape, source: View, target: View, dtype: DType) -> Plan:
     loop = merged(shape, source.strides, target.strides)
+    check_axes(kernel, loop.sizes[::-1], 2, _OTHER_PARAMETERS)
     width = _width(loop.sizes, loop.strides, (source.start, target.start))
     sizes = (loop.sizes[0] // width, *loop.sizes[1:])
     strides = [(s[0], *[n // width for n in s[1:]]) for s in loop.strides]
@@ -104,7 +118,7 @@ def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
 
 
 def _width(sizes: Shape, strides: tuple[Strides, ...], starts: tuple[int, int]) -> int:
-    """Return 4 if all elements can move as vectors, else 1."""
+    """Return 4 if all elements can move as vectors, otherwise 1."""
     is_dense = all(s[0] == 1 for s in strides)
     offsets = (sizes[0], *starts, *(n for s in strides for n in s[1:]))
     return 4 if is_dense and all(n % 4 == 0 for n in offsets) else 1

@@ -1,4 +1,4 @@
-"""The table in which the families declare their kernels."""
+"""The table of the kernels; the modules in `kernels` fill it."""
 
 from __future__ import annotations
 

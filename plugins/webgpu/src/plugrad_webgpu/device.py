@@ -1,27 +1,32 @@
 """The device: compiled pipelines, bind groups and the batch of dispatches that is being recorded.
 
-Recording a dispatch takes about 3 microseconds, submitting one by itself 60; so dispatches are
-gathered in one compute pass until the batch is full or somebody wants a value.
+Recording a dispatch takes about 3 microseconds and submitting one by itself takes 60. So dispatches
+are gathered in one compute pass until the batch is full or a value is read.
 """
 
 from __future__ import annotations
 
-import os
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from plugrad.extend import BackendUnavailable
+from plugrad.extend import OutOfMemory
 from plugrad_webgpu import native
-from plugrad_webgpu.buffers import Buffer, GpuArray, Pool, nbytes_of, size_class
+from plugrad_webgpu.buffers import Buffer, GpuArray, Pool
+from plugrad_webgpu.forks import Refusal, abandon_when_forked
+from plugrad_webgpu.layout import nbytes_of, size_class
+from plugrad_webgpu.limits import check_operands
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import Shape, Storage
+    from plugrad_webgpu.buffers import Storage
+    from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.native import Handle, NativeDevice
     from plugrad_webgpu.program import Plan, Program
 
 BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
-# A GPU should start early. A software device competes with the recording for the processor, and hands
+# A GPU should start early. A software device competes with the recording for the processor and hands
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
 BATCH_BYTES = 1 << 26  # of outputs: large work should start early
 MOST_BIND_GROUPS = 4096
@@ -30,19 +35,18 @@ MOST_BIND_GROUPS = 4096
 class Device:
     """An opened device: its buffers, its programs and the batch that is being recorded.
 
-    A lock makes it safe to call from several threads; a forked child gets an error instead of a
-    hang.
+    A lock makes it safe to call from several threads. In a forked child every call raises an error.
     """
 
     def __init__(self, raw: NativeDevice, largest: int, *, is_software: bool) -> None:
-        """Manage `raw`, whose largest bindable buffer has `largest` bytes."""
+        """Manage `raw`, which can bind buffers of up to `largest` bytes."""
         self.is_software = is_software
+        self.is_abandoned = False
         self.batch_limit = BATCH_DISPATCHES["software" if is_software else "hardware"]
         self.batch = 1
         self.flushes = 0
         self._raw = raw
-        self._process = os.getpid()
-        self._lock = RLock()
+        self._lock: AbstractContextManager[object] = RLock()
         self.pool = Pool(self, largest, self._before_trim, self._lock)
         self._layouts: dict[int, native.BindLayout] = {}
         self._pipelines: dict[Program, Handle] = {}
@@ -53,16 +57,22 @@ class Device:
         self._parameters = b""
         self._dispatches = 0
         self._bytes = 0
+        abandon_when_forked(self)
+
+    def abandon(self) -> None:
+        """Refuse all further work: this process is a forked child, and the device is the parent's."""
+        self.is_abandoned = True
+        self._lock = Refusal()
+        self.pool.abandon()
 
     # --- memory
 
     def create_buffer(self, size: int) -> Handle | None:
-        """Return a new storage buffer, or None when the device has no memory."""
-        self._check_process()
+        """Return a new storage buffer, or None if the device has no memory."""
         return self._raw.create_buffer(size)
 
     def release_buffer(self, handle: Handle) -> None:
-        """Give a buffer back to the driver, which keeps it until the work submitted is done."""
+        """Give a buffer back to the driver, which keeps it until the submitted work is done."""
         native.release_buffer(handle)
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
@@ -78,11 +88,11 @@ class Device:
         return GpuArray(plan.shape, plan.dtype, buffer)
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
-        """Record a call that writes some elements of an array that nobody else has seen yet."""
+        """Record a call that writes some elements of an array that is still being made."""
         self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.storage])
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
-        """Add a dispatch to the batch, unless there is no work; a full batch is submitted."""
+        """Add a dispatch to the batch if there is work to do; submit the batch when it is full."""
         grid = plan.grid
         if grid is None:
             return
@@ -113,13 +123,11 @@ class Device:
         """Submit the batch without waiting for it."""
         with self._lock:
             if self._pass is not None:
-                self._check_process()
-                self._raw.submit(self._end())
+                self._raw.submit(self._end(self._pass))
 
     def synchronize(self) -> None:
         """Submit the batch and wait until the device is idle."""
         with self._lock:
-            self._check_process()
             self.flush()
             self._raw.wait()
 
@@ -128,7 +136,6 @@ class Device:
     def upload(self, data: object, nbytes: int, shape: Shape, dtype: DType) -> GpuArray:
         """Return a new array with a copy of `nbytes` of host memory, a multiple of four."""
         with self._lock:
-            self._check_process()
             storage = self.pool.take(size_class(nbytes), oldest=True)
             array = GpuArray(shape, dtype, Buffer(self, storage))
             if nbytes:
@@ -139,25 +146,34 @@ class Device:
             return array
 
     def download(self, array: GpuArray, out: object, nbytes: int) -> None:
-        """Copy an array to writable host memory, waiting for its value."""
+        """Copy an array to writable host memory, waiting for its values.
+
+        Raises:
+            OutOfMemory: there is no memory for the transfer.
+        """
         with self._lock:
-            self._check_process()
-            encoder = self._end() if self._pass is not None else None
+            if not self._raw.make_room_to_read(nbytes):
+                self.pool.trim()
+                if not self._raw.make_room_to_read(nbytes):
+                    raise OutOfMemory(
+                        f"webgpu: the device has no memory to transfer {nbytes} bytes to the host; release arrays, or "
+                        "read the values in smaller parts"
+                    )
+            encoder = None if self._pass is None else self._end(self._pass)
             self._raw.read(encoder, array.buffer.storage.handle, out, nbytes)
 
     # --- inside
 
     def _begin(self) -> None:
-        self._check_process()
         self._pass = native.Pass(self._raw.handle)
         self._handle = self._pass.handle
         self._current = None
         self._dispatches = 0
         self._bytes = 0
 
-    def _end(self) -> Handle:
-        assert self._pass is not None
-        encoder = self._pass.end()
+    def _end(self, open_pass: native.Pass) -> Handle:
+        """Close the pass of the batch and return its encoder."""
+        encoder = open_pass.end()
         self._pass = None
         self._handle = None
         self.batch += 1
@@ -166,15 +182,8 @@ class Device:
             self._drop_bind_groups()
         return encoder
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
-            raise BackendUnavailable(
-                "webgpu: this process was forked from the one that opened the device, and a GPU "
-                "device does not survive a fork; start workers with multiprocessing's 'spawn' "
-                "method instead"
-            )
-
     def _compile(self, program: Program, operands: int) -> Handle:
+        check_operands(program.label, operands, self._raw.most_operands)
         layout = self._layout(operands)
         pipeline = self._pipelines[program] = self._raw.create_pipeline(
             program.source(), program.label, program.entry_point, layout.pipeline_layout

@@ -1,4 +1,4 @@
-"""How the dtypes look in WGSL."""
+"""How dtypes are stored and named in WGSL."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ DTYPES: Final = frozenset({float32, int32, uint32, bool_})
 NUMBERS: Final = (float32, int32, uint32)
 
 STORED: Final[dict[DType, str]] = {float32: "f32", int32: "i32", uint32: "u32", bool_: "u32"}
-"""The type in a buffer. WGSL has no bool there; the host packs and unpacks it."""
+"""The type in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
 
 VALUE: Final[dict[DType, str]] = STORED | {bool_: "bool"}
-"""The type in an expression; its name is also the conversion from the stored type."""
+"""The type in an expression; its name also converts from the stored type."""
 
 LOWEST: Final[dict[DType, int | float]] = {
     float32: float("-inf"),
@@ -38,23 +38,28 @@ def vector(stored: str, width: int) -> str:
 
 
 def typed(value: float, dtype: DType) -> int | float:
-    """Return a host number as a shader parameter of this dtype, the nearest that there is."""
+    """Return a host number as a shader parameter of a dtype.
+
+    As in a cast, integers saturate at the limits of their dtype, and NaN becomes 0.
+    """
     if dtype == float32:
         return float(value)
     if dtype == bool_:
         return int(bool(value))
+    if value != value:  # NaN
+        return 0
     return int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
 
 
 def require(dtype: DType, supported: Iterable[DType], what: str = "backend 'webgpu'") -> None:
-    """Raise unless the dtype is one of `supported`.
+    """Raise unless `what` supports a dtype.
 
     Raises:
-        UnsupportedDtype: naming the dtype, what lacks it and the remedy.
+        UnsupportedDtype: the dtype is not one of `supported`.
     """
     names = sorted(supported)
     if dtype not in names:
         raise UnsupportedDtype(
-            f"{what} has no dtype {dtype}, only {', '.join(names)}; ask for one of these, as in "
+            f"{what} does not support dtype {dtype}, only {', '.join(names)}; choose one of these, as in "
             'dtype="float32", or compute on the cpu backend'
         )

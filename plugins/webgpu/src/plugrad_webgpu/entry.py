@@ -1,14 +1,14 @@
-"""The backend as core sees it."""
+"""The backend as plugrad sees it."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from plugrad.extend import Backend, BackendUnavailable, Memory, Probe, as_dtype, bool_, string
+from plugrad.extend import Backend, BackendUnavailable, Memory, Probe, as_dtype, string
 from plugrad_webgpu.elements import DTYPES, require
+from plugrad_webgpu.transfers import downloaded, uploaded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class WebGpuBackend(Backend):
     def probe(self) -> Probe:
         """Return the adapters; never raise."""
         try:
+            # It imports wgpu, which may be missing, and which `import plugrad_webgpu` must not load.
             from plugrad_webgpu.adapters import INSTALL_HINT, adapters, describe
 
             found = tuple(describe(adapter, i) for i, adapter in enumerate(adapters()))
@@ -50,76 +51,72 @@ class WebGpuBackend(Backend):
         return Probe(True, "", found)
 
     def open(self, device: str) -> KernelTable:
-        """Open an adapter: ``""`` for the best one, ``"0"``, ``"low-power"``, or ``"name=part of its name"``."""
+        """Open a device and return the kernels.
+
+        Args:
+            device: ``""`` for the best device, an index such as ``"0"``, ``"high-performance"``,
+                ``"low-power"``, or ``"name=part of its name"``.
+
+        Raises:
+            BackendUnavailable: there is no such device, or it cannot be opened.
+        """
         try:
+            # It imports wgpu, as above.
             from plugrad_webgpu.adapters import choose, open_device
         except Exception as failure:  # the library is missing or does not load
             raise BackendUnavailable(f"webgpu: wgpu does not load: {failure}") from failure
 
+        # The kernels of all families take longer to import than the rest of the package, which is
+        # all that the author of a kernel needs.
         from plugrad_webgpu.kernels import table
 
         adapter, index = choose(device)
-        try:
-            self._device = open_device(adapter)
-        except RuntimeError as failure:
-            raise BackendUnavailable(
-                f"webgpu: {adapter.info['device']} cannot be opened: {failure}; try another device"
-            ) from failure
+        self._device = open_device(adapter)
         self.device = str(index)
         return table
 
     def dtypes(self) -> frozenset[DType]:
-        """Return float32, int32, uint32 and bool, and strings, which are on the host."""
+        """Return float32, int32, uint32 and bool, and string, whose arrays stay on the host."""
         return DTYPES | {string}
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
-        """Return a copy of a host array on the device; of strings, on the host.
+        """Return a copy of a host array on the device; arrays of strings stay on the host.
 
         Raises:
-            UnsupportedDtype: the device has no such dtype.
+            UnsupportedDtype: the device does not support the dtype.
         """
         dtype = as_dtype(array.dtype)
         if dtype is string:
             return array.copy()
         require(dtype, DTYPES)
-        if array.size == 1:
-            # A fill is part of the batch, in order; an upload might have to submit the batch first.
-            from plugrad_webgpu.copying import filled
-
-            return filled(self.opened, array.shape, array.item(), dtype)
-        words = array.astype(np.uint32) if dtype == bool_ else array
-        return self.opened.upload(words, words.nbytes, array.shape, dtype)
+        return uploaded(self.opened, array, dtype)
 
     def to_numpy(self, array: GpuArray | NDArray[Any]) -> NDArray[Any]:
-        """Return the values in a new host array, waiting for them; strings are on the host anyway."""
+        """Return the values in a new host array, waiting for them; strings are on the host already."""
         if isinstance(array, np.ndarray):
             return array.view()
-        stored = np.uint32 if array.dtype == bool_ else array.dtype
-        values = np.empty(array.shape, stored)
-        if math.prod(array.shape):
-            self.opened.download(array, values, values.nbytes)
-        return values.astype(np.bool_) if array.dtype == bool_ else values
+        return downloaded(self.opened, array)
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""
         self.opened.synchronize()
 
     def memory(self) -> Memory:
-        """Return what arrays use, in whole buffers, and what the pool keeps."""
+        """Return the memory of the arrays, in whole buffers, and what the pool keeps."""
         return self.opened.pool.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
-        """Make allocations beyond `limit` bytes raise OutOfMemory."""
+        """Make allocations beyond `limit` bytes raise OutOfMemory; None removes the limit."""
         self.opened.pool.limit = limit
 
     def close(self) -> None:
-        """Submit what is recorded and let go of the device; live arrays keep their buffers."""
-        if self._device is not None:
-            self._device.synchronize()
-            self._device.pool.trim()
-            self._device = None
+        """Submit the recorded work and release the device; live arrays keep their buffers."""
+        device, self._device = self._device, None
+        if device is not None and not device.is_abandoned:
+            device.synchronize()
+            device.pool.trim()
 
 
 def backend() -> WebGpuBackend:
-    """Return the backend, not yet opened: what the entry point names."""
+    """Return the backend, not yet open: the entry point names this function."""
     return WebGpuBackend()

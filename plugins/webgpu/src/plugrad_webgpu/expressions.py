@@ -1,4 +1,4 @@
-"""Elementwise kernels from one WGSL expression, with broadcasting.
+"""Elementwise kernels made of one WGSL expression, with broadcasting.
 
 >>> from plugrad_webgpu import elementwise
 >>> rectify = elementwise("select(0.0, x, x > 0.0)")  # an implementation: array in, array out
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from plugrad.extend import broadcast, float32, int32, uint32
 from plugrad_webgpu.elements import NUMBERS, STORED, VALUE, require, typed, vector
 from plugrad_webgpu.layout import broadcast_strides, merged
+from plugrad_webgpu.limits import check_axes
 from plugrad_webgpu.program import Plan, Program, plan
 from plugrad_webgpu.shaders import shader
 
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray, Shape
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
 
 Mode = Literal["vectors", "scalar"]
 MOST_PLANS = 4096
 
 
 def numbers(expression: str) -> dict[DType, str]:
-    """Return a table that uses one expression for all number dtypes."""
+    """Return a table that has one expression for all number dtypes."""
     return dict.fromkeys(NUMBERS, expression)
 
 
 def real(floating: str, signed: str, unsigned: str) -> dict[DType, str]:
-    """Return a table of expressions for the three number dtypes."""
+    """Return a table of the expressions for float32, int32 and uint32."""
     return {float32: floating, int32: signed, uint32: unsigned}
 
 
@@ -45,15 +47,19 @@ def elementwise(
     """Return an implementation that evaluates a WGSL expression for every element.
 
     Args:
-        expression: WGSL over the names in `inputs`, for float32; or a mapping from dtype to that,
-            where the last input's dtype decides. It may call the functions of snippets.wgsl and
-            accurate.wgsl.
-        inputs: The names of the inputs, which broadcast.
+        expression: WGSL over the names in `inputs`, for float32; or a mapping from dtypes to such
+            expressions, from which the dtype of the last input chooses. It may call the functions
+            of snippets.wgsl and accurate.wgsl.
+        inputs: The names of the inputs, which are broadcast.
         result: The dtype of the result; None means that of the last input.
-        attributes: Names of numeric attributes, which the expression reads as ``parameters.name``.
+        attributes: The names of numeric attributes, which the expression reads as
+            ``parameters.name``.
 
     Returns:
         A function of arrays, with the attributes as keywords.
+
+    The function raises UnsupportedDtype for a dtype without an expression, and ShapeError where
+    the inputs are broadcast over more axes than the parameters of a shader can describe.
     """
     expressions = {float32: expression} if isinstance(expression, str) else dict(expression)
     kernel = _Elementwise(expressions, tuple(inputs), result, tuple(attributes))
@@ -78,7 +84,7 @@ class _Elementwise:
         self._programs: dict[tuple[Any, ...], Program] = {}
 
     def plan(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Plan:
-        """Make, keep and return the plan for inputs of these shapes and dtypes."""
+        """Make the plan for inputs of these shapes and dtypes, keep it and return it."""
         if len(self.plans) >= MOST_PLANS:
             self.plans.clear()
         made = self.plans[key] = self._make_plan(
@@ -90,12 +96,15 @@ class _Elementwise:
         self, shapes: Sequence[Shape], dtypes: Sequence[DType], values: Sequence[float]
     ) -> Plan:
         dtype = dtypes[-1]
-        what = next(iter(self._expressions.values()))
-        require(dtype, self._expressions, f"the webgpu kernel {what!r}")
+        what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
+        require(dtype, self._expressions, what)
         out = broadcast(*shapes)
         loop = merged(out, *[broadcast_strides(s, out) for s in shapes])
         rank = len(loop.sizes)
-        # A single run may write past its end, inside the padding of its buffer; rows may not.
+        if rank > 1:
+            others = 1 + len(values)  # the count and the attributes
+            check_axes(what, loop.sizes[::-1], len(shapes), others)
+        # A single run may write past its end, into the padding of its buffer; rows may not.
         width = 4 if rank == 1 or loop.sizes[0] % 4 == 0 else 1
         modes: list[Mode] = ["vectors" if s[0] == 1 else "scalar" for s in loop.strides]
         sizes = (-(-loop.sizes[0] // width), *loop.sizes[1:])
@@ -184,7 +193,7 @@ def _values(operands: Sequence[tuple[str, DType, Mode]], result: DType, width: i
 
 
 def _specialised(kernel: _Elementwise) -> Callable[..., GpuArray]:
-    """Return the shortest function for a kernel's parameters: every small op pays it."""
+    """Return the shortest function for the parameters of a kernel, since every call of a small op runs it."""
     plans = kernel.plans
     attributes = kernel.attributes
 

@@ -1,4 +1,4 @@
-"""How arrays lie in memory: strides, and loops over several arrays with the fewest axes."""
+"""How arrays lie in memory: sizes, strides, and loops over several arrays with the fewest axes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,34 @@ from typing import NamedTuple
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
+
+SMALLEST = 256
+STEP = 1 << 20
+
+
+def nbytes_of(shape: Shape) -> int:
+    """Return the number of bytes of an array: each element takes four, a bool too.
+
+    >>> nbytes_of((2, 3))
+    24
+    """
+    count = 4
+    for size in shape:
+        count *= size
+    return count
+
+
+def size_class(nbytes: int) -> int:
+    """Return the size of the buffer that holds this many bytes: powers of two, then whole MiB.
+
+    >>> size_class(0), size_class(1000), size_class(3_000_000)
+    (256, 1024, 3145728)
+    """
+    if nbytes <= SMALLEST:
+        return SMALLEST
+    if nbytes <= STEP:
+        return 1 << (nbytes - 1).bit_length()
+    return -(-nbytes // STEP) * STEP
 
 
 @lru_cache(maxsize=4096)
@@ -26,7 +54,7 @@ def strides_of(shape: Shape) -> Strides:
 
 
 def broadcast_strides(shape: Shape, out: Shape) -> Strides:
-    """Return strides that read an array as if it had the shape `out`: 0 where it repeats.
+    """Return the strides that read an array as if it had the shape `out`: 0 where it repeats.
 
     >>> broadcast_strides((3, 1), (2, 3, 4))
     (0, 1, 0)
@@ -37,7 +65,7 @@ def broadcast_strides(shape: Shape, out: Shape) -> Strides:
 
 
 class Loop(NamedTuple):
-    """Nested loops over several arrays: sizes and, per array, strides; the innermost axis first."""
+    """Nested loops over several arrays: the sizes, and the strides of each array; innermost axis first."""
 
     sizes: tuple[int, ...]
     strides: tuple[Strides, ...]
@@ -49,7 +77,7 @@ class Loop(NamedTuple):
 
 
 def merged(shape: Shape, *strides: Strides) -> Loop:
-    """Return the loop over `shape` with as few axes as the arrays' strides allow, but at least one.
+    """Return the loop over `shape` with as few axes as the strides of the arrays allow, but at least one.
 
     >>> merged((2, 3, 4), (12, 4, 1), (0, 4, 1))
     Loop(sizes=(12, 2), strides=((1, 12), (1, 0)))

@@ -1,4 +1,4 @@
-"""Products of matrices: two schedules, and the packing that brings operands into their form."""
+"""Products of matrices: the schedules, and the packing that brings the operands into their form."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.buffers import GpuArray, Recorder
     from plugrad_webgpu.program import Plan
 
 Schedule = Literal["direct", "outer", "shared"]
 
 
 class Tile(NamedTuple):
-    """What one invocation or workgroup computes, and how many invocations do so together."""
+    """The part of the output that one invocation or one workgroup computes, and how many invocations share it."""
 
     rows: int
     vectors: int
@@ -34,15 +33,15 @@ _TILES: Final[dict[Schedule, Tile]] = {
     "outer": Tile(8, 2, 1),
     "shared": Tile(64, 16, 256),
 }
-LEAST_SPLIT = 64  # steps: shorter sums are not worth a second dispatch
-BUSY = 128  # tiles that keep every device busy
+LEAST_SPLIT = 64  # steps: shorter sums do not justify a second dispatch
+BUSY = 128  # as many tiles keep every device busy
 
 add_parts = reduction("a + b", dict.fromkeys(NUMBERS, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """A batch of matrices in an array: how many, their sizes, whether to transpose them."""
+    """A batch of matrices in an array: their number, their sizes, and whether to transpose them."""
 
     array: GpuArray
     batch: int
@@ -52,9 +51,9 @@ class Matrices:
 
 
 def multiply(a: Matrices, b: Matrices) -> GpuArray:
-    """Return a b as an array (batch, rows, columns); a batch of one is used for every matrix.
+    """Return the products as an array (batch, rows, columns); a batch of one is used for every matrix.
 
-    The sizes of a transposed operand are those after transposing.
+    The sizes of a transposed operand are those after the transposition.
     """
     device = a.array.buffer.device
     dtype = a.array.dtype
@@ -81,10 +80,19 @@ def _plan(
     row_tiles, column_tiles = -(-rows // tile_rows), -(-vectors // tile.vectors)
     tiles = batch * row_tiles * column_tiles
     splits = _splits(depth, tiles)
+    left_step = 0 if batches[0] == 1 else rows * depth * unit // 4
+    right_step = 0 if batches[1] == 1 else depth * unit * vectors
     parameters = (
-        *(tiles * splits, rows, columns, vectors, depth, row_tiles, column_tiles, batch),
-        0 if batches[0] == 1 else rows * depth * unit // 4,
-        0 if batches[1] == 1 else depth * unit * vectors,
+        tiles * splits,
+        rows,
+        columns,
+        vectors,
+        depth,
+        row_tiles,
+        column_tiles,
+        batch,
+        left_step,
+        right_step,
         -(-depth // splits),
     )
     program = _program(schedule, dtype, tile_rows, columns % 4 == 0)
@@ -93,11 +101,11 @@ def _plan(
 
 
 def _whole(size: int) -> int:
-    """Return the size filled up to whole vectors."""
+    """Return the size rounded up to whole vectors."""
     return -(-size // 4) * 4
 
 
-def _schedule(device: Device, a: Matrices, b: Matrices) -> Schedule:
+def _schedule(device: Recorder, a: Matrices, b: Matrices) -> Schedule:
     is_large = a.rows > _TILES["shared"].rows // 2 and b.columns > _TILES["shared"].rows // 2
     if is_large and not device.is_software:
         return "shared"
@@ -109,13 +117,13 @@ def _power_of_two(rows: int) -> int:
 
 
 def _splits(depth: int, tiles: int) -> int:
-    """Return into how many parts to split the sums: enough work, loops within bounds."""
+    """Return the number of parts of the sums: enough work for the device, and loops within bounds."""
     wanted = min(BUSY // max(tiles, 1), depth // LEAST_SPLIT)
     return max(wanted, -(-depth // MOST_STEPS), 1)
 
 
 def _packed(m: Matrices, rows: int, columns: int) -> GpuArray:
-    """Return the matrices row-major and filled up with zeros; themselves if they are so already."""
+    """Return the matrices in row-major order and padded with zeros; the array itself if it is so already."""
     if (rows, columns) == (m.rows, m.columns) and not m.is_transposed:
         return m.array
     sizes = (rows, columns, m.rows, m.columns)

@@ -1,8 +1,8 @@
 """Programs and plans: what can be compiled, and what one call of it needs.
 
-A `Program` is a shader with its interface; a `Plan` is a program with the parameters, the grid and
-the output of one call. Kernels memoise their plans by shape, so that a call like one before costs a
-look-up, a buffer from the pool and five native calls. Nothing here needs a device.
+A `Program` is a shader with its interface. A `Plan` is a program with the parameters, the grid and
+the output of one call. Kernels keep their plans by shape, so that a repeated call costs a look-up,
+a buffer from the pool and five native calls. Nothing here needs a device.
 """
 
 from __future__ import annotations
@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad_webgpu.buffers import nbytes_of, size_class
+from plugrad_webgpu.layout import nbytes_of, size_class
+from plugrad_webgpu.limits import MOST_GROUPS, check_groups, check_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import Shape
+    from plugrad_webgpu.layout import Shape
 
 Grid = tuple[int, int, int]
-
-IMMEDIATE_BYTES = 128  # of parameters: what every adapter offers
-MOST_GROUPS = 65_535  # per dimension of a grid
-MOST_LOOPS = 65_535  # steps of all loops of one invocation: lavapipe silently stops after these
 
 
 class Program:
     """A compute shader: how to write its source, its entry point and its workgroup size.
 
-    The operands are the inputs, bound in order from 0, and one output after them.
+    The operands are the inputs, bound in order from 0, followed by one output.
     """
 
     __slots__ = ("entry_point", "label", "source", "workgroup")
@@ -51,7 +48,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """One call of a program: its parameters, its grid and what it returns."""
+    """One call of a program: its parameters, its grid and its result."""
 
     program: Program
     parameters: bytes
@@ -69,23 +66,32 @@ def plan(
     shape: Shape,
     dtype: DType,
 ) -> Plan:
-    """Return the plan of a program with one invocation per item; without items it has no grid.
+    """Return the plan for a call of a program.
 
-    Parameters become 32-bit words in order: ints as u32 or i32, floats as f32.
+    Args:
+        program: The program to call.
+        parameters: Numbers that become 32-bit words in order: integers as u32 or i32, floats as f32.
+        invocations: The number of items to work on; without items the plan has no grid.
+        shape: The shape of the result.
+        dtype: The dtype of the result.
+
+    Raises:
+        ArgumentValueError: the parameters do not fit a shader.
+        ShapeError: the invocations do not fit a dispatch.
     """
-    grid = grid_of(-(-invocations // program.workgroup)) if invocations else None
-    return Plan(program, packed(parameters), grid, shape, dtype, size_class(nbytes_of(shape)))
+    words = packed(parameters)
+    check_parameters(program.label, len(words))
+    groups = -(-invocations // program.workgroup)
+    nbytes = nbytes_of(shape)
+    if nbytes < 1 << 40:  # the pool refuses a larger output, with a better message
+        check_groups(program.label, groups)
+    grid = grid_of(groups) if groups else None
+    return Plan(program, words, grid, shape, dtype, size_class(nbytes))
 
 
 def packed(parameters: Sequence[int | float]) -> bytes:
-    """Return ints and floats as little-endian 32-bit words."""
-    data = b"".join(_word(p) for p in parameters)
-    if len(data) > IMMEDIATE_BYTES:
-        raise ValueError(
-            f"a webgpu kernel needs {len(data)} bytes of parameters, more than {IMMEDIATE_BYTES}: "
-            "the array has too many axes; merge some with reshape"
-        )
-    return data
+    """Return integers and floats as little-endian 32-bit words."""
+    return b"".join(_word(p) for p in parameters)
 
 
 def _word(value: int | float) -> bytes:
@@ -96,7 +102,7 @@ def _word(value: int | float) -> bytes:
 
 
 def grid_of(groups: int) -> Grid:
-    """Return a grid of at least so many workgroups; beyond 65,535 it has several rows.
+    """Return a grid of at least this many workgroups; above 65,535 it has several rows.
 
     >>> grid_of(10), grid_of(70_000)
     ((10, 1, 1), (35000, 2, 1))

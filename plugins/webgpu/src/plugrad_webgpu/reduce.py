@@ -1,4 +1,4 @@
-"""Reductions from the expression that combines two elements."""
+"""Reductions, made of the expression that combines two elements."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray, Shape
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan
 
 MOST_STEPS = 16_384
-"""The longest loop of one invocation; all its loops together must stay below 65,535 steps."""
+"""The longest loop of one invocation: all its loops together must stay below 65,535 steps."""
 
 SOFTWARE_INVOCATIONS = 256
 GPU_INVOCATIONS = 65_536
-# Shorter loops are not worth another dispatch, which costs a software device 20 microseconds.
+# Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
 SOFTWARE_STEPS = 256
 GPU_STEPS = 16
 COALESCED_SEGMENTS = 32
@@ -42,14 +43,14 @@ def reduction(
 
     Args:
         combine: WGSL that combines the elements `a` and `b`, associative and commutative; or a
-            mapping from dtype to it.
-        identity: For each dtype the value that combines to the other one; its keys are the dtypes
-            supported.
-        finish: WGSL applied to the total, called `value`; `parameters.divisor` is the number of
-            elements.
+            mapping from dtypes to such expressions.
+        identity: For each supported dtype, the value that leaves the other one unchanged when it is
+            combined with it.
+        finish: WGSL that computes the result from the total, called `value`;
+            ``parameters.divisor`` is the number of elements.
 
     Returns:
-        A function ``(x, axes, keep_dims) -> array``, axes sorted and non-negative.
+        A function ``(x, axes, keep_dims) -> array``, where the axes are sorted and non-negative.
     """
     combines = dict.fromkeys(identity, combine) if isinstance(combine, str) else dict(combine)
 
@@ -81,7 +82,7 @@ class _Rule(NamedTuple):
 
 
 def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool) -> Iterator[Plan]:
-    """Yield the dispatches of a reduction: some for each run of reduced axes, last run first."""
+    """Yield the dispatches of a reduction: one or several for each run of reduced axes, last run first."""
     groups = _groups(shape, axes)
     if not groups and rule.finish != "value":
         groups = [(math.prod(shape), 1, 1)]
@@ -97,14 +98,16 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
             finish = rule.finish if is_last and is_last_group else "value"
             program = _program(rule.dtype, rule.combine, finish, across, along)
             run = -(-length // segments)
-            lie = (run, 1, run) if is_software else (1, segments, length)
+            offset, step, span = (run, 1, run) if is_software else (1, segments, length)
             outputs = outer * segments * vectors
             parameters = (
                 outputs,
                 length,
                 segments,
                 vectors,
-                *lie,
+                offset,
+                step,
+                span,
                 size,
                 rule.identity,
                 float(count),
@@ -134,7 +137,7 @@ def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
 
 
 def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> int:
-    """Return into how many segments to split a reduction: enough work, loops within bounds."""
+    """Return the number of segments of a reduction: enough work for the device, and loops within bounds."""
     invocations, least = (
         (SOFTWARE_INVOCATIONS, SOFTWARE_STEPS) if is_software else (GPU_INVOCATIONS, GPU_STEPS)
     )
@@ -168,22 +171,19 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
     """Return a function that finds the first position of the best element along an axis.
 
     Args:
-        is_better: For each dtype WGSL that tells whether `value` beats `best`.
+        is_better: For each supported dtype, WGSL that says whether `value` is better than `best`.
     """
 
     def find(x: GpuArray, axis: int) -> GpuArray:
         require(x.dtype, is_better, "the webgpu search for a position")
-        outer, size, inner = (
-            math.prod(x.shape[:axis]),
-            x.shape[axis],
-            math.prod(x.shape[axis + 1 :]),
-        )
+        size = length = x.shape[axis]
+        outer = math.prod(x.shape[:axis])
+        inner = math.prod(x.shape[axis + 1 :])
         device = x.buffer.device
-        length = size
         found: GpuArray | None = None
         while True:
             segments = segments_for(outer * inner, length, inner == 1, device.is_software)
-            segments = -(-length // -(-length // segments))  # none of them empty
+            segments = -(-length // -(-length // segments))  # none of them is empty
             outputs = outer * segments * inner
             program = _position_program(x.dtype, is_better[x.dtype], found is not None)
             parameters = (outputs, length, segments, inner, size)

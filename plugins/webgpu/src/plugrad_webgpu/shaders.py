@@ -1,4 +1,4 @@
-"""WGSL sources: read from .wgsl files, filled in, and linked with the snippets they call."""
+"""WGSL sources: read from .wgsl files, completed by substitution, and linked with the snippets they call."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) (.*)$", re.MULTILINE)
 
 
 def shader(*names: str, **substitutions: str) -> str:
-    """Return the WGSL of some `kernels/<name>.wgsl`, filled in and with its snippets.
+    """Return the WGSL of the files ``kernels/<name>.wgsl`` after substitution, followed by its snippets.
 
-    A line ``@repeat(i, 4) sum += a[$i];`` is written out four times with ``$i`` as 0 to 3, because
-    some drivers keep an array that is indexed in a loop in memory; the count may be a
-    substitution's name.
+    A line ``@repeat(i, 4) sum += a[$i];`` is written four times, with ``$i`` from 0 to 3, because
+    some drivers keep an array that is indexed in a loop in memory. The count may be the name of a
+    substitution.
     """
     text = "\n".join(_source(f"kernels/{name}.wgsl") for name in names)
     return linked(Template(_repeated(text, substitutions)).substitute(substitutions))
 
 
 def linked(text: str) -> str:
-    """Return a source followed by the snippets that it calls, directly or not."""
+    """Return a source followed by the snippets that it calls, directly or indirectly."""
     snippets = _snippets()
     needed: dict[str, None] = {}
     waiting = [text]

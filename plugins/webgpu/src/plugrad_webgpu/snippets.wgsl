@@ -1,9 +1,9 @@
-// Functions that any shader may call; shaders.py appends those of this file and of accurate.wgsl that a
+// Functions that any shader may call. shaders.py appends those of this file and of accurate.wgsl that a
 // source names.
 //
 // Drivers compile with fast-math: `x != x` is false, `max` drops NaN, `(1 + x) - 1` is x. So NaN and
-// infinity are tested and made from bits, and low-order parts are cut off with masks, which no compiler
-// sees through.
+// infinity are recognized and made by their bits, and low-order parts are cut off with masks, which no
+// compiler can remove.
 
 // --- bits
 
@@ -34,7 +34,7 @@ fn infinity() -> f32 {
   return bitcast<f32>(bits);
 }
 
-// The leading 12 bits of x: products of two such numbers are exact.
+// The leading 12 bits of x: the product of two such numbers is exact.
 fn leading(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
 }
@@ -50,7 +50,25 @@ fn scaled(x: f32, n: i32) -> f32 {
   return x * power_of_two(half) * power_of_two(n - half);
 }
 
-// --- order, with NaN passed on
+// --- integers: fractions are cut off, floats beyond the limits saturate, and NaN gives 0
+
+fn saturated_i32(x: f32) -> i32 {
+  let magnitude = bitcast<u32>(x) & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) { return 0; }  // NaN
+  if (magnitude >= 0x4f000000u) {  // 2^31
+    return select(0x7fffffff, bitcast<i32>(0x80000000u), is_negative(x));
+  }
+  return i32(x);
+}
+
+fn saturated_u32(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  if (bits > 0x7f800000u) { return 0u; }  // negative, or NaN
+  if (bits >= 0x4f800000u) { return 0xffffffffu; }  // 2^32
+  return u32(x);
+}
+
+// --- order; NaN propagates
 
 fn maximum(a: f32, b: f32) -> f32 {
   return select(select(b, a, a > b || is_nan(a)), b, is_nan(b));
@@ -64,7 +82,7 @@ fn sign_of(x: f32) -> f32 {
   return select(select(f32(x > 0.0) - f32(x < 0.0), x, is_nan(x)), x, x == 0.0);
 }
 
-// Floats in their order, as whole numbers without gaps; 0 and -0 are one
+// The position of a float in the order of all floats; 0 and -0 share one
 fn place(x: f32) -> i32 {
   let bits = bitcast<i32>(x);
   return select(bits, -(bits & 0x7fffffff), bits < 0);
@@ -77,7 +95,7 @@ fn next_after(a: f32, b: f32) -> f32 {
   return with_sign(bitcast<f32>(abs(next)), select(a, f32(next), next != 0));
 }
 
-// --- division that rounds down; dividing integers by zero gives zero
+// --- division that rounds down; the division of an integer by zero gives zero
 
 fn floor_divide_i32(a: i32, b: i32) -> i32 {
   if (b == 0) { return 0; }
@@ -112,13 +130,13 @@ fn exponent(x: f32) -> i32 {
   return i32((bitcast<u32>(x) >> 23u) & 0xffu);
 }
 
-// The remainder of magnitudes, exact however large the quotient: each round takes 11 bits off it.
+// The remainder of magnitudes, exact for quotients of any size: each round removes 11 bits of the quotient
 fn magnitude_remainder(a: f32, b: f32) -> f32 {
   var rest = a;
   for (var round = 0; round < 32 && rest >= b; round++) {
     let step = scaled(b, max(exponent(rest) - exponent(b) - 11, 0));
     rest = residual(rest, trunc(rest / step), step);
-    // The quotient was rounded: it may be one too large, or one too small.
+    // The quotient was rounded: it may be too large or too small by one.
     if (rest < 0.0) { rest += step; }
     if (rest >= step) { rest -= step; }
   }

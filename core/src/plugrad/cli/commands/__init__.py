@@ -1,1 +1,1 @@
-"""The commands, one module each: `add_arguments(parser)`, and `run(arguments)`, which may return an exit status."""
+"""The commands. Each module has `add_arguments(parser)`, and `run(arguments)`, which may return an exit status."""

@@ -20,24 +20,26 @@ LAYERS = (
     "a block plugrad.config.override(…)",
     "plugrad.config.set(…)",
     "the environment variable",
-    "plugrad.toml, or [tool.plugrad] in pyproject.toml, here or in a folder above",
-    "your own file, {user_file}",
-    "what a plugin suggests",
+    "plugrad.toml, or [tool.plugrad] in pyproject.toml, in this folder or one above it",
+    "the user's file, {user_file}",
+    "a suggestion of a plugin",
     "the default",
 )
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
+    """Add the arguments."""
     parser.add_argument(
-        "--explain", action="store_true", help="say what each means, takes and is called elsewhere"
+        "--explain",
+        action="store_true",
+        help="also show meanings, accepted values and environment variables",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: Namespace) -> None:
     """Print every setting."""
-    if plugins("hooks"):  # they may suggest settings
+    if plugins("hooks"):  # hooks may suggest settings
         page.run()
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - no dict
     records: list[dict[str, Any]] = []
@@ -48,7 +50,7 @@ def run(arguments: Namespace) -> None:
                 "key": setting.key,
                 "value": setting.value,
                 "decided_by": setting.layer,
-                "meaning": key.meaning if key else "an option of a backend: see `plugrad info`",
+                "meaning": key.meaning if key else "an option of a backend; see `plugrad info`",
                 "accepts": key.accepts if key else "",
                 "default": key.default if key else None,
                 "variable": key.variable if key else "",
@@ -65,7 +67,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _overruled(setting: Setting, variable: str) -> list[tuple[str, str]]:
-    """Return the values that weaker layers have for a setting, and where."""
+    """Return the values of a setting in weaker layers, and the places where they are set."""
     found = [(os.environ.get(variable), f"environment variable {variable}")]
     found += [(values.get(setting.key), path) for path, values in config.files()]
     return [(_shown(v), place) for v, place in found if v is not None and place != setting.layer]
@@ -92,7 +94,7 @@ def _explain(records: list[dict[str, Any]]) -> None:
     layout.title("First match wins")
     for i, layer in enumerate(LAYERS, 1):
         layout.paragraph(f"{i}. {layer.format(user_file=user_file())}", hanging=layout.GAP * 3)
-    layout.title("Files that were found")
+    layout.title("Configuration files")
     files = [path for path, _ in config.files()]
     for path in files or ["none"]:
         layout.say(f"{layout.GAP}{path}")

@@ -24,20 +24,27 @@ BOOTSTRAP: Final = (
     "from plugrad.testing import run_conformance; sys.exit(run_conformance(**request))"
 )
 STATUSES: Final = {0: 0, 1: 1, 2: 130}
-"""Ours for pytest's own: all passed, some failed, interrupted."""
+"""Our exit status for pytest's: all passed, some failed, interrupted."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("name", metavar="NAME", help="a backend, or a device of it: acme, acme:1")
+    """Add the arguments."""
     parser.add_argument(
-        "--level", choices=LEVELS, default=LEVELS[-1], help="how far to go (all the way)"
+        "name", metavar="NAME", help="a backend or one of its devices, such as acme or acme:1"
     )
-    parser.add_argument("-k", dest="only", metavar="WORDS", help="run tests of such names only")
+    parser.add_argument(
+        "--level",
+        choices=LEVELS,
+        default=LEVELS[-1],
+        help="the last level to run (default: all levels)",
+    )
+    parser.add_argument(
+        "-k", dest="only", metavar="WORDS", help="run only tests whose names match, as in pytest"
+    )
     parser.add_argument(
         "--xfail",
         metavar="FILE",
-        help="the tests that must fail (plugrad-xfail.toml, if it is here)",
+        help="the tests that are expected to fail (default: plugrad-xfail.toml, if it exists)",
     )
     parser.add_argument("--report", metavar="FILE", help="write the results as JSON")
     parser.add_argument("--badge", metavar="FILE", help="write the result as an SVG badge")
@@ -45,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Run the kit with pytest, in a process of its own; return 1 if a test fails.
+    """Run the kit with pytest in a separate process; return 1 if a test fails.
 
     Raises:
         BackendNotFound, BackendUnavailable: the backend cannot be used.

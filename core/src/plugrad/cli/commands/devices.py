@@ -1,4 +1,4 @@
-"""``plugrad devices``: what each backend can run on."""
+"""``plugrad devices``: the devices of each backend."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("names", metavar="NAME", nargs="*", help="of these backends only")
+    """Add the arguments."""
+    parser.add_argument("names", metavar="NAME", nargs="*", help="show only these backends")
     jobs.add_timeout(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: Namespace) -> int:
-    """Ask each backend in a process of its own; return 1 if one that was named has no device."""
+    """Ask each backend in a separate process; return 1 if a backend that was named has no device."""
     backends = chosen(arguments.names, "backend")
     usable = [b for b in backends if b.status in ("available", "active", "conflict")]
     asking = [Job("backend", {"name": b.qualified_name, "until": "probe"}) for b in usable]
@@ -56,5 +56,5 @@ def _print(records: list[dict[str, Any]], reasons: dict[str, str]) -> None:
         )
     if reasons:
         layout.say()
-        layout.say("Without a device here:")
+        layout.say("Backends without a device on this machine:")
         layout.pairs(reasons.items())

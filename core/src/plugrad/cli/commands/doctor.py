@@ -1,4 +1,4 @@
-"""``plugrad doctor``: check every plugin, each in a process of its own, and say what to do."""
+"""``plugrad doctor``: check every plugin in a separate process, and suggest a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("names", metavar="NAME", nargs="*", help="check these plugins only")
+    """Add the arguments."""
+    parser.add_argument("names", metavar="NAME", nargs="*", help="check only these plugins")
     parser.add_argument("--json", action="store_true", help="print JSON")
     jobs.add_timeout(parser)
 
@@ -41,12 +41,12 @@ def run(arguments: Namespace) -> int:
 
 
 def _unreadable(error: ConfigError) -> dict[str, Any]:
-    """Return the report where no program that uses plugrad can start."""
+    """Return the report for settings with which no program can use plugrad."""
     finding = Finding(
         "problem",
         "settings",
         f"cannot be read: {error}",
-        "correct that first: nothing else can be checked before",
+        "correct them first; nothing else can be checked before that",
     )
     return {
         "environment": {},
@@ -74,7 +74,7 @@ def _examined(names: list[str], timeout: float) -> dict[str, Any]:
         for plugin in candidates
         for finding in _findings(plugin, refused.get(id(plugin)), by_plugin.get(id(plugin)))
     ]
-    if names:  # who asks for a plugin by name wants it to run
+    if names:  # a plugin that is asked for by name is expected to run
         found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
     else:
         found += _shadowed()
@@ -94,10 +94,10 @@ def _examined(names: list[str], timeout: float) -> dict[str, Any]:
 
 
 def _of_plugrad(outcomes: list[Outcome]) -> Iterator[Finding]:
-    """Yield that plugrad itself cannot be imported, once."""
+    """Yield one finding if plugrad itself cannot be imported."""
     for outcome in outcomes:
         if not outcome.has_started:
-            remedy = "install it again with `pip install --force-reinstall plugrad-core numpy`"
+            remedy = "reinstall it with `pip install --force-reinstall plugrad-core numpy`"
             details = findings.essence(outcome.details)
             yield Finding("problem", "plugrad", f"itself {outcome.problem}", remedy, details)
             return
@@ -121,15 +121,15 @@ def _findings(
 
 
 def _shadowed() -> Iterator[Finding]:
-    from plugrad.discovery.scan import shadowed
+    from plugrad.discovery.listing import shadowed
 
     for name, version, path in shadowed():
         yield Finding(
             "problem",
             name,
             f"is installed twice; a copy of version {version} in {path} is hidden by another one",
-            f"run `pip uninstall {name}` until it finds nothing, remove what is left of it in {path}, "
-            "and install it again",
+            f"run `pip uninstall {name}` until it finds nothing, remove what is left in {path}, and "
+            "reinstall it",
         )
 
 
@@ -142,7 +142,7 @@ def _active(outcome: Outcome) -> dict[str, Any]:
 def _summary(
     plugin: Plugin, refused: Finding | None, outcome: Outcome | None, found: list[Finding]
 ) -> dict[str, Any]:
-    """Return how one plugin does, in a word and a line, with all that was learnt about it."""
+    """Return the record of one plugin: its health in a word, the result in a line, and all that was found."""
     own = [f for f in found if f.subject == str(plugin)]
     record = described(plugin)
     record["health"] = (
@@ -150,12 +150,12 @@ def _summary(
     )
     if refused is not None:
         return record | {"line": refused.headline}
-    if outcome is None:  # a pack of kernels: loaded with its backend
+    if outcome is None:  # a kernel pack, which is loaded with its backend
         return record | {"line": own[0].headline if own else "loaded with its backend"}
     if not outcome.has_started:
         return record | {
             "health": "FAILS",
-            "line": "cannot be tried: plugrad itself does not start",
+            "line": "cannot be tested: plugrad itself does not start",
         }
     learnt = {k: v for k, v in outcome.found.items() if k not in ("packs", "sections")}
     fails = own and own[0].level == "problem"
@@ -186,7 +186,7 @@ def _print(report: dict[str, Any], problems: int) -> None:
         layout.pairs(_environment_lines(report["environment"], report["active"]))
         layout.title("Plugins")
         layout.table(
-            ("HEALTH", "NAME", "FROM", "TIME", "HOW IT DOES"),
+            ("HEALTH", "NAME", "FROM", "TIME", "RESULT"),
             [
                 (
                     p["health"],

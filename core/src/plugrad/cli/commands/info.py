@@ -1,4 +1,4 @@
-"""``plugrad info NAME``: all that is known about one plugin, and how it does when it is loaded."""
+"""``plugrad info NAME``: everything that is known about one plugin, and what happens when it is loaded."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ LEARNT: Final = ("can_start", "refusal", "devices", "device", "stored_dtypes", "
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "name", metavar="NAME", help="a backend or another plugin, or a distribution"
-    )
+    """Add the arguments."""
+    parser.add_argument("name", metavar="NAME", help="a backend, another plugin or a distribution")
     jobs.add_timeout(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: Namespace) -> int:
-    """Load the plugin in a process of its own and print what is known; return 1 if it cannot be used."""
+    """Load the plugin in a separate process and print what is known; return 1 if it cannot be used."""
     plugins = chosen([arguments.name])
     records = [described(plugin) for plugin in plugins]
     tried = [i for i, plugin in enumerate(plugins) if _job(plugin)]
@@ -67,7 +65,7 @@ def _job(plugin: Plugin) -> Job | None:
 def _lines(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     from plugrad.cli.environment import homepage
 
-    yield "what", record["summary"] or "no summary"
+    yield "summary", record["summary"] or "none"
     yield "status", record["status"] + (f": {record['reason']}" if record["reason"] else "")
     yield "from", f"{record['distribution']} {record['version']}".rstrip()
     if url := record["url"] or homepage(record["distribution"]):
@@ -78,13 +76,13 @@ def _lines(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "priority", str(record["priority"])
         yield from _devices(record)
         yield "dtypes", ", ".join(record.get("stored_dtypes") or record["dtypes"])
-        yield "good for", ", ".join(record["capabilities"])
+        yield "capabilities", ", ".join(record["capabilities"])
         if record["install"]:
             yield "needs", record["install"]
     if record["kind"] in ("backend", "kernels"):
         yield "kernels", _kernels(record["kernels"])
     for name, option in record["options"].items():
-        default = "" if option["default"] is None else f", {option['default']} by default"
+        default = "" if option["default"] is None else f", default {option['default']}"
         yield "option", f"{name}: {option['summary']} ({option['type']}{default})"
 
 
@@ -98,9 +96,9 @@ def _devices(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _kernels(kernels: Any) -> str:
-    """Return how many there are: by name and place if it was loaded, by name if the manifest has them."""
+    """Return the number of kernels: those of the loaded backend if it was loaded, otherwise those in the manifest."""
     if not isinstance(kernels, dict):
-        return f"{len(kernels)} in the manifest" if kernels else "the manifest names none"
+        return f"{len(kernels)} in the manifest" if kernels else "none in the manifest"
     places = cast("dict[str, str]", kernels).values()
     on_host = sum(place == "host" for place in places)
-    return str(len(places)) + (f", {on_host} of them in NumPy on the host" if on_host else "")
+    return str(len(places)) + (f", of which {on_host} run in NumPy on the host" if on_host else "")

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 Implementations = dict[str, dict[str, str]]
-"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, or ``"declared"`` by a manifest."""
+"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, or ``"declared"`` if only the manifest names it."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
+    """Add the arguments."""
     parser.add_argument(
         "pattern",
         metavar="PATTERN",
         nargs="?",
         default="*",
-        help="a family, a part of the name, or a pattern such as 'Conv*' (all)",
+        help="a family, a part of the name, or a pattern such as 'Conv*' (default: all)",
     )
     parser.add_argument(
-        "--backend", action="append", default=[], metavar="NAME", help="of this backend only"
+        "--backend", action="append", default=[], metavar="NAME", help="show only this backend"
     )
-    parser.add_argument("--matrix", action="store_true", help="a column for each backend")
+    parser.add_argument("--matrix", action="store_true", help="print a column for each backend")
     jobs.add_timeout(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: Namespace) -> None:
-    """Load each backend in a process of its own, and print who has what."""
+    """Load each backend in a separate process, and print which kernels it implements."""
     backends = [
         b
         for b in chosen(arguments.backend, "backend")
@@ -47,9 +47,9 @@ def run(arguments: Namespace) -> None:
     loading = [Job("backend", {"name": b.qualified_name, "until": "open"}) for b in backends]
     first, *outcomes = jobs.run([Job("contracts", {}), *loading], arguments.timeout)
     if first.problem:
-        raise PluginUnavailable(f"plugrad itself {first.problem}; `plugrad doctor` says more")
+        raise PluginUnavailable(f"plugrad itself {first.problem}; run `plugrad doctor` for details")
     contracts: dict[str, dict[str, Any]] = first.found["contracts"]
-    for outcome in outcomes:  # those that packs bring
+    for outcome in outcomes:  # the contracts of packs
         contracts |= outcome.found.get("contracts", {})
     have, reasons = _implementations(backends, outcomes)
     everything = [*contracts, *sorted({n for table in have.values() for n in table} - {*contracts})]
@@ -78,12 +78,12 @@ def run(arguments: Namespace) -> None:
         _print_list(names, contracts, have)
     if reasons:
         layout.say()
-        layout.say("Not loaded, so known from the manifest at most:")
+        layout.say("Not loaded; any kernels shown are those in the manifest:")
         layout.pairs(reasons.items())
 
 
 def _matches(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> bool:
-    """Return whether a pattern means a kernel: its name, a part of it, or its family."""
+    """Return whether a pattern matches a kernel: its name, a part of it, or its family."""
     if not set(pattern) & set("*?["):
         if any(contract["family"] == pattern for contract in contracts.values()):
             return name in contracts and contracts[name]["family"] == pattern
@@ -94,7 +94,7 @@ def _matches(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> b
 def _implementations(
     backends: list[Plugin], outcomes: list[Outcome]
 ) -> tuple[Implementations, dict[str, str]]:
-    """Return what each backend implements, and why some could not be asked."""
+    """Return what each backend implements, and why some could not be loaded."""
     have: Implementations = {}
     reasons: dict[str, str] = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
@@ -147,5 +147,7 @@ def _print_matrix(
     )
     layout.say()
     is_any_on_host = any(row.count("host") for row in rows)
-    explained = " 'host': in NumPy, by the code that all backends share." if is_any_on_host else ""
+    explained = (
+        " 'host' runs in NumPy, with the code that all backends share." if is_any_on_host else ""
+    )
     layout.say(f"{layout.count(len(names), 'kernel')}: {totals}.{explained}")

@@ -1,4 +1,4 @@
-"""``plugrad list``: what is installed. No plugin is imported."""
+"""``plugrad list``: the installed plugins. None of them is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments."""
+    """Add the arguments."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -1,4 +1,4 @@
-"""``plugrad new-backend NAME``: write a project with a backend."""
+"""``plugrad new-backend NAME``: create a project with a backend."""
 
 from __future__ import annotations
 

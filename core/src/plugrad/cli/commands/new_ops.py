@@ -1,4 +1,4 @@
-"""``plugrad new-ops NAME``: write a project with an op, its kernels and its gradient."""
+"""``plugrad new-ops NAME``: create a project with an op, its kernels and its gradient."""
 
 from __future__ import annotations
 

@@ -5,47 +5,82 @@
 
 import numpy as np
 
+import plugrad
 from plugrad.kernels import binary
-from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, different, extremes, flags, numbers
-from plugrad.types.dtype import DTYPES
+from plugrad.testing.rows import (
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    ROW,
+    Row,
+    different,
+    extremes,
+    flags,
+    numbers,
+    whole,
+)
 
 any_number = numbers()
 no_0 = numbers(avoid=(0,))
 positive = numbers(0.4, 3)
-apart = [different(3, 5), numbers(-0.1, 0.1)]
-ORDERED = tuple(str(d) for d in DTYPES if d.kind not in ("complex", "string"))
+apart = [different(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
+often_equal = whole(-2, 2, 3, 5, dtype=ROW)
+SIGNED = (*FLOATS, "int32", "int64", "int8", "int16")
+ORDERED = tuple(name for name in NUMBERS if not name.startswith("complex"))
 
 ROWS = [
     Row(binary.add, np.add, [any_number, any_number]),
     Row(binary.subtract, np.subtract, [any_number, any_number]),
     Row(binary.multiply, np.multiply, [any_number, any_number]),
     Row(binary.divide, np.divide, [any_number, positive]),
-    Row(binary.floor_divide, np.floor_divide, [numbers(-9, 9), no_0], is_smooth=False),
-    Row(binary.remainder, np.remainder, [numbers(-9, 9), no_0], is_smooth=False),
-    Row(
-        binary.remainder,
-        np.remainder,
-        [numbers(2.2, 2.8), numbers(-1.05, -0.95)],
-        dtypes=FLOATS,
+    *(
+        Row(kernel, reference, inputs, dtypes=dtypes, is_smooth=False)
+        for kernel, reference in [
+            (binary.floor_divide, np.floor_divide),
+            (binary.remainder, np.remainder),
+        ]
+        for inputs, dtypes in [
+            ([numbers(-9, 9), no_0], ()),
+            ([numbers(-90, 90), numbers(1, 7)], ()),
+            ([numbers(-90, 90), numbers(-7, -1)], SIGNED),
+        ]
     ),
-    Row(binary.power, np.power, [positive, positive]),
+    *(
+        Row(binary.remainder, np.remainder, inputs, dtypes=FLOATS)
+        for inputs in [
+            [numbers(0.2, 0.8), numbers(1, 2)],
+            [numbers(2.2, 2.8), numbers(-1.05, -0.95)],
+            [numbers(-2.8, -2.2), numbers(1, 1.05)],
+        ]
+    ),
+    Row(binary.power, np.power, [positive, positive], op=plugrad.pow),
+    Row(binary.power, np.power, [positive, any_number], dtypes=FLOATS[:2], op=plugrad.pow),
+    Row(
+        binary.power,
+        np.power,
+        [numbers(-4, 4), numbers(0, 5)],
+        dtypes=["int32", "int64"],
+        op=plugrad.pow,
+    ),
     Row(binary.squared_difference, lambda a, b: np.square(a - b), [any_number, any_number]),
     Row(binary.maximum, np.maximum, apart),
     Row(binary.minimum, np.minimum, apart),
     Row(binary.atan2, np.arctan2, [no_0, no_0]),
     Row(binary.hypot, np.hypot, [no_0, no_0]),
-    Row(binary.log_add_exp, np.logaddexp, [any_number, any_number]),
+    Row(binary.log_add_exp, np.logaddexp, [any_number, any_number], op=plugrad.logaddexp),
     *(
         Row(
             binary.next_after,
             lambda a, b, d=dtype: np.nextafter(a.astype(d), b.astype(d)),
             [any_number, any_number],
             dtypes=[dtype],
+            op=plugrad.nextafter,
         )
         for dtype in ("float32", "float64")
     ),
     *(
-        Row(kernel, reference, [numbers(-2, 2), numbers(-2, 2)], dtypes=dtypes)
+        Row(kernel, reference, [x, x], dtypes=dtypes)
+        for x in [numbers(-2, 2), often_equal]
         for kernel, reference, dtypes in [
             (binary.equal, np.equal, NUMBERS),
             (binary.not_equal, np.not_equal, NUMBERS),
@@ -58,8 +93,14 @@ ROWS = [
     Row(binary.logical_and, np.logical_and, [any_number, any_number]),
     Row(binary.logical_or, np.logical_or, [any_number, any_number]),
     Row(binary.logical_xor, np.logical_xor, [any_number, any_number]),
-    Row(binary.select, np.where, [flags(3, 5), any_number, any_number], dtypes=NUMBERS),
-    Row(binary.add_n, lambda *xs: sum(xs), [any_number] * 3),
+    Row(
+        binary.select,
+        np.where,
+        [flags(3, 5), any_number, any_number],
+        dtypes=NUMBERS,
+        op=plugrad.where,
+    ),
+    *(Row(binary.add_n, lambda *xs: sum(xs), [any_number] * n) for n in (2, 5)),
     Row(binary.add_n, np.copy, [any_number]),
     # An integer divided by 0 is 0, and so is what remains of it.
     *(

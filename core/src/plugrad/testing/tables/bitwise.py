@@ -2,18 +2,19 @@
 
 import numpy as np
 
+import plugrad
 from plugrad.kernels import bitwise
 from plugrad.testing.rows import Row, numbers
 
-some_bits, places = numbers(-99, 99), numbers(0, 5)
+some_bits, places = numbers(-99, 99), numbers(0, 7)
 
 ROWS = [
     Row(bitwise.bitwise_and, np.bitwise_and, [some_bits, some_bits]),
     Row(bitwise.bitwise_or, np.bitwise_or, [some_bits, some_bits]),
     Row(bitwise.bitwise_xor, np.bitwise_xor, [some_bits, some_bits]),
-    Row(bitwise.left_shift, np.left_shift, [some_bits, places]),
-    Row(bitwise.right_shift, np.right_shift, [some_bits, places]),
-    Row(bitwise.invert, np.invert, [some_bits]),
+    Row(bitwise.left_shift, np.left_shift, [some_bits, places], op=plugrad.bitwise_left_shift),
+    Row(bitwise.right_shift, np.right_shift, [some_bits, places], op=plugrad.bitwise_right_shift),
+    Row(bitwise.invert, np.invert, [some_bits], op=plugrad.bitwise_invert),
     # From the number of bits on, only the sign is left.
     Row(bitwise.left_shift, lambda a, b: a * 0, [some_bits, numbers(64, 70)], is_edge=True),
     Row(

@@ -7,11 +7,26 @@ from typing import Any
 
 import numpy as np
 
+import plugrad
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import movement
 from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, of_shape, these
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
+
+
+OPS: dict[Kernel[..., Any], Any] = {
+    movement.expand_dims: lambda x, *, dim: plugrad.expand_dims(x, dim),
+    movement.transpose: lambda x, *, perm: plugrad.permute_dims(x, perm),
+    movement.strided_slice: movement.strided_slice,  # where the op counts a bound below 0 from the end
+    movement.pack: plugrad.stack,
+    movement.unpack: plugrad.unstack,
+    movement.split: lambda x, *, num_or_size_splits, axis: plugrad.split(
+        x, num_or_size_splits, axis
+    ),
+    movement.tile: lambda x, *, reps: plugrad.tile(x, reps),
+    movement.reverse: lambda x, *, dims: plugrad.flip(x, axis=dims),
+}
 
 
 def moved(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) -> Row:
@@ -20,7 +35,8 @@ def moved(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) 
     promised = kernel.infer(*[Shaped(x.shape, float32) for x in shapes], **attrs)
     outputs = [promised] if hasattr(promised, "dtype") else promised
     is_edge = any(0 in x.shape or not x.shape for x in (*shapes, *outputs))
-    return Row(kernel, reference, shapes, attrs, dtypes=NUMBERS, is_edge=is_edge)
+    op = OPS.get(kernel)
+    return Row(kernel, reference, shapes, attrs, dtypes=NUMBERS, is_edge=is_edge, op=op)
 
 
 def zeros_with(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> Array:
@@ -39,24 +55,37 @@ SLICES = [
     ((4, 5), [(3, -1, -1), (4, 0, -2)]),
     ((2, 7, 3), [(0, 2, 1), (1, 7, 3), (2, 3, 1)]),
     ((4, 5), [(2, 2, 1), (0, 5, 1)]),
+    ((3, 4, 5), [(0, 3, 1), (0, 4, 2), (0, 5, 3)]),
+    ((3, 4, 5), [(2, -1, -1), (3, -1, -2), (4, -1, -3)]),
+    ((3, 4, 5), [(1, 2, 1), (0, 4, 1), (3, 0, -1)]),
 ]
 
 ROWS = [
     *(
         moved(movement.reshape, lambda x, s=new: x.reshape(s), old, shape=new)
-        for old, new in [((2, 3, 4), (4, 6)), ((6,), (1, 6, 1)), ((1,), ()), ((), (1, 1))]
+        for old, new in [
+            ((2, 3, 4), (4, 6)),
+            ((3, 4, 5), (5, 12)),
+            ((6,), (1, 6, 1)),
+            ((1,), ()),
+            ((), (1, 1)),
+        ]
     ),
     moved(movement.reshape, lambda x: x.reshape(0, 4), (2, 0, 3), shape=(0, 4)),
     *(
-        moved(movement.expand_dims, lambda x, d=dim: np.expand_dims(x, d), (2, 3), dim=dim)
-        for dim in (0, 1, 2)
+        moved(movement.expand_dims, lambda x, d=dim: np.expand_dims(x, d), (3, 4, 5), dim=dim)
+        for dim in (0, 1, 3)
     ),
     *(
         moved(movement.transpose, lambda x, p=perm: x.transpose(p), shape, perm=perm)
         for shape, perm in [
             ((3, 5), (1, 0)),
-            ((2, 3, 4), (2, 0, 1)),
+            *(
+                ((3, 4, 5), perm)
+                for perm in [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1), (2, 0, 1)]
+            ),
             ((2, 3, 4, 5), (0, 3, 1, 2)),
+            ((2, 3, 4, 5), (3, 0, 2, 1)),
             ((2, 1, 3, 2, 2), (4, 2, 0, 3, 1)),
             ((33, 65), (1, 0)),
             ((2, 0), (1, 0)),
@@ -66,9 +95,11 @@ ROWS = [
     *(
         moved(movement.broadcast_to, lambda x, s=new: np.broadcast_to(x, s), old, shape=new)
         for old, new in [
-            ((3, 1), (3, 4)),
-            ((4,), (2, 3, 4)),
+            ((3, 1), (3, 5)),
+            ((5,), (3, 5)),
+            ((3, 1, 5), (2, 3, 4, 5)),
             ((1, 3, 1), (2, 3, 4)),
+            ((2, 3), (2, 3)),
             ((), (2, 3)),
             ((1, 3), (0, 3)),
         ]
@@ -83,7 +114,9 @@ ROWS = [
         )
         for shape, begin, size in [
             ((4, 5), (1, 2), (2, 3)),
-            ((2, 3, 4), (0, 1, 3), (2, 2, 1)),
+            ((3, 4, 5), (0, 0, 0), (3, 4, 5)),
+            ((3, 4, 5), (1, 2, 3), (2, 1, 2)),
+            ((3, 4, 5), (2, 0, 4), (1, 4, 1)),
             ((4, 5), (4, 0), (0, 5)),
         ]
     ),
@@ -113,30 +146,37 @@ ROWS = [
     *(
         moved(movement.concat, lambda *xs, a=axis: np.concatenate(xs, a), *shapes, axis=axis)
         for shapes, axis in [
-            ([(2, 3), (4, 3)], 0),
-            ([(2, 3), (2, 1), (2, 2)], 1),
+            ([(3, 4), (1, 4)], 0),
+            ([(3, 4), (3, 1), (3, 2)], 1),
             ([(2, 1, 2), (2, 3, 2)], 1),
-            ([(3,)], 0),
+            ([(3, 4)], 0),
             ([(0, 3), (2, 3)], 0),
         ]
     ),
     *(
-        moved(movement.pack, lambda *xs, a=axis: np.stack(xs, a), *[shape] * 3, axis=axis)
-        for shape, axis in [((2, 3), 0), ((2, 3), 1), ((2, 3), 2), ((), 0), ((0, 2), 1)]
+        moved(movement.pack, lambda *xs, a=axis: np.stack(xs, a), *shapes, axis=axis)
+        for shapes, axis in [
+            ([(3, 4)], 0),
+            ([(3, 4)] * 3, 0),
+            ([(3, 4)] * 2, 1),
+            ([(2, 3)] * 3, 2),
+            ([()] * 3, 0),
+            ([(0, 2)] * 3, 1),
+        ]
     ),
     *(
-        moved(movement.unpack, lambda x, a=axis: list(np.moveaxis(x, a, 0)), (2, 3, 4), axis=axis)
+        moved(movement.unpack, lambda x, a=axis: list(np.moveaxis(x, a, 0)), (3, 4, 5), axis=axis)
         for axis in (0, 1, 2)
     ),
     *(
         moved(
             movement.split,
             lambda x, n=sizes, a=axis: np.split(x, np.cumsum(n)[:-1], a),
-            (4, 5),
+            (3, 4, 5),
             num_or_size_splits=sizes,
             axis=axis,
         )
-        for sizes, axis in [((1, 3), 0), ((2, 0, 3), 1), ((5,), 1)]
+        for sizes, axis in [((1, 3), 1), ((2, 1, 2), 2), ((2, 0, 3), 2), ((0, 5), 2), ((5,), 2)]
     ),
     *(
         moved(
@@ -148,6 +188,9 @@ ROWS = [
         )
         for shape, paddings, value in [
             ((2, 3), ((1, 0), (2, 1)), 0),
+            ((3, 4, 5), ((0, 0), (0, 0), (0, 0)), 0),
+            ((3, 4, 5), ((1, 2), (0, 1), (3, 0)), 0),
+            ((3, 4, 5), ((0, 0), (1, 1), (0, 0)), 1),
             ((3,), ((0, 2),), 1),
             ((2, 3, 1), ((0, 0), (1, 1), (0, 2)), 1),
             ((2, 0), ((1, 1), (1, 0)), 1),
@@ -156,11 +199,21 @@ ROWS = [
     ),
     *(
         moved(movement.tile, lambda x, r=reps: np.tile(x, r), shape, reps=reps)
-        for shape, reps in [((2, 3), (2, 1)), ((3,), (4,)), ((2, 1, 2), (1, 3, 2)), ((2,), (0,))]
+        for shape, reps in [
+            ((3, 4), (2, 3)),
+            ((3, 4), (1, 1)),
+            ((3,), (4,)),
+            ((3, 1, 2), (1, 5, 2)),
+            ((3, 4), (0, 2)),
+        ]
     ),
     *(
         moved(movement.reverse, lambda x, d=dims: np.flip(x, d), shape, dims=dims)
-        for shape, dims in [((2, 3), (1,)), ((2, 3, 4), (0, 2)), ((3,), ()), ((0, 2), (0,))]
+        for shape, dims in [
+            *(((3, 4, 5), dims) for dims in [(0,), (1,), (0, 2)]),
+            ((3,), ()),
+            ((0, 2), (0,)),
+        ]
     ),
     Row(
         movement.pad,

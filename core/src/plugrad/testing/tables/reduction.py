@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import plugrad
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import reduction
+from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import (
     FLOATS,
     INTEGERS,
@@ -29,6 +31,28 @@ few = numbers(0.5, 2, shape=SHAPE)
 NAN, INF = np.nan, np.inf
 
 
+def reducing(op: Callable[..., Any], keeps_dtype: bool = False) -> Callable[..., Any]:
+    """Return an op as a function with the attributes of its kernel; some ops widen integers unless told."""
+
+    def reduce(x: Tensor, *, keep_dims: bool, **axes: tuple[int, ...]) -> Tensor:
+        (axis,) = axes.values()
+        options = {"dtype": x.dtype} if keeps_dtype else {}
+        return op(x, axis=axis, keepdims=keep_dims, **options)
+
+    return reduce
+
+
+OPS: dict[Kernel[..., Any], Callable[..., Any]] = {
+    reduction.sum: reducing(plugrad.sum, keeps_dtype=True),
+    reduction.prod: reducing(plugrad.prod, keeps_dtype=True),
+    reduction.mean: reducing(plugrad.mean),
+    reduction.max: reducing(plugrad.max),
+    reduction.min: reducing(plugrad.min),
+    reduction.all: reducing(plugrad.all),
+    reduction.any: reducing(plugrad.any),
+}
+
+
 def folded(
     kernel: Kernel[..., Any],
     reference: Callable[..., Any],
@@ -45,6 +69,7 @@ def folded(
             lambda x, axis=axis: reference(x, axis=axis, keepdims=keep_dims),
             [x],
             {name: axis, "keep_dims": keep_dims},
+            op=OPS[kernel],
             **options,
         )
         for axis in axes
@@ -77,8 +102,16 @@ ends = extremes(turned=True)
 SQUARE = Input(lambda *given: ends.draw(*given).reshape(6, 6), (6, 6))
 
 ROWS = [
-    *(row for fold in FOLDS for row in folded(*fold, (1,), (0, 1, 2), (0, 2), ())),
-    *(row for fold in FOLDS for row in folded(*fold, (0,), (0, 1, 2), keep_dims=True)),
+    *(
+        row
+        for fold in FOLDS
+        for row in folded(*fold, (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2), ())
+    ),
+    *(
+        row
+        for fold in FOLDS
+        for row in folded(*fold, (0,), (0, 1), (1, 2), (0, 1, 2), (), keep_dims=True)
+    ),
     *(
         Row(kernel, lambda x, f=reference, a=axis: f(x, a), [different(*SHAPE)], {"axis": axis})
         for kernel, reference in [

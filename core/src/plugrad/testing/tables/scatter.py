@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from plugrad.kernels import scatter
-from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
+from plugrad.testing.rows import ARITHMETIC, NUMBERS, Array, Row, of_shape, these
 
 
 def added(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
@@ -39,7 +39,7 @@ ROWS = [
             lambda i, u, s=shape: added(i, u, s),
             [these(places, "int32"), of_shape(*updates)],
             {"shape": shape},
-            dtypes=NUMBERS[1:],
+            dtypes=ARITHMETIC,
         )
         for places, updates, shape in PLACES
     ),
@@ -48,7 +48,7 @@ ROWS = [
         lambda i, u: added(i, u, (3,)),
         [these([[1], [0], [1], [1]], "int32"), of_shape(4)],
         {"shape": (3,)},
-        dtypes=NUMBERS[1:],
+        dtypes=ARITHMETIC,
         is_edge=True,
     ),
     *(

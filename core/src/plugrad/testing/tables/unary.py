@@ -1,10 +1,13 @@
 """Functions of one tensor, element by element."""
 
 import math
+from typing import Any
 
 import numpy as np
 
+import plugrad
 from plugrad.kernels import unary
+from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, numbers, these
 from plugrad.types.dtype import bool_, float32, float64, int8, int32, int64, uint8
 
@@ -13,7 +16,13 @@ positive = numbers(0.4, 9)
 away_from_0 = numbers(avoid=(0,))
 within_1 = numbers(-0.8, 0.8)
 between_whole = numbers(avoid=range(-3, 4))
+between_halves = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
 HALVES = these([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
+
+
+def clipped(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Tensor:
+    return plugrad.clip(x, clip_value_min, clip_value_max)
+
 
 ROWS = [
     Row(unary.abs, np.abs, [away_from_0]),
@@ -23,9 +32,11 @@ ROWS = [
     Row(unary.reciprocal, lambda x: 1 / x, [numbers(0.4, 3)]),
     Row(unary.sqrt, np.sqrt, [positive]),
     Row(unary.rsqrt, lambda x: 1 / np.sqrt(x), [positive]),
-    Row(unary.ceil, np.ceil, [between_whole], is_smooth=False),
-    Row(unary.floor, np.floor, [between_whole], is_smooth=False),
+    Row(unary.ceil, np.ceil, [between_whole]),
+    Row(unary.floor, np.floor, [between_whole]),
+    Row(unary.round, np.round, [between_halves]),
     Row(unary.round, np.round, [HALVES], is_smooth=False),
+    Row(unary.trunc, np.trunc, [between_whole]),
     Row(unary.trunc, np.trunc, [HALVES], is_smooth=False),
     Row(unary.exp, np.exp, [any_number]),
     Row(unary.expm1, np.expm1, [any_number]),
@@ -46,10 +57,10 @@ ROWS = [
     Row(unary.acosh, np.arccosh, [numbers(1.5, 9)]),
     Row(unary.atanh, np.arctanh, [within_1]),
     Row(unary.erf, np.vectorize(math.erf, otypes=[float]), [any_number]),
-    Row(unary.is_finite, np.isfinite, [any_number]),
-    Row(unary.is_inf, np.isinf, [any_number]),
-    Row(unary.is_nan, np.isnan, [any_number]),
-    Row(unary.sign_bit, np.signbit, [any_number]),
+    Row(unary.is_finite, np.isfinite, [any_number], op=plugrad.isfinite),
+    Row(unary.is_inf, np.isinf, [any_number], op=plugrad.isinf),
+    Row(unary.is_nan, np.isnan, [any_number], op=plugrad.isnan),
+    Row(unary.sign_bit, np.signbit, [any_number], op=plugrad.signbit),
     Row(unary.logical_not, np.logical_not, [any_number]),
     Row(unary.identity, np.copy, [any_number], dtypes=NUMBERS),
     *(
@@ -68,6 +79,7 @@ ROWS = [
             lambda x, a=low, b=high: np.clip(x, a, b),
             [numbers(avoid=(low, high))],
             {"clip_value_min": low, "clip_value_max": high},
+            op=clipped,
         )
         for low, high in [(1, 2), (0, 2)]
     ),

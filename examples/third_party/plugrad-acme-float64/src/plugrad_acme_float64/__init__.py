@@ -1,4 +1,4 @@
-"""A backend of plugrad that computes in float64 only and accounts for every byte."""
+"""A backend for plugrad that computes only in float64 and counts every byte."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Float64(Backend):
         self.allocator = Allocator()
 
     def probe(self) -> Probe:
-        """Return that it can start wherever NumPy is."""
+        """Return that the backend can start: it needs only NumPy."""
         return Probe(ok=True, devices=(DeviceInfo("0", "NumPy in double precision"),))
 
     def open(self, device: str) -> KernelTable:
-        """Return the kernels; there is one device."""
+        """Open the only device, and return the kernels."""
         if device not in ("", "0"):
             raise BackendUnavailable(f"acme_float64 has no device {device!r}; its only one is '0'")
         from plugrad_acme_float64.kernels import table
@@ -45,30 +45,30 @@ class Float64(Backend):
         return table
 
     def dtypes(self) -> frozenset[DType]:
-        """Return what it stores: float64, and what comes with counting and comparing."""
+        """Return the dtypes that are stored: float64, int32 for indices and counts, and bool for comparisons."""
         return frozenset({float64, int32, bool_})
 
     def from_numpy(self, array: NDArray[Any]) -> Array:
-        """Return a copy that is counted."""
+        """Return a copy of the values as a counted array."""
         return self.allocator.array(array)
 
     def to_numpy(self, array: Array) -> NDArray[Any]:
-        """Return a copy that is not."""
+        """Return a copy of the values, which is not counted."""
         return array.values.copy()
 
     def synchronize(self) -> None:
-        """Return at once: NumPy has finished when it returns."""
+        """Do nothing: NumPy has finished when its functions return."""
 
     def memory(self) -> Memory:
-        """Return what is in use, exactly."""
+        """Return the exact memory in use."""
         return self.allocator.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
-        """Refuse arrays beyond so many bytes."""
+        """Refuse arrays with which more than `limit` bytes would be in use."""
         self.allocator.limit = limit
 
     def close(self) -> None:
-        """Return at once: there is nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 def backend() -> Float64:

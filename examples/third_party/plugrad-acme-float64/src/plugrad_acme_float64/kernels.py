@@ -1,4 +1,4 @@
-"""The kernels: what NumPy computes, and one wrapper that counts the results."""
+"""The kernels: functions of NumPy, and one wrapper that counts the results."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ table = KernelTable("acme_float64")
 
 
 def softmax(logits: NDArray[Any], dim: int) -> NDArray[Any]:
-    """Return powers of e that add up to 1; the largest is subtracted, so that none is infinite."""
+    """Return exponentials that are scaled to the sum 1; the maximum is subtracted first to avoid infinities."""
     powers = np.exp(logits - logits.max(dim, keepdims=True, initial=-np.inf))
     return powers / powers.sum(dim, keepdims=True)
 
 
 def ranges(begin: Any, end: Any, strides: Any) -> tuple[slice, ...]:
-    """Return Python's slices; a range that runs backwards may end at -1, which Python writes as None."""
+    """Return slices; a range that runs backwards may end at -1, for which a slice has None."""
     return tuple(
         slice(b, None if e < 0 else e, s) if range(b, e, s) else slice(0)
         for b, e, s in zip(begin, end, strides, strict=True)
@@ -46,14 +46,14 @@ def ranges(begin: Any, end: Any, strides: Any) -> tuple[slice, ...]:
 
 
 def placed(dy: NDArray[Any], shape: Any, begin: Any, end: Any, strides: Any) -> NDArray[Any]:
-    """Return zeros with dy where a slice was."""
+    """Return zeros of a shape, with dy in the positions of a slice."""
     result = np.zeros(shape, dy.dtype)
     result[ranges(begin, end, strides)] = dy
     return result
 
 
 def segments(x: NDArray[Any], segment_ids: NDArray[Any], num_segments: int) -> NDArray[Any]:
-    """Return the sum of the elements of each segment; those of other ids are dropped."""
+    """Return the sum of the elements of each segment; elements with other ids are dropped."""
     result = np.zeros((num_segments, *x.shape[segment_ids.ndim :]), x.dtype)
     known = (segment_ids >= 0) & (segment_ids < num_segments)
     np.add.at(result, segment_ids[known], x[known])
@@ -61,11 +61,11 @@ def segments(x: NDArray[Any], segment_ids: NDArray[Any], num_segments: int) -> N
 
 
 def product(a: NDArray[Any], b: NDArray[Any], transpose_a: bool, transpose_b: bool) -> NDArray[Any]:
-    """Return the products of matrices, which may be transposed first."""
+    """Return the products of matrices, after transposing them if asked to."""
     return (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
 
 
-# Functions of NumPy arrays; attributes have the contract's names.
+# Functions of NumPy arrays; their keyword parameters are the contract's attributes.
 FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
     # one input
     unary.abs: np.abs,
@@ -97,11 +97,11 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
     unary.clip_by_value: lambda x, clip_value_min, clip_value_max: np.clip(
         x, clip_value_min, clip_value_max
     ),
-    unary.cast: lambda x, dtype: x,  # the wrapper brings it into the dtype
+    unary.cast: lambda x, dtype: x,  # the wrapper converts the result to the dtype
     activation.relu: lambda x: np.maximum(x, 0),
     activation.sigmoid: lambda x: 1 / (1 + np.exp(-x)),
     activation.softplus: lambda x: np.logaddexp(x, 0),
-    # two and more
+    # two or more inputs
     binary.add: np.add,
     binary.subtract: np.subtract,
     binary.multiply: np.multiply,
@@ -137,7 +137,7 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
     reduction.any: lambda x, axis, keep_dims: x.any(axis, keepdims=keep_dims),
     reduction.argmax: lambda x, axis: x.argmax(axis),
     normalization.softmax: softmax,
-    # moving
+    # movement
     movement.reshape: lambda x, shape: x.reshape(shape),
     movement.expand_dims: lambda input, dim: np.expand_dims(input, dim),
     movement.transpose: lambda x, perm: x.transpose(perm),
@@ -153,7 +153,7 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
         np.pad(x, paddings, constant_values=constant_value) if paddings else x
     ),
     indexing.unsorted_segment_sum: segments,
-    # out of nothing
+    # creation
     creation.fill: lambda shape, value, dtype: np.full(shape, value),
     creation.zeros_like: np.zeros_like,
     creation.ones_like: np.ones_like,
@@ -163,7 +163,7 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
 def counted(
     contract: Kernel[..., Any], function: Callable[..., Any]
 ) -> Callable[..., Array | list[Array]]:
-    """Return an implementation: the contract tells how much room the results need, before they are computed."""
+    """Return an implementation that checks the limit before it computes; the contract gives the size of the results."""
 
     def implementation(*inputs: Array | Backend, **attrs: Any) -> Array | list[Array]:
         arrays = [x for x in inputs if isinstance(x, Array)]

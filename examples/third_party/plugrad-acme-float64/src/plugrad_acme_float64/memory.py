@@ -1,4 +1,4 @@
-"""The arrays of this backend, and who counts them."""
+"""The arrays of this backend, and the allocator that counts them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class Allocator:
-    """Counts the bytes of all arrays, and refuses those beyond a limit."""
+    """Counts the bytes of all arrays, and refuses arrays that would exceed a limit."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Create an allocator without arrays."""
         self.buffers = 0
         self.bytes = 0
         self.peak = 0
         self.limit: int | None = None
 
     def make_room(self, size: int) -> None:
-        """Raise if so many more bytes would exceed the limit."""
+        """Raise `OutOfMemory` if `size` more bytes would exceed the limit."""
         if self.limit is not None and self.bytes + size > self.limit:
             raise OutOfMemory(
                 f"the acme_float64 backend uses {self.bytes:,} bytes and {size:,} more would exceed "
@@ -31,22 +31,22 @@ class Allocator:
             )
 
     def array(self, values: NDArray[Any]) -> Array:
-        """Return an array with a copy of some values, if there is room for it."""
+        """Return an array with a copy of the values, if the limit allows it."""
         self.make_room(values.nbytes)
         return Array(np.array(values, order="C"), self)
 
     def memory(self) -> Memory:
-        """Return what is in use."""
+        """Return the memory in use."""
         return Memory(self.buffers, self.bytes, self.peak, self.limit)
 
 
 class Array:
-    """Values that nobody else holds; they count from here to the last reference."""
+    """Values that no other array shares; they are counted until the last reference is gone."""
 
     __slots__ = ("allocator", "dtype", "shape", "values")
 
     def __init__(self, values: NDArray[Any], allocator: Allocator) -> None:
-        """Take values over and count them."""
+        """Create an array that owns the values, and count it."""
         self.values = values
         self.shape = values.shape
         self.dtype = as_dtype(values.dtype)

@@ -1,6 +1,6 @@
 """A kernel pack: another sigmoid for plugrad's webgpu backend.
 
-A hyperbolic tangent saturates by itself, so nothing can overflow on the way.
+The hyperbolic tangent saturates, so no intermediate result can overflow.
 """
 
 from plugrad.extend import KernelTable
@@ -10,8 +10,8 @@ SIGMOID = "0.5 + 0.5 * tanh_accurate(0.5 * x)"
 
 
 def register() -> KernelTable:
-    """Return the kernels; plugrad calls this when the webgpu backend has been loaded."""
-    from plugrad_webgpu import elementwise  # not before: listing plugins imports none
+    """Return the kernels; plugrad calls this function when the webgpu backend has been loaded."""
+    from plugrad_webgpu import elementwise  # not at the top: listing plugins must not import it
 
     table = KernelTable("webgpu")
     table.update({activation.sigmoid: elementwise(SIGMOID)})

@@ -1,11 +1,11 @@
-"""The contract: what backends promise. All plugins share the names, so ours begins with acme."""
+"""The contract of the kernel. All plugins share one set of kernel names, so this one begins with Acme."""
 
 from plugrad.extend import FLOATING, Shaped, ShapeError, Spec, accepted, agreed, kernel
 
 
 @kernel("AcmeSwiGLU", family="acme", accepts=FLOATING)
 def swiglu(gate: Spec, up: Spec) -> Spec:
-    """Return ``gate / (1 + exp(-gate)) * up``; both have one shape."""
+    """Return ``gate / (1 + exp(-gate)) * up``; both inputs have the same shape."""
     accepted("AcmeSwiGLU", gate, FLOATING)
     if gate.shape != up.shape:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""The kernel for the cpu backend: a NumPy function of arrays."""
+"""The implementation for the cpu backend: a function of NumPy arrays."""
 
 from typing import Any
 
@@ -19,5 +19,5 @@ def swiglu(gate: NDArray[Any], up: NDArray[Any]) -> NDArray[Any]:
 
 
 def kernels() -> KernelTable:
-    """Return the kernels; plugrad calls this when the cpu backend is loaded."""
+    """Return the kernels; plugrad calls this function when the cpu backend is loaded."""
     return table

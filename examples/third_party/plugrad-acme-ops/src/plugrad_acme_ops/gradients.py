@@ -1,4 +1,4 @@
-"""The gradient: one rule for each input. Made of ops, it runs on every backend and can be differentiated."""
+"""The gradient: one rule per input, composed of ops, so that it runs on every backend and can be differentiated."""
 
 import plugrad
 from plugrad.extend import gradient

@@ -1,4 +1,4 @@
-"""The op: what people call. It brings its arguments into the form that the contract asks for."""
+"""The op, which users call. It converts its arguments to the form that the contract requires."""
 
 import plugrad
 from plugrad_acme_ops import contracts
@@ -13,12 +13,12 @@ def swiglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
             [100., 200.]], dtype=float32)
 
     Args:
-        gate: floating numbers.
-        up: floating numbers of the same dtype.
+        gate: a floating-point tensor.
+        up: a tensor of the same dtype.
 
     Raises:
         ShapeError: the shapes do not broadcast.
-        DTypeError: the dtypes differ, or are not floating.
+        DTypeError: the dtypes differ, or are not floating-point dtypes.
     """
     gate, up = plugrad.asarray(gate), plugrad.asarray(up)
     shape = plugrad.broadcast_shapes(gate.shape, up.shape)

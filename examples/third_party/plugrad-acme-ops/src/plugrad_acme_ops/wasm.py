@@ -1,8 +1,8 @@
-"""The kernel for the wasm backend: an expression in WebAssembly's text form.
+"""The implementation for the wasm backend: an expression in WebAssembly's text format.
 
-WebAssembly has no exponential. With ``t = -gate / ln 2``, which is n + f for a whole number n and f
-from -1/2 to 1/2, ``exp(-gate)`` is ``2**n * 2**f``. The first factor is a float whose exponent bits
-are n + 127, the second a polynomial.
+WebAssembly has no exponential function. Let ``t = -gate / ln 2 = n + f`` with an integer n and f from
+-1/2 to 1/2. Then ``exp(-gate)`` is ``2**n * 2**f``. The first factor is the float whose exponent bits
+are n + 127, and the second is computed with a polynomial.
 """
 
 import math
@@ -11,19 +11,19 @@ from plugrad.extend import KernelTable
 from plugrad_acme_ops import contracts
 from plugrad_wasm import elementwise
 
-T = "(local.get $gate)"  # from the moment that t is stored there
+T = "(local.get $gate)"  # after t has been stored there
 N = f"(f32.nearest {T})"
 F = f"(f32.sub {T} {N})"
 
 
 def power_of_two() -> str:
-    """Return 2**n; what is beyond the largest exponent was clipped before."""
+    """Return the expression for 2**n; n has already been clipped to the range of exponents."""
     exponent = f"(i32.add (i32.trunc_sat_f32_s {N}) (i32.const 127))"
     return f"(f32.reinterpret_i32 (i32.shl {exponent} (i32.const 23)))"
 
 
 def polynomial(degree: int = 7) -> str:
-    """Return 2**f: the first terms of its series, the innermost being the last one."""
+    """Return the expression for 2**f: the first terms of its Taylor series, by Horner's method."""
     terms = [math.log(2) ** k / math.factorial(k) for k in range(degree + 1)]
     text = f"(f32.const {terms[-1]!r})"
     for term in reversed(terms[:-1]):
@@ -31,7 +31,7 @@ def polynomial(degree: int = 7) -> str:
     return text
 
 
-# Each input is a local: after the product is in $up, $gate has room for t.
+# Each input is a local variable. Once the product is in $up, $gate can hold t.
 SWIGLU = f"""
 (block (result f32)
   (local.set $up (f32.mul (local.get $gate) (local.get $up)))
@@ -46,5 +46,5 @@ table.update({contracts.swiglu: elementwise(SWIGLU, inputs=("gate", "up"))})
 
 
 def kernels() -> KernelTable:
-    """Return the kernels; plugrad calls this when the wasm backend is loaded."""
+    """Return the kernels; plugrad calls this function when the wasm backend is loaded."""
     return table

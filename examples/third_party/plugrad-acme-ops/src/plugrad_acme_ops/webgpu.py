@@ -1,7 +1,7 @@
-"""The kernel for the webgpu backend: an expression in WGSL.
+"""The implementation for the webgpu backend: an expression in WGSL.
 
-`exp_accurate` is plugrad-webgpu's: unlike WGSL's own it is as exact as float32 allows, and it keeps
-NaN.
+`exp_accurate` is a function of plugrad-webgpu. Unlike WGSL's `exp`, it is as accurate as float32 allows,
+and it preserves NaN.
 """
 
 from plugrad.extend import KernelTable
@@ -15,5 +15,5 @@ table.update(
 
 
 def kernels() -> KernelTable:
-    """Return the kernels; plugrad calls this when the webgpu backend is loaded."""
+    """Return the kernels; plugrad calls this function when the webgpu backend is loaded."""
     return table

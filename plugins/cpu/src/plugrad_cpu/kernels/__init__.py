@@ -1,4 +1,4 @@
-"""The kernels, one module per family; importing them declares them in `table`."""
+"""The implementations, one module per family; importing a module adds them to the table."""
 
 from plugrad_cpu.declare import table
 from plugrad_cpu.kernels import (

@@ -1,7 +1,7 @@
-"""The activations.
+"""Activations.
 
-Both sides of 0 are added up: `np.where` takes several times as long, because the processor cannot
-foresee which side comes next.
+They add a function of the positive part of x and one of the negative part. `np.where` takes several
+times as long, because the processor cannot predict which branch comes next.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ SELU_ALPHA = 1.6732632423543772
 
 
 def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)), where exp may be infinite."""
+    """Return 1 / (1 + exp(-x)); exp may be infinite."""
     return 1 / (1 + np.exp(-x))
 
 
@@ -24,7 +24,7 @@ def elu(x: Array, alpha: float = 1.0) -> Array:
 
 
 def softplus(x: Array) -> Array:
-    """Return log(1 + exp(x)), where exp cannot overflow."""
+    """Return log(1 + exp(x)) in a form in which exp does not overflow."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 

@@ -1,4 +1,4 @@
-"""Binary kernels: NumPy broadcasts."""
+"""Binary kernels; NumPy broadcasts their operands."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def floor_divide(a: Array, b: Array) -> Array:
 
 
 def power(a: Array, b: Array) -> Array:
-    """Return a to the power of b; a negative exponent leaves of whole numbers 1 and -1, and makes 0 of others."""
+    """Return a to the power of b; with a negative exponent, an integer other than 1 and -1 gives 0."""
     if a.dtype.kind == "i" and np.any(b < 0):
         inverse = np.where(np.abs(a) == 1, np.where(b & 1, a, 1), 0)
         return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype, copy=False)

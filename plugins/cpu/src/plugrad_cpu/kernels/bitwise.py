@@ -1,4 +1,4 @@
-"""Bitwise kernels. NumPy's shifts are defined for any count."""
+"""Bitwise kernels. NumPy defines shifts by any count."""
 
 import numpy as np
 

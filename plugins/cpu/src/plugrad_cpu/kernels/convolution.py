@@ -1,7 +1,7 @@
 """Convolutions as matrix products: every window of an image becomes a row (im2col).
 
-The functions take any number of spatial axes. They make the rows of a few images at a time, which
-stay in the processor's cache.
+The functions take any number of spatial axes. They make rows for a few images at a time, so that the
+rows stay in the processor's cache.
 """
 
 import math
@@ -20,20 +20,20 @@ def channels_last(x: Array, data_format: DataFormat) -> Array:
     return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
 
 
-def as_asked(x: Array, data_format: DataFormat) -> Array:
-    """Return images with the channels at the end in the asked order."""
+def formatted(x: Array, data_format: DataFormat) -> Array:
+    """Return images with the channels at the end in a data format."""
     return x if data_format.endswith("C") else np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
 def rows_of(x: Array, window: Window) -> Array:
-    """Return one row for each window, with the cells of the window next to each other."""
+    """Return one row for each window, which holds the cells of the window."""
     count = x.shape[0] * math.prod(window.out)
     length = math.prod(window.filter) * x.shape[-1]
     return patches(padded(x, window, 0), window).reshape(count, length)
 
 
 def blocks(x: Array, window: Window) -> Iterator[slice]:
-    """Yield which images to take at a time."""
+    """Yield slices of the batch: the images to compute with at a time."""
     row = math.prod(window.filter) * x.shape[-1] * x.itemsize
     count = max(1, BLOCK // max(1, math.prod(window.out) * row))
     for start in range(0, x.shape[0], count):
@@ -58,12 +58,12 @@ def correlate(
     dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
-    """Return rows of windows times a column for each filter."""
+    """Return the rows of windows times one column for each filter."""
     batch, _, window = geometry(
         x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     y = products(channels_last(x, data_format), window, columns_of(filter))
-    return as_asked(y.reshape(batch, *window.out, filter.shape[-1]), data_format)
+    return formatted(y.reshape(batch, *window.out, filter.shape[-1]), data_format)
 
 
 def products(x: Array, window: Window, columns: Array) -> Array:
@@ -86,7 +86,7 @@ def filter_gradient(
     dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
-    """Return the windows' columns times dy."""
+    """Return the transposed rows of windows times dy."""
     _, _, window = geometry(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
@@ -109,22 +109,22 @@ def input_gradient(
     dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
-    """Return dy times the filters, each cell of a window added where it came from."""
+    """Return dy times the filters, with each cell of a window added to its pixel."""
     batch, channels, window = geometry(
         input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     dy = channels_last(dy, data_format)
     size = input_shape[1:-1] if data_format.endswith("C") else input_shape[2:]
     if max(strides) == 1:
-        return as_asked(_correlated_back(dy, filter, window, size), data_format)
+        return formatted(_correlated_back(dy, filter, window, size), data_format)
     dx = np.zeros((batch, *framed(size, window)[0], channels), dy.dtype)
     for cell, place in cells(window):
         dx[place] += dy @ filter[cell].T
-    return as_asked(np.ascontiguousarray(unpadded(dx, size, window)), data_format)
+    return formatted(np.ascontiguousarray(unpadded(dx, size, window)), data_format)
 
 
 def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> Array:
-    """Return the input gradient for stride 1: dy correlated with the filters turned around."""
+    """Return the input gradient for stride 1: dy correlated with the reversed filters."""
     margins: list[tuple[int, int]] = []
     kept = [slice(None)]
     for n, out, (start, _), length, step in zip(
@@ -133,11 +133,11 @@ def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> A
         before = (length - 1) * step - start
         after = n - out + start
         margins.append((max(before, 0), max(after, 0)))
-        # With more padding than the filter can reach, the outer stops see no pixel.
+        # If the padding is wider than the filter, the outermost windows cover no pixel.
         kept.append(slice(max(-before, 0), out - max(-after, 0)))
     back = Window(size, tuple(margins), window.filter, (1,) * len(size), window.dilations)
-    turned = filter[(slice(None, None, -1),) * len(size)].swapaxes(-1, -2)
-    y = products(dy[tuple(kept)], back, columns_of(turned))
+    reversed_filter = filter[(slice(None, None, -1),) * len(size)].swapaxes(-1, -2)
+    y = products(dy[tuple(kept)], back, columns_of(reversed_filter))
     return y.reshape(dy.shape[0], *size, filter.shape[-2])
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of volumes: the functions of `convolution` take any number of spatial axes."""
+"""Convolutions over three axes: the functions in `convolution` take any number of spatial axes."""
 
 from plugrad.kernels import convolution3d
 from plugrad_cpu.declare import table

@@ -1,4 +1,4 @@
-"""Creation. Kernels without inputs get the backend, which the CPU does not need."""
+"""Creation. Kernels without inputs get the backend, which is not needed here."""
 
 import numpy as np
 
@@ -6,23 +6,35 @@ from plugrad.extend import Backend, DType, Scalar, Shape
 from plugrad.kernels import creation
 from plugrad_cpu.declare import Array, table
 
-table.update({creation.zeros_like: np.zeros_like, creation.ones_like: np.ones_like})
+
+@table.implements(creation.zeros_like)
+def zeros_like(x: Array) -> Array:
+    """Return zeros; `np.zeros_like` takes four times as long for a few elements."""
+    return np.zeros(x.shape, x.dtype)
+
+
+@table.implements(creation.ones_like)
+def ones_like(x: Array) -> Array:
+    """Return ones; `np.ones_like` takes four times as long for a few elements."""
+    ones = np.empty(x.shape, x.dtype)
+    ones.fill(1)
+    return ones
 
 
 @table.implements(creation.fill)
 def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -> Array:
-    """Return one value everywhere; zeros cost nothing until they are used."""
+    """Return one value everywhere; the operating system provides zeros when they are first used."""
     return np.full(shape, value, dtype.numpy) if value else np.zeros(shape, dtype.numpy)
 
 
 @table.implements(creation.range)
 def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: DType) -> Array:
-    """Return start + i * step, computed in double precision."""
+    """Return start + i * step, in double precision if one of them is a float."""
     (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
     return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
 
 
 @table.implements(creation.linspace)
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
-    """Return numbers at equal distances."""
+    """Return equally spaced numbers, including both ends."""
     return np.linspace(start + 0.0, stop + 0.0, num).astype(str(dtype))

@@ -1,4 +1,4 @@
-"""Factorizations of matrices: what core has for every backend, which is NumPy already."""
+"""Factorizations of matrices: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import decomposition

@@ -1,6 +1,6 @@
 """Depthwise convolutions: one multiplication and addition of images for each cell of the filters.
 
-An image first gets as many copies of each channel as there are filters for it.
+First, each channel of an image is repeated once for each of its filters.
 """
 
 import numpy as np
@@ -8,17 +8,17 @@ import numpy as np
 from plugrad.extend import DataFormat, Padding, Rounding, Shape, geometry
 from plugrad.kernels import depthwise
 from plugrad_cpu.declare import Array, roomy, table
-from plugrad_cpu.kernels.convolution import as_asked, channels_last
+from plugrad_cpu.kernels.convolution import channels_last, formatted
 from plugrad_cpu.windows import cells, framed, padded, unpadded
 
 
 def repeated(x: Array, multiplier: int) -> Array:
-    """Return channels-last images with copies of each channel next to each other."""
+    """Return channels-last images in which each channel is repeated."""
     return x if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
 
 
 def merged(filter: Array) -> Array:
-    """Return filters with one axis for the channels of the result."""
+    """Return filters whose last axis counts the channels of the result."""
     return filter.reshape(*filter.shape[:-2], filter.shape[-2] * filter.shape[-1])
 
 
@@ -33,7 +33,7 @@ def depthwise_conv2d(
     dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
-    """Return the sum over the filters' cells."""
+    """Return the sum over the cells of the filters."""
     batch, _, window = geometry(
         x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
@@ -43,7 +43,7 @@ def depthwise_conv2d(
     product = np.empty_like(y)
     for cell, place in cells(window):
         y += np.multiply(image[place], weights[cell], out=product)
-    return as_asked(y.astype(x.dtype, copy=False), data_format)
+    return formatted(y.astype(x.dtype, copy=False), data_format)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -58,7 +58,7 @@ def depthwise_conv2d_input_gradient(
     dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
-    """Return dy times the filters, added where it came from and then over the copies of a channel."""
+    """Return dy times the filters, added to its pixels and then over the copies of each channel."""
     batch, channels, window = geometry(
         input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
@@ -68,7 +68,7 @@ def depthwise_conv2d_input_gradient(
     for cell, place in cells(window):
         dx[place] += dy * weights[cell]
     dx = unpadded(dx, size, window)
-    return as_asked(dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1), data_format)
+    return formatted(dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1), data_format)
 
 
 @table.implements(depthwise.depthwise_conv2d_filter_gradient)
@@ -83,7 +83,7 @@ def depthwise_conv2d_filter_gradient(
     dilations: Shape,
     dim_rounding_mode: Rounding,
 ) -> Array:
-    """Return for each cell of the filters the sum of dy times what the cell meets."""
+    """Return, for each cell of the filters, the sum of dy times the pixels that the cell covers."""
     _, _, window = geometry(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )

@@ -1,4 +1,4 @@
-"""The selection of boxes: what core has for every backend, which is NumPy already."""
+"""Selection of boxes: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import detection

@@ -1,4 +1,4 @@
-"""Products and convolutions, finished in place with a bias and an activation."""
+"""Products and convolutions with a bias and an activation, which are applied in place."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def finished(
     leakyrelu_alpha: float,
     data_format: DataFormat = "NHWC",
 ) -> Array:
-    """Return the activation of y, which is overwritten, with the bias."""
+    """Return the activation of y plus the bias; y is overwritten."""
     if bias is not None:
         y += bias.reshape(beside_images(bias.shape, data_format))
     if weights is not None:
@@ -49,7 +49,7 @@ def matmul(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the finished product."""
+    """Return the product with its bias and activation."""
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
@@ -69,7 +69,7 @@ def conv2d(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the finished convolution."""
+    """Return the convolution with its bias and activation."""
     y = convolution.correlate(
         x,
         filter,
@@ -97,7 +97,7 @@ def depthwise_conv2d(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the finished depthwise convolution."""
+    """Return the depthwise convolution with its bias and activation."""
     y = depthwise.depthwise_conv2d(
         x,
         filter,

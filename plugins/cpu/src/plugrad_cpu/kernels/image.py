@@ -1,6 +1,7 @@
-"""Pixels elsewhere: compute the points that are shown, and from them the pixels and their weights.
+"""Geometric transformations: each pixel of a result shows a point of an image, interpolated between pixels.
 
-All images together are one list of pixels; a gradient adds to that list what the forward pass takes from it.
+All images together are one list of pixels. The forward pass takes weighted pixels from the list; a gradient adds
+weighted gradients to it.
 """
 
 import math
@@ -15,7 +16,7 @@ from plugrad_cpu.declare import Array, table
 
 
 class Shown(NamedTuple):
-    """Pixels that are shown, for each pixel of the result: their positions and weights, and whether there are such."""
+    """For each pixel of the result, a pixel that it shows: its position and weight, and whether it exists."""
 
     positions: Array
     weights: Array
@@ -32,7 +33,7 @@ def crop_and_resize(
     method: Interpolation,
     extrapolation_value: float,
 ) -> Array:
-    """Return the boxes of images."""
+    """Return the contents of boxes in images, resized."""
     pixels = image if image.dtype.kind == "f" else image.astype(np.float32)
     shown = _in_boxes(image.shape, boxes, box_ind, crop_size, method)
     return _taken(pixels, shown, extrapolation_value)
@@ -42,13 +43,13 @@ def crop_and_resize(
 def crop_and_resize_image_gradient(
     dy: Array, boxes: Array, box_ind: Array, *, image_shape: Shape, method: Interpolation
 ) -> Array:
-    """Return dy added to the pixels of its boxes."""
+    """Return the images' gradient: dy added to the pixels that its boxes show."""
     return _added(dy, _in_boxes(image_shape, boxes, box_ind, dy.shape[1:3], method), image_shape)
 
 
 @table.implements(kernels.flip_left_right)
 def flip_left_right(image: Array) -> Array:
-    """Return the columns from right to left."""
+    """Return images with their columns reversed."""
     return image[:, :, ::-1]
 
 
@@ -56,14 +57,14 @@ def flip_left_right(image: Array) -> Array:
 def rotate_with_offset(
     image: Array, *, radians: float, fill_value: Fill, center: tuple[float, ...]
 ) -> Array:
-    """Return the turned images."""
-    return _taken(image, _turned(image.shape, radians, center), fill_value)
+    """Return the rotated images."""
+    return _taken(image, _rotated(image.shape, radians, center), fill_value)
 
 
 @table.implements(kernels.rotate_with_offset_gradient)
 def rotate_with_offset_gradient(dy: Array, *, radians: float, center: tuple[float, ...]) -> Array:
-    """Return dy added to the pixels that it shows."""
-    return _added(dy, _turned(dy.shape, radians, center), dy.shape)
+    """Return the images' gradient: dy added to the pixels that the result shows."""
+    return _added(dy, _rotated(dy.shape, radians, center), dy.shape)
 
 
 @table.implements(kernels.transform)
@@ -90,49 +91,50 @@ def transform_image_gradient(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> Array:
-    """Return dy added to the pixels that it shows."""
+    """Return the images' gradient: dy added to the pixels that the result shows."""
     shown = _transformed(image_shape, transforms, dy.shape[1:3], interpolation, fill_mode)
     return _added(dy, shown, image_shape)
 
 
-# --- which points are shown; points are in double precision, whatever the images are ----------------
+# --- the points that are shown, in double precision for images of any dtype -------------------------
 
 
 def _in_boxes(
     images: Shape, boxes: Array, box_ind: Array, size: Shape, method: Interpolation
 ) -> list[Shown]:
-    """Return what crops show.
+    """Return the pixels that crops show.
 
     Raises:
-        TensorIndexError: a box belongs to no image.
+        TensorIndexError: the image of a box does not exist.
     """
     count, height, width, _ = images
-    wrong = box_ind[(box_ind < 0) | (box_ind >= count)]
+    wrong = box_ind[(box_ind < -count) | (box_ind >= count)]
     if wrong.size:
         raise TensorIndexError(
-            f"CropAndResize: box_ind {wrong[0]} is out of range for {count} images"
+            f"CropAndResize: box_ind {wrong[0]} is not in [{-count}, {count}), the range for {count} images"
         )
     top, left, bottom, right = boxes.astype(np.float64).T
     rows = _between(top, bottom, size[0], height)[:, :, None]
     columns = _between(left, right, size[1], width)[:, None, :]
     is_inside = (rows >= 0) & (rows <= height - 1) & (columns >= 0) & (columns <= width - 1)
-    return _around(images, box_ind.astype(np.intp), rows, columns, is_inside, method, "nearest")
+    numbers = np.where(box_ind < 0, box_ind + count, box_ind).astype(np.intp)
+    return _around(images, numbers, rows, columns, is_inside, method, "nearest")
 
 
 def _between(first: Array, last: Array, count: int, length: int) -> Array:
-    """Return points at equal distances between parts of an axis; a lone point is in the middle."""
+    """Return equally spaced points between two fractions of an axis; a single point is in the middle."""
     shares = np.linspace(0, 1, count) if count > 1 else np.array([0.5])
     return (first[:, None] * (1 - shares) + last[:, None] * shares) * (length - 1)
 
 
-def _turned(images: Shape, radians: float, center: tuple[float, ...]) -> list[Shown]:
-    """Return what turned images show."""
+def _rotated(images: Shape, radians: float, center: tuple[float, ...]) -> list[Shown]:
+    """Return the pixels that rotated images show."""
     count, height, width, _ = images
     middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
     y: Array = np.arange(height)[:, None] - middle_y
     x: Array = np.arange(width) - middle_x
     sine, cosine = math.sin(radians), math.cos(radians)
-    # Rounded, for points between two pixels: the sine of a quarter turn is not exact.
+    # Rounded, because the cosine of a quarter turn is not exactly 0, which decides between two pixels.
     rows = np.round(x * sine + y * cosine + middle_y, 9)
     columns = np.round(x * cosine - y * sine + middle_x, 9)
     is_inside = np.ones((1, 1, 1), bool)
@@ -146,7 +148,7 @@ def _transformed(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> list[Shown]:
-    """Return what images show through transforms."""
+    """Return the pixels that transformed images show."""
     y, x = np.arange(size[0])[:, None], np.arange(size[1])
     a, b, c, d, e, f, g, h = transforms.astype(np.float64).T[:, :, None, None]
     depth = g * x + h * y + 1
@@ -167,9 +169,9 @@ def _around(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> list[Shown]:
-    """Return the pixels that show the points (rows, columns) of the images with these numbers.
+    """Return the pixels for the points (rows, columns) of the images with these numbers.
 
-    That is the nearest one, or the four around, where a point on a row has this row on both sides.
+    They are the nearest pixel, or the four pixels around; for a point on a row, both rows are this one.
     """
     _, height, width, _ = images
     rows, columns = np.where(is_inside, rows, 0), np.where(is_inside, columns, 0)
@@ -198,7 +200,7 @@ def _around(
 
 
 def _extended(places: Array, length: int, fill_mode: FillMode) -> Array:
-    """Return the positions, from 0 to length - 1, of what is at any place of an axis that goes on."""
+    """Return the positions, from 0 to length - 1, that continue an axis to places beyond its ends."""
     if fill_mode == "wrap":
         places = np.mod(places, length)
     elif fill_mode == "reflect":
@@ -208,7 +210,7 @@ def _extended(places: Array, length: int, fill_mode: FillMode) -> Array:
 
 
 def _taken(image: Array, shown: list[Shown], fill_value: Fill) -> Array:
-    """Return the sum of the weighted pixels, and of `fill_value` where there is none."""
+    """Return the sum of the weighted pixels, with `fill_value` for those that do not exist."""
     count, height, width, channels = image.shape
     pixels = image.reshape(count * height * width, channels)
     filling = np.asarray(fill_value, image.dtype)
@@ -224,7 +226,7 @@ def _taken(image: Array, shown: list[Shown], fill_value: Fill) -> Array:
 
 
 def _added(dy: Array, shown: list[Shown], images: Shape) -> Array:
-    """Return images in which each pixel is the sum of dy where it is shown, weighted."""
+    """Return images in which each pixel is the weighted sum of dy over the places that show it."""
     channels, size = images[3], int(np.prod(images))
     total = np.zeros(size)
     for positions, weights, is_inside in shown:

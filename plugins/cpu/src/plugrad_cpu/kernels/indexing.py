@@ -26,7 +26,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
 
 
 def _taken_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) -> Array:
-    """Return what each batch of positions takes: `x` is (batch, before, size, after)."""
+    """Return the elements at the positions of each batch: `x` is seen as (batch, before, size, after)."""
     shape, picked = x.shape, positions.shape[batch_dims:]
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
     parts = x.reshape(batch, before, shape[axis], math.prod(shape[axis + 1 :]))
@@ -39,15 +39,16 @@ def _taken_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) ->
 
 
 def out_of_range(kernel: str, indices: Array, axis: int, size: int) -> TensorIndexError:
-    """Return the error for the first position that an axis of that size does not have."""
+    """Return the error for the first position that is out of range for an axis of a size."""
     worst = indices[(indices < -size) | (indices >= size)].flat[0]
     return TensorIndexError(
-        f"{kernel}: index {worst} is out of range for axis {axis} of size {size}"
+        f"{kernel}: index {worst} is out of range for axis {axis} of size {size}; "
+        + (f"indices run from {-size} to {size - 1}" if size else "an empty axis has no elements")
     )
 
 
 def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
-    """Return, for each row of coordinates, where it is among the first axes of `shape` laid out flat.
+    """Return the position of each row of coordinates when the first axes of `shape` are flattened.
 
     Raises:
         TensorIndexError: a coordinate is outside its axis.
@@ -73,21 +74,21 @@ def gather_nd(params: Array, indices: Array) -> Array:
 def one_hot(
     indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Array:
-    """Return on_value where the position along the last axis is the index."""
+    """Return `on_value` where the position along the last axis is the index, else `off_value`."""
     is_hot = indices[..., None] == np.arange(depth)
     return np.where(is_hot, np.asarray(on_value, str(dtype)), np.asarray(off_value, str(dtype)))
 
 
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> Array:
-    """Return the sums of the segments; ids outside ``[0, num_segments)`` are dropped."""
+    """Return the sums of the segments; ids outside ``[0, num_segments)`` are ignored."""
     shape = (num_segments, *x.shape[segment_ids.ndim :])
     rows = x.reshape(segment_ids.size, math.prod(shape[1:]))
     return segment_sums(rows, segment_ids.reshape(-1), num_segments).reshape(shape)
 
 
 def segment_sums(rows: Array, ids: Array, count: int) -> Array:
-    """Return the sum of the rows with each id; sorting them and adding runs is faster than one at a time."""
+    """Return the sum of the rows with each id; sorting and adding runs is faster than adding row by row."""
     sums = np.zeros((count, rows.shape[1]), rows.dtype)
     order = np.argsort(ids, kind="stable")
     order = order[(ids[order] >= 0) & (ids[order] < count)]

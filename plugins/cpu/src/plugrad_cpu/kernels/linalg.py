@@ -1,4 +1,4 @@
-"""Linear algebra: BLAS through NumPy, which takes transposed views as they are."""
+"""Linear algebra: BLAS through NumPy, which takes transposed views without copying them."""
 
 import math
 
@@ -10,7 +10,7 @@ from plugrad_cpu.declare import Array, roomy, table
 
 @table.implements(linalg.matmul)
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
-    """Return the product of the last two axes."""
+    """Return the products of the matrices in the last two axes."""
     return np.matmul(
         a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
     )
@@ -18,7 +18,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 
 @table.implements(linalg.einsum)
 def einsum(*inputs: Array, equation: str) -> Array:
-    """Return the sums of products, by matrix products where there are some."""
+    """Return the sums of products, computed by matrix products where possible."""
     dtype = inputs[0].dtype
     operands = [x.astype(roomy(dtype), copy=False) for x in inputs]
     return np.asarray(np.einsum(equation, *operands, optimize=len(inputs) > 1), dtype)
@@ -36,7 +36,7 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
 
 @table.implements(linalg.diag)
 def diag(x: Array) -> Array:
-    """Return x on the diagonal of zeros."""
+    """Return zeros with x on the diagonal."""
     return np.diag(x.reshape(-1)).reshape((*x.shape, *x.shape))
 
 

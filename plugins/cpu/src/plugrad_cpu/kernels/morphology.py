@@ -16,7 +16,7 @@ def windows_of(x: Array, filter: Array, strides: Shape, pad: Padding, dilations:
 
 
 def sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
-    """Yield for each cell of the filter the sums with what it meets in all windows, and which are with pixels."""
+    """Yield, for each cell of the filter, its sums with all windows, and a mask that is False in the padding."""
     image = padded(x, window, 0)
     is_pixel = padded(np.ones((1, *x.shape[1:3], 1), bool), window, False)
     for cell, place in cells(window):
@@ -24,7 +24,7 @@ def sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array
 
 
 def winners(x: Array, filter: Array, window: Window) -> Array:
-    """Return for each window the number of the first cell with the largest sum; -1 if no cell counts."""
+    """Return, for each window, the number of the first cell with the largest sum; -1 if all are padding."""
     shape = x.shape[0], *window.out, x.shape[3]
     best, winner = np.zeros(shape, x.dtype), np.full(shape, -1)
     for i, (total, counts) in enumerate(sums(x, filter, window)):
@@ -48,7 +48,7 @@ def dilation2d(x: Array, filter: Array, *, strides: Shape, pad: Padding, dilatio
 def dilation2d_input_gradient(
     x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
 ) -> Array:
-    """Return dy where the first pixels with the largest sums are."""
+    """Return dy at the first pixel with the largest sum of each window."""
     window = windows_of(x, filter, strides, pad, dilations)
     size = x.shape[1:3]
     dx = np.zeros((x.shape[0], *framed(size, window)[0], x.shape[3]), x.dtype)
@@ -62,7 +62,7 @@ def dilation2d_input_gradient(
 def dilation2d_filter_gradient(
     x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
 ) -> Array:
-    """Return dy added up where the first cells with the largest sums are."""
+    """Return the sums of dy at the first cell with the largest sum of each window."""
     window = windows_of(x, filter, strides, pad, dilations)
     winner = winners(x, filter, window)
     parts = [

@@ -1,6 +1,6 @@
-"""Movements: mostly views, since tensors do not change.
+"""Movement: mostly views, because tensors do not change.
 
-NumPy returns one string as Python's own; what picks elements keeps it in an array.
+NumPy returns a single string as a Python object; indexing with an ellipsis keeps it in an array.
 """
 
 import numpy as np
@@ -14,13 +14,13 @@ table.update({movement.transpose: lambda x, *, perm: np.transpose(x, perm)})
 
 @table.implements(movement.reshape)
 def reshape(x: Array, *, shape: Shape) -> Array:
-    """Return a view if the order of the elements allows, else a copy."""
+    """Return a view if the order of the elements allows it, else a copy."""
     return x.reshape(shape)
 
 
 @table.implements(movement.expand_dims)
 def expand_dims(input: Array, *, dim: int) -> Array:
-    """Return a view with one axis more."""
+    """Return a view with one more axis."""
     return np.expand_dims(input, dim)
 
 
@@ -31,7 +31,7 @@ def broadcast_to(x: Array, *, shape: Shape) -> Array:
 
 
 def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
-    """Return Python slices; an end of -1 before a negative stride means the start, which Python spells None."""
+    """Return slices; with a negative stride, the end -1 is before the first element, which slices write as None."""
     return tuple(
         slice(b, None if e < 0 else e, s) if range(b, e, s) else slice(0)
         for b, e, s in zip(begin, end, strides, strict=True)
@@ -54,7 +54,7 @@ def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Arra
 def strided_slice_gradient(
     dy: Array, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> Array:
-    """Return zeros with dy at every n-th element."""
+    """Return zeros with dy at the elements of the slice."""
     dx = np.zeros(shape, dy.dtype)
     dx[_ranges(begin, end, strides)] = dy
     return dx
@@ -62,32 +62,32 @@ def strided_slice_gradient(
 
 @table.implements(movement.concat)
 def concat(*inputs: Array, axis: int) -> Array:
-    """Return the inputs one after the other."""
+    """Return the inputs concatenated along an axis."""
     return np.concatenate(inputs, axis)
 
 
 @table.implements(movement.pack)
 def pack(*inputs: Array, axis: int) -> Array:
-    """Return the inputs along a new axis."""
+    """Return the inputs stacked along a new axis."""
     return np.stack(inputs, axis)
 
 
 @table.implements(movement.unpack)
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
-    """Return views of the parts."""
+    """Return views of the parts along an axis, without it."""
     parts = np.moveaxis(value, axis, 0)
     return tuple([parts[i, ...] for i in range(len(parts))])
 
 
 @table.implements(movement.split)
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
-    """Return views of the parts."""
+    """Return views of parts with given sizes."""
     return tuple(np.split(x, np.cumsum(num_or_size_splits[:-1], dtype=int), axis))
 
 
 @table.implements(movement.pad)
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
-    """Return a larger array with x inside."""
+    """Return x surrounded by a constant value."""
     y = np.full(
         [b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)], constant_value, x.dtype
     )
@@ -103,5 +103,5 @@ def tile(x: Array, *, reps: Shape) -> Array:
 
 @table.implements(movement.reverse)
 def reverse(x: Array, *, dims: Shape) -> Array:
-    """Return a view in reverse order."""
+    """Return a view that is reversed along some axes."""
     return np.asarray(np.flip(x, dims), x.dtype)

@@ -1,4 +1,4 @@
-"""Normalizations. In both softmaxes, subtracting the largest element first keeps exp from overflowing."""
+"""Normalizations. Both softmaxes subtract the largest element first, so that exp does not overflow."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def batch_norm(
     *,
     variance_epsilon: float,
 ) -> Array:
-    """Return (x - mean) * factor + offset; the factor has the shape of the small arrays."""
+    """Return (x - mean) * factor + offset, where the factor has the shape of the variance."""
     factor = 1 / np.sqrt(variance + variance_epsilon)
     if scale is not None:
         factor = factor * scale
@@ -49,7 +49,7 @@ def batch_norm(
 def local_response_normalization(
     x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Array:
-    """Return x, divided by a power of its neighbourhood's squares."""
+    """Return x divided by a power of the sum of squares in its neighbourhood."""
     return x * (bias + alpha * _sum_of_neighbours(x * x, depth_radius)) ** -beta
 
 
@@ -64,14 +64,14 @@ def local_response_normalization_gradient(
     alpha: float,
     beta: float,
 ) -> Array:
-    """Return what dy means for x: once for itself, and once as a neighbour of others."""
+    """Return the gradient for x, which acts directly and as a neighbour of other elements."""
     norm = bias + alpha * _sum_of_neighbours(x * x, depth_radius)
     through_norms = _sum_of_neighbours(dy * y / norm, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * x * through_norms
 
 
 def _sum_of_neighbours(x: Array, radius: int) -> Array:
-    """Return, for each element, the sum of those at most `radius` away along the last axis."""
+    """Return, for each element, the sum of the elements at most `radius` away along the last axis."""
     total = x.copy()
     for distance in range(1, min(radius + 1, x.shape[-1])):
         total[..., distance:] += x[..., :-distance]

@@ -1,4 +1,4 @@
-"""Pictures in and out: what core has for every backend, which is NumPy already."""
+"""Conversion from and to pictures: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import pixels

@@ -1,4 +1,4 @@
-"""Poolings: one pass over the images for each cell of the filter, on strided slices, for any number of axes."""
+"""Pooling: one pass over the images for each cell of the filter, on strided slices, for any number of axes."""
 
 import math
 
@@ -55,7 +55,7 @@ def max_pool_gradient(
 def avg_pool(
     x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
 ) -> Array:
-    """Return the average over the cells of each window that are in the image."""
+    """Return the average over the cells of each window that lie in the image."""
     return average(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
 
 
@@ -69,7 +69,7 @@ def avg_pool_gradient(
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> Array:
-    """Return dy, divided by the cells of its window, added to each of them."""
+    """Return dy divided by the number of cells in its window, added to each of them."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     dx = np.zeros_like(padded(input, window, 0))
     share = dy / counts(input, window)
@@ -82,7 +82,7 @@ def avg_pool_gradient(
 def max_pool_with_argmax(
     x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
-    """Return the largest elements, and the position of the first cell that holds one, NaN before others."""
+    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
     window = pool_window(x.shape, filter_size, strides, pad)
     shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
     positions = padded(np.arange(math.prod(shape), dtype=np.int32).reshape(shape), window, -1)
@@ -122,7 +122,7 @@ def largest(x: Array, window: Window) -> Array:
 
 
 def average(x: Array, window: Window) -> Array:
-    """Return the average over the cells of each window that are in the image."""
+    """Return the average over the cells of each window that lie in the image."""
     image = padded(x, window, 0)
     y = np.zeros((x.shape[0], *window.out, x.shape[-1]), roomy(x.dtype))
     for _, place in cells(window):
@@ -131,7 +131,7 @@ def average(x: Array, window: Window) -> Array:
 
 
 def counts(x: Array, window: Window) -> Array:
-    """Return how many cells of each window are in the image."""
+    """Return the number of cells of each window that lie in the image."""
     inside = padded(np.ones((1, *x.shape[1:-1], 1), roomy(x.dtype)), window, 0)
     found = np.zeros((1, *window.out, 1), inside.dtype)
     for _, place in cells(window):
@@ -140,5 +140,5 @@ def counts(x: Array, window: Window) -> Array:
 
 
 def lowest(x: Array) -> float:
-    """Return a number that is not larger than any other of a dtype."""
+    """Return the least number of the dtype of x."""
     return -math.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)

@@ -1,4 +1,4 @@
-"""Poolings of images with three spatial axes: those for two axes hold for any number."""
+"""Pooling over three axes: the functions in `pooling` take any number of spatial axes."""
 
 from plugrad.kernels import pooling3d
 from plugrad_cpu.declare import table

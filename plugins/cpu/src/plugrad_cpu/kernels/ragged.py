@@ -1,4 +1,4 @@
-"""Ragged tensors: what core has for every backend, which is NumPy already."""
+"""Ragged tensors: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import ragged

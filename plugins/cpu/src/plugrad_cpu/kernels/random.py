@@ -1,4 +1,4 @@
-"""Random draws: what core has for every backend, which is NumPy already."""
+"""Random numbers: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import random

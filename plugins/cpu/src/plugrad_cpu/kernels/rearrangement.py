@@ -1,4 +1,4 @@
-"""Rearrangements: a reshape to blocks, a transpose, and a reshape back."""
+"""Rearrangements: a reshape to blocks, a transposition, and a reshape back."""
 
 from math import prod
 
@@ -12,7 +12,7 @@ from plugrad_cpu.declare import Array, table
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
-    """Return the blocks side by side, cropped."""
+    """Return the blocks joined along the spatial axes, cropped."""
     count = len(block_shape)
     batch, sizes, rest = (
         x.shape[0] // prod(block_shape),
@@ -20,7 +20,7 @@ def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
         x.shape[1 + count :],
     )
     cells = x.reshape((*block_shape, batch, *sizes, *rest))
-    # Each axis is followed by the one of its cells.
+    # Each axis is followed by the axis of its cells.
     pairs = [axis for i in range(count) for axis in (count + 1 + i, i)]
     cells = cells.transpose((count, *pairs, *range(2 * count + 1, cells.ndim)))
     large = [n * block for n, block in zip(sizes, block_shape, strict=True)]
@@ -30,10 +30,10 @@ def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
 
 @table.implements(rearrangement.space_to_batch_nd)
 def space_to_batch_nd(x: Array, *, block_shape: Shape, paddings: Pairs) -> Array:
-    """Return the cells of each block one after the other in the batch."""
+    """Return the cells of each block as elements of the batch."""
     count = len(block_shape)
     rest = x.shape[1 + count :]
-    filling = np.zeros((), x.dtype).item()  # of strings the empty one
+    filling = np.zeros((), x.dtype).item()  # the empty string for strings
     x = np.pad(x, ((0, 0), *paddings, *((0, 0),) * len(rest)), constant_values=filling)
     sizes = [n // block for n, block in zip(x.shape[1:], block_shape, strict=False)]
     pairs = [n for pair in zip(sizes, block_shape, strict=True) for n in pair]
@@ -45,7 +45,7 @@ def space_to_batch_nd(x: Array, *, block_shape: Shape, paddings: Pairs) -> Array
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Array:
-    """Return the channels beside each other in the image."""
+    """Return images in which groups of channels have become blocks of pixels."""
     if data_format == "NHWC":
         batch, height, width, depth = x.shape
         channels = depth // block_size**2
@@ -61,7 +61,7 @@ def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Arr
 
 @table.implements(rearrangement.mirror_pad)
 def mirror_pad(x: Array, *, paddings: Pairs, mode: MirrorMode) -> Array:
-    """Return a larger array with x inside and its mirror images around."""
+    """Return x surrounded by its mirror images."""
     return np.pad(x, paddings, mode=mode)
 
 

@@ -1,4 +1,4 @@
-"""Reductions: NumPy's, with results of the dtype of the input."""
+"""Reductions: those of NumPy, with results in the dtype of the input."""
 
 import math
 
@@ -17,10 +17,10 @@ def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def total_of(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the sum, of float16 in float32; down columns as a product with ones, which BLAS does faster.
+    """Return the sum; sums of float16 are float32. Columns are summed by a product with ones, which is faster.
 
-    Only along the last axes NumPy adds pairs, and pairs of pairs. Elsewhere it adds one number after the
-    other, and errors of rounding pile up, so that long axes are halved before.
+    NumPy uses pairwise summation only along the last axes. Along other axes it adds one element after the
+    other, and rounding errors accumulate, so that long axes are split in halves first.
     """
     if x.size > MOST_IN_A_ROW and x.dtype.kind in "fc":
         kept = next((i for i in reversed(range(x.ndim)) if i not in axis), 0)
@@ -47,7 +47,7 @@ def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 @table.implements(reduction.mean)
 def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the average, NaN if there is nothing to average."""
+    """Return the average; NaN if there are no elements."""
     total = total_of(x, axis, keep_dims)
     count = np.prod([x.shape[i] for i in axis], dtype=int)
     with np.errstate(invalid="ignore"):
@@ -74,7 +74,7 @@ def all(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 @table.implements(reduction.any)
 def any(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return whether some element is True."""
+    """Return whether any element is True."""
     return np.logical_or.reduce(x, axis=axis, keepdims=keep_dims)
 
 
@@ -98,14 +98,14 @@ def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
 
 @table.implements(reduction.dense_bincount)
 def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output: bool) -> Array:
-    """Return the counts of each row, or whether they are not 0."""
+    """Return the counts of each row, or whether each count is not 0."""
     if not binary_output:
         return _counted(x, weights, size)
     return (_counted(x, None, size) > 0).astype(np.int32 if weights is None else weights.dtype)
 
 
 def _counted(x: Array, weights: Array | None, size: int) -> Array:
-    """Return the sums of the weights along the last axis; each row has bins of its own."""
+    """Return the sums of the weights along the last axis, with separate bins for each row."""
     is_inside = (x >= 0) & (x < size)
     rows = np.arange(math.prod(x.shape[:-1])).reshape(*x.shape[:-1], 1)
     bins = (rows * size + x)[is_inside]

@@ -1,4 +1,4 @@
-"""Resizing: one axis after the other, by index arithmetic."""
+"""Resizing: one axis after the other, with index arithmetic."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def resize_bilinear(
 def resize_bilinear_gradient(
     images: Array, dy: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return dy shared between columns, then between rows."""
+    """Return dy distributed between columns, then between rows."""
     for axis in (2, 1):
         low, high, share = _around(images, axis, size[axis - 1], align_corners, half_pixel_centers)
         share, length = share.astype(dy.dtype), images.shape[axis]
@@ -38,7 +38,7 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return the rows that are shown, and of these the columns."""
+    """Return the rows that are shown, and of these rows the columns that are shown."""
     for axis in (1, 2):
         shown = _shown(images.shape[axis], size[axis - 1], align_corners, half_pixel_centers)
         images = images.take(shown, axis)
@@ -49,7 +49,7 @@ def resize_nearest_neighbor(
 def resize_nearest_neighbor_gradient(
     images: Array, dy: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return the sums of dy over the columns that show one, and of these over the rows."""
+    """Return the sums of dy over the columns that show the same column, then over rows."""
     for axis in (2, 1):
         length = images.shape[axis]
         shown = _shown(length, size[axis - 1], align_corners, half_pixel_centers)
@@ -60,9 +60,9 @@ def resize_nearest_neighbor_gradient(
 def _around(
     images: Array, axis: int, count: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
-    """Return, for each place along an axis, the positions before and after it and how far it is from the first.
+    """Return, for each place along an axis, the positions before and after it and its distance from the first.
 
-    That share has as many axes as images, to be multiplied with them.
+    The distance has as many axes as the images, so that it can be multiplied with them.
     """
     length = images.shape[axis]
     steps = np.arange(count)
@@ -79,7 +79,7 @@ def _around(
 
 
 def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Array:
-    """Return the position that each place along an axis shows; in whole numbers, where no rounding error decides."""
+    """Return the position that each place along an axis shows; integers avoid rounding errors."""
     steps = np.arange(count)
     if align_corners and count > 1:
         return (2 * steps * (length - 1) + count - 1) // (2 * (count - 1))
@@ -89,7 +89,7 @@ def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: boo
 
 
 def _added(parts: Array, places: Array, length: int, axis: int) -> Array:
-    """Return zeros of a length along an axis with each part added at its place; places come in order."""
+    """Return zeros of a length along an axis with each part added at its place; places are sorted."""
     starts = np.flatnonzero(np.diff(places, prepend=-1))
     sums: Array = np.zeros((*parts.shape[:axis], length, *parts.shape[axis + 1 :]), parts.dtype)
     used: tuple[Any, ...] = (slice(None),) * axis + (places[starts],)

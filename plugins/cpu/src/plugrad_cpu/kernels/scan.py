@@ -1,4 +1,4 @@
-"""Scans: NumPy's accumulations, with results of the dtype of the input."""
+"""Scans: NumPy's accumulations, with results in the dtype of the input."""
 
 import numpy as np
 

@@ -11,7 +11,7 @@ from plugrad_cpu.kernels.indexing import flat_positions, segment_sums
 
 
 def _places(kernel: str, indices: Array, shape: Shape) -> tuple[Array, int, int]:
-    """Return the flat place of each row of coordinates, how many places there are, and the size of a part."""
+    """Return the flat place of each row of coordinates, the number of places, and the size of a part."""
     coordinates = indices if indices.ndim > 1 else indices[:, None]
     depth = coordinates.shape[-1]
     places = flat_positions(kernel, coordinates.astype(np.intp), shape).reshape(-1)
@@ -27,7 +27,7 @@ def scatter_nd(indices: Array, updates: Array, *, shape: Shape) -> Array:
 
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: Array, indices: Array, updates: Array) -> Array:
-    """Return a copy with the updates; of several for one place NumPy keeps the last."""
+    """Return a copy with the updates; of several updates for one place, NumPy keeps the last."""
     places, count, size = _places("TensorScatterUpdate", indices, tensor.shape)
     result = tensor.reshape(count, size).copy()
     result[places] = updates.reshape(places.size, size)
@@ -38,7 +38,7 @@ def tensor_scatter_update(tensor: Array, indices: Array, updates: Array) -> Arra
 def sparse_to_dense(
     sparse_indices: Array, sparse_values: Array, default_value: Array, *, output_shape: Shape
 ) -> Array:
-    """Return the default value everywhere but at the given places."""
+    """Return the values at the given places, and the default value elsewhere."""
     places, count, _ = _places("SparseToDense", np.atleast_1d(sparse_indices), output_shape)
     result = np.full(count, default_value, sparse_values.dtype)
     result[places] = sparse_values

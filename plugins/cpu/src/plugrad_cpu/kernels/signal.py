@@ -1,4 +1,4 @@
-"""Fourier transforms, in the precision of their input."""
+"""Fourier transforms in the precision of their input."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sorting and searching: what core has for every backend, which is NumPy already."""
+"""Sorting and searching: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import sorting

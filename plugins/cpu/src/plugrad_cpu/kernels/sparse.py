@@ -1,4 +1,4 @@
-"""Sparse tensors: what core has for every backend, which is NumPy already."""
+"""Sparse tensors: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import sparse

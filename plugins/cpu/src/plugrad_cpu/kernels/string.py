@@ -1,4 +1,4 @@
-"""Text: what core has for every backend, which is NumPy already."""
+"""Strings: implementations of the core, which are written in NumPy."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import string

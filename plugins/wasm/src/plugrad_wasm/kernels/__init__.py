@@ -1,4 +1,4 @@
-"""The implementations, one module per family; importing a module declares into the table."""
+"""The implementations, one module per family; importing a module adds them to the table."""
 
 from plugrad_wasm.declare import table
 from plugrad_wasm.kernels import (
@@ -19,6 +19,7 @@ from plugrad_wasm.kernels import (
     random,
     rearrangement,
     reduction,
+    scan,
     sorting,
     sparse,
     string,
@@ -43,6 +44,7 @@ __all__ = [
     "random",
     "rearrangement",
     "reduction",
+    "scan",
     "sorting",
     "sparse",
     "string",

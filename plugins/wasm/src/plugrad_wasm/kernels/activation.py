@@ -1,4 +1,4 @@
-"""The activations."""
+"""Activations."""
 
 from __future__ import annotations
 

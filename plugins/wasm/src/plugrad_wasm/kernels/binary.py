@@ -1,4 +1,4 @@
-"""Kernels that combine tensors of one dtype element by element."""
+"""Kernels that combine tensors of one dtype elementwise."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ def add_n(*inputs: WasmArray) -> WasmArray:
 
 @table.implements(binary.select)
 def select(condition: WasmArray, t: WasmArray, e: WasmArray) -> WasmArray:
-    """Return `t` where the condition holds, else `e`."""
+    """Return `t` where the condition is True, else `e`."""
     if condition.dtype is not bool_ or t.dtype is not e.dtype:
         binary.select.infer(condition, t, e)  # raises
     shape = broadcast(condition.shape, t.shape, e.shape)
     out = t.memory.empty(shape, t.dtype)
     operands = [x if x.size == 1 else broadcast_to(x, shape=shape) for x in (condition, t, e)]
-    call(t, f"select_{t.dtype.itemsize}", out.size)(
-        *(x.address for x in operands), out.address, out.size, *(int(x.size > 1) for x in operands)
-    )
+    addresses = [x.address for x in operands]
+    steps = [int(x.size > 1) for x in operands]
+    run = call(t, f"select_{t.dtype.itemsize}", out.size)
+    run(*addresses, out.address, out.size, *steps)
     return out
 
 

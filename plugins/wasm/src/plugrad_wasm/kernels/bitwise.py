@@ -1,4 +1,4 @@
-"""Bitwise kernels: all of them are in C."""
+"""Bitwise kernels, all of which are exports of the module."""
 
 from plugrad.kernels import bitwise
 from plugrad_wasm.declare import declare_exports

@@ -1,4 +1,4 @@
-"""Kernels that slide a filter over an image, and their gradients; the module computes in NHWC."""
+"""Convolutions and their gradients; the exports of the module compute in NHWC."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ FILTER_GRADIENT = ExportNames("conv2d_filter_gradient")
 
 
 def channels_last(x: WasmArray, data_format: DataFormat) -> WasmArray:
-    """Return images of a format as NHWC."""
+    """Return images of a data format as NHWC."""
     return x if data_format == "NHWC" else transpose(x, perm=(0, 2, 3, 1))
 
 
 def formatted(x: WasmArray, data_format: DataFormat) -> WasmArray:
-    """Return NHWC images in a format."""
+    """Return NHWC images in a data format."""
     return x if data_format == "NHWC" else transpose(x, perm=(0, 3, 1, 2))
 
 
-def run(
+def convolved(
     names: ExportNames,
     a: WasmArray,
     b: WasmArray,
@@ -52,9 +52,8 @@ def run(
     size = memory.store.scratch_size(kind, fields, filter[3])
     scratch = memory.empty((size,), a.dtype)
     work = image[0] * size_of(window.out) * size_of(filter)
-    call(a, names[a.dtype], work)(
-        *(a.address, b.address, out.address, descriptor.address, filter[3], scratch.address)
-    )
+    run = call(a, names[a.dtype], work)
+    run(a.address, b.address, out.address, descriptor.address, filter[3], scratch.address)
     return out
 
 
@@ -75,7 +74,7 @@ def conv2d(
     )
     x = channels_last(x, data_format)
     shape = (batch, *window.out, filter.shape[3])
-    out = run(FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape)
+    out = convolved(FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape)
     return formatted(out, data_format)
 
 
@@ -91,14 +90,14 @@ def conv2d_input_gradient(
     dilations: Pair,
     dim_rounding_mode: Rounding,
 ) -> WasmArray:
-    """Return the gradient of `conv2d` for its images."""
+    """Return the gradient of `conv2d` with respect to its images."""
     batch, channels, window = geometry(
         input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     dy = channels_last(dy, data_format)
     size = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
     image = (batch, *size, channels)
-    dx = run(INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape)
+    dx = convolved(INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape)
     return formatted(dx, data_format)
 
 
@@ -114,9 +113,11 @@ def conv2d_filter_gradient(
     dilations: Pair,
     dim_rounding_mode: Rounding,
 ) -> WasmArray:
-    """Return the gradient of `conv2d` for its filters."""
+    """Return the gradient of `conv2d` with respect to its filters."""
     _, _, window = geometry(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     x, dy = channels_last(x, data_format), channels_last(dy, data_format)
-    return run(FILTER_GRADIENT, x, dy, filter_shape, window, image=x.shape, filter=filter_shape)
+    return convolved(
+        FILTER_GRADIENT, x, dy, filter_shape, window, image=x.shape, filter=filter_shape
+    )

@@ -1,8 +1,8 @@
-"""Kernels that make tensors. Those without inputs get the backend in their place."""
+"""Kernels that make tensors. Those without inputs get the backend as their first argument."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType, Scalar
-    from plugrad_wasm.backend import WasmBackend
-    from plugrad_wasm.memory import WasmArray
+    from plugrad_wasm.memory import LinearMemory, WasmArray
+
+
+class Home(Protocol):
+    """The backend, as far as kernels without inputs need it."""
+
+    linear: LinearMemory
 
 
 @table.implements(creation.fill)
-def fill(backend: WasmBackend, *, shape: tuple[int, ...], value: Scalar, dtype: DType) -> WasmArray:
-    """Return one value everywhere."""
+def fill(backend: Home, *, shape: tuple[int, ...], value: Scalar, dtype: DType) -> WasmArray:
+    """Return an array with one value everywhere."""
     return filled(backend.linear, shape, supported(dtype), value)
 
 
@@ -38,21 +43,17 @@ def ones_like(x: WasmArray) -> WasmArray:
 
 
 @table.implements(creation.range)
-def range(
-    backend: WasmBackend, *, start: float, stop: float, step: float, dtype: DType
-) -> WasmArray:
-    """Return start, start + step, … without stop."""
+def range(backend: Home, *, start: float, stop: float, step: float, dtype: DType) -> WasmArray:
+    """Return start, start + step, … up to but excluding stop."""
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
-    # Whole numbers stay whole; anything else is computed in double.
+    # Integers stay integers; anything else is computed in double precision.
     values: NDArray[np.generic] = start + step * np.arange(count)
     dtype = supported(dtype)
     return backend.linear.from_numpy(values.astype(dtype), dtype)
 
 
 @table.implements(creation.linspace)
-def linspace(
-    backend: WasmBackend, *, start: float, stop: float, num: int, dtype: DType
-) -> WasmArray:
-    """Return equally spaced values, both ends included."""
+def linspace(backend: Home, *, start: float, stop: float, num: int, dtype: DType) -> WasmArray:
+    """Return equally spaced values, including both ends."""
     dtype = supported(dtype)
     return backend.linear.from_numpy(np.linspace(start, stop, num).astype(dtype), dtype)

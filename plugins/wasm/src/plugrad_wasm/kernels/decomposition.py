@@ -1,4 +1,4 @@
-"""Factorizations of matrices: what core has for every backend, on the host."""
+"""Factorizations of matrices: implementations of the core, which run on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import decomposition

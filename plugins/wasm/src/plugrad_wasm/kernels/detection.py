@@ -1,4 +1,4 @@
-"""The selection of boxes: what core has for every backend, on the host."""
+"""Selection of boxes: implementations of the core, which run on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import detection

@@ -1,4 +1,4 @@
-"""Kernels of linear algebra."""
+"""Linear algebra."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def product(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> Product
 
 
 def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:
-    """Return the strides over the matrices in an array, as if it had the axes `batch`."""
+    """Return the strides from matrix to matrix in an array that is broadcast to the axes `batch`."""
     lead = (0,) * (len(batch) + 2 - len(shape))
     steps = zip(shape[:-2], row_major(shape)[:-2], strict=True)
     return lead + tuple(0 if n == 1 else step for n, step in steps)
@@ -64,8 +64,16 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
     out = a.memory.empty(plan.shape, a.dtype)
     if out.size:
         descriptor = a.memory.store.descriptor(plan.descriptor)
-        call(a, MATMUL[a.dtype], size_of(plan.shape) * plan.depth)(
-            *(a.address, b.address, out.address, plan.rows, plan.columns, plan.depth),
-            *(*plan.a_strides, *plan.b_strides, descriptor.address),
+        run = call(a, MATMUL[a.dtype], size_of(plan.shape) * plan.depth)
+        run(
+            a.address,
+            b.address,
+            out.address,
+            plan.rows,
+            plan.columns,
+            plan.depth,
+            *plan.a_strides,
+            *plan.b_strides,
+            descriptor.address,
         )
     return out

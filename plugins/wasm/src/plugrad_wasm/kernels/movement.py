@@ -1,4 +1,4 @@
-"""Kernels that move elements: all of them are a change of shape or one strided copy."""
+"""Kernels that move elements: each is a change of shape, or strided copies."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ def copy(
 
 
 def read(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
-    """Return a dense array of the elements that a walk over `x` meets."""
+    """Return a dense array of the elements on a strided walk over `x`."""
     out = x.memory.empty(sizes, x.dtype)
     copy(x, out, sizes, strides, row_major(sizes), offset)
     return out
 
 
 def cut(x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None) -> WasmArray:
-    """Return the block of `x` that begins at an index, every `steps` elements."""
+    """Return the block of `x` that begins at an index, or every `steps`-th element of it."""
     strides = row_major(x.shape)
     walk = strides if steps is None else product(strides, steps)
     return read(x, sizes, walk, sum(product(strides, begin)))
 
 
 def product(a: Iterable[int], b: Iterable[int]) -> Sizes:
-    """Return the products of pairs."""
+    """Return the elementwise products of two sequences."""
     return tuple(m * n for m, n in zip(a, b, strict=True))
 
 
 @table.implements(movement.reshape)
 def reshape(x: WasmArray, *, shape: Sizes) -> WasmArray:
-    """Return a view of another shape."""
+    """Return a view with another shape."""
     return WasmView(x, shape)
 
 
@@ -98,7 +98,7 @@ def slice_shape(begin: Sizes, end: Sizes, strides: Sizes) -> Sizes:
 def strided_slice_gradient(
     dy: WasmArray, *, shape: Sizes, begin: Sizes, end: Sizes, strides: Sizes
 ) -> WasmArray:
-    """Return zeros with `dy` where the slice took its elements."""
+    """Return zeros with `dy` at the elements of the slice."""
     dx = fill(dy.memory, shape, dy.dtype, 0)
     steps = row_major(shape)
     offset = sum(product(steps, begin))
@@ -108,7 +108,7 @@ def strided_slice_gradient(
 
 @table.implements(movement.concat)
 def concat(*inputs: WasmArray, axis: int) -> WasmArray:
-    """Return the inputs one after the other along an axis."""
+    """Return the inputs concatenated along an axis."""
     first = inputs[0]
     length = sum(x.shape[axis] for x in inputs)
     out = first.memory.empty((*first.shape[:axis], length, *first.shape[axis + 1 :]), first.dtype)
@@ -122,7 +122,7 @@ def concat(*inputs: WasmArray, axis: int) -> WasmArray:
 
 @table.implements(movement.pack)
 def pack(*inputs: WasmArray, axis: int) -> WasmArray:
-    """Return the inputs side by side along a new axis."""
+    """Return the inputs stacked along a new axis."""
     return concat(*(expand_dims(x, dim=axis) for x in inputs), axis=axis)
 
 
@@ -136,7 +136,7 @@ def unpack(value: WasmArray, *, axis: int) -> list[WasmArray]:
 
 @table.implements(movement.split)
 def split(x: WasmArray, *, num_or_size_splits: Sizes, axis: int) -> list[WasmArray]:
-    """Return parts of given sizes along an axis."""
+    """Return parts with given sizes along an axis."""
     strides = row_major(x.shape)
     parts: list[WasmArray] = []
     offset = 0
@@ -149,7 +149,7 @@ def split(x: WasmArray, *, num_or_size_splits: Sizes, axis: int) -> list[WasmArr
 
 @table.implements(movement.pad)
 def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: float) -> WasmArray:
-    """Return `x` within a margin of one value."""
+    """Return `x` surrounded by a constant value."""
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, paddings, strict=True))
     out = fill(x.memory, shape, x.dtype, constant_value)
     strides = row_major(shape)
@@ -160,7 +160,7 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
 
 @table.implements(movement.tile)
 def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
-    """Return `x` repeated along each axis, as a broadcast of twice as many axes."""
+    """Return `x` repeated along each axis: a broadcast with twice as many axes."""
     sizes = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     strides = tuple(step for stride in row_major(x.shape) for step in (0, stride))
     return WasmView(read(x, sizes, strides), product(reps, x.shape))
@@ -168,7 +168,7 @@ def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
 
 @table.implements(movement.reverse)
 def reverse(x: WasmArray, *, dims: Sizes) -> WasmArray:
-    """Return `x` backwards along some axes."""
+    """Return `x` reversed along some axes."""
     strides = row_major(x.shape)
     signs = tuple(-1 if axis in dims else 1 for axis in range(len(strides)))
     offset = sum((x.shape[axis] - 1) * strides[axis] for axis in dims)

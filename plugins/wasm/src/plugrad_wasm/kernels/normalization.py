@@ -1,4 +1,4 @@
-"""Kernels that scale the elements along an axis to a common measure."""
+"""Normalizations along an axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_SOFTMAX = ExportNames("log_softmax")
 
 
 def along_rows(names: ExportNames, x: WasmArray, axis: int) -> WasmArray:
-    """Return the result of a kernel on contiguous rows along any axis, which is moved there."""
+    """Return the result of a kernel for contiguous rows along any axis, which is moved to the end."""
     rank = len(x.shape)
     if axis != rank - 1:
         order = (*(i for i in range(rank) if i != axis), axis)

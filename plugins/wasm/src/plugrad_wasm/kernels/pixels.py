@@ -1,4 +1,4 @@
-"""Pictures in and out: what core has for every backend, on the host."""
+"""Conversion from and to pictures: implementations of the core, which run on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import pixels

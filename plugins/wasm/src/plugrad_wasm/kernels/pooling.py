@@ -1,4 +1,4 @@
-"""Kernels that summarize windows of images (batch, height, width, channels)."""
+"""Pooling over windows of images (batch, height, width, channels)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AVERAGE_POOL = ExportNames("avg_pool")
 AVERAGE_POOL_GRADIENT = ExportNames("avg_pool_gradient")
 
 
-def run(
+def pooled(
     names: ExportNames,
     inputs: tuple[WasmArray, ...],
     shape: Sizes,
@@ -39,14 +39,14 @@ def run(
     out = memory.empty(shape, first.dtype)
     descriptor = memory.store.descriptor(window_descriptor(image, window))
     work = image[0] * image[3] * size_of(window.out) * size_of(window.filter)
-    call(first, names[first.dtype], work)(
-        *(x.address for x in inputs), out.address, descriptor.address, *attributes
-    )
+    addresses = [x.address for x in inputs]
+    run = call(first, names[first.dtype], work)
+    run(*addresses, out.address, descriptor.address, *attributes)
     return out
 
 
 def least(dtype: DType) -> float:
-    """Return the number below all others of a dtype."""
+    """Return the least number of a dtype."""
     return int(np.iinfo(dtype).min) if dtype in INTEGER else -np.inf
 
 
@@ -57,7 +57,7 @@ def max_pool(
     """Return the largest element of each window."""
     window = pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode)
     shape = (x.shape[0], *window.out, x.shape[3])
-    return run(MAX_POOL, (x,), shape, window, x.shape, least(x.dtype))
+    return pooled(MAX_POOL, (x,), shape, window, x.shape, least(x.dtype))
 
 
 @table.implements(pooling.max_pool_gradient)
@@ -73,7 +73,7 @@ def max_pool_gradient(
 ) -> WasmArray:
     """Return `dy` at the first largest element of each window."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
-    return run(MAX_POOL_GRADIENT, (dy, input, output), input.shape, window, input.shape)
+    return pooled(MAX_POOL_GRADIENT, (dy, input, output), input.shape, window, input.shape)
 
 
 @table.implements(pooling.avg_pool)
@@ -83,7 +83,7 @@ def avg_pool(
     """Return the average of each window."""
     window = pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode)
     shape = (x.shape[0], *window.out, x.shape[3])
-    return run(AVERAGE_POOL, (x,), shape, window, x.shape)
+    return pooled(AVERAGE_POOL, (x,), shape, window, x.shape)
 
 
 @table.implements(pooling.avg_pool_gradient)
@@ -98,4 +98,4 @@ def avg_pool_gradient(
 ) -> WasmArray:
     """Return `dy` spread evenly over each window."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
-    return run(AVERAGE_POOL_GRADIENT, (dy,), input.shape, window, input.shape)
+    return pooled(AVERAGE_POOL_GRADIENT, (dy,), input.shape, window, input.shape)

@@ -1,4 +1,4 @@
-"""Ragged tensors: what core has for every backend, on the host."""
+"""Ragged tensors: implementations of the core, which run on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import ragged

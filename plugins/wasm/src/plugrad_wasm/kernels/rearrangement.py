@@ -1,4 +1,4 @@
-"""Shapes that are values: what core has for every backend, on the host."""
+"""Shapes as values: implementations of the core, which run on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import rearrangement

@@ -1,4 +1,4 @@
-"""Kernels that fold axes: x is brought to the form (outer, reduced, inner) first."""
+"""Reductions: x is brought to the form (outer, reduced, inner) first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Axes = tuple[int, ...]
 
 
 class Fold(NamedTuple):
-    """How axes are folded: after `order`, if any, as a middle axis of size `reduced`."""
+    """How axes are reduced: after the permutation `order`, if any, as a middle axis of size `reduced`."""
 
     order: Axes | None
     outer: int
@@ -29,7 +29,7 @@ class Fold(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def fold(shape: Axes, axes: Axes) -> Fold:
-    """Return how to fold sorted `axes`; axes that are not neighbours are moved to the end."""
+    """Return how to reduce sorted `axes`; axes that are not adjacent are moved to the end."""
     if axes and axes[-1] - axes[0] + 1 == len(axes):
         first, last = axes[0], axes[-1] + 1
         return Fold(None, size_of(shape[:first]), size_of(shape[first:last]), size_of(shape[last:]))
@@ -39,7 +39,7 @@ def fold(shape: Axes, axes: Axes) -> Fold:
 
 
 def folded(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
-    """Return the function (x, axes, keep_dims) that folds the axes with an export of the module."""
+    """Return the function (x, axes, keep_dims) that reduces the axes with an export of the module."""
     names = ExportNames(kernel)
 
     def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
@@ -54,7 +54,7 @@ def folded(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
 
 
 def by_axis(kernel: str) -> Callable[..., WasmArray]:
-    """Return an implementation whose axes are called `axis`."""
+    """Return an implementation whose attribute is called `axis`."""
     function = folded(kernel)
 
     def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
@@ -73,7 +73,7 @@ def max(x: WasmArray, *, reduction_indices: Axes, keep_dims: bool) -> WasmArray:
 
 
 def position(kernel: str) -> Callable[..., WasmArray]:
-    """Return an implementation that finds the position of an extreme."""
+    """Return an implementation that finds the position of an extreme value."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int) -> WasmArray:

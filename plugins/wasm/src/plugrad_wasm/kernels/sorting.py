@@ -1,4 +1,4 @@
-"""Sorting and searching: what core has for every backend, on the host."""
+"""Sorting and searching: implementations of the core, which run on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import sorting

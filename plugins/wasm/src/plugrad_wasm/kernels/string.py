@@ -1,4 +1,4 @@
-"""Text: what core has for every backend, on the host."""
+"""Strings: implementations of the core, which run on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import string

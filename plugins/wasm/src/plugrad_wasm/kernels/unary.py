@@ -1,4 +1,4 @@
-"""Kernels that map each element of one tensor."""
+"""Elementwise kernels of one tensor."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def identity(x: WasmArray) -> WasmArray:
 
 
 def rounding(kernel: str) -> Unary:
-    """Return an implementation that leaves whole numbers alone."""
+    """Return an implementation that returns integers unchanged."""
     on_floats = mapped(kernel)
     return lambda x: x if x.dtype in INTEGER else on_floats(x)
 
 
-def question(kernel: str, *, of_integers: bool) -> Unary:
-    """Return an implementation whose answer for whole numbers is known beforehand."""
+def predicate(kernel: str, *, of_integers: bool) -> Unary:
+    """Return an implementation of a predicate that has one value for all integers."""
     on_floats = mapped(kernel, dtype=bool_)
     return lambda x: (
         fill(x.memory, x.shape, bool_, of_integers) if x.dtype in INTEGER else on_floats(x)
@@ -38,7 +38,7 @@ def question(kernel: str, *, of_integers: bool) -> Unary:
 
 
 def converter(dtype: DType) -> Callable[[float], float]:
-    """Return the function that makes an attribute an argument of the type of the elements."""
+    """Return the function that converts an attribute to the type that exports take for a dtype."""
     return int if dtype in INTEGER else as_float32 if dtype is float32 else float
 
 
@@ -48,9 +48,9 @@ table.update(
         unary.floor: rounding("floor"),
         unary.round: rounding("round"),
         unary.trunc: rounding("trunc"),
-        unary.is_finite: question("is_finite", of_integers=True),
-        unary.is_inf: question("is_inf", of_integers=False),
-        unary.is_nan: question("is_nan", of_integers=False),
+        unary.is_finite: predicate("is_finite", of_integers=True),
+        unary.is_inf: predicate("is_inf", of_integers=False),
+        unary.is_nan: predicate("is_nan", of_integers=False),
         unary.identity: identity,
     }
 )
@@ -61,7 +61,7 @@ CLIP = ExportNames("clip")
 
 @table.implements(unary.step)
 def step(x: WasmArray, *, alpha: float) -> WasmArray:
-    """Return 1 where x is positive, else `alpha`; NaN stays."""
+    """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
     out = x.memory.like(x)
     call(x, STEP[x.dtype], x.size)(x.address, out.address, x.size, converter(x.dtype)(alpha))
     return out
@@ -69,7 +69,7 @@ def step(x: WasmArray, *, alpha: float) -> WasmArray:
 
 @table.implements(unary.clip_by_value)
 def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float) -> WasmArray:
-    """Return x within bounds; NaN stays. Bounds that an integer cannot reach do not bind."""
+    """Return x within the bounds, which may exceed the limits of an integer dtype; NaN stays NaN."""
     out = x.memory.like(x)
     bounds = [clip_value_min, clip_value_max]
     if x.dtype in INTEGER:
@@ -82,7 +82,7 @@ def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float)
 
 @table.implements(unary.cast)
 def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
-    """Return the elements in another dtype; values out of range wrap or saturate."""
+    """Return the elements in another dtype."""
     dtype = supported(dtype)
     if x.dtype is dtype:
         return x

@@ -1,4 +1,4 @@
-"""The kernels, one module per family; importing this package declares them all."""
+"""The kernels, one module per family; the import of this package declares them all."""
 
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels import (

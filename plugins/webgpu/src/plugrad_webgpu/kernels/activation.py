@@ -1,4 +1,4 @@
-"""The activations."""
+"""Activation functions."""
 
 from __future__ import annotations
 

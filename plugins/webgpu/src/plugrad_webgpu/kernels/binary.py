@@ -1,4 +1,4 @@
-"""Kernels of two or three inputs, element by element, with broadcasting."""
+"""Elementwise kernels of two or three inputs, with broadcasting."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def arithmetic(expression: str | dict[DType, str]) -> Callable[..., GpuArray]:
-    """Return the implementation of an expression in `a` and `b`, one for all or by dtype."""
+    """Return the implementation of an expression in `a` and `b`, the same for all dtypes or one for each."""
     return elementwise(
         numbers(expression) if isinstance(expression, str) else expression, ("a", "b")
     )
 
 
 def comparison(operator: str) -> Callable[..., GpuArray]:
-    """Return the implementation of a comparison; bools, which WGSL does not order, are 0 and 1."""
+    """Return the implementation of a comparison; bools, which WGSL does not order, are compared as 0 and 1."""
     table_of = numbers(f"a {operator} b") | {bool_: f"u32(a) {operator} u32(b)"}
     return elementwise(table_of, ("a", "b"), result=bool_)
 
@@ -73,7 +73,7 @@ table.update(
         binary.next_after: arithmetic({float32: "next_after(a, b)"}),
         # comparison
         binary.equal: comparison("=="),
-        # A shader's != is False where one side is NaN.
+        # In a shader, != is false where one side is NaN.
         binary.not_equal: elementwise(
             numbers("a != b") | {float32: "a != b || is_nan(a) || is_nan(b)", bool_: "a != b"},
             ("a", "b"),
@@ -98,7 +98,7 @@ table.update(
 
 @table.implements(binary.add_n)
 def add_n(*inputs: GpuArray) -> GpuArray:
-    """Return the sum of arrays of one shape."""
+    """Return the sum of arrays of the same shape."""
     total = inputs[0]
     for x in inputs[1:]:
         total = add(total, x)

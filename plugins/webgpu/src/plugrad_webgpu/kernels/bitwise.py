@@ -1,4 +1,4 @@
-"""Bitwise kernels. WGSL shifts by the count modulo 32, which plugrad does not."""
+"""Bitwise kernels. WGSL shifts by the count modulo 32; plugrad shifts by the count itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def bits(expression: str, of_bools: str) -> Callable[..., GpuArray]:
-    """Return the implementation of an expression in `a` and `b`, one for numbers and one for bools."""
+    """Return the implementation of an expression in `a` and `b` for integers, and of another one for bools."""
     expressions = {int32: expression, uint32: expression, bool_: of_bools}
     return elementwise(expressions, ("a", "b"))
 

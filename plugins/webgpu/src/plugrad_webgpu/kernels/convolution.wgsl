@@ -1,8 +1,8 @@
-// output[n, h, w, i, j, c] = the element of an image that filter cell (i, j) meets at stop (h, w), or zero.
+// output[n, h, w, i, j, c] = the element of an image that filter cell (i, j) meets at stop (h, w), or zero
 //
-// Convolution is a product of these patches and the filter. The coordinate is (stop * step + origin + cell *
-// spread) / divisor where that is whole and inside: a forward convolution has the stride as step, its input
-// gradient walks backwards and has it as divisor.
+// A convolution is the product of these patches and the filter. The coordinate is
+// (stop * step + origin + cell * spread) / divisor if that is an integer and inside the image. For a forward
+// convolution the step is the stride; its input gradient walks backward, and there the divisor is the stride.
 
 struct Parameters {
   count: u32,          // vectors
@@ -51,8 +51,8 @@ fn patches(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gr
   let row = row_sum / p.row_divisor;
   let column = column_sum / p.column_divisor;
   let is_inside = row_sum >= 0 && column_sum >= 0 && row < p.height && column < p.width;
-  let is_whole = row * p.row_divisor == row_sum && column * p.column_divisor == column_sum;
-  if (!is_inside || !is_whole) {
+  let is_integer = row * p.row_divisor == row_sum && column * p.column_divisor == column_sum;
+  if (!is_inside || !is_integer) {
     output[index] = $element();
     return;
   }

@@ -1,8 +1,8 @@
-"""Kernels that make arrays. Those without inputs get the backend in their place."""
+"""Kernels that create arrays. Those without inputs receive the backend instead."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -10,16 +10,26 @@ from plugrad.kernels import creation
 from plugrad_webgpu.copying import filled
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import DTYPES, require
+from plugrad_webgpu.transfers import uploaded
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Scalar, Shape
     from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.entry import WebGpuBackend
+    from plugrad_webgpu.device import Device
+
+
+class Owner(Protocol):
+    """What these kernels use of the backend: its opened device."""
+
+    @property
+    def opened(self) -> Device:
+        """The device."""
+        ...
 
 
 @table.implements(creation.fill)
-def fill(backend: WebGpuBackend, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
-    """Return `value` everywhere."""
+def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
+    """Return an array in which every element is `value`."""
     require(dtype, DTYPES)
     return filled(backend.opened, tuple(shape), value.real, dtype)
 
@@ -36,23 +46,21 @@ def ones_like(x: GpuArray) -> GpuArray:
     return filled(x.buffer.device, x.shape, 1, x.dtype)
 
 
-# The two below are made on the host: multiplying out steps in float32 would lose the last digits,
-# and they are read from memory many times for each time that they are made.
+# The host computes the next two: products of steps in float32 would lose the last digits, and such
+# arrays are read far more often than they are created.
 
 
 @table.implements(creation.range)
-def range(
-    backend: WebGpuBackend, *, start: float, stop: float, step: float, dtype: DType
-) -> GpuArray:
+def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DType) -> GpuArray:
     """Return start, start + step and so on, without stop."""
+    require(dtype, DTYPES)
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
     values = start + step * np.arange(count, dtype=np.float64)
-    return backend.from_numpy(values.astype(dtype))
+    return uploaded(backend.opened, values.astype(dtype), dtype)
 
 
 @table.implements(creation.linspace)
-def linspace(
-    backend: WebGpuBackend, *, start: float, stop: float, num: int, dtype: DType
-) -> GpuArray:
+def linspace(backend: Owner, *, start: float, stop: float, num: int, dtype: DType) -> GpuArray:
     """Return `num` values from start to stop, both included."""
-    return backend.from_numpy(np.linspace(start, stop, num).astype(dtype))
+    require(dtype, DTYPES)
+    return uploaded(backend.opened, np.linspace(start, stop, num).astype(dtype), dtype)

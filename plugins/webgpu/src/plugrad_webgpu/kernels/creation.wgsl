@@ -1,4 +1,4 @@
-// output[i] = value: any 32-bit dtype as bits. The last vector may end in the padding of the buffer.
+// output[i] = value, the bits of any 32-bit dtype. The last vector may end in the padding of the buffer.
 
 struct Parameters {
   count: u32,  // vectors

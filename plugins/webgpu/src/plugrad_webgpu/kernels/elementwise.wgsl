@@ -1,8 +1,8 @@
-// output[i] = apply(inputs at i), four elements at a time.
+// output[i] = apply(inputs at i), four elements at a time
 //
-// The host merges axes as far as the inputs' broadcasting allows. An input moves along the merged axes by
-// its strides; along the last one it either has all elements (bound as vectors) or repeats one (bound as
-// scalars), so that a vector of outputs needs one load of each.
+// The host merges axes as far as the broadcasting of the inputs allows. An input advances along the merged
+// axes by its strides. Along the last axis it either has all elements, and is bound as vectors, or repeats
+// one element, and is bound as scalars. So a vector of outputs needs one load of each input.
 
 struct Parameters {
   count: u32,  // vectors of outputs

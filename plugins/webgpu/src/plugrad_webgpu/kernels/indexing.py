@@ -1,4 +1,4 @@
-"""Kernels that pick or add elements by position."""
+"""Kernels that select elements by position, or add elements at positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray
 
 INDEX_DTYPES = (int32, uint32)
-# What adding an element `value` to `sums[at]` is; floats have no atomic addition.
+# How to add `value` to `sums[at]`; WGSL does not have an atomic addition for floats.
 ADDITIONS = {
     int32: "atomicAdd(&sums[at], value);",
     uint32: "atomicAdd(&sums[at], value);",
@@ -42,7 +42,7 @@ def _program(
 
 @table.implements(indexing.gather)
 def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> GpuArray:
-    """Return the elements at `indices` along an axis; zero for an index out of range."""
+    """Return the elements at `indices` along an axis; 0 for an index out of range."""
     require(indices.dtype, INDEX_DTYPES, "the webgpu kernel GatherV2")
     inner = math.prod(x.shape[axis + 1 :])
     width = 4 if inner % 4 == 0 else 1
@@ -71,7 +71,7 @@ def one_hot(
 
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
-    """Return the sums of the elements of each segment; the order of adding is not fixed."""
+    """Return the sum of the elements of each segment; the order of the additions varies."""
     require(segment_ids.dtype, INDEX_DTYPES, "the webgpu kernel UnsortedSegmentSum")
     require(x.dtype, ADDITIONS, "the webgpu kernel UnsortedSegmentSum")
     row = x.shape[len(segment_ids.shape) :]

@@ -1,4 +1,4 @@
-// Reading and adding at positions that are data. An index out of range never reaches memory.
+// Loads and additions at positions that are data. An index out of range never reaches memory.
 
 struct Parameters {
   count: u32,
@@ -17,7 +17,7 @@ var<immediate> parameters: Parameters;
 @group(0) @binding(2) var<storage, read_write> output: array<$element>;
 @group(0) @binding(2) var<storage, read_write> sums: array<atomic<u32>>;
 
-// output[b, o, p, i] = input[b, o, indices[b, p], i]; a negative index counts from the end, and one
+// output[b, o, p, i] = input[b, o, indices[b, p], i]; a negative index counts from the end, and an index
 // out of range gives zero
 @compute @workgroup_size(64)
 fn gather(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -35,7 +35,7 @@ fn gather(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gro
   output[index] = input[(row * parameters.size + found) * parameters.inner + inner];
 }
 
-// hot[p, d] = on where indices[p] is d, else off; as bits
+// hot[p, d] = on where indices[p] is d, otherwise off; both are bits
 @compute @workgroup_size(64)
 fn one_hot(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
@@ -44,7 +44,7 @@ fn one_hot(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gr
   hot[index] = select(parameters.off, parameters.on, is_hot);
 }
 
-// sums[indices[p], i] += input[p, i]; floats are added by comparing and swapping their bits
+// sums[indices[p], i] += input[p, i]; floats are added by comparing and exchanging their bits
 @compute @workgroup_size(64)
 fn segment_sum(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);

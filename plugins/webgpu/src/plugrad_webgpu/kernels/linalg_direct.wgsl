@@ -1,7 +1,7 @@
-// output = a b, each invocation computing up to 8 rows of 8 columns straight from the buffers.
+// output = a b; each invocation computes up to 8 rows of 8 columns directly from the buffers.
 //
-// The schedule for software devices, where barriers are slow, and for few rows anywhere. Rows and columns
-// beyond the end are computed twice rather than guarded, and not stored.
+// This is the schedule for software devices, where barriers are slow, and for few rows on any device. Rows and
+// columns beyond the end repeat the last one instead of being guarded, and are not stored.
 
 @compute @workgroup_size(8)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {

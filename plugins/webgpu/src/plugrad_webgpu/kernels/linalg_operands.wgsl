@@ -1,19 +1,19 @@
-// What the schedules of a product share. Matrices are row-major; `b` is read as vectors along its rows, so
-// the host has filled up its columns to whole ones, and those of `a` where that is read so too. A long sum
-// is split: each split writes its part, to be added later.
+// What the schedules of a product share. Matrices are row-major. `b` is read as vectors along its rows, so the
+// host has padded its columns to whole vectors, and also those of `a` where `a` is read in the same way. A long
+// sum is split: each split writes its part, and the parts are added later.
 
 struct Parameters {
   count: u32,         // tiles, in all matrices and splits
   rows: u32,
   columns: u32,       // of the output, in elements
   vectors: u32,       // of a row of b
-  depth: u32,         // vectors or, if a is transposed, elements
+  depth: u32,         // in vectors; in elements if a is transposed
   row_tiles: u32,
   column_tiles: u32,
   batch: u32,
   a_step: u32,        // vectors from one matrix of a batch to the next, or 0
   b_step: u32,
-  run: u32,           // of one split, in the unit of depth
+  run: u32,           // the part of depth that belongs to one split
 }
 var<immediate> parameters: Parameters;
 

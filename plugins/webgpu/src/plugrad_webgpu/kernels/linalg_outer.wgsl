@@ -1,7 +1,7 @@
-// output = transposed a b, each invocation computing 8 rows of 8 columns straight from the buffers.
+// output = the transpose of a times b; each invocation computes 8 rows of 8 columns directly from the buffers.
 //
-// Both operands are read along their rows, so that a sum of outer products needs no transposed copy: this
-// is what the gradients of a product and of a filter ask for. Otherwise as linalg_direct.wgsl.
+// Both operands are read along their rows, so a sum of outer products does not need a transposed copy. The
+// gradients of a product and of a filter are such sums. In all else this is like linalg_direct.wgsl.
 
 @compute @workgroup_size(8)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {

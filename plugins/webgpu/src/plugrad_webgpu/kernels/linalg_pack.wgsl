@@ -1,6 +1,6 @@
-// output[m, r, c] = input read with any strides, and zeros beyond its rows and columns; any 32-bit dtype.
+// output[m, r, c] = the input at any strides, and zeros beyond its rows and columns, for any 32-bit dtype
 //
-// Brings the operands of a product into the form that the schedules read: row-major, whole vectors.
+// This brings the operands of a product into the form that the schedules read: row-major, in whole vectors.
 
 struct Parameters {
   count: u32,

@@ -1,7 +1,7 @@
-// output = a b, each workgroup computing a tile of 64 rows and 64 columns from tiles in shared memory.
+// output = a b; each workgroup computes a tile of 64 rows and 64 columns from tiles in shared memory.
 //
-// The schedule for GPUs: 256 invocations load 16 columns of a and 16 rows of b at a time, and each computes
-// 4 rows of 4 columns. Loads beyond the matrices give zero.
+// This is the schedule for GPUs: 256 invocations load 16 columns of a and 16 rows of b at a time, and each
+// computes 4 rows of 4 columns. Loads beyond the matrices give zero.
 
 var<workgroup> a_tile: array<vec4<$T>, 256>;  // 64 rows of 4 vectors
 var<workgroup> b_tile: array<vec4<$T>, 256>;  // 16 rows of 16 vectors

@@ -1,4 +1,4 @@
-"""Kernels that move elements without computing: each is a copy with the right strides."""
+"""Kernels that move elements without computing: each is a copy with suitable strides."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def expand_dims(input: GpuArray, *, dim: int) -> GpuArray:
 @table.implements(movement.transpose)
 def transpose(x: GpuArray, *, perm: Shape) -> GpuArray:
     """Return the array with its axes in another order."""
-    return transposed(x, perm)
+    return transposed(x, perm, "Transpose on webgpu")
 
 
 @table.implements(movement.broadcast_to)
@@ -47,28 +47,30 @@ def broadcast_to(x: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the array repeated along missing axes and axes of size 1."""
     if shape == x.shape:
         return x
-    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
+    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)), "BroadcastTo on webgpu")
 
 
 @table.implements(movement.slice)
 def slice(x: GpuArray, *, begin: Shape, size: Shape) -> GpuArray:
     """Return the block that starts at `begin`."""
-    return block(x, begin, size)
+    return block(x, begin, size, "Slice on webgpu")
 
 
 @table.implements(movement.strided_slice)
 def strided_slice(x: GpuArray, *, begin: Shape, end: Shape, strides: Shape) -> GpuArray:
-    """Return every so-manieth element of ranges."""
-    return copied(x, range_sizes(begin, end, strides), range_view(x.shape, begin, strides))
+    """Return the elements at regular steps within a range of each axis."""
+    view = range_view(x.shape, begin, strides)
+    return copied(x, range_sizes(begin, end, strides), view, "StridedSlice on webgpu")
 
 
 @table.implements(movement.strided_slice_gradient)
 def strided_slice_gradient(
     dy: GpuArray, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> GpuArray:
-    """Return zeros with the elements of `dy` at the places that the slice takes."""
+    """Return zeros, with the elements of `dy` at the places that the slice selects."""
     output = filled(dy.buffer.device, shape, 0, dy.dtype)
-    copy_into(output, range_view(shape, begin, strides), dy)
+    view = range_view(shape, begin, strides)
+    copy_into(output, view, dy, "StridedSliceGrad on webgpu")
     return output
 
 
@@ -86,7 +88,7 @@ def pack(*inputs: GpuArray, axis: int) -> GpuArray:
 
 @table.implements(movement.unpack)
 def unpack(value: GpuArray, *, axis: int) -> list[GpuArray]:
-    """Return the parts of an array along an axis, without it."""
+    """Return the parts of an array along an axis, without that axis."""
     shape = (*value.shape[:axis], *value.shape[axis + 1 :])
     strides = strides_of(value.shape)
     rest = (*strides[:axis], *strides[axis + 1 :])
@@ -107,10 +109,11 @@ def split(x: GpuArray, *, num_or_size_splits: Shape, axis: int) -> list[GpuArray
 
 @table.implements(movement.pad)
 def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
-    """Return the array with constant elements around it."""
+    """Return the array surrounded by elements of one value."""
     shape = tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True))
     output = filled(x.buffer.device, shape, constant_value.real, x.dtype)
-    copy_into(output, range_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape)), x)
+    view = range_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape))
+    copy_into(output, view, x, "PadV2 on webgpu")
     return output
 
 
@@ -121,7 +124,7 @@ def tile(x: GpuArray, *, reps: Shape) -> GpuArray:
     shape = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     view = View(0, tuple(n for stride in strides for n in (0, stride)))
     tiled = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
-    return shared(copied(x, shape, view), tiled)
+    return shared(copied(x, shape, view, "Tile on webgpu"), tiled)
 
 
 @table.implements(movement.reverse)
@@ -129,7 +132,7 @@ def reverse(x: GpuArray, *, dims: Shape) -> GpuArray:
     """Return the array with the order along the axes `dims` reversed."""
     begin = tuple(n - 1 if axis in dims else 0 for axis, n in enumerate(x.shape))
     steps = tuple(-1 if axis in dims else 1 for axis in range(len(x.shape)))
-    return copied(x, x.shape, range_view(x.shape, begin, steps))
+    return copied(x, x.shape, range_view(x.shape, begin, steps), "Reverse on webgpu")
 
 
 def with_axis(shape: Shape, axis: int) -> Shape:
@@ -138,5 +141,5 @@ def with_axis(shape: Shape, axis: int) -> Shape:
 
 
 def range_sizes(begin: Shape, end: Shape, steps: Shape) -> Shape:
-    """Return the numbers of elements of ranges."""
+    """Return the number of elements of each range."""
     return tuple(len(range(*bounds)) for bounds in zip(begin, end, steps, strict=True))

@@ -1,7 +1,8 @@
-// target[...] = source[...] over nested loops, any 32-bit dtype as bits, one element or vector at a time.
+// destination[...] = source[...] in nested loops, one element or vector at a time; the elements are the bits of
+// any 32-bit dtype
 //
-// Transposing, slicing, reversing, stretching, tiling, padding, joining: all are this loop with the right
-// strides. Offsets wrap, so a negative stride is its two's complement.
+// Transposition, slicing, reversal, broadcasting, tiling, padding and joining are all this loop with suitable
+// strides. Offsets wrap around, so a negative stride is its two's complement.
 
 struct Parameters {
   count: u32,

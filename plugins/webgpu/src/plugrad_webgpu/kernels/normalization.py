@@ -11,17 +11,19 @@ from plugrad.kernels import normalization
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.reduction import largest
-from plugrad_webgpu.program import MOST_LOOPS, Program, plan
+from plugrad_webgpu.limits import MOST_LOOPS
+from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import reduction
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
-    from plugrad_webgpu.buffers import GpuArray, Shape
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan
 
 PASSES = 3  # over a row: maximum, sum, result
 LANES = 64  # invocations of a workgroup
-FEW_ROWS = 16  # fewer do not keep a software device busy with one invocation each
+FEW_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
 
 
 _subtract = elementwise("a - b", ("a", "b"))
@@ -30,10 +32,11 @@ _sum = reduction("a + b", {float32: 0})
 
 
 class _Normalization:
-    """One of the two kernels: its programs, and its steps for rows too long for one loop.
+    """One of the two kernels: its programs, and its steps for rows that are too long for one loop.
 
-    Both shift a row by its maximum and sum the exponentials. They differ in which of `shifted` and
-    `exponential` they keep, in the total that they make of `sum`, and in how they finish.
+    Both kernels subtract its maximum from a row and sum the exponentials. They differ in which of
+    `shifted` and `exponential` they keep, in the total that they compute from `sum`, and in the
+    last step.
     """
 
     def __init__(self, kept: str, total: str, finish: str) -> None:
@@ -57,7 +60,7 @@ class _Normalization:
         return self._finish(self._keep(shifted, exponential), total)
 
     def _make_plan(self, shape: Shape, axis: int, is_software: bool) -> Plan | None:
-        """Return the plan of the program; None when its loops would be too long or too few."""
+        """Return the plan of the program; None if its loops would be too long, or too few."""
         size, inner = shape[axis], math.prod(shape[axis + 1 :])
         rows = math.prod(shape[:axis]) * inner
         parameters = (rows, size, inner)

@@ -1,7 +1,7 @@
-// softmax and its logarithm along the middle axis of (outer, size, inner).
+// Softmax and its logarithm along the middle axis of (outer, size, inner)
 //
-// Two schedules: one invocation for each row, for software devices; one workgroup for each row, whose
-// invocations share maximum and sum, for GPUs.
+// There are two schedules: one invocation for each row, for software devices, and one workgroup for each row,
+// whose invocations share the maximum and the sum, for GPUs.
 
 struct Parameters {
   count: u32,  // rows
@@ -15,7 +15,7 @@ var<immediate> parameters: Parameters;
 
 var<workgroup> parts: array<f32, 64>;
 
-// What a row's second pass keeps in the output, and what its last pass makes of that
+// What the second pass over a row stores in the output, and what the last pass computes from it
 fn kept_of(shifted: f32, exponential: f32) -> f32 { return $kept; }
 
 fn total_of(sum: f32) -> f32 { return $total; }

@@ -1,4 +1,4 @@
-"""Pictures in and out: what core has for every backend, on the host."""
+"""Conversion from and to pixels: the implementations that core has for every backend, on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import pixels

@@ -10,12 +10,14 @@ from plugrad.extend import ArgumentValueError, float32, int32, pool_window, uint
 from plugrad.kernels import pooling
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS, STORED, require
-from plugrad_webgpu.program import MOST_LOOPS, Program, plan
+from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
+from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Padding, Pair, Rounding
-    from plugrad_webgpu.buffers import GpuArray, Shape
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan
 
 LARGER = {
@@ -33,21 +35,21 @@ def _largest_program(entry_point: str, dtype: DType) -> Program:
     return Program(entry_point, partial(shader, *names, **substitutions), entry_point=entry_point)
 
 
-def _average_program(entry_point: str) -> Program:
+def _float_program(entry_point: str) -> Program:
     source = partial(shader, "pooling_windows", "pooling_average")
     return Program(entry_point, source, entry_point=entry_point)
 
 
-_AVERAGE = _average_program("avg_pool")
-_AVERAGE_GRADIENT = _average_program("avg_pool_gradient")
-_LARGEST_GRADIENT = _average_program("max_pool_gradient")
+_AVERAGE = _float_program("avg_pool")
+_AVERAGE_GRADIENT = _float_program("avg_pool_gradient")
+_LARGEST_GRADIENT = _float_program("max_pool_gradient")
 
 
 @table.implements(pooling.max_pool)
 def max_pool(
     x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
 ) -> GpuArray:
-    """Return the largest element of each window, NaN if there is one."""
+    """Return the largest element of each window; NaN if the window contains NaN."""
     require(x.dtype, NUMBERS, "the webgpu kernel MaxPool")
     program = _largest_program("max_pool", x.dtype)
     step = _forward(program, x.shape, x.dtype, filter_size, strides, pad, dim_rounding_mode)
@@ -65,7 +67,7 @@ def max_pool_gradient(
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> GpuArray:
-    """Return the gradient for the images: it goes to the first largest element of each window."""
+    """Return the gradient for the images: that of each window goes to its first largest element."""
     device = dy.buffer.device
     window = (filter_size, strides, pad, dim_rounding_mode)
     found = device.launch(
@@ -78,7 +80,7 @@ def max_pool_gradient(
 def avg_pool(
     x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
 ) -> GpuArray:
-    """Return the average of each window over the cells that are not padding."""
+    """Return the average of each window, over the cells that are not padding."""
     step = _forward(_AVERAGE, x.shape, float32, filter_size, strides, pad, dim_rounding_mode)
     return x.buffer.device.launch(step, x)
 
@@ -93,7 +95,7 @@ def avg_pool_gradient(
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> GpuArray:
-    """Return the gradient for the images: it is spread evenly over each window."""
+    """Return the gradient for the images: that of each window is spread evenly over its cells."""
     step = _backward(_AVERAGE_GRADIENT, input.shape, filter_size, strides, pad, dim_rounding_mode)
     return dy.buffer.device.launch(step, dy)
 
@@ -108,7 +110,7 @@ def _forward(
     pad: Padding,
     rounding: Rounding,
 ) -> Plan:
-    """Return the plan with an invocation for each stop."""
+    """Return the plan with an invocation for each stop of the window."""
     out, parameters = _geometry(image, filter_size, strides, pad, rounding)
     shape = (image[0], *out, image[3])
     count = math.prod(shape)
@@ -133,19 +135,30 @@ def _backward(
 def _geometry(
     image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
 ) -> tuple[Shape, tuple[int, ...]]:
-    """Return the stops and the parameters after `count`."""
+    """Return the number of stops on each axis, and the parameters after `count`.
+
+    Raises:
+        ArgumentValueError: the windows are too large for the loops of a shader.
+    """
     _, height, width, channels = image
     window = pool_window(image, filter_size, strides, pad, rounding)
-    # A window never visits cells outside of the image; rows and their cells both count as loop
-    # steps.
+    # A window never visits cells outside the image. Rows and their cells both count as steps of
+    # a loop.
     rows, columns = min(filter_size[0], height), min(filter_size[1], width)
     if rows * (columns + 1) > MOST_LOOPS:
         raise ArgumentValueError(
-            f"pooling on webgpu: a window of {rows} x {columns} cells is more than a "
-            f"shader's loops can visit ({MOST_LOOPS}); pool in two steps, or reduce the axes"
+            f"pooling on webgpu: a window of {rows} x {columns} cells takes {rows * (columns + 1)} steps of a loop, "
+            f"more than the {MOST_LOOPS} of a shader; pool in two steps, reduce over the axes, or {REMEDY}"
         )
     (top, _), (left, _) = window.pad
-    return window.out, (
-        *(height, width, *window.out, channels),
-        *(*filter_size, *strides, top, left),
+    parameters = (
+        height,
+        width,
+        *window.out,
+        channels,
+        *filter_size,
+        *strides,
+        top,
+        left,
     )
+    return window.out, parameters

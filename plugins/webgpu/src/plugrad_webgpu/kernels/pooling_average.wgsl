@@ -1,11 +1,11 @@
-// Averages of windows and the gradients of pooling; appended to pooling_windows.wgsl.
+// The averages of windows and the gradients of pooling; this is appended to pooling_windows.wgsl.
 
 @group(0) @binding(0) var<storage, read> input: array<f32>;
 @group(0) @binding(1) var<storage, read> positions: array<i32>;
 @group(0) @binding(1) var<storage, read_write> output: array<f32>;
 @group(0) @binding(2) var<storage, read_write> gradient: array<f32>;
 
-// input is the gradient of the stops, positions where each stop found its maximum
+// `input` is the gradient of the stops, and `positions` is where each stop found its maximum.
 @compute @workgroup_size(64)
 fn max_pool_gradient(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
@@ -40,7 +40,7 @@ fn avg_pool(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) g
   output[index] = sum / cells_of(p.row, p.column);
 }
 
-// input is the gradient of the stops
+// `input` is the gradient of the stops.
 @compute @workgroup_size(64)
 fn avg_pool_gradient(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);

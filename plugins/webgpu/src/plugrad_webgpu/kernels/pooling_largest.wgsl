@@ -1,4 +1,4 @@
-// The largest cell of each window, for any number dtype; appended to pooling_windows.wgsl.
+// The largest cell of each window, for any number dtype; this is appended to pooling_windows.wgsl.
 
 @group(0) @binding(0) var<storage, read> input: array<$T>;
 @group(0) @binding(1) var<storage, read_write> output: array<$T>;
@@ -6,7 +6,7 @@
 
 fn is_better(value: $T, best: $T) -> bool { return $is_better; }
 
-// The offset of the first largest cell of the window; -1 when the window is empty
+// The offset of the first largest cell of the window; -1 if the window is empty
 fn largest(p: Place) -> i32 {
   let cells = window(p.row, p.column);
   var best_at = -1;

@@ -1,7 +1,7 @@
-// Windows over images of shape (batch, height, width, channels). Cells outside of the image do not exist.
+// Windows over images of shape (batch, height, width, channels). Cells outside the image do not exist.
 //
-// Forward kernels have an invocation for each stop of the window, gradients for each cell of the image:
-// a cell asks the windows that cover it.
+// Forward kernels have an invocation for each stop of the window. Gradients have one for each cell of the image,
+// which collects from the windows that cover it.
 
 struct Parameters {
   count: u32,

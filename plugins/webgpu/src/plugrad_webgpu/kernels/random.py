@@ -1,4 +1,4 @@
-"""Random draws: what core has for every backend, on the host."""
+"""Random draws: the implementations that core has for every backend, on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import random

@@ -1,4 +1,4 @@
-"""Kernels that combine the elements along axes."""
+"""Kernels that reduce arrays along axes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ largest = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in NUMBERS})
 
 
 def implement(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
-    """Declare a reduction under its contract's parameters."""
+    """Declare a reduction with the parameters of its contract."""
 
     @table.implements(kernel)
     def implementation(x: GpuArray, *, axis: tuple[int, ...], keep_dims: bool) -> GpuArray:
@@ -44,12 +44,12 @@ for contract, function in REDUCTIONS.items():
 
 @table.implements(contracts.max)
 def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> GpuArray:
-    """Return the largest element along the axes, NaN if there is one."""
+    """Return the largest element along the axes; NaN if there is one."""
     return largest(x, reduction_indices, keep_dims)
 
 
 def extreme(operator: str) -> Callable[[GpuArray, int], GpuArray]:
-    """Return the search for the first extreme element, NaN counting as one."""
+    """Return the search for the first extreme element, where NaN counts as extreme."""
     ordered = f"value {operator} best"
     return position(
         {

@@ -1,13 +1,13 @@
-// output[o, s, i] = all of input[o, k, i] combined, for the k that belong to segment s.
+// output[o, s, i] = the combination of input[o, k, i] over the k that belong to segment s
 //
-// An array is seen as (outer, length, inner), the middle one being reduced. Each invocation takes one
-// segment; the host reduces the segments in turn until one is left. No invocation waits for another, which
-// suits software devices, and none loops more often than drivers allow. The host also decides how segments
-// lie: runs of neighbours for the caches of a CPU (10 times as fast on lavapipe), or interleaved, so that the
-// invocations of a GPU read neighbours at the same time.
+// The array has the axes (outer, length, inner), of which the middle one is reduced. Each invocation reduces one
+// segment; the host then reduces the segments until one is left. No invocation waits for another, which suits
+// software devices, and no loop is longer than drivers allow. The host also decides where the elements of a
+// segment are: next to each other for the caches of a CPU (10 times as fast on lavapipe), or interleaved, so that
+// the invocations of a GPU read neighbours at the same time.
 //
-// Elements come as scalars, as vectors across `inner`, or as vectors along the reduced axis; there the last
-// one is filled up with the identity, and the lanes are combined at the end.
+// Elements are scalars, vectors across `inner`, or vectors along the reduced axis. In the last case the last
+// vector is filled up with the identity, and the lanes are combined at the end.
 
 struct Parameters {
   count: u32,     // outputs

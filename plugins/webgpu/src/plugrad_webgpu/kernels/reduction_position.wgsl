@@ -1,6 +1,6 @@
-// output[o, s, i] = the position k of the best input[o, k, i] of segment s; the first one of equals.
+// output[o, s, i] = the position k of the best input[o, k, i] of segment s, the first one among equals
 //
-// Later stages choose among the positions that the one before found. Segments are runs of neighbours, so
+// A later stage chooses among the positions that the previous stage found. Segments are runs of neighbours, so
 // that their order is that of the positions.
 
 struct Parameters {

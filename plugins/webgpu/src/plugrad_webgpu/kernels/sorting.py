@@ -1,4 +1,4 @@
-"""Sorting and searching: what core has for every backend, on the host."""
+"""Sorting and searching: the implementations that core has for every backend, on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import sorting

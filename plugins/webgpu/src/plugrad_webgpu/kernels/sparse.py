@@ -1,4 +1,4 @@
-"""Sparse tensors: what core has for every backend, on the host."""
+"""Sparse tensors: the implementations that core has for every backend, on the host."""
 
 from plugrad.extend import host_bodies
 from plugrad.kernels import sparse

@@ -1,4 +1,4 @@
-"""Kernels of one input, element by element."""
+"""Elementwise kernels of one input."""
 
 from __future__ import annotations
 
@@ -77,17 +77,19 @@ table.update(
     }
 )
 
-# WGSL leaves the conversion of NaN open and rounds towards zero, as plugrad does. A float is False
-# only for the bits of 0 and -0: comparing with 0 would let a fast-math compiler decide about NaN.
+# WGSL does not define the conversion of NaN, and its limits for large floats are those that float32
+# can represent; the snippets saturate at the limits of the integers. A float is False only if its
+# bits are those of 0 or -0: for a comparison with 0, a fast-math compiler would decide about NaN.
 CASTS = {
     float32: elementwise(
         {int32: "f32(x)", uint32: "f32(x)", bool_: "f32(x)", float32: "x"}, result=float32
     ),
     int32: elementwise(
-        {float32: "i32(x)", uint32: "i32(x)", bool_: "i32(x)", int32: "x"}, result=int32
+        {float32: "saturated_i32(x)", uint32: "i32(x)", bool_: "i32(x)", int32: "x"}, result=int32
     ),
     uint32: elementwise(
-        {float32: "u32(x)", int32: "u32(x)", bool_: "u32(x)", uint32: "x"}, result=uint32
+        {float32: "saturated_u32(x)", int32: "u32(x)", bool_: "u32(x)", uint32: "x"},
+        result=uint32,
     ),
     bool_: elementwise(
         {

@@ -1,0 +1,65 @@
+"""What arrays and kernels need from the store that runs the module; `module.Store` provides it.
+
+The protocol lies below both sides, so that memory does not import wasmtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+Call: TypeAlias = Callable[..., None]
+
+
+class Located(Protocol):
+    """Something that has an address in linear memory."""
+
+    address: int
+
+
+class Runtime(Protocol):
+    """A store: the exports of the module, and the linear memory in which they compute."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The lock to hold while wasmtime uses the store without the interpreter's lock."""
+        ...
+
+    @property
+    def short(self) -> Mapping[str, Call]:
+        """The exports, called without letting other threads run."""
+        ...
+
+    @property
+    def long(self) -> Mapping[str, Call]:
+        """The exports, called so that other threads run meanwhile."""
+        ...
+
+    @property
+    def descriptor(self) -> Callable[[tuple[int, ...]], Located]:
+        """The function that writes integers to linear memory, once for equal integers."""
+        ...
+
+    @property
+    def scratch_size(self) -> Callable[[str, tuple[int, ...], int], int]:
+        """The function (export, descriptor, channels) that returns the elements of scratch memory to provide."""
+        ...
+
+    def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
+        """Return the export ``kernel`` of a module in text form."""
+        ...
+
+    def host_view(self) -> memoryview:
+        """Return the linear memory as a host buffer that keeps the store alive."""
+        ...
+
+    def memory_size(self) -> int:
+        """Return the extent of linear memory in bytes."""
+        ...
+
+    def grow(self, size: int) -> bool:
+        """Grow linear memory by at least `size` bytes; return whether there was room."""
+        ...

@@ -1,0 +1,76 @@
+"""Forked children, in which the device of the parent cannot be used.
+
+A GPU device does not survive a fork: its driver's threads exist in the parent only. Nor can a child
+wait for the lock of a device, which another thread of the parent may have held during the fork. So
+a child replaces the locks before anything else runs in it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn, Protocol
+from weakref import WeakSet
+
+from plugrad.extend import BackendUnavailable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Abandonable(Protocol):
+    """An object that cannot be used in a forked child."""
+
+    def abandon(self) -> None:
+        """Refuse all further work without waiting for a lock."""
+        ...
+
+
+class Refusal:
+    """Takes the place of a lock in a forked child: entering it raises instead of waiting."""
+
+    def __enter__(self) -> NoReturn:
+        """Raise the error for a forked child.
+
+        Raises:
+            BackendUnavailable: always.
+        """
+        raise forked()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do nothing: nothing was acquired."""
+
+
+def forked() -> BackendUnavailable:
+    """Return the error for the use of a device in a forked child."""
+    return BackendUnavailable(
+        "webgpu: this process was forked from one that uses a GPU, and a GPU device does not survive a fork; "
+        "start workers with multiprocessing's 'spawn' method instead"
+    )
+
+
+_watched: WeakSet[Abandonable] = WeakSet()
+
+
+def abandon_when_forked(thing: Abandonable) -> None:
+    """Call `thing.abandon()` in every forked child, as long as the object lives."""
+    _register()
+    _watched.add(thing)
+
+
+@cache
+def _register() -> None:
+    """Tell Python once; only some systems fork."""
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _abandon_all() -> None:
+    for thing in _watched:
+        thing.abandon()

@@ -1,0 +1,35 @@
+"""Transfers of whole arrays between the host and a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.extend import bool_
+from plugrad_webgpu.copying import filled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad.extend import DType
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.device import Device
+
+
+def uploaded(device: Device, array: NDArray[Any], dtype: DType) -> GpuArray:
+    """Return a copy of a host array of a supported dtype on the device."""
+    if array.size == 1:
+        # A fill is part of the batch, in order; an upload might have to submit the batch first.
+        return filled(device, array.shape, array.item(), dtype)
+    words = array.astype(np.uint32) if dtype == bool_ else array
+    return device.upload(words, words.nbytes, array.shape, dtype)
+
+
+def downloaded(device: Device, array: GpuArray) -> NDArray[Any]:
+    """Return the values of an array in a new host array, waiting for them."""
+    stored = np.uint32 if array.dtype == bool_ else array.dtype
+    values = np.empty(array.shape, stored)
+    if values.size:
+        device.download(array, values, values.nbytes)
+    return values.astype(np.bool_) if array.dtype == bool_ else values

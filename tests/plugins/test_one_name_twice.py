@@ -1,0 +1,88 @@
+"""Two distributions bring a backend of one name: everything works on the one that is named in full."""
+
+import copy
+import pickle
+import textwrap
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import PluginConflict
+
+TWIN = """
+    from plugrad_cpu.device import Cpu
+
+    class Twin(Cpu):
+        name = "twin"
+
+        def open(self, device):
+            return [config._replace(backend_name="twin") for config in super().open(device)]
+
+    def backend():
+        return Twin()
+"""
+
+
+@pytest.fixture
+def twin(site):
+    """The full name of one of two backends called twin, which is the active one."""
+    for distribution in ("acme-first", "acme-second"):
+        site.install("twin", textwrap.dedent(TWIN), distribution=distribution)
+    with pytest.raises(PluginConflict, match="acme-first::twin"):
+        plugrad.use("twin")
+    with plugrad.use("acme-second::twin"):
+        yield "acme-second::twin"
+
+
+def square(x):
+    return plugrad.sum(x * x * 2.0)
+
+
+CALLS = {
+    "creation": lambda x: plugrad.zeros_like(x) + plugrad.eye(2) + plugrad.full_like(x, 3),
+    "to": lambda x: x.to(x.backend),
+    "transfer": lambda x: plugrad.to_device(x, "acme-second::twin"),
+    "grad": plugrad.grad(square),
+    "grad with dy": lambda x: plugrad.grad(lambda x: x * x)(x, dy=plugrad.ones_like(x)),
+    "grad with a dy of NumPy": lambda x: plugrad.grad(lambda x: x * x)(x, dy=np.ones((2, 2))),
+    "jacobian": plugrad.jacobian(lambda x: plugrad.sum(x, axis=0)),
+    "hessian": plugrad.hessian(square),
+    "jvp": lambda x: plugrad.jvp(square, (x,), (np.ones((2, 2), "float32"),))[1],
+    "dropout": lambda x: plugrad.dropout(x, 0.5, seed=3),
+    "indexing": lambda x: x[[1, 0], 0],
+    "det": plugrad.linalg.det,
+    "matrix power": lambda x: plugrad.linalg.matrix_power(x, 0),
+    "deep copy": copy.deepcopy,
+    "copy": copy.copy,
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_ops_and_derivatives(call, twin):
+    x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+    result = call(x)
+    assert result.backend is x.backend
+    assert result.backend.distribution == "acme-second"
+    if call is CALLS["transfer"]:
+        assert result is x
+        return
+    with plugrad.use("cpu"):
+        expected = call(plugrad.asarray([[1.0, 2.0], [3.0, 4.0]]))
+    np.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_variables_and_optimizers(twin):
+    w = plugrad.Variable([1.0, 2.0], name="w")
+    w.assign([3.0, 4.0])
+    w.assign(w * 2.0)
+    assert w.tolist() == [6, 8]
+    for optimizer in (plugrad.optimizers.SGD(0.1), plugrad.optimizers.Adam(0.1)):
+        before = w.tolist()
+        optimizer.minimize(lambda: plugrad.sum(plugrad.square(w)), [w])
+        assert w.backend.distribution == "acme-second"
+        assert np.all(w.numpy() < before)
+    again = pickle.loads(pickle.dumps(w))
+    assert (again.backend, again.name, again.tolist()) == (w.backend, "w", w.tolist())
+    assert copy.deepcopy(w).backend is w.backend
