@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SECONDS = 3.0
 """How long each workload takes, both peers together."""
-LIMITS = {"D1": 1.2, "D2": 1.2, "D3": 1.0, "W1": 2.0, "W2": 3.0}
+LIMITS = {"D1": 0.9, "D2": 1.05, "D3": 0.9, "W1": 2.0, "W2": 3.0}
 """What we promise, as a multiple of PyTorch's time."""
 CHAIN_LIMITS = {"cpu": 4.0, "wasm": 6.0, "webgpu": 70.0}
 """What we promise for the chain of adds, as a multiple of NumPy's time."""

@@ -1,4 +1,7 @@
-"""Find out which kernels each backend runs, and on which dtypes: by running the tables of families."""
+"""Find out which kernels each backend runs, and on which dtypes: by running the tables of families.
+
+A family's rows are those of the conformance kit's table and those of its test module.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import plugrad
-from families.case import Case
+from families.case import Case, from_table
 from plugrad import kernels
 from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.extend import KERNELS
@@ -42,9 +45,10 @@ def cases_in(value: object) -> Iterator[Case]:
 
 
 def cases_of(family: str) -> list[Case]:
-    """Return the rows of a family's table."""
-    table = import_module(f"families.test_{family}")
-    return list({id(c): c for value in vars(table).values() for c in cases_in(value)}.values())
+    """Return the rows of a family, those of the conformance kit first."""
+    own = vars(import_module(f"families.test_{family}")).values()
+    found = [*from_table(family), *(c for value in own for c in cases_in(value))]
+    return list({id(case): case for case in found}.values())
 
 
 class Watched(dict):
@@ -94,7 +98,8 @@ def run(case: Case, dtype: str) -> None:
     try:
         with np.errstate(all="ignore"):
             arrays = case.drawn(np.random.default_rng(0), dtype) if case.domains else []
-            case.op(*map(plugrad.asarray, arrays), **case.attrs)
+            tensors = [x if x is None else plugrad.asarray(x) for x in arrays]
+            case.op(*tensors, **case.attributes(dtype))
     except (KernelNotFound, UnsupportedDtype):
         return
     except Exception:

@@ -65,14 +65,16 @@ def recorded() -> Iterator[set[str]]:
         dispatch.record = record
 
 
+def leaf(x: Tensor) -> Tensor:
+    """Return a tensor that is differentiated, if it can be."""
+    return Tensor(x.array, x.backend, Leaf((None,))) if x.dtype.is_inexact else x
+
+
 def kernels_on_tape(case: Case) -> set[str]:
     """Return the kernels that a row differentiates through."""
     is_complex = not set(case.dtypes) & {*FLOATS, "float16"}
     arrays = case.drawn(np.random.default_rng(0), "complex128" if is_complex else "float64")
-    tensors = [plugrad.asarray(array) for array in arrays]
-    leaves = [
-        Tensor(x.array, x.backend, Leaf((None,))) if x.dtype.is_inexact else x for x in tensors
-    ]
+    leaves = [x if x is None else leaf(plugrad.asarray(x)) for x in arrays]
     with recorded() as names, np.errstate(all="ignore"):
         case.op(*leaves, **case.attrs)
     return names

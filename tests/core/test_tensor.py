@@ -10,6 +10,7 @@ import pytest
 import plugrad
 from plugrad.errors import (
     ArgumentError,
+    ArgumentValueError,
     AxisError,
     DTypeError,
     PlugradError,
@@ -339,6 +340,66 @@ def test_list_of_tensors_points_to_stack(x):
         ArgumentError, match=r"is a list with tensors in it; join them with plugrad.stack"
     ):
         plugrad.asarray([x, x])
+    with pytest.raises(ArgumentError, match="is a list with tensors in it"):
+        plugrad.asarray([[x], [x]])
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([np.float32(1), 2], "float32"),
+        ([2.5, np.float32(1)], "float32"),
+        ([[np.float32(1), 2], [3, 4.5]], "float32"),
+        ([[1, 2], (np.float32(1), 2)], "float32"),
+        ([np.int8(1), np.float32(2)], "float32"),
+        ([np.int32(1), np.float32(2)], "float32"),
+        ([np.int8(1), 2.5], "float32"),
+        ([np.int8(1), 2], "int8"),
+        ([np.uint8(1), np.int8(2)], "int16"),
+        ([np.bool_(True), False], "bool"),
+        ([[True], [np.bool_(False)]], "bool"),
+        ([np.bool_(True), 2], "int32"),
+        ([True, np.int8(3)], "int8"),
+        ([np.float16(1), 2.0], "float16"),
+        ([np.float64(1), 2], "float64"),
+        ([[np.float64(1)], [2]], "float64"),
+        ([np.float32(1), 1j], "complex64"),
+        ([np.float64(1), 1j], "complex128"),
+        ([np.complex64(1), 2.0], "complex64"),
+        ([np.ones(2, "int8"), [1, 2]], "int8"),
+        ([np.ones(2, ">f4"), [1, 2.5]], "float32"),
+        ([[np.int64(2)]], "int64"),
+        ([np.zeros(0, "int8")], "int8"),
+        ([np.uint64(1), np.int64(1), np.float32(1)], "float32"),
+        ([1, 2.5, True], "float32"),
+    ],
+)
+def test_numpy_numbers_in_a_list_keep_their_dtype_and_python_numbers_give_way(values, dtype):
+    y = plugrad.asarray(values, device="cpu")
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y.numpy(), np.asarray(values).astype(dtype))
+    assert plugrad.asarray(values, dtype="complex128", device="cpu").dtype == "complex128"
+
+
+def test_numpy_numbers_in_a_list_on_every_backend(backend):
+    assert plugrad.asarray([np.float32(1), 2]).dtype == "float32"
+    assert plugrad.add([np.float32(1), 2], plugrad.asarray([1, 2])).dtype == "float32"
+    assert plugrad.take([1.0, 2.0], [[np.int32(1)], [0]]).tolist() == [[2.0], [1.0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ([np.int8(1), 300], ArgumentValueError, "does not fit int8"),
+        ([np.int64(1), np.uint64(1)], DTypeError, "asarray: obj: int64 and uint64 have no common"),
+        ([np.float32(1), None], ArgumentError, "must hold numbers"),
+        ([np.float32(1), "a"], ArgumentError, "must hold strings only"),
+        ([np.datetime64("2020")], ArgumentError, "must hold numbers; it holds datetime64"),
+    ],
+)
+def test_numpy_numbers_in_a_list_that_do_not_combine(values, error, message):
+    with pytest.raises(error, match=message):
+        plugrad.asarray(values, device="cpu")
 
 
 def test_unsupported_dtype_names_the_backend_and_the_remedy(fake):

@@ -7,6 +7,9 @@ import pytest
 
 import plugrad
 from plugins.hostile import backend_source
+from plugrad.discovery.listing import first_party
+from plugrad.discovery.selection import automatic_choices, numpy_backend
+from plugrad.discovery.state import fresh_state, state
 from plugrad.errors import (
     BackendNotFound,
     BackendUnavailable,
@@ -15,6 +18,7 @@ from plugrad.errors import (
     PlugradError,
 )
 from plugrad.extend import DTYPES
+from plugrad.registry.transaction import snapshot
 
 
 def candidate(name):
@@ -295,3 +299,49 @@ def test_kernel_that_the_plugin_lacks_names_who_has_it(site):
         KernelNotFound, match=r"'toy' does not implement kernel 'Multiply'; .*'cpu'"
     ):
         x * x
+
+
+# --- whose backends they are ----------------------------------------------------------------------
+
+
+def test_core_itself_says_whose_backends_are_chosen_automatically(monkeypatch):
+    """Backends may be installed one by one: the meta-distribution has no say."""
+    import importlib_metadata
+
+    required = importlib_metadata.requires
+
+    def without_the_meta_distribution(name):
+        if name == "plugrad":
+            raise importlib_metadata.PackageNotFoundError(name)
+        return required(name)
+
+    monkeypatch.setattr(importlib_metadata, "requires", without_the_meta_distribution)
+    first_party.cache_clear()
+    try:
+        assert {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"} <= first_party()
+        assert "plugrad-acme" not in first_party()
+        chosen = {plugin.name for plugin in automatic_choices()}
+        assert "cpu" in chosen
+        assert chosen <= {"cpu", "wasm", "webgpu"}
+        assert numpy_backend().name == "cpu"
+    finally:
+        first_party.cache_clear()
+
+
+# --- the state of plugins -------------------------------------------------------------------------
+
+
+def test_the_state_can_begin_afresh(site):
+    site.install("toy")
+    x = plugrad.asarray([1.0], device="toy")
+    before = state.listing, dict(state.opened), state.generation
+    restore = snapshot()
+    with fresh_state() as fresh:
+        assert (fresh.listing, fresh.opened, fresh.generation, fresh.manager) == (None, {}, 0, None)
+        assert [p.status for p in plugrad.backends() if p.name == "toy"] == ["available"]
+        y = plugrad.asarray([1.0], device="toy")
+        assert y.backend is not x.backend
+        plugrad.close_backend(y.backend)
+    restore()
+    assert (state.listing, state.opened, state.generation) == before
+    assert plugrad.exp(x).device == "toy:0"

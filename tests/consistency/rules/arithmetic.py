@@ -250,17 +250,17 @@ REDUCTIONS = (
     ),
     refused(
         *("last axes", "lower_bound upper_bound", {"values": ones(3, 2)}, ShapeError),
-        *("Bound: a sorted sequence", "(2, 3) … (3, 2)", "equal sizes on all but the last one"),
+        *("Bound: a sorted sequence", "(2, 3) … (3, 2)", "equal sizes on all axes but the last"),
     ),
     refused(
         *("last axes", "search_sorted", {"x1": F, "x2": ones(3, 2), "sorter": None}, ShapeError),
-        *("SearchSorted: a sorted", "(2, 3) … (3, 2)", "equal sizes on all but the last one"),
+        *("SearchSorted: a sorted", "(2, 3) … (3, 2)", "equal sizes on all axes but the last"),
     ),
     # Nobody has the memory for a call.
     *(
         refused(
             *("sizes below 2**31", op, partial(KERNELS[kernel].infer, *MANY), ShapeError),
-            *(f"{kernel}: a sorted sequence", "(2147483648,)", "search parts of less than 2**31"),
+            *(f"{kernel}: a sorted sequence", "(2147483648,)", "search parts of fewer than 2**31"),
         )
         for op, kernel in (
             ("lower_bound", "LowerBound"),
@@ -270,7 +270,7 @@ REDUCTIONS = (
     ),
     refused(
         *("rank", "topk", {"x": ones()}, ShapeError),
-        *("TopK: ", "a 0-d tensor", "it needs at least one axis"),
+        *("TopK: ", "x is 0-d", "must have at least one axis"),
     ),
     *(
         refused(

@@ -94,7 +94,7 @@ PICTURES = (
             *(
                 f"CropAndResize: … {name}",
                 str(value.shape),
-                "boxes of shape (number, 4) need a box_ind each",
+                "boxes of shape (number, 4) need one box_ind each",
             ),
         )
         for name, value in (

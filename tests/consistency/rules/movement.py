@@ -31,7 +31,7 @@ JOINING = (
             *(
                 "Concat: shapes",
                 f"[(2, 3), {other.shape}]",
-                "must be equal but for the size of axis 0",
+                "must be equal except for the size of axis 0",
             ),
         )
         for other in (V, ones(2, 2))
@@ -79,7 +79,7 @@ SHAPES = (
     ),
     refused(
         *("shape", "broadcast_to", {"shape": (3,)}, ShapeError),
-        *("BroadcastTo: shape", "(2, 3) … (3,)", "must have as many axes or more"),
+        *("BroadcastTo: shape", "(2, 3) … (3,)", "must have at least as many axes"),
     ),
     refused(
         *("sizes", "broadcast_to", {"shape": (4, 3)}, ShapeError),
@@ -211,7 +211,7 @@ PADDING = (
     ),
     refused(
         *("no scalars", "mirror_pad", {"x": ones(), "paddings": []}, ShapeError),
-        *("MirrorPad: paddings", "of shape ()", "which must have one"),
+        *("MirrorPad: paddings", "of shape ()", "which must have at least one axis"),
     ),
     refused(
         *("no scalars", "pad", {"x": ones()}, ShapeError),

@@ -158,7 +158,12 @@ RAGGED = (
             ([], ShapeError, "[]", "there must be splits"),
             ([i32(1).reshape(())], ShapeError, "[()]", "with one axis each"),
             ([i32()], ArgumentValueError, "the splits []", "must be one or more numbers"),
-            ([i32(0, 3, 1)], ArgumentValueError, "the splits [0, 3, 1]", "that rise from 0 to 3"),
+            (
+                [i32(0, 3, 1)],
+                ArgumentValueError,
+                "the splits [0, 3, 1]",
+                "not decrease, and not exceed 3",
+            ),
         )
     ),
     refused(
@@ -199,7 +204,7 @@ SPARSE = (
             ("indices", i32(0, 2), "must be one row for each entry"),
             ("dense_shape", i32([3, 2]), "one size for each column"),
             ("values", ones(2, 1), "must be one for each row of indices"),
-            ("default_value", ones(2), "one element"),
+            ("default_value", ones(2), "must be 0-d"),
         )
     ),
     *(

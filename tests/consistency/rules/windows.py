@@ -173,7 +173,7 @@ IMAGES = (
     refused(
         *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "pad": "same"}),
         *(ArgumentValueError, "{op}: dim_rounding_mode", "='ceil' … pad='same'"),
-        "leave it out, or give the padding in cells",
+        "omit it, or give the padding in cells",
     ),
     *(
         taken(
@@ -288,7 +288,7 @@ AS_PLAIN = tuple(
 GRADIENTS = (
     refused(
         *("ranks", POOLED_GRADIENTS, {"dy": ones(2, 2)}, ShapeError),
-        *("{op}: a gradient", "of shape (2, 2)", "whose pooled shape is (2, 2, 2"),
+        *("{op}: a gradient", "has shape (2, 2)", "gives (2, 2, 2"),
     ),
     refused(
         *("ranks", POOLED_GRADIENTS, {"input": ones(2, 2)}, ShapeError),
@@ -296,7 +296,7 @@ GRADIENTS = (
     ),
     refused(
         *("ranks", "internal.max_pool3d_grad internal.max_pool_grad", {"output": ones(2, 2)}),
-        *(ShapeError, "{op}: a gradient", "of shape (2, 2)", "whose pooled shape is (2, 2, 2"),
+        *(ShapeError, "{op}: a gradient", "has shape (2, 2)", "gives (2, 2, 2"),
     ),
     refused(
         *("ranks", FILTER_GRADIENTS, {"x": ones(2, 2)}, ShapeError),

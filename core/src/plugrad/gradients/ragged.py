@@ -11,10 +11,10 @@ from plugrad.types.shapes import size_of
 from plugrad.types.specs import Spec
 
 
-def _positions(count: int, beside: Tensor) -> Tensor:
+def _positions(count: int, like: Tensor) -> Tensor:
     """Return the integers from 0 to ``count - 1`` on the backend of another tensor."""
     attrs = {"start": 0, "stop": count, "step": 1, "dtype": int32}
-    return creation.range.on(beside.backend, **attrs)
+    return creation.range.on(like.backend, **attrs)
 
 
 def _gathered_back(

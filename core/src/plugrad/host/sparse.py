@@ -26,7 +26,8 @@ def sparse_fill_empty_rows(
     if wrong.any():
         entry = int(wrong.argmax())
         raise TensorIndexError(
-            f"SparseFillEmptyRows: indices[{entry}, 0] = {rows[entry]} is not in [0, {count}), the row numbers of dense_shape"
+            f"SparseFillEmptyRows: indices[{entry}, 0] = {rows[entry]} is not in [0, {count}), the row numbers of "
+            "dense_shape"
         )
     is_empty = np.bincount(rows, minlength=count) == 0
     filled = np.zeros((int(is_empty.sum()), indices.shape[1]), indices.dtype)

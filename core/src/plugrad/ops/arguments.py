@@ -26,6 +26,7 @@ from plugrad.types.dtype import (
     Scalar,
     as_dtype,
     bool_,
+    complex64,
     float32,
     int32,
     promote,
@@ -66,7 +67,8 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     """Return values that are not a tensor as a C-contiguous array of a dtype that plugrad has.
 
     Python's ints become int32, its floats float32 and its complex numbers complex64; NumPy's arrays
-    keep their dtype.
+    and scalars keep their dtype. In a nested list, the dtypes of the latter are promoted as those of
+    tensors are, and Python's numbers give way to them.
     """
     values: NDArray[Any]
     if isinstance(x, np.ndarray | np.generic):
@@ -125,30 +127,75 @@ def _strings(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> N
 
 def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
     parts = list(x)
-    if any(isinstance(part, Tensor) for part in parts):
-        raise ArgumentError(
-            f"{op}: {name} is a list with tensors in it; join them with plugrad.stack"
-        )
+    held, scalars = _leaf_types(parts, op, name)
     try:
         values = np.asarray(parts)
     except ValueError:
         raise ShapeError(
             f"{op}: {name} is a ragged list; the lists on one level must have equal lengths"
         ) from None
-    if values.size == 0:
-        return values.astype((dtype or float32).numpy)
-    if _has_text(values):
+    if values.size and _has_text(values):
         return np.array(parts, object)  # NumPy has turned numbers beside strings into strings
+    met = _combined(held, scalars, op, name) if held and dtype is None else None
+    if values.size == 0:
+        return values.astype((dtype or met or float32).numpy)
     if dtype is not None:
         return values
-    if values.dtype.kind not in "biufc":
-        raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
-    if any(isinstance(leaf, np.generic | np.ndarray) for leaf in parts):
-        return values
-    default = {"b": bool_, "i": int32, "u": int32, "f": float32}.get(
-        values.dtype.kind, as_dtype("complex64")
-    )
-    return _converted(values, default, op, name)
+    if met is None:
+        if values.dtype.kind not in "biufc":
+            raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
+        defaults = {"b": bool_, "i": int32, "u": int32, "f": float32}
+        met = defaults.get(values.dtype.kind, complex64)
+    return _converted(values, met, op, name)
+
+
+def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set[type[Scalar]]]:
+    """Return the dtypes of NumPy's scalars and arrays in a nested list, and the types of Python's numbers there.
+
+    Raises:
+        ArgumentError: there are tensors in it.
+    """
+    held: set[np.dtype[Any]] = set()
+    scalars: set[type[Scalar]] = set()
+    has_parts = False
+    for kind in set(map(type, parts)):  # mostly one type, however many numbers
+        if issubclass(kind, np.generic):
+            held.add(np.dtype(kind))
+        elif issubclass(kind, Tensor):
+            raise ArgumentError(
+                f"{op}: {name} is a list with tensors in it; join them with plugrad.stack"
+            )
+        elif number := next((t for t in _NUMBERS if issubclass(kind, t)), None):
+            scalars.add(number)
+        else:
+            has_parts = True
+    for part in parts if has_parts else ():
+        if isinstance(part, list | tuple | range):
+            inner = _leaf_types(part, op, name)
+            held |= inner[0]
+            scalars |= inner[1]
+        elif isinstance(part, np.ndarray) or hasattr(part, "__array__"):
+            held.add(cast_type("NDArray[Any]", np.asarray(part)).dtype)
+    return held, scalars
+
+
+_NUMBERS: Final[tuple[type[Scalar], ...]] = (bool, int, float, complex)
+
+
+def _combined(
+    held: set[np.dtype[Any]], scalars: set[type[Scalar]], op: str, name: str
+) -> DType | None:
+    """Return the dtype of values with these dtypes and of Python's numbers, which give way; None if one is unknown."""
+    try:
+        dtypes = [as_dtype(d if d.isnative else d.newbyteorder("=")) for d in held]
+    except DTypeError:
+        return None
+    dtype, *others = sorted(dtypes, key=lambda d: (not d.is_inexact, d))
+    for other in others:
+        dtype = _met(promote, dtype, other, f"{op}: {name}")
+    for number in sorted(scalars, key=_NUMBERS.index):
+        dtype = promote_scalar(dtype, number())
+    return dtype
 
 
 def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArray[Any]:

@@ -24,10 +24,13 @@ Key = tuple[str, str]
 
 
 class _Entry(NamedTuple):
-    """One registration, and whether it was asked to replace others."""
+    """One registration."""
 
     config: KernelConfig
-    replaces: bool
+    replaces: bool = False
+    """Whether it was asked to replace others."""
+    is_brought: bool = False
+    """Whether the backend itself brought it."""
 
 
 _entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
@@ -114,14 +117,14 @@ def register_brought(configs: Iterable[KernelConfig]) -> None:
         for config in configs:
             above = _entries.get(config[:2], ())
             for entry in above:
-                if not entry.replaces:
+                if not entry.replaces and not entry.is_brought:
                     warn(
                         f"backend {config.backend_name!r} has a kernel {config.kernel_name!r} of its own, which "
                         "takes the place of the one that was registered before the backend was loaded; pass "
                         "replace=True to register_kernel to keep yours"
                     )
             kept = tuple(entry for entry in above if entry.replaces)
-            _set(config[:2], (_Entry(config, replaces=False), *kept))
+            _set(config[:2], (_Entry(config, is_brought=True), *kept))
 
 
 def _check(configs: Iterable[KernelConfig]) -> None:

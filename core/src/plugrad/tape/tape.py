@@ -103,9 +103,11 @@ class Walk:
         """Find the nodes that lead from `leaves` to `root`."""
         self.root = root
         self.leaves = leaves
-        first = min((leaf.order for leaf in leaves), default=0)
-        is_older = root is not None and root.order < first
-        self.is_nested = is_older or any(leaf.parents[0] is not None for leaf in leaves)
+        first = leaves[0].order if leaves else 0  # leaves are listed in the order they were made
+        self.is_nested = is_older = root is not None and root.order < first
+        for leaf in leaves:
+            if leaf.parents[0] is not None:
+                self.is_nested = True
         nodes: list[Node] = []
         ends = set[Node](leaves)
         found: set[Node | None] = {None, root}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar, copy_context
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import ref
 
 if TYPE_CHECKING:

@@ -227,7 +227,8 @@ def _walked_back(walk: Walk, dy: Any) -> list[Tensor | None]:
     Rules are transposes; the gradient for complex numbers, whose direction is the steepest ascent,
     has the conjugate transpose. Conjugating what goes in and what comes out makes one of the other.
     """
-    gradients = walk.back(map_tree(conjugated, dy))
+    start = conjugated(dy) if isinstance(dy, Tensor) else map_tree(conjugated, dy)
+    gradients = walk.back(start)
     return [None if g is None else conjugated(g) for g in gradients]
 
 

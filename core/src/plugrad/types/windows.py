@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 Pairs = tuple[Pair, ...]
 Padding = Literal["same", "valid"] | Pairs
 PaddingLike: TypeAlias = Padding | int | Sequence[Sequence[int]]
-"""A padding as people write it: an integer is the number of cells at both ends of every spatial axis."""
+"""A padding as users write it: an integer is the number of cells at both ends of every spatial axis."""
 Rounding = Literal["floor", "ceil", "round"] | None
 ImageFormat = Literal["NHWC", "NCHW"]
 VolumeFormat = Literal["NDHWC", "NCDHW"]
@@ -208,7 +208,7 @@ def format_of(data_format: str, count: int, op: str) -> DataFormat:
     """
     formats: tuple[DataFormat, ...] = ("NHWC", "NCHW") if count == 2 else ("NDHWC", "NCDHW")
     for known in formats:
-        if isinstance(data_format, str) and data_format == known:  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        if isinstance(data_format, str) and data_format == known:  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
             return known
     raise ArgumentValueError(
         f"{op}: data_format={data_format!r} must be {' or '.join(map(repr, formats))}"
