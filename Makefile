@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BACKEND ?= cpu
 ARGS ?=
+WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,8 +35,8 @@ help: ## List the targets
 demo: $(INSTALLED) ## Train on handwritten digits (BACKEND=cpu, wasm or webgpu)
 	PLUGRAD_BACKEND=$(BACKEND) $(BIN)/python examples/digits.py $(ARGS)
 
-test: $(INSTALLED) ## Run the tests (ARGS="-k relu" for some of them)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(INSTALLED) ## Run the tests in parallel (ARGS="-k relu" for some of them; WORKERS=0 in one process)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .

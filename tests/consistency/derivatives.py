@@ -17,11 +17,11 @@ from plugrad.extend import KERNELS
 from plugrad.tape.tape import Leaf
 from plugrad.tensor.tensor import Tensor
 
-ELEMENTWISE = {"unary", "binary", "activation"}
-# Rows of elementwise families are about one shape; their gradients are checked on these too.
+ELEMENTWISE = {"unary", "binary", "activation", "complex"}
+# Rows of elementwise families have no shapes of their own; their gradients are checked on these.
 SHAPES = {
     1: [[(3, 5)], [()], [(7, 1, 2)]],
-    2: [[(3, 5), (3, 5)], [(3, 5), (5,)], [(2, 1, 3), (4, 1)]],
+    2: [[(3, 5), (3, 5)], [(3, 5), (5,)], [(2, 1, 3), (4, 1)], [(7,), (7,)], [(), ()]],
 }
 
 
@@ -50,19 +50,24 @@ def has_elements(case: Case) -> bool:
 def recorded() -> Iterator[set[str]]:
     """Collect the names of the kernels that are put on the tape."""
     names: set[str] = set()
-    record = dispatch.record
+    functions = {name: getattr(dispatch, name) for name in ("record", "record_pair")}
 
-    def watched(kernel: Any, *rest: Any) -> None:
-        record(kernel, *rest)
-        output = rest[-1]
-        if (output[0] if isinstance(output, list) else output).node is not None:
-            names.add(kernel.name)
+    def watching(record: Any) -> Any:
+        def watched(kernel: Any, *rest: Any) -> None:
+            record(kernel, *rest)
+            output = rest[-1]
+            if (output[0] if isinstance(output, list) else output).node is not None:
+                names.add(kernel.name)
 
-    dispatch.record = watched
+        return watched
+
+    for name, record in functions.items():
+        setattr(dispatch, name, watching(record))
     try:
         yield names
     finally:
-        dispatch.record = record
+        for name, record in functions.items():
+            setattr(dispatch, name, record)
 
 
 def leaf(x: Tensor) -> Tensor:

@@ -113,7 +113,14 @@ def test_constant_result_has_no_gradient():
 # --- wrong arguments ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transform", [plugrad.grad, plugrad.value_and_grad, plugrad.custom_grad])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        *(plugrad.grad, plugrad.value_and_grad, plugrad.grads, plugrad.custom_grad, plugrad.vjp),
+        *(plugrad.jacobian, plugrad.hessian, plugrad.checkpoint),
+        lambda f: plugrad.jvp(f, (1.0,), (1.0,)),
+    ],
+)
 def test_what_is_transformed_must_be_callable(transform):
     with pytest.raises(ArgumentError, match="takes a function, not int"):
         transform(3)
@@ -143,6 +150,45 @@ def test_what_is_transformed_must_be_callable(transform):
 def test_wrong_arguments_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+TRANSFORMS = [plugrad.grad, plugrad.value_and_grad, plugrad.jacobian, plugrad.hessian]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("argnums", [math.inf, math.nan, 0.0, "a", "0", True, None, {0}, {"x": 0}])
+def test_argnums_of_another_kind_are_named(transform, argnums):
+    for wrong in (argnums, [0, argnums]):
+        with pytest.raises(
+            ArgumentError, match=f"^{transform.__name__}: argnums=.* must be an int"
+        ):
+            transform(cube, wrong)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("argnums", [2, -3, 10**30, (0, 2), [-3]])
+def test_argnums_out_of_range_are_named(transform, argnums):
+    with pytest.raises(
+        ArgumentError, match=f"^{transform.__name__}: argnums=.* is called with 2 positional arg"
+    ):
+        transform(lambda x, y: x * y, argnums)(1.0, 2.0)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("argnums", [(1, 1), [0, -2]])
+def test_argnums_name_an_argument_once(transform, argnums):
+    with pytest.raises(ArgumentError, match=f"^{transform.__name__}: argnums=.* twice"):
+        transform(lambda x, y: x * y, argnums)(1.0, 2.0)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_argnums_may_be_numpy_integers(transform):
+    f = lambda x, y: x * x * y  # noqa: E731
+    for argnums in (np.int64(1), np.array([1, -2]), range(2)):
+        plain = argnums.tolist() if isinstance(argnums, np.generic | np.ndarray) else tuple(argnums)
+        actual, expected = (transform(f, n)(3.0, 4.0) for n in (argnums, plain))
+        assert str(actual) == str(expected)
+        assert isinstance(actual, tuple) or argnums == 1
 
 
 @pytest.mark.parametrize("dy", [[1.0, 1.0, 1.0], 1.0, [[1.0, 1.0]]])

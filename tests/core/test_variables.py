@@ -1,5 +1,7 @@
 """Variables: tensors whose value changes, and gradients with respect to them."""
 
+import copy
+
 import pytest
 
 import plugrad
@@ -69,6 +71,64 @@ def test_unused_variable_is_an_error_unless_allowed():
 def test_variable_grads_needs_variables(wrong):
     with pytest.raises(ArgumentError, match="give a list of different Variables"):
         plugrad.variable_grads(lambda: tensor(1.0), wrong)
+
+
+def test_untrainable_variables_are_constants():
+    a, b, c = (plugrad.Variable(float(i), trainable=i != 2, name=f"v{i}") for i in (1, 2, 3))
+    value, gradients = plugrad.variable_grads(lambda: a * b * c, [c, b, a])
+    assert (value.item(), [g.item() for g in gradients]) == (6.0, [2.0, 6.0])
+    b.trainable = True
+    assert [g.item() for g in plugrad.variable_grads(lambda: a * b * c, [c, b, a])[1]] == [2, 3, 6]
+
+
+def test_untrainable_variables_may_be_unused_and_hold_integers():
+    w, steps = plugrad.Variable(3.0), plugrad.Variable(4, trainable=False)
+    assert plugrad.variable_grads(lambda: w * w, [steps, w])[1][0].item() == 6.0
+    assert plugrad.variable_grads(lambda: w * steps, [steps, w])[1][0].item() == 4.0
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_variable_must_be_trainable(count):
+    frozen = [plugrad.Variable(1.0, trainable=False) for _ in range(count)]
+    optimizer = plugrad.optimizers.SGD(0.1)
+    for op, call in [
+        ("variable_grads", lambda: plugrad.variable_grads(lambda: frozen[0] * 2, frozen)),
+        ("minimize", lambda: optimizer.minimize(lambda: frozen[0] * 2, frozen)),
+    ]:
+        with pytest.raises(
+            ArgumentError, match=f"{op}: none of the {count} variables is trainable; set trainable"
+        ):
+            call()
+    assert (optimizer.iterations, frozen[0].item()) == (0, 1.0)
+
+
+def test_minimize_leaves_untrainable_variables_alone(backend):
+    w, fixed = plugrad.Variable([1.0, 2.0]), plugrad.Variable([3.0, 4.0], trainable=False)
+    optimizer = plugrad.optimizers.Momentum(0.25)
+    value = optimizer.minimize(lambda: plugrad.sum(w * fixed), [fixed, w])
+    assert (value.item(), w.tolist(), fixed.tolist()) == (11.0, [0.25, 1.0], [3.0, 4.0])
+    assert [entry["steps"] for entry in optimizer.get_state([fixed, w])["variables"]] == [0, 1]
+
+
+def test_trainable_is_a_flag():
+    with pytest.raises(ArgumentError, match="Variable: trainable='no' must be True or False"):
+        plugrad.Variable(1.0, trainable="no")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_keep_what_a_variable_is(copied):
+    w = plugrad.Variable([1.0, 2.0], trainable=False, name="w")
+    v = copied(w)
+    v.assign([5.0, 6.0])
+    assert (type(v), v.tolist(), v.trainable, v.name) == (plugrad.Variable, [5.0, 6.0], False, "w")
+    assert w.tolist() == [1.0, 2.0]
+
+
+def test_deep_copies_of_containers_share_variables_as_these_do():
+    w = plugrad.Variable([1.0], trainable=False, name="w")
+    held = copy.deepcopy({"w": w, "again": [w]})
+    assert held["again"][0] is held["w"] is not w
+    assert (held["w"].trainable, held["w"].name) == (False, "w")
 
 
 def test_variable_named_twice_is_refused():

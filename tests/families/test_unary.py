@@ -219,12 +219,10 @@ def test_floats_saturate_at_the_limits_of_integers(source, dtype, backend):
     need(backend, source, dtype)
     limits = np.iinfo(dtype)
     edges = [float(n + d) for n in (limits.min, limits.max) for d in (-129, -1, 0, 1, 129)]
+    large = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2147483520.0, 2147483648.0, -2147483904.0]
+    small = [0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 127.9, -128.9]
     with np.errstate(over="ignore"):
-        x = np.array(
-            [np.nan, np.inf, -np.inf, 1e30, -1e30, 2147483520.0, 2147483648.0, -2147483904.0]
-            + [*edges, 0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 127.9, -128.9],
-            source,
-        )
+        x = np.array([*large, *edges, *small], source)
     for values in (x, x[:1], x[5:], np.tile(x, 50).reshape(50, -1), x[3], x[:0]):
         result = plugrad.asarray(values).astype(dtype)
         expected = [nearest_integer(value, dtype) for value in values.ravel()]
@@ -302,7 +300,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.clip([1.0], 2, 1),
         ArgumentValueError,
-        ["clip", "min=2", "max=1", "exchange"],
+        ["clip", "min=2", "max=1", "swap"],
     ),
     Refusal(
         lambda: plugrad.run_kernel(

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
+MOST_AXES: Final = 64
+"""How many axes an array of NumPy may have."""
+
 Params = ParamSpec("Params")
 Result = TypeVar("Result", covariant=True)
 
@@ -249,6 +252,11 @@ def _inferred(
             raise
         raise type(error)(f"{kernel.name}: {error}") from None
     for x in [outputs] if hasattr(outputs, "dtype") else outputs:
+        if len(x.shape) > MOST_AXES:
+            raise ShapeError(
+                f"{kernel.name}: a result of shape {x.shape} has {len(x.shape)} axes; NumPy, which reads and "
+                f"stores the values, has at most {MOST_AXES}; reshape the input to fewer axes"
+            )
         if not kernel.dynamic_shape and min(x.shape, default=0) < 0:
             raise ShapeError(f"{kernel.name}: a result of shape {x.shape} has a negative size")
         if prod(x.shape) * x.dtype.itemsize > maxsize:

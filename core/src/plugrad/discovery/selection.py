@@ -220,8 +220,8 @@ def _automatic() -> Backend:
                 backend = open_backend(plugin.qualified_name)
                 if broken:
                     warn(
-                        f"plugrad runs on {backend.label}: {'; '.join(broken)}. To end this warning, repair the backend "
-                        f"or choose another one, as with PLUGRAD_BACKEND={backend.name}"
+                        f"plugrad runs on {backend.label}: {'; '.join(broken)}. To end this warning, repair it, "
+                        f"or choose another backend, as with PLUGRAD_BACKEND={backend.name}"
                     )
                 return backend
         except BackendUnavailable as error:

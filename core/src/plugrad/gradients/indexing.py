@@ -17,12 +17,14 @@ def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims:
     these.
     """
     shape = x_spec.shape
-    batch, before = size_of(shape[:batch_dims]), shape[batch_dims:axis]
-    size, after, count = shape[axis], shape[axis + 1 :], size_of(indices.shape[batch_dims:])
-    rows = movement.reshape(dy, shape=(batch, size_of(before), count, size_of(after)))
+    batch = size_of(shape[:batch_dims])
+    before = size_of(shape[batch_dims:axis])
+    size = shape[axis]
+    after = size_of(shape[axis + 1 :])
+    count = size_of(indices.shape[batch_dims:])
+    rows = movement.reshape(dy, shape=(batch, before, count, after))
     rows = movement.reshape(
-        movement.transpose(rows, perm=(0, 2, 1, 3)),
-        shape=(batch * count, size_of(before), size_of(after)),
+        movement.transpose(rows, perm=(0, 2, 1, 3)), shape=(batch * count, before, after)
     )
     ids = movement.reshape(_from_the_front(indices, size), shape=(batch, count))
     if batch > 1:
@@ -34,7 +36,7 @@ def _collected(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims:
     sums = indexing.unsorted_segment_sum(
         rows, movement.reshape(ids, shape=(batch * count,)), num_segments=batch * size
     )
-    sums = movement.reshape(sums, shape=(batch, size, size_of(before), size_of(after)))
+    sums = movement.reshape(sums, shape=(batch, size, before, after))
     return movement.reshape(movement.transpose(sums, perm=(0, 2, 1, 3)), shape=shape)
 
 

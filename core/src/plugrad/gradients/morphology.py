@@ -41,7 +41,7 @@ def _are_largest(
     """Yield, for each cell of the filter, whether it is the first with the largest sum in each window."""
     window = _windows(x, filter, strides, pad, dilations)
     largest = morphology.dilation2d(x, filter, strides=strides, pad=pad, dilations=dilations)
-    is_free = equal(largest, largest)
+    is_free = equal(largest, largest)  # a window whose largest sum is NaN has no such cell
     for pixels, weights in zip(_seen(x, window, -inf), _weights(filter, window), strict=True):
         is_first = equal(pixels + weights, largest) & is_free
         yield is_first

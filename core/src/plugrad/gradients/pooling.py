@@ -55,10 +55,12 @@ def _places(image: Shape, window: Window) -> _Places:
 
 def _firsts(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
     """Return, for each cell of the filter, whether it is the first with the largest element in each window."""
-    is_free, found = equal(largest, largest), list[Tensor]()
+    found: list[Tensor] = []
+    is_free = equal(largest, largest)  # a window whose largest element is NaN has no such cell
     for cell in cells:
-        found.append(equal(cell, largest) & is_free)
-        is_free = is_free & ~found[-1]
+        is_first = equal(cell, largest) & is_free
+        is_free = is_free & ~is_first
+        found.append(is_first)
     return found
 
 

@@ -44,10 +44,14 @@ def _recurred(terms: Tensor, factors: Tensor, axis: int) -> Tensor:
 def _later(x: Tensor, axis: int, steps: int) -> Tensor:
     """Return x shifted: at each place the element `steps` later along the axis, and 0 beyond the end."""
     steps = min(steps, x.shape[axis])
-    begin, size, room = [0] * x.ndim, list(x.shape), [(0, 0)] * x.ndim
-    begin[axis], size[axis], room[axis] = steps, x.shape[axis] - steps, (0, steps)
+    begin = [0] * x.ndim
+    begin[axis] = steps
+    size = list(x.shape)
+    size[axis] -= steps
+    paddings = [(0, 0)] * x.ndim
+    paddings[axis] = (0, steps)
     rest = movement.slice(x, begin=tuple(begin), size=tuple(size))
-    return movement.pad(rest, paddings=tuple(room), constant_value=0)
+    return movement.pad(rest, paddings=tuple(paddings), constant_value=0)
 
 
 # x_k is in the sums from k on, so dy is summed from the other end.

@@ -9,7 +9,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 from plugrad.ops.attributes import real
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tensor.tensor import Tensor
-from plugrad.transforms.gradients import variable_grads
+from plugrad.transforms.gradients import trainable_of, variable_grads
 from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import promote
 
@@ -64,14 +64,16 @@ class Optimizer(ABC):
 
         Args:
             function: a function without arguments that computes a scalar from variables.
-            variables: the variables to move.
+            variables: the variables to move. Those whose `trainable` is False do not move, but at least
+                one must be trainable.
 
         Raises:
             ArgumentError, ShapeError, DTypeError: as for `variable_grads` and `apply_gradients`.
             GradientNotFound: a kernel that `function` uses has no gradient.
         """
-        value, gradients = variable_grads(function, variables)
-        self.apply_gradients(zip(variables, gradients, strict=True))
+        trained = trainable_of(variables, "minimize")
+        value, gradients = variable_grads(function, trained)
+        self.apply_gradients(zip(trained, gradients, strict=True))
         return value
 
     def apply_gradients(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:

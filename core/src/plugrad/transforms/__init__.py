@@ -1,1 +1,1 @@
-"""Functions of functions: gradients, Jacobians and other derivatives of Python functions."""
+"""Transforms: gradients, Jacobians and other derivatives of Python functions, and variables."""

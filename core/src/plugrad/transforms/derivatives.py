@@ -1,4 +1,4 @@
-"""Derivatives that are made of several gradients, and gradients that recompute instead of storing."""
+"""Derivatives that consist of several gradients, and gradients that recompute values instead of storing them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.results import wrapped
 from plugrad.errors import ArgumentError, ShapeError
+from plugrad.ops.attributes import is_several
 from plugrad.ops.creation import asarray, eye, zeros, zeros_like
 from plugrad.ops.movement import reshape, stack, unstack
 from plugrad.tape.nodes import Leaf, Node, Pulled
 from plugrad.tape.tape import Walk
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import leaves_of, map_tree
-from plugrad.transforms.gradients import grad, vjp
+from plugrad.transforms.gradients import (
+    check_callable,
+    check_positions,
+    grad,
+    positions_of,
+    vjp,
+)
 from plugrad.transforms.variable import Variable, watched
 
 if TYPE_CHECKING:
@@ -25,20 +32,29 @@ if TYPE_CHECKING:
 def jvp(
     function: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[Any, Any]:
-    """Return the value of `function`, and how it changes when its arguments move along `tangents`.
+    """Return the value of `function`, and its derivative along `tangents`.
 
     >>> import plugrad
     >>> plugrad.jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
     (tensor(12., dtype=float32), tensor(4., dtype=float32))
 
-    Arguments and value are tensors, or nested lists, tuples and dicts of them; a tangent has the
-    form of its argument. The derivative is that of the gradient, which is linear in dy, so two
-    passes back make one forward (Townsend, 2017).
+    The arguments and the value are tensors, or nested lists, tuples and dicts of tensors. A tangent has
+    the structure of its argument, and the derivative has the structure of the value. The gradient is
+    linear in dy, so its derivative with respect to dy is the derivative of the function: two backward
+    passes make one forward pass (Townsend, 2017).
+
+    Args:
+        function: takes tensors and returns floating-point or complex tensors.
+        args: the arguments of the function.
+        tangents: the direction in which each argument changes.
 
     Raises:
-        ArgumentError: there is not one tangent for each argument, or it has another form.
-        ShapeError: a tangent has not its argument's shape.
+        ArgumentError: `function` is not callable, or the numbers of tangents and arguments differ.
+        DTypeError: an argument or the value is neither floating-point nor complex.
+        ShapeError: a tangent does not have the shape of its argument.
+        GradientNotFound: a kernel between the value and an argument has no gradient.
     """
+    check_callable("jvp", function)
     if len(args) != len(tangents):
         raise ArgumentError(
             f"jvp: {len(tangents)} tangents for {len(args)} arguments; give one for each"
@@ -55,23 +71,41 @@ def jvp(
 
 
 def _parts(tree: Any) -> list[Any]:
-    """Return the leaves of a tree; what `asarray` takes is one, a list of numbers too."""
+    """Return the leaves of a tree; whatever `asarray` accepts is a leaf, also a list of numbers."""
     return list(leaves_of(tree))
 
 
 def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """Return a function that computes the derivative of each element of the value for each element of an argument.
+    """Return a function that computes the derivative of each element of the value by each element of an argument.
 
     >>> import plugrad
     >>> plugrad.jacobian(lambda x: x * x)(plugrad.asarray([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]], dtype=float32)
 
-    For a value of shape s and an argument of shape t it has shape ``(*s, *t)``. Several `argnums`
-    give a tuple. Where the value or an argument is a nested list, tuple or dict of tensors, the
-    result has the form of the value with the form of the argument at each leaf.
+    For a value of shape s and an argument of shape t, the result has the shape ``(*s, *t)`` and the
+    dtype of the argument. Several `argnums` give a tuple. Where the value or an argument is a nested
+    list, tuple or dict of tensors, the result has the structure of the value, with the structure of the
+    argument at each leaf.
+
+    Args:
+        function: returns floating-point or complex tensors.
+        argnums: the position of the differentiated argument, or several; see `grad`.
+
+    Raises:
+        ArgumentError: `function` is not callable or returns something other than tensors, or `argnums`
+            are not positions of different arguments.
+        DTypeError: a differentiated argument or the value is neither floating-point nor complex.
+        GradientNotFound: a kernel between the value and a differentiated argument has no gradient.
     """
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    return _jacobian("jacobian", function, argnums)
+
+
+def _jacobian(
+    op: str, function: Callable[..., Any], argnums: int | Sequence[int]
+) -> Callable[..., Any]:
+    check_callable(op, function)
+    positions = positions_of(argnums, op)
 
     @wraps(function)
     def derivative(*args: Any, **kwargs: Any) -> Any:
@@ -81,12 +115,8 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
                 renamed[position] = x
             return function(*renamed, **kwargs)
 
-        try:
-            selected = [args[position] for position in positions]
-        except IndexError:
-            raise ArgumentError(
-                f"jacobian: argnums={argnums} but the function is called with {len(args)} positional arguments"
-            ) from None
+        check_positions(positions, args, op)
+        selected = [args[position] for position in positions]
         value, pull = vjp(of_selected, *selected)
         outputs: list[Tensor] = list(leaves_of(value))
 
@@ -98,7 +128,7 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
             trees = [
                 _stacked([row[i] for row in pulled], x, output) for i, x in enumerate(selected)
             ]
-            return trees[0] if isinstance(argnums, int) else tuple(trees)
+            return tuple(trees) if is_several(argnums) else trees[0]
 
         return map_tree(rows, value)
 
@@ -106,7 +136,7 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
 
 
 def _directions(y: Tensor) -> list[Tensor]:
-    """Return a tensor like `y` for each of its elements, 1 there and 0 elsewhere."""
+    """Return, for each element of `y`, a tensor like `y` that is 1 at this element and 0 elsewhere."""
     if not y.size:
         return []
     units = eye(y.size, dtype=y.dtype, device=y.backend)
@@ -114,7 +144,7 @@ def _directions(y: Tensor) -> list[Tensor]:
 
 
 def _stacked(rows: list[Any], x: Any, output: Tensor) -> Any:
-    """Return the rows, trees of the form of `x`, as one tree of tensors of shape output.shape + x.shape."""
+    """Return the rows, trees with the structure of `x`, as one tree of tensors of shape output.shape + x.shape."""
     columns = zip(*(leaves_of(row) for row in rows), strict=True)
     if not rows:
         return map_tree(lambda part: _nothing(output.shape, asarray(part)), x)
@@ -125,36 +155,54 @@ def _stacked(rows: list[Any], x: Any, output: Tensor) -> Any:
 
 
 def _nothing(shape: Shape, x: Tensor) -> Tensor:
-    """Return the derivative of a value without elements, whose shape this is."""
+    """Return the derivative of a value of this shape, which has no elements."""
     return zeros((*shape, *x.shape), dtype=x.dtype, device=x.backend)
 
 
 def hessian(
     function: Callable[..., Tensor], argnums: int | Sequence[int] = 0
 ) -> Callable[..., Any]:
-    """Return a function that computes the second derivatives of a scalar; see `jacobian`, whose form it has.
+    """Return a function that computes the second derivatives of a scalar function.
 
     >>> import plugrad
     >>> plugrad.hessian(lambda x: plugrad.sum(x * x * x))(plugrad.asarray([1.0, 2.0]))
     tensor([[ 6.,  0.],
             [ 0., 12.]], dtype=float32)
+
+    The result is the Jacobian of the gradient: for an argument of shape t it has the shape
+    ``(*t, *t)``. Several `argnums` give a tuple of tuples. A function that does not return a scalar is
+    differentiated as the sum of its elements.
+
+    Args:
+        function: returns one floating-point or complex tensor.
+        argnums: the position of the differentiated argument, or several; see `grad`.
+
+    Raises:
+        ArgumentError, DTypeError, GradientNotFound: see `jacobian`.
     """
-    return jacobian(grad(function, argnums, allow_unused=True), argnums)
+    check_callable("hessian", function)
+    positions_of(argnums, "hessian")
+    return _jacobian("hessian", grad(function, argnums, allow_unused=True), argnums)
 
 
 def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return `function` as one that stores nothing for its gradient but its arguments, and is run again instead.
+    """Return `function` as one that stores only its arguments for its gradient, and runs again in the backward pass.
 
     >>> import plugrad
     >>> f = plugrad.checkpoint(lambda x: plugrad.exp(plugrad.sin(x)))
     >>> plugrad.grad(f)(0.0)
     tensor(1., dtype=float32)
 
-    It trades time for memory (Chen et al., 2016). Tensors among the positional arguments and
-    variables are differentiated; another differentiated tensor that the function uses is an error.
-    The second run must compute what the first did: a function that draws random numbers takes the
-    generator's seed as an argument.
+    This takes more time and less memory (Chen et al., 2016). Gradients reach the tensors among the
+    positional arguments, and variables. The function must not use other tensors that are being
+    differentiated. The second run must compute the same values as the first: a function that draws
+    random numbers takes the generator's seed as an argument.
+
+    Raises:
+        ArgumentError: `function` is not callable or does not return one tensor, or the result depends
+            on a differentiated tensor that is neither a positional argument nor a variable.
     """
+    check_callable("checkpoint", function)
 
     @wraps(function)
     def recomputed(*args: Any, **kwargs: Any) -> Tensor:
@@ -209,7 +257,7 @@ class _Recomputed(Node):
         self.variables = variables
 
     def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
-        """Run the function once more, on the tape, and walk back."""
+        """Run the function again, recorded on the tape, and go back along the tape."""
         leaves = [Leaf((parent if linked else None,)) for parent in self.parents]
         unused = iter(leaves)
         args = [

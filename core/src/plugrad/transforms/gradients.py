@@ -1,13 +1,16 @@
-"""Functions of functions: gradients of ordinary Python code."""
+"""Gradients of ordinary Python functions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from plugrad.engine.custom import conjugated
 from plugrad.engine.results import wrapped
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
 from plugrad.kernels import creation
+from plugrad.ops.attributes import integer, is_several
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape.nodes import Bundle, Leaf
 from plugrad.tape.tape import Walk
@@ -34,26 +37,28 @@ def grad(
     >>> plugrad.grad(plugrad.grad(cube))(2.0)
     tensor(12., dtype=float32)
 
-    The new function takes the arguments of `function`, and ``dy=``, the gradient of a result that
-    is not a scalar (default: ones, which gives the gradient of the result's sum). Differentiated
-    arguments are tensors, what `asarray` takes, or nested lists, tuples and dicts of tensors; the
-    gradient has the same form.
+    The new function takes the arguments of `function`, and ``dy=``, the gradient with respect to a
+    result that is not a scalar (default: ones, which gives the gradient of the result's sum). A
+    differentiated argument is a tensor, something that `asarray` accepts, or a nested list, tuple or
+    dict of these. Its gradient has the same structure, and each part of the gradient has the shape and
+    dtype of that part of the argument.
 
     Args:
-        function: returns one floating tensor.
-        argnums: the position of the differentiated argument, or several, which gives a tuple of
-            gradients.
-        allow_unused: give zeros for an argument that the result does not depend on, instead of an
-            error.
+        function: returns one floating-point or complex tensor.
+        argnums: the position of the differentiated argument; a negative one counts from the end.
+            Several positions give a tuple of gradients.
+        allow_unused: whether an argument that the result does not depend on has the gradient 0
+            instead of causing an error.
 
     Raises:
-        ArgumentError: `function` is not callable, or does not return a tensor.
-        DTypeError: a differentiated argument or the result is not floating.
-        ShapeError: `dy` has not the result's shape.
-        GradientNotFound: a kernel on the way has no gradient, or the result does not depend on an
-            argument.
+        ArgumentError: `function` is not callable or does not return a tensor, or `argnums` are not
+            positions of different arguments.
+        DTypeError: a differentiated argument or the result is neither floating-point nor complex.
+        ShapeError: `dy` does not have the shape of the result.
+        GradientNotFound: a kernel between the result and a differentiated argument has no gradient,
+            or the result does not depend on an argument.
     """
-    both = value_and_grad(function, argnums, allow_unused=allow_unused)
+    both = _value_and_grad("grad", function, argnums, allow_unused)
 
     @_described(function, "The gradient of")
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -71,21 +76,23 @@ def value_and_grad(
     >>> plugrad.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(3.0, 4.0)
     (tensor(12., dtype=float32), (tensor(4., dtype=float32), tensor(3., dtype=float32)))
     """
-    _check_callable("grad", function)
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    return _value_and_grad("value_and_grad", function, argnums, allow_unused)
+
+
+def _value_and_grad(
+    op: str, function: Callable[..., Tensor], argnums: int | Sequence[int], allow_unused: bool
+) -> Callable[..., tuple[Tensor, Any]]:
+    check_callable(op, function)
+    positions = positions_of(argnums, op)
 
     @_described(function, "The value and the gradient of")
     def value_and_gradient(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         leaves: list[Leaf] = []
         inputs: list[Tensor] = []
         renamed = list(args)
-        try:
-            for position in positions:
-                renamed[position] = map_tree(lambda x: _leaf(x, leaves, inputs), args[position])
-        except IndexError:
-            raise ArgumentError(
-                f"grad: argnums={argnums} but the function is called with {len(args)} positional arguments"
-            ) from None
+        check_positions(positions, args, op)
+        for position in positions:
+            renamed[position] = map_tree(lambda x: _leaf(x, leaves, inputs), args[position])
         value, gradients = _pulled_back(function, renamed, kwargs, leaves, dy)
         for i, gradient in enumerate(gradients):
             if gradient is None:
@@ -97,21 +104,52 @@ def value_and_grad(
                 gradients[i] = zeros_like(inputs[i])
         remaining = iter(gradients)
         trees = [map_tree(lambda _: next(remaining), args[position]) for position in positions]
-        return value, trees[0] if isinstance(argnums, int) else tuple(trees)
+        return value, tuple(trees) if is_several(argnums) else trees[0]
 
     return value_and_gradient
+
+
+def positions_of(argnums: int | Sequence[int], op: str) -> tuple[int, ...]:
+    """Return the positions of the differentiated arguments.
+
+    Raises:
+        ArgumentError: one is not an integer.
+    """
+    positions: list[Any] = list(argnums) if is_several(argnums) else [argnums]  # type: ignore[arg-type]
+    for position in positions:
+        if isinstance(position, bool | np.bool_):
+            raise ArgumentError(f"{op}: argnums={position!r} must be an integer, and not a bool")
+    return tuple(integer(position, op, "argnums") for position in positions)
+
+
+def check_positions(positions: Sequence[int], args: Sequence[Any], op: str) -> None:
+    """Raise unless the positions are those of different arguments.
+
+    Raises:
+        ArgumentError: one is out of range, or two are the same.
+    """
+    shown = positions[0] if len(positions) == 1 else tuple(positions)
+    count = len(args)
+    if any(not -count <= position < count for position in positions):
+        raise ArgumentError(
+            f"{op}: argnums={shown} but the function is called with {count} positional arguments"
+        )
+    if len({position % count for position in positions}) < len(positions):
+        raise ArgumentError(
+            f"{op}: argnums={shown} names an argument twice; name each of the {count} arguments once"
+        )
 
 
 def grads(
     function: Callable[..., Tensor], *, allow_unused: bool = False
 ) -> Callable[..., tuple[Any, ...]]:
-    """Return a function that computes the gradients of `function` for all its positional arguments; see `grad`.
+    """Return a function that computes the gradients with respect to all positional arguments of `function`; see `grad`.
 
     >>> import plugrad
     >>> plugrad.grads(lambda x, y: x * y)(3.0, 4.0)
     (tensor(4., dtype=float32), tensor(3., dtype=float32))
     """
-    _check_callable("grads", function)
+    check_callable("grads", function)
 
     @_described(function, "The gradients of")
     def gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, ...]:
@@ -122,17 +160,24 @@ def grads(
 
 
 def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """Return the value of `function` and a function that pulls a gradient of the value back to every argument.
+    """Return the value of `function`, and a function that pulls a gradient of the value back to every argument.
 
     >>> import plugrad
     >>> y, pull = plugrad.vjp(lambda x: x * x, plugrad.asarray([1.0, 2.0]))
     >>> pull(plugrad.asarray([1.0, 10.0]))
     (tensor([ 2., 40.], dtype=float32),)
 
-    The function is run once; its tape is kept as long as the second result is. The value may be a
-    nested list, tuple or dict of tensors; its gradient has the same form then.
+    The function runs once. Its tape is kept as long as the second result is. The value may be a nested
+    list, tuple or dict of tensors; then its gradient has the same structure.
+
+    Raises:
+        ArgumentError: `function` is not callable or returns something other than tensors, or the
+            gradient has another structure than the value.
+        DTypeError: an argument or the value is neither floating-point nor complex.
+        ShapeError: the gradient has another shape than the value.
+        GradientNotFound: a kernel between the value and an argument has no gradient.
     """
-    _check_callable("vjp", function)
+    check_callable("vjp", function)
     leaves: list[Leaf] = []
     inputs: list[Tensor] = []
     renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), arg) for arg in args]
@@ -140,13 +185,13 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     root = Bundle(tuple(part.node for part in tensors_in(result)))
     is_nested = Walk(root, leaves).is_nested
     value = map_tree(lambda y: y if is_nested else wrapped(y.array, y.backend), result)
-    parts = [Tensor(y.array, y.backend) for y in tensors_in(value)]  # whatever is disposed later
+    parts = [Tensor(y.array, y.backend) for y in tensors_in(value)]  # even if the value is disposed
 
     def pull(dy: Any) -> tuple[Any, ...]:
         given = [dy] if isinstance(value, Tensor) else list(leaves_of(dy))
         if len(given) != len(parts):
             raise ArgumentError(
-                f"vjp: dy has {len(given)} parts; the value has {len(parts)}, and dy must have its form"
+                f"vjp: dy has {len(given)} parts; the value has {len(parts)}, and dy must have its structure"
             )
         checked = [_checked_dy(d, y) for d, y in zip(given, parts, strict=True)]
         gradients = _walked_back(Walk(root, leaves), checked)
@@ -160,43 +205,69 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
 def variable_grads(
     function: Callable[[], Tensor], variables: Sequence[Variable], *, allow_unused: bool = False
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the value of a function without arguments, and its gradient for each of the variables it reads.
+    """Return the value of a function without arguments, and its gradient with respect to each trainable variable.
 
     >>> import plugrad
     >>> w = plugrad.Variable([1.0, 2.0])
-    >>> plugrad.variable_grads(lambda: plugrad.sum(w * w), [w])
-    (tensor(5., dtype=float32), [tensor([2., 4.], dtype=float32)])
+    >>> fixed = plugrad.Variable(3.0, trainable=False)
+    >>> plugrad.variable_grads(lambda: plugrad.sum(w * w) * fixed, [w, fixed])
+    (tensor(15., dtype=float32), [tensor([ 6., 12.], dtype=float32)])
+
+    Variables whose `trainable` is False are constants. The gradients are a list in the order of the
+    trainable ones among `variables`: as many as there are ``v for v in variables if v.trainable``. Each
+    has the shape, dtype and device of its variable.
+
+    Args:
+        function: reads the variables and returns one floating-point or complex tensor.
+        variables: different variables, of which at least one is trainable.
+        allow_unused: whether a variable that the result does not depend on has the gradient 0 instead
+            of causing an error.
 
     Raises:
-        ArgumentError: an entry is not a `Variable`, or is named twice.
+        ArgumentError: an entry is not a `Variable` or occurs twice, or none is trainable.
         DTypeError, ShapeError, GradientNotFound: see `grad`.
     """
-    _check_callable("variable_grads", function)
-    if (
-        not variables
-        or len({id(v) for v in variables}) != len(variables)
-        or not all(isinstance(v, Variable) for v in variables)  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
-    ):
-        raise ArgumentError(
-            "variable_grads: give a list of different Variables to differentiate with respect to"
-        )
-    for variable in variables:
+    check_callable("variable_grads", function)
+    trained = trainable_of(variables, "variable_grads")
+    for variable in trained:
         _check_floating("variable", variable)
-    outer = {v: v.node for v in variables}
-    leaves = {v: Leaf((outer[v],)) for v in variables}
+    outer = {v: v.node for v in trained}
+    leaves = {v: Leaf((outer[v],)) for v in trained}
     token = watched.set({**(watched.get() or {}), **leaves})
     try:
         value, gradients = _pulled_back(function, (), {}, list(leaves.values()), None)
     finally:
         watched.reset(token)
-    unused = [v.name for v, g in zip(variables, gradients, strict=True) if g is None]
+    pairs = list(zip(trained, gradients, strict=True))
+    unused = [v.name for v, g in pairs if g is None]
     if unused and not allow_unused:
         raise GradientNotFound(
             f"variable_grads: the result does not depend on variable {unused[0]!r}; pass allow_unused=True for zeros"
         )
-    return value, [
-        zeros_like(v) if g is None else g for v, g in zip(variables, gradients, strict=True)
-    ]
+    return value, [zeros_like(v) if g is None else g for v, g in pairs]
+
+
+def trainable_of(variables: Sequence[Variable], op: str) -> list[Variable]:
+    """Return the variables that are trainable, in their order.
+
+    Raises:
+        ArgumentError: an entry is not a `Variable` or occurs twice, or none is trainable.
+    """
+    given = list(variables) if is_several(variables) else []
+    if (
+        not given
+        or not all(isinstance(v, Variable) for v in given)  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
+        or len({id(v) for v in given}) != len(given)
+    ):
+        raise ArgumentError(
+            f"{op}: give a list of different Variables to differentiate with respect to"
+        )
+    trained = [v for v in given if v.trainable]
+    if not trained:
+        raise ArgumentError(
+            f"{op}: none of the {len(given)} variables is trainable; set trainable=True for at least one"
+        )
+    return trained
 
 
 # --- how the transforms work ---------------------------------------------------------------------
@@ -209,23 +280,24 @@ def _pulled_back(
     leaves: list[Leaf],
     dy: Any,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the value of a function and the gradient of each leaf."""
+    """Return the value of a function and the gradient with respect to each leaf."""
     value = _checked_result(function(*args, **kwargs))
     walk = Walk(value.node, leaves)
     constant = wrapped(value.array, value.backend)
     dy = creation.ones_like(constant) if dy is None else _checked_dy(dy, constant)
     if not walk.is_nested:
-        # Nobody further out differentiates: the value becomes a constant, so that keeping it does
-        # not keep the tape.
+        # No outer function is being differentiated: the value becomes a constant, so that keeping it
+        # does not keep the tape.
         value = constant
     return value, _walked_back(walk, dy)
 
 
 def _walked_back(walk: Walk, dy: Any) -> list[Tensor | None]:
-    """Return the gradients of the leaves, given that of the result, or those of several.
+    """Return the gradients with respect to the leaves, given the gradient of the result, or those of several results.
 
-    Rules are transposes; the gradient for complex numbers, whose direction is the steepest ascent,
-    has the conjugate transpose. Conjugating what goes in and what comes out makes one of the other.
+    Rules are plain transposes. The gradient for complex numbers, which points in the direction of
+    steepest ascent, needs the conjugate transpose. Conjugating what goes in and what comes out turns one
+    into the other.
     """
     start = conjugated(dy) if isinstance(dy, Tensor) else map_tree(conjugated, dy)
     gradients = walk.back(start)
@@ -242,7 +314,7 @@ def _checked_result(value: Any) -> Tensor:
 
 
 def _checked_dy(dy: Any, value: Tensor) -> Tensor:
-    """Return the gradient of `value` as a tensor of its shape and dtype."""
+    """Return `dy` as a tensor; it must have the shape and dtype of `value`."""
     dtype = None if isinstance(dy, Tensor) else value.dtype
     dy = asarray(dy, dtype=dtype, device=value.backend)
     if dy.shape != value.shape or dy.dtype != value.dtype:
@@ -254,7 +326,7 @@ def _checked_dy(dy: Any, value: Tensor) -> Tensor:
 
 
 def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:
-    """Return `x` under a new name, and remember its leaf."""
+    """Return `x` as a new tensor whose node is a leaf; append the leaf and the input to the lists."""
     if not isinstance(x, Tensor):
         x = asarray(x)
     _check_floating("a differentiated argument", x)
@@ -271,7 +343,12 @@ def _check_floating(what: str, x: Tensor) -> None:
         )
 
 
-def _check_callable(where: str, function: object) -> None:
+def check_callable(where: str, function: object) -> None:
+    """Raise unless `function` can be called.
+
+    Raises:
+        ArgumentError: it cannot.
+    """
     if not callable(function):
         raise ArgumentError(f"{where} takes a function, not {type(function).__name__}")
 

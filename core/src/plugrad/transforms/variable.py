@@ -1,4 +1,4 @@
-"""Variables: tensors whose value can be replaced, the weights that an optimizer trains."""
+"""Variables: tensors whose value can be replaced, such as the weights that an optimizer trains."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.ops import creation
+from plugrad.ops.attributes import flag
 from plugrad.tensor.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Variable(Tensor):
-    """A tensor whose value can be replaced: a weight that an optimizer trains.
+    """A tensor whose value can be replaced, such as a weight that an optimizer trains.
 
     >>> import plugrad
     >>> w = plugrad.Variable([1.0, 2.0], name="w")
@@ -24,10 +25,13 @@ class Variable(Tensor):
     Variable([2., 4.], dtype=float32, name='w')
 
     Args:
-        initial: the first value, a tensor or what `asarray` takes.
-        trainable: whether `variable_grads` differentiates with respect to it when it is not told
-            otherwise.
-        name: for people and for saved weights.
+        initial: the first value, a tensor or anything else that `asarray` accepts.
+        trainable: whether `variable_grads` and the optimizers' `minimize` differentiate with respect to
+            the variable; they treat others as constants. It may be changed at any time.
+        name: a name for messages and for saved weights.
+
+    Raises:
+        ArgumentError: `initial` is nothing that `asarray` accepts, or `trainable` is not a bool.
     """
 
     __slots__ = ("name", "trainable")
@@ -36,7 +40,7 @@ class Variable(Tensor):
         """Create a variable on the backend of its initial value."""
         value = creation.asarray(initial)
         self.name = name
-        self.trainable = trainable
+        self.trainable = flag(trainable, "Variable", "trainable")
         self.array = value.array
         self.backend = value.backend
 
@@ -48,14 +52,15 @@ class Variable(Tensor):
 
     @node.setter
     def node(self, value: None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Nothing to clear when the variable is disposed."""
+        """Do nothing: there is nothing to clear when the variable is disposed."""
 
     def assign(self, value: TensorLike) -> None:
-        """Replace the value; the shape, dtype and device stay.
+        """Replace the value; the shape, dtype and device stay the same.
 
         Raises:
             ShapeError: the new value has another shape.
-            DTypeError: it has another dtype.
+            DTypeError: the new value is a tensor of another dtype.
+            ArgumentValueError: a number of the new value does not fit the dtype.
         """
         new = creation.asarray(
             value, dtype=None if isinstance(value, Tensor) else self.dtype, device=self.backend
@@ -63,7 +68,7 @@ class Variable(Tensor):
         if new.shape != self.shape:
             raise ShapeError(
                 f"assign: variable {self.name!r} has shape {self.shape}, the new value "
-                f"{new.shape}; make a new variable instead"
+                f"{new.shape}; create a new variable instead"
             )
         if new.array.dtype != self.array.dtype:
             raise DTypeError(
@@ -71,7 +76,7 @@ class Variable(Tensor):
             )
         self.array = new.array
         if (leaves := watched.get()) is not None:
-            # From here on the variable no longer holds what is being differentiated.
+            # From here on, the variable no longer holds the value that is being differentiated.
             leaves.pop(self, None)
 
     def __copy__(self) -> Variable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import warnings
 from math import prod
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 from weakref import ref
 
 import numpy as np
@@ -129,7 +129,8 @@ class Cpu(Backend):
 
         def of_several(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
-            for array in result if isinstance(result, list | tuple) else (result,):
+            several = cast("list[Array]", result if isinstance(result, list | tuple) else [result])
+            for array in several:
                 if array.nbytes >= COUNTED_FROM:
                     count(array)
             return result

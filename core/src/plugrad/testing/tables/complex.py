@@ -7,7 +7,15 @@ from plugrad.kernels import complex
 from plugrad.testing.rows import Row, numbers
 
 ROWS = [
-    Row(complex.complex, lambda a, b: a + 1j * b, [numbers(), numbers()], is_special=False),
+    *(
+        Row(
+            complex.complex,
+            lambda a, b: a + 1j * b,
+            [numbers(shape=shape), numbers(shape=shape)],
+            is_special=False,
+        )
+        for shape in [(3, 5), (7, 1), (), (0, 2)]
+    ),
     Row(complex.real, np.real, [numbers()]),
     Row(complex.imag, np.imag, [numbers()]),
     Row(complex.complex_abs, np.abs, [numbers(0.5, 3)], op=plugrad.abs),

@@ -14,7 +14,6 @@ from plugrad.testing.rows import FLOATS, NUMBERS, Array, Input, Row, of_shape, t
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
 
-
 OPS: dict[Kernel[..., Any], Any] = {
     movement.expand_dims: lambda x, *, dim: plugrad.expand_dims(x, dim),
     movement.transpose: lambda x, *, perm: plugrad.permute_dims(x, perm),
