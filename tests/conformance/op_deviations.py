@@ -145,6 +145,11 @@ def convolved(x: np.ndarray, filter: np.ndarray, strides: list[int], pad: str) -
     return y.astype(np.float32)
 
 
+def segment_means(record: Record) -> Answers:
+    data, indices, ids = (np.asarray(x) for x in record.args.values())
+    return [np.stack([data[indices[ids == i]].mean(0) for i in range(ids[-1] + 1)])]
+
+
 def stopped(record: Record) -> Answers:
     """Return what a layer gives whose last stride is rounded to the nearest."""
     args = record.args
@@ -264,6 +269,12 @@ DEVIATIONS = (
         "a window lies in the image, at least in part",
         ids("00d0863266e5423e"),
         (ShapeError,),
+        is_choice=True,
+    ),
+    OpDeviation(
+        "a negative position counts from the end, as in NumPy",
+        ids("17ac74e3a02e1685"),
+        segment_means,
         is_choice=True,
     ),
     OpDeviation(

@@ -103,8 +103,8 @@ def broken_abs(function):
     [
         (lambda x: np.abs(x).astype("float64"), "returned float64; the contract says float32"),
         (lambda x: np.abs(x)[:1], r"returned shape \(1,\); the contract says \(2,\)"),
-        (lambda x: [np.abs(x)] * 2, "a list, which has no shape and no dtype"),
-        (lambda x: 3, "a int, which has no shape"),
+        (lambda x: [np.abs(x)] * 2, "a list, which does not have a shape and a dtype"),
+        (lambda x: 3, "a int, which does not have a shape"),
         (lambda x: np.abs(x, out=x), "has changed its input 'x'"),
     ],
 )

@@ -206,8 +206,12 @@ def test_kernel_by_name_need_not_be_declared():
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        ({}, RegistrationError, r"function of Wave has no entry for input 'x'; it has \[\]"),
-        ({"y": 1}, RegistrationError, r"no entry for input 'x'; it has \['y'\]"),
+        (
+            {},
+            RegistrationError,
+            r"function of Wave does not have an entry for input 'x'; it has \[\]",
+        ),
+        ({"y": 1}, RegistrationError, r"does not have an entry for input 'x'; it has \['y'\]"),
         ({"x": lambda: 3.0}, ArgumentError, "returned a float for input 'x', not a tensor"),
         ({"x": None}, ArgumentError, "returned a NoneType for input 'x', not a tensor"),
         ({"x": tensor(1)}, DTypeError, "returned int32 for input 'x', which is float32"),

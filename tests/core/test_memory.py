@@ -45,7 +45,9 @@ def test_block_keeps_what_it_is_told_to(x):
 def test_keeping_is_for_an_open_block(x):
     scope = plugrad.tidy()
     for _ in range(2):
-        with pytest.raises(ArgumentError, match="keep is for inside the block, which is not open"):
+        with pytest.raises(
+            ArgumentError, match="keep works only inside the block, and the block is not open"
+        ):
             scope.keep(x)
         with scope:
             pass

@@ -276,7 +276,7 @@ def test_registering_what_the_backend_brings_itself_is_a_warning():
         warnings="always",
     )
     assert printed == ["4.0", "8.0"]
-    assert "backend 'cpu' has a kernel 'Square' of its own" in error
+    assert "backend 'cpu' has its own kernel 'Square'" in error
     assert "pass replace=True" in error
 
 

@@ -127,7 +127,7 @@ def test_backend_with_an_extra_names_it(monkeypatch):
 @pytest.mark.parametrize("spec", ["", " ", ":1", ","])
 def test_name_must_be_there(spec):
     with pytest.raises(
-        ConfigError, match="names no backend; expected is a name such as 'cpu', 'webgpu:1'"
+        ConfigError, match="does not name a backend; expected is a name such as 'cpu', 'webgpu:1'"
     ):
         plugrad.use(spec)
 

@@ -411,7 +411,7 @@ def test_unsupported_dtype_names_the_backend_and_the_remedy(fake):
     ):
         with pytest.raises(
             plugrad.errors.UnsupportedDtype,
-            match=r"'fake_device' has no float64; it has .*dtype='float32'\), or compute on the cpu",
+            match=r"'fake_device' does not have float64; it has .*dtype='float32'\), or compute on the cpu",
         ):
             make()
 

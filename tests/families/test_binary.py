@@ -20,10 +20,11 @@ away_from_0 = uniform(-3, 3, avoid=(0,))
 two_numbers = [any_number, any_number]
 
 CLIPPED = Case(
-    plugrad.clip,
+    lambda x, low, high: plugrad.clip(x, low, high),
     np.clip,
     [uniform(-3, 3, avoid=(-1.2, 1.2), margin=0.3), uniform(-1.4, -1), uniform(1, 1.4)],
     dtypes=FLOATS,
+    name="clip between tensors",
     is_special=False,  # the bounds would be in the wrong order
 )
 EXTRAS = [

@@ -140,7 +140,9 @@ def test_values_of_other_shapes(shapes, backend, rng):
 @pytest.mark.parametrize("case", [*CASES[:6], *KERNELS[:6]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     if backend in FLOAT32_ONLY:
-        with pytest.raises(UnsupportedDtype, match=r"not have conv2d.* for float64.*astype\('float32'\)"):
+        with pytest.raises(
+            UnsupportedDtype, match=r"not have conv2d.* for float64.*astype\('float32'\)"
+        ):
             case.check_values(rng, "float64")
     else:
         case.check_values_of_other_dtypes(rng)

@@ -98,9 +98,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.one_hot([0], -1), ArgumentValueError, ["one_hot", "depth=-1", "0 or more"]
     ),
-    Refusal(
-        lambda: plugrad.one_hot([0], 1.5), ArgumentError, ["one_hot", "depth=1.5", "integer"]
-    ),
+    Refusal(lambda: plugrad.one_hot([0], 1.5), ArgumentError, ["one_hot", "depth=1.5", "integer"]),
     Refusal(
         lambda: plugrad.unsorted_segment_sum(numbers(3, 2), [0, 1], 2),
         ShapeError,

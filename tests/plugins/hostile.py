@@ -140,7 +140,7 @@ HOSTILE = {
         message="plugrad-backend.toml: priority = 'high' must be an integer",
     ),
     "no_manifest": Hostile(
-        manifest=None, status="failed", message="has no plugrad-backend.toml beside"
+        manifest=None, status="failed", message="does not have plugrad-backend.toml next to"
     ),
     "future": Hostile(
         manifest='api = "2.0"\nquantum = true\n',

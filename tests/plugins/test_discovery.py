@@ -123,7 +123,10 @@ def test_mended_plugin_works_after_a_refresh(site):
 
 
 BAD_MANIFESTS = {
-    "absent": (None, "package 'acme_hostile' has no plugrad-backend.toml beside its __init__.py"),
+    "absent": (
+        None,
+        "package 'acme_hostile' does not have plugrad-backend.toml next to its __init__.py",
+    ),
     "no TOML": ("api = ", "plugrad-backend.toml: "),
     "no API version": ("priority = 3", "api = None must be a version such as '1.0'"),
     "strange API version": ('api = "one"', "api = 'one' must be a version"),

@@ -42,9 +42,9 @@ FOUND = {
     ),
     "hang": (f"hangs while it is imported: no answer within {TIMEOUT} seconds", "--timeout"),
     "malformed": ("cannot be used: ", "pip install --upgrade acme-malformed"),
-    "no_manifest": ("has no plugrad-backend.toml", "pip install --upgrade acme-no_manifest"),
+    "no_manifest": ("does not have plugrad-backend.toml", "pip install --upgrade acme-no_manifest"),
     "future": ("it needs plugin API 2.0", "pip install --upgrade plugrad-core"),
-    "duplicate": ("shares its name: other-duplicate", "say 'acme-duplicate::duplicate'"),
+    "duplicate": ("shares its name: other-duplicate", "use 'acme-duplicate::duplicate'"),
     "wrong_kernel": (
         "fails while it is opened: RegistrationError",
         "pip uninstall acme-wrong_kernel",

@@ -84,12 +84,12 @@ BAD_PLUGINS = {
         HOOKS.replace("@plugrad.hookimpl", ""),
         "mark plugrad_doctor_section with plugrad.hookimpl",
     ),
-    "no hook": ("x = 1", "it has no hook; the hooks are plugrad_configure"),
+    "no hook": ("x = 1", "it does not have any hook; the hooks are plugrad_configure"),
     "wrapper": (
         "from pluggy import HookimplMarker\n"
         "@HookimplMarker('plugrad')(wrapper=True)\n"
         "def plugrad_doctor_section():\n    return (yield)",
-        "a hook cannot wrap those of other plugins",
+        "a hook cannot wrap the hooks of other plugins",
     ),
     "gradients raise": (
         "import plugrad\n@plugrad.hookimpl\ndef plugrad_register_gradients():\n"
@@ -120,7 +120,7 @@ def test_class_instead_of_an_object_is_an_error(site):
     site.install_pack(
         "plugins", "acme", source.replace("        return", "         return"), target=":Plugin"
     )
-    with pytest.warns(RuntimeWarning, match="acme_acme:Plugin is a class; name an object of it"):
+    with pytest.warns(RuntimeWarning, match="acme_acme:Plugin is a class; name an instance of it"):
         assert call("plugrad_doctor_section") == []
 
 
@@ -136,7 +136,7 @@ def test_registered_plugin_is_listed_until_it_is_unregistered(register):
     plugin = register(plugrad_doctor_section=lambda: ("a", "b"))
     assert (listed("acme").status, listed("acme").distribution) == ("active", "<this process>")
     assert call("plugrad_doctor_section") == [("<this process>::acme", ("a", "b"))]
-    with pytest.raises(RegistrationError, match="hooks called 'acme' are there already"):
+    with pytest.raises(RegistrationError, match="hooks called 'acme' are registered already"):
         plugrad.register_plugin(plugin, name="acme")
     plugrad.unregister_plugin("acme")
     assert call("plugrad_doctor_section") == []
@@ -155,7 +155,7 @@ def test_name_is_that_of_the_class_or_module(site):
 
 
 def test_bad_plugin_of_this_process_is_an_error_at_once(site):
-    with pytest.raises(RegistrationError, match="it has no hook"):
+    with pytest.raises(RegistrationError, match="it does not have any hook"):
         plugrad.register_plugin(object(), name="empty")
     assert plugrad.plugins("hooks") == []
 
@@ -230,7 +230,7 @@ def test_configure_suggests_what_no_other_layer_says(register, monkeypatch):
     [
         ({"memory_limt": 1}, "'memory_limt' is not a setting"),
         ({"memory_limit": "lots"}, "memory_limit='lots' is malformed"),
-        ({"plugins": {"disable": "x"}}, "what starts with 'plugins.' cannot be suggested"),
+        ({"plugins": {"disable": "x"}}, "settings that start with 'plugins.' cannot be suggested"),
         (3, "AttributeError"),
     ],
 )
@@ -250,7 +250,9 @@ def test_configure_may_read_the_configuration(register):
 def automatic(site, monkeypatch):
     monkeypatch.delenv("PLUGRAD_BACKEND")
     plugrad.config.set("plugins.allow_auto", "acme-*")
-    monkeypatch.setattr("plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"}))
+    monkeypatch.setattr(
+        "plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"})
+    )
     site.install("toy")
     site.install("other_toy", distribution="other-toy")
 
@@ -324,7 +326,7 @@ def test_kernels_that_are_wrong_are_a_warning(site, register):
     site.install("toy")
     register(plugrad_register_kernels=lambda backend: [3] if backend.name == "toy" else None)
     with pytest.warns(
-        RuntimeWarning, match=r"plugrad_register_kernels failed: TypeError: .*has a int"
+        RuntimeWarning, match=r"plugrad_register_kernels failed: TypeError: .*contains a int"
     ):
         assert total("toy") == [2.0]
 

@@ -99,7 +99,10 @@ BAD_PACKS = {
     "raises": (f"{CONFIG}1 / 0", "ZeroDivisionError"),
     "raises halfway": (f"{CONFIG}yield {GOOD}\n    1 / 0", "ZeroDivisionError"),
     "returns nothing": (f"{CONFIG}pass", "TypeError"),
-    "returns nonsense": (f"{CONFIG}return [{GOOD}, 3]", "iterable of KernelConfig, and has a int"),
+    "returns nonsense": (
+        f"{CONFIG}return [{GOOD}, 3]",
+        "iterable of KernelConfig, but it contains a int",
+    ),
     "another backend's kernel": (
         f'{CONFIG}return [{GOOD}, KernelConfig("Square", "cpu", lambda x: x)]',
         "kernel 'Square' for backend 'cpu'; it is loaded for 'toy'",

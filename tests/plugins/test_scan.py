@@ -48,7 +48,9 @@ def test_scan_is_cached_until_refreshed(site):
     assert state.scan is before
     site.refresh()
     plugrad.plugins()
-    assert {e.name for e in state.scan.entry_points} - {e.name for e in before.entry_points} == {"toy"}
+    assert {e.name for e in state.scan.entry_points} - {e.name for e in before.entry_points} == {
+        "toy"
+    }
 
 
 MALFORMED = {
@@ -89,7 +91,7 @@ def test_distribution_without_metadata_is_listed(site):
     (site.folder / "acme_toy-1.2.dist-info" / "METADATA").unlink()
     site.refresh()
     (entry,) = [e for e in state.scan.entry_points if e.name == "toy"]
-    assert entry.distribution == "a distribution without name"
+    assert entry.distribution == "a distribution without a name"
 
 
 def test_copy_that_is_hidden_is_told(site, tmp_path, monkeypatch):

@@ -197,6 +197,7 @@ WRITTEN |= {
     "broadcast_arrays": call(F, V),
     "broadcast_shapes": call((2, 1), (1, 3)),
     "broadcast_to": call(F, (2, 2, 3)),
+    "clip": call(F, 0.0, 1.0),
     "concat": call([F, F], axis=0),
     "stack": call([F, F], axis=0),
     "confusion_matrix": call(i32(0, 1), i32(1, 1), 2),

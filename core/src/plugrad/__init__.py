@@ -381,7 +381,7 @@ newaxis = None
 
 
 def __dir__() -> list[str]:
-    """Return the public names. Python adds every module that has been imported, which are not public."""
+    """Return the public names, without the imported modules, which Python would add."""
     namespaces = ("errors", "extend", "fft", "fused", "image", "kernels", "linalg", "losses")
     namespaces += ("optimizers", "random", "signal", "sparse", "string", "testing")
     return [n for n, v in globals().items() if n in namespaces or type(v) is not type(errors)]

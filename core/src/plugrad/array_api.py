@@ -1,6 +1,6 @@
-"""What the Python array API standard asks of a namespace beside functions of arrays.
+"""The parts of the Python array API standard's namespace that do not compute with arrays.
 
-These are its functions of dtypes, and the object that tells what is supported.
+These are its functions of dtypes, and the object that reports what is supported.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __array_api_version__: Final = "2024.12"
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
 MOST_AXES: Final = 32
-"""What cpu and wasm take; webgpu takes fewer where a kernel finds no two that it can walk as one."""
+"""The limit of cpu and wasm; webgpu takes fewer axes if a kernel cannot merge any two of them."""
 
 _KINDS: Final[dict[str, frozenset[str]]] = {
     "bool": frozenset({"bool"}),
@@ -49,7 +49,7 @@ _KINDS: Final[dict[str, frozenset[str]]] = {
 
 
 class FloatInfo(NamedTuple):
-    """The limits of a floating dtype; those of a complex one are its parts'."""
+    """The limits of a floating dtype; for a complex dtype, the limits of its real and imaginary parts."""
 
     bits: int
     eps: float
@@ -69,18 +69,18 @@ class IntegerInfo(NamedTuple):
 
 
 def _dtype_of(x: TensorLike | DTypeLike) -> DType:
-    """Return the dtype of an array, or the dtype that is spelled."""
+    """Return the dtype of an array, or the dtype that is given."""
     return as_dtype(x if isinstance(x, str | type) else getattr(x, "dtype", x))
 
 
 def finfo(type: DTypeLike | Tensor) -> FloatInfo:
-    """The limits of a floating or complex dtype, or of a tensor's.
+    """The limits of a floating or complex dtype, or of the dtype of a tensor.
 
     >>> plugrad.finfo("float32").eps, plugrad.finfo("float32").bits
     (1.1920928955078125e-07, 32)
 
     Raises:
-        ArgumentValueError: the dtype is another one.
+        ArgumentValueError: the dtype is neither floating nor complex.
     """
     dtype = _dtype_of(type)
     if not dtype.is_inexact:
@@ -97,13 +97,13 @@ def finfo(type: DTypeLike | Tensor) -> FloatInfo:
 
 
 def iinfo(type: DTypeLike | Tensor) -> IntegerInfo:
-    """The limits of an integer dtype, or of a tensor's.
+    """The limits of an integer dtype, or of the dtype of a tensor.
 
     >>> plugrad.iinfo("int8").min, plugrad.iinfo("int8").max
     (-128, 127)
 
     Raises:
-        ArgumentValueError: the dtype is another one.
+        ArgumentValueError: the dtype is not an integer dtype.
     """
     dtype = _dtype_of(type)
     if not dtype.is_integer:
@@ -113,7 +113,7 @@ def iinfo(type: DTypeLike | Tensor) -> IntegerInfo:
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
-    """Whether a dtype is `kind`, or of that kind, or one of several.
+    """Whether a dtype equals `kind`, belongs to it, or does so for one kind of a tuple.
 
     >>> plugrad.isdtype("float32", "real floating"), plugrad.isdtype("int8", ("bool", "int32"))
     (True, False)
@@ -124,7 +124,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
             ``"real floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of them.
 
     Raises:
-        ArgumentValueError: there is no such kind.
+        ArgumentValueError: `kind` is unknown.
     """
     dtype = as_dtype(dtype)
     if isinstance(kind, tuple):
@@ -140,7 +140,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
 
 
 def can_cast(from_: DTypeLike | Tensor, to: DTypeLike) -> bool:
-    """Whether the standard's promotion turns one dtype into the other, so that every value is kept.
+    """Whether the standard's promotion converts one dtype to the other, so that every value is kept.
 
     >>> plugrad.can_cast("int8", "int32"), plugrad.can_cast("int64", "float64")
     (True, False)
@@ -168,13 +168,15 @@ def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
     A Python scalar does not widen a dtype of its kind.
 
     Raises:
-        ArgumentValueError: there is no tensor and no dtype.
+        ArgumentValueError: there is neither a tensor nor a dtype.
         DTypeError: two of them have no common dtype, or one is not a dtype.
     """
     scalars = [x for x in arrays_and_dtypes if type(x) in (bool, int, float, complex)]
     dtypes = [_dtype_of(x) for x in arrays_and_dtypes if type(x) not in (bool, int, float, complex)]
     if not dtypes:
-        raise ArgumentValueError("result_type: give at least one tensor or dtype beside scalars")
+        raise ArgumentValueError(
+            "result_type: give at least one tensor or dtype besides the scalars"
+        )
     result = dtypes[0]
     for dtype in dtypes[1:]:
         result = promote(result, dtype)
@@ -184,14 +186,14 @@ def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
 
 
 class __array_namespace_info__:  # noqa: N801 - the standard's name
-    """What plugrad supports, as the array API standard asks for it.
+    """What plugrad supports, in the form that the array API standard specifies.
 
     >>> plugrad.__array_namespace_info__().default_dtypes()["real floating"]
     plugrad.float32
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Return whether masks may index, whether shapes may depend on values, and the most axes."""
+        """Return whether masks may index, whether shapes may depend on values, and the greatest number of axes."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
@@ -214,7 +216,7 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         return found
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """Return the dtypes that are used where none is asked for; they are the same everywhere."""
+        """Return the default dtypes; they are the same on every device."""
         if device is not None:
             backend_for(device)  # raises if there is none
         return {

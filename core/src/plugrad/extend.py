@@ -1,4 +1,4 @@
-"""The plugin author's page: all that code outside may import, besides `plugrad.kernels`."""
+"""The plugin author's page: everything that outside code may import, besides `plugrad.kernels`."""
 
 from plugrad.contract.annotations import Axes as Axes, Axis as Axis, NewAxis as NewAxis
 from plugrad.contract.kernel import (

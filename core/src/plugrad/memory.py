@@ -1,8 +1,7 @@
 """Lifetime of tensors: counting, releasing early, and limits.
 
 Reference counting releases a tensor's memory when its last handle dies. `tidy`, `keep` and
-`dispose` are for people who want memory back at a certain line rather than when a name goes out of
-scope.
+`dispose` release memory at a certain line rather than when a name goes out of scope.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
-class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
-    """Dispose every tensor made inside a block, or inside a decorated function, but for what it keeps or returns.
+class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a verb
+    """Dispose every tensor made in a block or a decorated function, except those that it keeps or returns.
 
     >>> import plugrad
     >>> with plugrad.tidy() as scope:
@@ -72,7 +71,7 @@ class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
     def keep(self, container: Result) -> Result:
         """Let the tensors in `container` outlive this block; the enclosing block, if any, disposes them."""
         if not self._scopes:
-            raise ArgumentError("tidy: keep is for inside the block, which is not open")
+            raise ArgumentError("tidy: keep works only inside the block, and the block is not open")
         scope = self._scopes[-1]
         for tensor in tensors_in(container):
             if scope.made.pop(id(tensor), None) is not None and scope.parent is not None:
@@ -80,7 +79,7 @@ class tidy:  # noqa: N801 - a block and a decorator: it reads as a verb
         return container
 
     def __call__(self, function: Callable[Params, Result]) -> Callable[Params, Result]:
-        """Return `function` running in a block of its own and keeping its result."""
+        """Return a function that runs `function` in a new block and keeps its result."""
 
         @wraps(function)
         def tidied(*args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -107,7 +106,7 @@ def dispose(container: Any) -> None:
 
 
 class MemoryReport(NamedTuple):
-    """What plugrad holds: live tensors, and the buffers and bytes of the opened backends."""
+    """Memory in use: live tensors, and the buffers and bytes of the opened backends."""
 
     tensors: int
     buffers: int
@@ -117,7 +116,7 @@ class MemoryReport(NamedTuple):
 
 
 def memory() -> MemoryReport:
-    """Return the number of live tensors, and the buffers, bytes and peak bytes of every loaded backend.
+    """Return the number of live tensors, and the buffers, bytes and peak bytes of every open backend.
 
     >>> import plugrad
     >>> before = plugrad.memory()
@@ -126,8 +125,8 @@ def memory() -> MemoryReport:
     >>> after.tensors - before.tensors, after.bytes - before.bytes
     (1, 400000)
 
-    Tensors that share a buffer, as a reshaped one does, count it once. On the cpu backend, buffers
-    under 64 KiB are not counted: that would take as long as computing with them.
+    A buffer that several tensors share, such as a reshaped one, counts once. On the cpu backend, buffers
+    under 64 KiB are not counted, because that would take as long as computing with them.
     """
     backends = {b.label: b.memory() for b in opened_backends()}
     used = backends.values()
@@ -143,7 +142,7 @@ def memory() -> MemoryReport:
 def _count_tensors() -> int:
     """Return the number of live tensors, found among the garbage collector's objects.
 
-    Counting each one as it is made would cost every program time; this costs whoever asks some milliseconds.
+    Counting each tensor as it is made would slow down every program; this takes some milliseconds per call.
     """
     return sum(1 for x in gc.get_objects() if isinstance(x, Tensor) and not x.is_disposed)
 
@@ -152,7 +151,7 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
     """Make allocations beyond `limit` bytes raise `OutOfMemory` on a backend (default: the active one); None lifts it.
 
     Raises:
-        ArgumentError: the limit is not a whole number.
+        ArgumentError: the limit is not an integer.
         ArgumentValueError: it is negative.
     """
     limit = limit if limit is None else integer(limit, "set_memory_limit", "limit")

@@ -1,1 +1,1 @@
-"""Contracts: what a kernel is called, what it takes, and the shape and dtype of what it returns."""
+"""Contracts: the name, inputs and attributes of a kernel, and the shape and dtype of its result."""

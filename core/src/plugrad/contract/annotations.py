@@ -1,4 +1,4 @@
-"""Whether a value is what an annotation says: bools, numbers, strings, choices, tuples of these, and axes."""
+"""Whether a value fits an annotation: bools, numbers, strings, choices, tuples of these, and axes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from plugrad.types.shapes import axes_of, axis_of
 
 
 class OfFirstInput(NamedTuple):
-    """What marks an attribute as an axis of the first input, or of a result that has `more` axes."""
+    """Marks an attribute as an axis of the first input, or of a result that has `more` additional axes."""
 
     more: int = 0
 
 
 Axis = Annotated[int, OfFirstInput()]
-"""An axis of the first input. Implementations receive it counted from the front."""
+"""An axis of the first input. Implementations receive it as a nonnegative index."""
 NewAxis = Annotated[int, OfFirstInput(more=1)]
-"""An axis of a result that has one axis more than the first input."""
+"""An axis of a result that has one more axis than the first input."""
 Axes = Annotated[tuple[int, ...], OfFirstInput()]
-"""Several axes of the first input, sorted and counted from the front."""
+"""Several axes of the first input, as sorted nonnegative indices."""
 
 
 def settled(value: Any, annotation: Any, rank: int, name: str) -> Any:
-    """Return an axis, or several, as implementations get them; another value as it is.
+    """Return one or several axes as nonnegative indices, and any other value unchanged.
 
     Raises:
-        AxisError: an input with `rank` axes has no such axis.
+        AxisError: an input with `rank` axes does not have the axis.
     """
     if get_origin(annotation) is not Annotated:
         return value
@@ -41,7 +41,7 @@ def settled(value: Any, annotation: Any, rank: int, name: str) -> Any:
 
 _WORDS = {
     bool: "True or False",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     complex: "a number",
     str: "a string",
@@ -51,7 +51,7 @@ _WORDS = {
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Return whether `value` is what `annotation` says; one of another form than those below says nothing.
+    """Return whether `value` fits `annotation`; an annotation of an unknown form accepts every value.
 
     >>> fits((1, 2), tuple[int, ...]), fits(1.5, int), fits("full", Literal["same", "valid"])
     (True, False, False)
@@ -68,7 +68,7 @@ def fits(value: Any, annotation: Any) -> bool:
     if annotation is bool:
         return isinstance(value, bool | np.bool_)
     if isinstance(value, int) and abs(value) > float_info.max:
-        return False  # no dtype holds it
+        return False  # no dtype can hold it
     if annotation is int:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if annotation is float or annotation is complex:
@@ -83,17 +83,17 @@ def _parts_fit(values: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
 
 
 def described(annotation: Any) -> str:
-    """Return what an annotation says in words.
+    """Return a description of an annotation in words.
 
     >>> described(Literal["same", "valid"] | tuple[int, ...])
-    "'same', 'valid' or a tuple, each of its parts a whole number"
+    "'same', 'valid' or a tuple in which each part is an integer"
     """
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return described(annotation.__origin__)
     if origin is tuple:
         if parts[-1] is Ellipsis:
-            return f"a tuple, each of its parts {described(parts[0])}"
+            return f"a tuple in which each part is {described(parts[0])}"
         return f"a tuple of {len(parts)} parts, {', '.join(dict.fromkeys(map(described, parts)))}"
     *others, last = dict.fromkeys(_alternatives(annotation))
     return f"{', '.join(others)} or {last}" if others else last

@@ -1,7 +1,7 @@
 """Kernels: the vocabulary that ops, gradients and backends share.
 
-A `Kernel` is a contract: a name, inputs, attributes and a rule that tells the outputs' shapes and
-dtypes from the inputs' without looking at a value. It is callable: ``unary.exp(x)`` runs it on the
+A `Kernel` is a contract: a name, inputs, attributes and a rule that derives the outputs' shapes and
+dtypes from the inputs' without looking at values. It is callable: ``unary.exp(x)`` runs it on the
 backend where `x` lives.
 """
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 MOST_AXES: Final = 64
-"""How many axes an array of NumPy may have."""
+"""The maximum number of axes of a NumPy array."""
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result", covariant=True)
@@ -61,7 +61,7 @@ class Run(Protocol):
         home: Backend | None = None,
         /,
     ) -> Any:
-        """Return what the kernel gives, on the backend of the inputs or, without inputs, on `home`."""
+        """Return the kernel's result, on the backend of the inputs or, without inputs, on `home`."""
         ...
 
 
@@ -69,11 +69,11 @@ RunPair: TypeAlias = "Callable[[Kernel[..., Any], Tensor, Tensor], Tensor]"
 
 _run: Run
 run_pair: RunPair
-"""Runs an elementwise kernel of two inputs on tensors of one dtype, which it accepts, with fewer checks."""
+"""Runs an elementwise kernel with two inputs on tensors of one accepted dtype, with fewer checks."""
 
 
 def connect(run: Run, pair: RunPair) -> None:
-    """Say who runs kernels. The engine, which imports this module, does so when it is imported itself."""
+    """Set the functions that run kernels. The engine, which imports this module, calls this on its own import."""
     global _run, run_pair
     _run, run_pair = run, pair
 
@@ -82,8 +82,8 @@ def connect(run: Run, pair: RunPair) -> None:
 class Kernel(Generic[Params, Result]):
     """A named computation that backends promise, and its shape rule.
 
-    The engine enforces the contract before an implementation runs. Of an *elementwise* kernel without
-    attributes it checks the dtypes only; shapes that do not broadcast are reported when the
+    The engine enforces the contract before an implementation runs. For an *elementwise* kernel without
+    attributes it checks only the dtypes; shapes that do not broadcast are reported when the
     implementation fails, because checking them takes as long as a small tensor's arithmetic.
     """
 
@@ -95,9 +95,9 @@ class Kernel(Generic[Params, Result]):
     accepts: frozenset[DType] = ANY
     """The dtypes that the (first) input may have."""
     accepted_spellings: frozenset[object] = field(init=False)
-    """The same, as ours and as NumPy's: backend arrays carry either."""
+    """The same as plugrad and NumPy dtypes, because backend arrays carry either."""
     usual: object = field(init=False)
-    """NumPy's float32 if the kernel accepts it: `is` finds it sooner than a look-up in the set above."""
+    """NumPy's float32 if the kernel accepts it; an `is` test is faster than a look-up in the set above."""
     attribute_count: int = field(init=False)
     input_count: int = field(init=False)
     """The number of inputs, without those in a list."""
@@ -130,7 +130,7 @@ class Kernel(Generic[Params, Result]):
         return self._parameters.positional
 
     def input_name(self, index: int) -> str:
-        """Return what to call the input at a position."""
+        """Return the name of the input at a position."""
         last = len(self.inputs) - 1
         if index >= last and self.takes_list:
             return f"{self.inputs[last]}[{index - last}]"
@@ -138,7 +138,7 @@ class Kernel(Generic[Params, Result]):
 
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
-        """The inputs that may be absent."""
+        """The optional inputs."""
         defaults = self._parameters.defaults
         return frozenset(n for n in self.inputs if n in defaults and defaults[n] is None)
 
@@ -160,13 +160,13 @@ class Kernel(Generic[Params, Result]):
 
     @property
     def is_variadic(self) -> bool:
-        """Whether a list of inputs is all that the kernel takes, as Concat does."""
+        """Whether the kernel takes only a list of inputs, as Concat does."""
         return self.takes_list and len(self.inputs) == 1
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
-        """What the contract says that the attributes are."""
-        said = getattr(self.rule, "__annotations__", {})  # a ufunc has none
+        """The annotations of the attributes in the contract."""
+        said = getattr(self.rule, "__annotations__", {})  # a ufunc does not have any
         return {name: said[name] for name in self.attributes if name in said}
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,11 +186,11 @@ class Kernel(Generic[Params, Result]):
         return completed
 
     def check_attributes(self, attrs: Mapping[str, Any]) -> None:
-        """Raise unless attributes are of the kinds that the contract says.
+        """Raise unless the attributes are of the kinds that the contract requires.
 
         Raises:
             ArgumentError: one is of another kind.
-            ArgumentValueError: one is a string, but none of the choices.
+            ArgumentValueError: one is a string that is not among the choices.
         """
         for name, annotation in self.annotations.items():
             if name in attrs and not annotations.fits(attrs[name], annotation):
@@ -200,7 +200,7 @@ class Kernel(Generic[Params, Result]):
                 )
 
     def settle(self, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
-        """Return attributes with the axes among them sorted and counted from the front; see `Axis`."""
+        """Return attributes with their axes as sorted nonnegative indices; see `Axis`."""
         said = self.annotations
         return {
             n: annotations.settled(v, said.get(n), rank, f"{self.name}: {n}")
@@ -211,12 +211,12 @@ class Kernel(Generic[Params, Result]):
         """Return the output's `Shaped`, or a tuple of them, for inputs of these shapes and dtypes.
 
         Inputs are anything with a shape and a dtype: tensors, backend arrays, `Shaped`. Results are
-            memoised.
+            cached.
 
         Raises:
             ShapeError: the inputs' shapes do not satisfy the contract.
             DTypeError: the inputs' dtypes do not.
-            ArgumentError, ArgumentValueError: an attribute is not what the contract says.
+            ArgumentError, ArgumentValueError: an attribute does not fit the contract.
         """
         described = tuple([None if x is None else (x.shape, x.dtype) for x in inputs])
         try:
@@ -261,7 +261,7 @@ def _inferred(
             raise ShapeError(f"{kernel.name}: a result of shape {x.shape} has a negative size")
         if prod(x.shape) * x.dtype.itemsize > maxsize:
             raise OutOfMemory(
-                f"{kernel.name}: a result of shape {x.shape} is more than an address reaches"
+                f"{kernel.name}: a result of shape {x.shape} is larger than the address space"
             )
     return outputs
 
@@ -285,7 +285,7 @@ def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
 
 
 def agreed(name: str, *inputs: Spec) -> DType:
-    """Return the one dtype that all inputs have.
+    """Return the common dtype of all inputs.
 
     Raises:
         DTypeError: they differ.
@@ -299,7 +299,7 @@ def agreed(name: str, *inputs: Spec) -> DType:
 
 
 KERNELS: Final[dict[str, Kernel[..., Any]]] = {}
-"""Every contract that has been declared, by registry name."""
+"""All declared contracts, by registry name."""
 
 
 def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:

@@ -1,4 +1,4 @@
-"""Kernels that nobody declared: the parameters of an implementation stand for the contract."""
+"""Undeclared kernels: the parameters of an implementation stand for the contract."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class UndeclaredKernel(Kernel[Params, Result]):
-    """A kernel without a contract, which accepts whatever its implementation accepts."""
+    """A kernel without a contract, which accepts everything that its implementation accepts."""
 
     def infer(self, *inputs: Any, **attrs: Any) -> Any:
         """Return nothing: there is no contract that could be broken."""
@@ -22,7 +22,7 @@ class UndeclaredKernel(Kernel[Params, Result]):
         """Do nothing: there is no contract that could be broken."""
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attributes as they are: the implementation knows its own defaults."""
+        """Return the attributes unchanged: the implementation has the defaults."""
         super().complete(attrs)
         return dict(attrs)
 

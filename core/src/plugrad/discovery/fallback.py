@@ -1,8 +1,8 @@
-"""What happens when a backend lacks a kernel: an error that says who has it, or another backend computes it.
+"""What happens when a backend lacks a kernel: an error names the backends that have it, or one of them computes it.
 
 The setting ``fallback`` decides. With ``"warn"`` or ``"silent"`` the inputs are copied to a backend
-that has the kernel, and the results are copied back. The tape knows nothing of it: the call is
-recorded on the backend where its inputs live, and the kernels of its gradient fall back on their own.
+that has the kernel, and the results are copied back. The tape does not see this: the call is
+recorded on the backend where its inputs live, and the kernels of its gradient fall back separately.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 def fallback_report(*, clear: bool = False) -> list[Fallback]:
-    """Return what other backends have computed because the one at hand could not, the most time first.
+    """Return the calls that other backends computed for one that lacks the kernel, longest total time first.
 
     >>> report = plugrad.fallback_report(clear=True)
     >>> plugrad.fallback_report()
     []
 
     Args:
-        clear: count anew from here on, and warn anew.
+        clear: restart the counts and the warnings from here on.
     """
     with state.fallback_lock:
         report = sorted(state.fallbacks.values(), key=lambda entry: -entry.milliseconds)
@@ -55,7 +55,7 @@ def fallback_report(*, clear: bool = False) -> list[Fallback]:
 
 
 def borrowed(kernel_name: str, source: Backend) -> Implementation:
-    """Return an implementation for `source`, which has none, that runs on another backend.
+    """Return an implementation that runs on another backend, for `source`, which does not have one.
 
     Raises:
         KernelNotFound: the setting ``fallback`` is ``"error"``.
@@ -88,7 +88,7 @@ def borrowed(kernel_name: str, source: Backend) -> Implementation:
 def _run_on(
     target: Backend, kernel_name: str, given: Iterable[Any], attrs: Mapping[str, Any]
 ) -> Any:
-    """Run a kernel on NumPy arrays, and return such."""
+    """Run a kernel on NumPy arrays, and return NumPy arrays."""
     arrays = [
         target.from_numpy(np.asarray(x, order="C"))
         if isinstance(x, np.ndarray)
@@ -103,11 +103,11 @@ def _run_on(
     return target.to_numpy(result)
 
 
-# --- who computes it -----------------------------------------------------------------------------
+# --- which backend computes it -------------------------------------------------------------------
 
 
 def owners(kernel_name: str) -> list[Plugin]:
-    """Return the usable backends that have a kernel, best first; one that is not loaded says so in its manifest."""
+    """Return the usable backends that have a kernel, best first; unloaded ones are judged by their manifests."""
     promised = {p.backend_name for p in plugins("kernels") if _promises(p, kernel_name)}
     return [
         b
@@ -125,10 +125,10 @@ def _promises(plugin: Plugin, kernel_name: str) -> bool:
 
 
 def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
-    """Return the first backend in the order of preference that has the kernel, and the dtypes of its inputs.
+    """Return the first backend in the order of preference that has the kernel and the dtypes of its inputs.
 
     Raises:
-        KernelNotFound: there is none; it says why not, for each.
+        KernelNotFound: there is none; the message gives the reason for each backend.
     """
     reasons: list[str] = []
     needed = {as_dtype(x.dtype) for x in given}
@@ -152,7 +152,7 @@ def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
 def _preferences(
     kernel_name: str, source: Backend, reasons: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, device) of the backends that may have the kernel, as far as they say without being loaded."""
+    """Yield (name, device) of the backends that may have the kernel, judging unloaded ones by their manifests."""
     order = config.explain("fallback_order")
     if order.value:
         choices = [selection.split(spec, order.layer) for spec in order.value]
@@ -179,7 +179,7 @@ def _preferences(
 
 
 def _opened(name: str) -> Backend | None:
-    """Return a device of a backend that is open already."""
+    """Return a device of the named backend that is open already, or None."""
     plain = find(name).name
     return next((backend for backend in opened_backends() if backend.name == plain), None)
 
@@ -187,7 +187,7 @@ def _opened(name: str) -> Backend | None:
 def _count(
     kernel_name: str, source: Backend, target: Backend, copied: int, milliseconds: float
 ) -> None:
-    """Add a call to the report, tell plugins, and warn about the first of its kind."""
+    """Add a call to the report, notify plugins, and warn about the first of its kind."""
     key = kernel_name, source.name, target.name
     with state.fallback_lock:
         known = state.fallbacks.get(key) or Fallback(*key, 0, 0, 0.0)
@@ -206,9 +206,9 @@ def _count(
     )
     if is_news:
         warn(
-            f"backend {source.name!r} does not implement kernel {kernel_name!r}: {target.name!r} computes it, and what "
-            "it needs is copied there and back each time. plugrad.fallback_report() says what that costs; "
-            'plugrad.config.set("fallback", "silent") ends this warning'
+            f"backend {source.name!r} does not implement kernel {kernel_name!r}: {target.name!r} computes it, and "
+            "the data is copied there and back each time. plugrad.fallback_report() shows the cost; "
+            'plugrad.config.set("fallback", "silent") silences this warning'
         )
 
 
@@ -218,9 +218,9 @@ def _count(
 def missing_kernel(
     kernel_name: str, backend_name: str, reasons: Sequence[str] = ()
 ) -> KernelNotFound:
-    """Return the error for a kernel that a backend lacks, with who has it and what to do.
+    """Return the error for a kernel that a backend lacks; it names the backends that have it and the remedies.
 
-    `reasons` say why nobody else computes it, where others were asked.
+    `reasons` say why no other backend computes it, if others were tried.
     """
     others = [owner for owner in owners(kernel_name) if owner.name != backend_name]
     register = "register an implementation with register_kernel"
@@ -230,10 +230,10 @@ def missing_kernel(
             kernel_name,
         )
     lacks = f"backend {backend_name!r} does not implement kernel {kernel_name!r}"
-    asked = f" Nobody else computes it: {'; '.join(reasons)}." if reasons else ""
+    asked = f" No other backend computes it: {'; '.join(reasons)}." if reasons else ""
     if not others:
         return KernelNotFound(
-            f"{lacks}, nor does any other installed backend, as far as they say without being loaded.{asked} "
+            f"{lacks}, nor does any other installed backend, judging unloaded ones by their manifests.{asked} "
             f"Load another one with plugrad.use(...), or {register}",
             kernel_name,
         )
@@ -263,7 +263,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def any_implementation(kernel_name: str, backend: Backend) -> Implementation | None:
-    """Return an implementation of a kernel without contract, the backend's own or one that it may borrow."""
+    """Return an implementation of a kernel without a contract: the backend's own, or one that it may borrow."""
     names = [backend.name]
     if config.get("fallback") != "error":
         names += [owner.name for owner in owners(kernel_name)]

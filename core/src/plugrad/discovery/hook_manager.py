@@ -1,7 +1,7 @@
-"""The keeper of plugins that have hooks: pluggy, which is imported with this module.
+"""The manager of plugins that have hooks: pluggy, which is imported with this module.
 
-pluggy checks the hooks of a plugin, and calls them by its own rules. A hook that fails must not stop
-those of other plugins; so what pluggy calls is a guard around each hook, which reports the failure.
+pluggy checks the hooks of a plugin and calls them by its own rules. A hook that fails must not stop
+the hooks of other plugins; therefore pluggy calls a guard around each hook, which reports the failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Guards:
-    """The guarded hooks of one plugin: what pluggy knows as the plugin."""
+    """The guarded hooks of one plugin; pluggy sees this object as the plugin."""
 
     def __init__(self, guards: Mapping[str, Callable[..., Any]]) -> None:
         """Offer functions under the names of the hooks."""
@@ -48,16 +48,16 @@ def register(
     names: Mapping[str, Any],
     report: Report,
 ) -> None:
-    """Have pluggy call the hooks of a plugin; `report` gets plugin, hook and error of those that fail.
+    """Register the hooks of a plugin with pluggy; `report` receives plugin, hook and error of each failure.
 
-    A result is handed out together with the name of the plugin that returned it.
+    A result comes together with the name of the plugin that returned it.
 
     Raises:
-        RegistrationError: a hook is misspelt, not marked, or takes unknown arguments; there is none; or
-            one wraps those of others.
+        RegistrationError: a hook is misspelt, not marked, takes unknown arguments, or wraps the hooks of
+            other plugins; or the plugin has no hook.
     """
     if isinstance(implementer, type):
-        raise RegistrationError(f"{plugin}: {plugin.target} is a class; name an object of it")
+        raise RegistrationError(f"{plugin}: {plugin.target} is a class; name an instance of it")
     hooks = {
         name: function
         for name in dir(implementer)
@@ -92,12 +92,14 @@ def _check(
         if name not in hooks and callable(getattr(implementer, name, None)):
             raise RegistrationError(f"{plugin}: mark {name} with plugrad.hookimpl")
     if not hooks:
-        raise RegistrationError(f"{plugin}: it has no hook; the hooks are {', '.join(names)}")
+        raise RegistrationError(
+            f"{plugin}: it does not have any hook; the hooks are {', '.join(names)}"
+        )
     for name in hooks:
         options = manager.parse_hookimpl_opts(implementer, name)
         if options and (options.get("wrapper") or options.get("hookwrapper")):
             raise RegistrationError(
-                f"{plugin}: {name} is a wrapper, and a hook cannot wrap those of other plugins"
+                f"{plugin}: {name} is a wrapper, and a hook cannot wrap the hooks of other plugins"
             )
 
 
@@ -110,7 +112,7 @@ def _guarded(
             result = function(*arguments)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # pytest.skip and SystemExit are no Exception
+        except BaseException as error:  # pytest.skip and SystemExit do not derive from Exception
             report(plugin, hook, error)
             return None
         trace(f"{hook} of {plugin} returned {result!r}")

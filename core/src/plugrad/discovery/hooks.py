@@ -1,12 +1,12 @@
 """Hooks: what a plugin may do besides bringing backends, kernels and ops.
 
 A plugin names a module or an object in the entry-point group ``plugrad.plugins``, or is given to
-`register_plugin`. Its functions that are called like those below and marked with `hookimpl` are
-called with the arguments of the same names; they may take fewer. A hook that fails breaks nobody's
-program: it is reported as a warning that names the plugin and the hook.
+`register_plugin`. Its functions that are named like those below and marked with `hookimpl` are
+called with the arguments of the same names; they may take fewer. A hook that fails does not stop the
+program: a warning names the plugin and the hook.
 
-pluggy keeps the plugins, checks them and calls their hooks. It is imported when there is one.
-Kernels are not run through hooks.
+pluggy keeps the plugins, checks them and calls their hooks. It is imported when the first plugin with
+hooks is loaded. Kernels are not run through hooks.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ if TYPE_CHECKING:
 
 
 def plugrad_configure(config: Config) -> Mapping[str, Any] | None:
-    """Suggest settings, by name; every layer of the configuration but the defaults is stronger.
+    """Suggest settings by name; every configuration layer except the defaults overrides them.
 
-    Called before the first setting is read, and again when another plugin has been loaded. What
-    starts with ``plugins.`` cannot be suggested: it says which plugins are loaded.
+    Called before the first setting is read, and again after another plugin has been loaded. Settings
+    that start with ``plugins.`` cannot be suggested, because they decide which plugins are loaded.
     """
 
 
 def plugrad_backend_candidates(backends: Sequence[Plugin]) -> Sequence[str] | None:
-    """Return the names of the backends that the automatic choice shall try, first the one to try first.
+    """Return the names of the backends that the automatic choice should try, in that order.
 
-    `backends` are the usable ones that may be chosen automatically, best first; what is not among
-    them cannot be returned. The first plugin that returns something decides.
+    `backends` are the usable ones that may be chosen automatically, best first; no other names may be
+    returned. The first plugin that returns something decides.
     """
 
 
 def plugrad_register_kernels(backend: Backend) -> Iterable[KernelConfig] | None:
-    """Return kernels for a backend that is being opened; they replace its own of the same names.
+    """Return kernels for a backend that is being opened; they replace its kernels of the same names.
 
-    Called for each device. What is returned for a second device of the same backend is ignored.
+    Called for each device. The result for a second device of the same backend is ignored.
     """
 
 
 def plugrad_register_gradients() -> Iterable[GradientConfig] | None:
-    """Return gradients; they replace others for the same kernels. Called once, when the plugin is loaded."""
+    """Return gradients, which replace others for the same kernels. Called once, when the plugin is loaded."""
 
 
 def plugrad_backend_activated(backend: Backend) -> None:
-    """Take notice of a backend that has been opened on a device; all its kernels are registered."""
+    """React to a backend that has been opened on a device; all its kernels are registered."""
 
 
 def plugrad_fallback(
     kernel_name: str, source: str, target: str, nbytes: int, milliseconds: float
 ) -> None:
-    """Take notice of a call that backend `source` had no kernel for and backend `target` has computed.
+    """React to a call that backend `target` computed because backend `source` does not have the kernel.
 
-    `nbytes` were copied, there and back; `milliseconds` passed in all. See the setting ``fallback``.
+    `nbytes` were copied in both directions; the call took `milliseconds` in total. See the setting ``fallback``.
     """
 
 
@@ -79,7 +79,7 @@ def plugrad_doctor_section() -> tuple[str, str] | None:
 
 
 def plugrad_cli(subcommands: Any) -> None:
-    """Add commands to ``plugrad``: `subcommands` is what argparse's ``add_subparsers`` returned.
+    """Add commands to ``plugrad``: `subcommands` is the result of argparse's ``add_subparsers``.
 
     For example ``subcommands.add_parser("acme", help="…").set_defaults(run=function)``, where
     ``function(arguments)`` returns the exit status, or None for success.
@@ -108,7 +108,7 @@ Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
 def hookimpl(function: Hook) -> Hook:
-    """Mark a function of a plugin as a hook; its name says which.
+    """Mark a function of a plugin as a hook; the function's name selects the hook.
 
     >>> @plugrad.hookimpl
     ... def plugrad_fallback(kernel_name, milliseconds):
@@ -116,13 +116,13 @@ def hookimpl(function: Hook) -> Hook:
 
     It may be a function of a module, or a method of an object; see `register_plugin`.
     """
-    from pluggy import HookimplMarker  # who marks a function has a plugin
+    from pluggy import HookimplMarker  # only plugins mark functions
 
     return HookimplMarker("plugrad")(function)
 
 
 def register_plugin(plugin: object, *, name: str = "") -> str:
-    """Load hooks of this process, without an installed plugin, and return their name.
+    """Load hooks into this process without an installed plugin, and return their name.
 
     >>> class Careful:
     ...     @plugrad.hookimpl
@@ -136,7 +136,7 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
 
     Args:
         plugin: a module or an object with functions that are marked with `hookimpl`.
-        name: what to call it; the default is the module's or the class's name.
+        name: the name of the plugin; the default is the module's or the class's name.
 
     Raises:
         RegistrationError: the name is taken, a hook is misspelt or takes unknown arguments, or a
@@ -147,10 +147,10 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
         collect()
         if any(p.name == name for p in listing.plugins("hooks")):
             raise RegistrationError(
-                f"hooks called {name!r} are there already; choose another name, or unregister_plugin them"
+                f"hooks called {name!r} are registered already; choose another name, or call unregister_plugin first"
             )
         record = Plugin("hooks", name, THIS_PROCESS, target=repr(plugin), loaded=plugin)
-        record.status = "active"  # so that it is loaded here, and not on the next occasion
+        record.status = "active"  # so that it is loaded here and not by the next hook call
         listing.add(record)
         try:
             _load(record)
@@ -161,14 +161,14 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
 
 
 def unregister_plugin(name: str) -> None:
-    """Take back what `register_plugin` did: the hooks, and the kernels and gradients that they brought.
+    """Undo `register_plugin`: remove the hooks, and the kernels and gradients that they brought.
 
     >>> plugrad.unregister_plugin("Careles")
     Traceback (most recent call last):
     plugrad.errors.PluginNotFound: no hooks of this process are called 'Careles'; ...
 
     Raises:
-        PluginNotFound: no hooks of this process are called that.
+        PluginNotFound: no hooks of this process have that name.
     """
     with state.lock:
         known = [p for p in listing.plugins("hooks") if p.distribution == THIS_PROCESS]
@@ -183,7 +183,7 @@ def unregister_plugin(name: str) -> None:
         listing.remove(record)
 
 
-# --- for plugrad: who is loaded, and how hooks are called ----------------------------------------
+# --- for plugrad: which plugins are loaded, and how hooks are called -----------------------------
 
 
 when_loaded: Final[list[Callable[[str], None]]] = []
@@ -193,12 +193,12 @@ when_unloaded: Final[list[Callable[[str], None]]] = []
 
 
 def collect() -> PluginManager | None:
-    """Load the hooks of installed plugins that are new; return the manager of all, or None if there are none."""
+    """Load the hooks of newly installed plugins; return the manager of all plugins, or None without any."""
     if state.collected != state.generation or state.listing is None:
         with state.lock:
             found = listing.plugins("hooks")
             if state.collected != state.generation:
-                # Now, because loading a plugin may lead here again.
+                # Set now, because loading a plugin may call this function again.
                 state.collected = state.generation
                 for plugin in found:
                     _load_installed(plugin)
@@ -206,7 +206,7 @@ def collect() -> PluginManager | None:
 
 
 def call(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]]:
-    """Call a hook of every plugin, or of one; return (plugin, result) where there is a result.
+    """Call a hook of every plugin, or of one; return (plugin, result) for each result that is not None.
 
     The order is pluggy's: the plugin loaded last comes first.
     """
@@ -229,7 +229,7 @@ def report(name: str, hook: str, error: BaseException) -> None:
             plugin.fail(error)
             plugin.status, plugin.reason = "active", reason
     warn(
-        f"{reason}; it belongs to plugin {name!r}, which PLUGRAD_PLUGINS_DISABLE={name} switches off"
+        f"{reason}; it belongs to plugin {name!r}; switch it off with PLUGRAD_PLUGINS_DISABLE={name}"
     )
 
 
@@ -238,14 +238,14 @@ def suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
     if collect() is None:
         return []
     if state.suggested is None:
-        state.suggested = []  # what a plugin reads while it is asked
+        state.suggested = []  # what a plugin reads during its own hook
         found: list[tuple[str, Mapping[str, Any]]] = []
         for name, values in call("plugrad_configure", config=config):
             try:
                 settings = config.parsed_settings(values, f"plugin {name}")
                 if any(key.startswith("plugins.") for key in settings):
                     raise ConfigError(
-                        f"plugin {name}: what starts with 'plugins.' cannot be suggested"
+                        f"plugin {name}: settings that start with 'plugins.' cannot be suggested"
                     )
             except Exception as error:
                 report(name, "plugrad_configure", error)
@@ -259,7 +259,7 @@ config.suggestions = suggested_settings
 
 
 def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
-    """Return the backends that the automatic choice tries, in the order that a plugin wishes."""
+    """Return the backends that the automatic choice tries, in the order that a plugin asks for."""
     for name, wished in call("plugrad_backend_candidates", backends=tuple(backends)):
         try:
             known = {spelling: b for b in backends for spelling in (b.qualified_name, b.name)}
@@ -278,7 +278,7 @@ def _load_installed(plugin: Plugin) -> None:
             _load(plugin)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # whatever the plugin's own code raises
+        except BaseException as error:  # the plugin's code may raise anything
             plugin.fail(error)
     if plugin.status not in ("active", "blocked"):
         plugin.warn_once("plugrad goes on without it")
@@ -288,7 +288,7 @@ def _load(plugin: Plugin) -> None:
     """Check what a plugin implements, and register it with its gradients.
 
     Raises:
-        RegistrationError: something is wrong; nothing has changed then.
+        RegistrationError: something is wrong; then nothing has changed.
     """
     # The command ``plugrad`` lists plugins without these, which bring pluggy and NumPy.
     from plugrad.discovery.hook_manager import create, register

@@ -1,8 +1,8 @@
-"""List the installed plugins, and say whether each can be used, without running any of their code.
+"""List the installed plugins, and determine whether each can be used, without running any of their code.
 
 A plugin is an installed distribution with an entry point in one of plugrad's groups. A backend says
 what it offers in a static manifest; see `plugrad.discovery.manifest`. The modules
-`loading` and `packs` beside this one run the code of the ones that are asked for.
+`plugrad.discovery.loading` and `plugrad.discovery.packs` run the code of the requested plugins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MODULE: Final = "module://"
 
 
 def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
-    """Return everything that installed plugins bring, or all of one kind, with its status; no plugin is imported.
+    """Return all installed plugins, or those of one kind, with their status; no plugin is imported.
 
     >>> import plugrad
     >>> [p.name for p in plugrad.plugins("backend") if p.distribution == "plugrad-cpu"]
@@ -75,7 +75,7 @@ def backends(*, refresh: bool = False) -> list[Plugin]:
 
 
 def declared_options() -> dict[str, Mapping[str, Option] | None]:
-    """Return the settings that the installed backends declare, by backend; no setting has a say in it."""
+    """Return the settings that the installed backends declare, by backend; no setting changes this result."""
     with state.lock:
         every = [p for p in _listed() if p.kind == "backend"]
         return {p.name: p.manifest.options for p in reversed(every)}
@@ -87,11 +87,11 @@ config.options_by_backend = declared_options
 def register_backend(
     name: str, factory: Callable[[], Backend], *, priority: int = 0, summary: str = ""
 ) -> None:
-    """Offer a backend of this process, without an installed plugin; it is never chosen automatically.
+    """Add a backend to this process without an installed plugin; it is never chosen automatically.
 
     Raises:
         PluginConflict: the name is taken.
-        RegistrationError: the name is not one.
+        RegistrationError: the name is malformed.
     """
     try:
         _check_name("backend", name)
@@ -112,13 +112,13 @@ def register_backend(
 
 
 def add(plugin: Plugin) -> None:
-    """Put something that is not installed on the list, until `remove`."""
+    """Add a plugin that is not installed to the list, until `remove` is called."""
     state.added.append(plugin)
     _remake()
 
 
 def remove(plugin: Plugin) -> None:
-    """Take something off the list that was put there with `add`."""
+    """Remove a plugin from the list that was added with `add`."""
     state.added.remove(plugin)
     _remake()
 
@@ -151,27 +151,27 @@ def _listed(*, refresh: bool = False) -> list[Plugin]:
 
 
 def shadowed() -> tuple[Shadowed, ...]:
-    """Return the copies of plugins' distributions that others hide: mostly leftovers of an old installation."""
+    """Return the copies of plugin distributions that others hide, mostly leftovers of an old installation."""
     with state.lock:
         _listed()
         return state.scan.shadowed if state.scan else ()
 
 
 def _described(entry: EntryPoint) -> Plugin:
-    """Return the record of an entry point, with its manifest or with what is wrong with it."""
+    """Return the record of an entry point, with its manifest or with the reason why it cannot be used."""
     kind = GROUPS[entry.group]
     plugin = Plugin(kind, entry.name, entry.distribution, entry.version, entry.target)
     try:
         _check_name(kind, entry.name)
         _read_manifest(plugin, is_required=kind == "backend")
-    except Exception as error:  # whatever finders on sys.meta_path raise
+    except Exception as error:  # finders on sys.meta_path may raise anything
         plugin.fail(error)
         plugin.reason = str(error)
     return plugin
 
 
 def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
-    """Give a plugin its manifest, and find out whether this core offers what it needs."""
+    """Read a plugin's manifest, and find out whether this core offers what the plugin needs."""
     target = plugin.target
     if not re.fullmatch(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?", target):
         raise ValueError(f"the entry point {target!r} must be like 'package.module:object'")
@@ -180,7 +180,7 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
     if manifest is None:
         if is_required:
             package = target.partition(":")[0].partition(".")[0]
-            raise OSError(f"package {package!r} has no {file} beside its __init__.py")
+            raise OSError(f"package {package!r} does not have {file} next to its __init__.py")
         return
     plugin.manifest = manifest
     api = manifest.api
@@ -211,7 +211,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def _mark_blocked(every: list[Plugin]) -> None:
-    """Switch off what the configuration names; it may have changed since the last time."""
+    """Switch off the plugins that the configuration names, which may have changed since the last call."""
     disabled = config.explain("plugins.disable")
     for plugin in every:
         if plugin.status == "blocked":
@@ -223,7 +223,7 @@ def _mark_blocked(every: list[Plugin]) -> None:
 
 
 def _mark_conflicts(every: list[Plugin]) -> None:
-    """Mark plugins of one kind and name; one that is blocked stands in nobody's way."""
+    """Mark plugins that share kind and name as a conflict; blocked ones do not count."""
     rivals: dict[tuple[Kind, str], list[Plugin]] = {}
     for plugin in every:
         if plugin.status == "conflict":
@@ -238,7 +238,7 @@ def _mark_conflicts(every: list[Plugin]) -> None:
                 plugin.reason = (
                     f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} "
                     f"{NOUNS[plugin.kind]} called {plugin.name!r}; "
-                    f"say {plugin.qualified_name!r} to choose this one, or uninstall the other"
+                    f"use {plugin.qualified_name!r} to choose this one, or uninstall the other"
                 )
 
 
@@ -249,7 +249,7 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
     """Return the plugin that ``"name"``, ``"distribution::name"`` or ``"module://package:object"`` means.
 
     Raises:
-        BackendNotFound, PluginNotFound: nothing of that name is installed.
+        BackendNotFound, PluginNotFound: no plugin of that name is installed.
         PluginConflict: two distributions bring it and the name does not say which.
         BackendUnavailable, PluginUnavailable: it is installed but incompatible, blocked or failed.
     """
@@ -272,13 +272,13 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
 
 
 def _add_module(name: str) -> None:
-    """List a backend that is named by its module; it may have a manifest."""
+    """Add a backend that is named by its module to the list; it may have a manifest."""
     plugin = Plugin("backend", name, name, target=name.removeprefix(MODULE))
     plugin.qualified_name = name
     try:
         _read_manifest(plugin, is_required=False)
     except (ValueError, ImportError) as error:
-        raise BackendNotFound(f"{name!r} names no backend: {error}") from error
+        raise BackendNotFound(f"{name!r} does not name a backend: {error}") from error
     add(plugin)
 
 

@@ -1,4 +1,4 @@
-"""Load the backend that is asked for, alone, when it is first needed; if that fails, only who asked is told."""
+"""Load a requested backend alone, when it is first needed; a failure reaches only the caller."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def open_backend(name: str, device: str = "") -> Backend:
     """Return the backend opened on a device, loading its plugin if that has not happened yet.
 
     Raises:
-        BackendNotFound, PluginConflict: see `plugrad.discovery.find`; and two plugins that call
-            their backend the same cannot both be loaded.
-        BackendUnavailable: the plugin cannot be imported or cannot start; the reason is its own and
-            is chained.
+        BackendNotFound, PluginConflict: see `plugrad.discovery.find`; and two plugins
+            whose backends have the same name cannot both be loaded.
+        BackendUnavailable: the plugin cannot be imported or cannot start; its own error is
+            chained.
         ConfigError: the backend's own settings are wrong.
     """
     backend = state.opened.get((find(name).qualified_name, device))
@@ -55,13 +55,13 @@ def opened_backends() -> list[Backend]:
 
 
 def _limit_memory(name: str) -> None:
-    """Give the backends that are open the limit that the settings have now."""
+    """Apply the limit in the settings to the backends that are open."""
     if name != "memory_limit" or not state.opened:
         return
     try:
         limit = config.get("memory_limit")
     except ConfigError:
-        return  # whoever opens the next backend is told
+        return  # opening the next backend raises the error
     for backend in opened_backends():
         backend.set_memory_limit(limit)
 
@@ -76,7 +76,7 @@ def close_backend(backend: Backend) -> None:
     >>> backend.is_closed
     False
 
-    Tensors that live there cannot be used any more. The next use of the backend opens it again.
+    Its tensors cannot be used any more. The next use of the backend opens it again.
     """
     for kernel_config in get_kernels_for_backend(backend.name):
         if kernel_config.dispose_func is not None:
@@ -90,7 +90,7 @@ def close_backend(backend: Backend) -> None:
 
 
 def probe(plugin: Plugin) -> Probe:
-    """Return whether a backend can start, importing its plugin but opening nothing.
+    """Return whether a backend can start, importing its plugin without opening a device.
 
     Raises:
         BackendUnavailable: the plugin cannot be imported.
@@ -148,20 +148,20 @@ def _check_room(plugin: Plugin) -> None:
         if other.name == plugin.name and other is not plugin and other.status == "active":
             raise PluginConflict(
                 f"{plugin} cannot be loaded: {other} is loaded in this process already, and the kernels of both "
-                f"would be called the same; start another process, or switch one off with the setting plugins.disable"
+                f"would have the same names; start another process, or switch one off with the setting plugins.disable"
             )
 
 
 @contextmanager
 def _reported(plugin: Plugin) -> Generator[None, None, None]:
-    """Keep the reason of a failure, and raise it as one that says which plugin is at fault."""
+    """Keep the reason of a failure, and raise it as an error that names the plugin at fault."""
     try:
         yield
     except (BackendUnavailable, ConfigError, PluginConflict):
         raise
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever the plugin's own code raises
+    except BaseException as error:  # the plugin's code may raise anything
         what = f"{type(error).__name__}: {error}"
         if plugin.status != "active":
             plugin.fail(error)

@@ -1,7 +1,7 @@
-"""Manifests: what a plugin says about itself in a file, so that nobody needs to run it.
+"""Manifests: what a plugin says about itself in a file, so that it need not be run.
 
-A backend has ``plugrad-backend.toml`` beside the ``__init__.py`` of its package; a kernel pack, ops
-and hooks may have ``plugrad-plugin.toml`` there. The tables below say which keys they take.
+A backend has ``plugrad-backend.toml`` next to the ``__init__.py`` of its package; a kernel pack, ops
+and hooks may have ``plugrad-plugin.toml`` there. The tables below list the keys of each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 API: Final = (1, 0)
 """The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
 DTYPE: Final = re.compile(r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
-"""The names of the dtypes. To ask `plugrad.dtype` is to import NumPy, which listing plugins does not need."""
+"""The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
 BACKEND_FILE: Final = "plugrad-backend.toml"
 PLUGIN_FILE: Final = "plugrad-plugin.toml"
 
@@ -29,41 +29,41 @@ class Manifest(NamedTuple):
     api: tuple[int, int] = API
     """The version of the plugin interface that it is written for."""
     priority: int = 0
-    """The highest of the usable backends is chosen automatically."""
+    """The usable backend of highest priority is chosen automatically."""
     summary: str = ""
     """What it is, in one line."""
     url: str = ""
-    """Where to read more and to report defects."""
+    """Where to read more and where to report defects."""
     devices: tuple[str, ...] = ()
     """The devices that can be named after the colon, or patterns of them."""
     dtypes: tuple[str, ...] = ()
     """The dtypes that arrays may have on some device."""
     capabilities: tuple[str, ...] = ()
-    """Words for people who choose, such as ``gpu``; ``shares-numpy-memory`` tells plugrad that arrays are NumPy's."""
+    """Keywords for users, such as ``gpu``; ``shares-numpy-memory`` tells plugrad that arrays are NumPy's."""
     install: str = ""
     """What else must be installed for it to start, such as a driver."""
     kernels: tuple[str, ...] = ()
-    """The registry names of the kernels that it brings, so that others can name it to who lacks one."""
+    """The registry names of the kernels that it brings, so that the error for a missing kernel can name it."""
     options: Mapping[str, Option] | None = None
-    """The settings of its own; None if it does not declare them, so that any is taken."""
+    """Its own settings; None if it does not declare them, so that any setting is accepted."""
 
 
 class ManifestError(ValueError):
-    """A manifest is malformed: file, key, value and expectation."""
+    """A malformed manifest; the message names file, key, value and expectation."""
 
 
 def manifest_of(target: str, file: str) -> Manifest | None:
-    """Return the manifest beside the package that an entry point names, or None; runs none of the package's code.
+    """Return the manifest in the package that an entry point names, or None, without running the package's code.
 
     Raises:
         ImportError: the package is not installed.
         ManifestError: the manifest is malformed.
     """
-    import tomllib  # listing plugins is rare, and these take long to import
+    import tomllib  # slow to import, and plugins are rarely listed
     from importlib.util import find_spec
     from pathlib import Path
 
-    # Only the top-level package: to find one inside it, Python would import it.
+    # Only the top-level package: to find a subpackage, Python would import it.
     package = target.partition(":")[0].partition(".")[0]
     spec = find_spec(package)
     if spec is None:
@@ -73,7 +73,7 @@ def manifest_of(target: str, file: str) -> Manifest | None:
         if path.is_file():
             try:
                 table = tomllib.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:  # what is no UTF-8 or no TOML is a ValueError
+            except (OSError, ValueError) as error:  # malformed UTF-8 or TOML raises a ValueError
                 raise ManifestError(f"{path}: {error}") from error
             return _read(table, path, BACKEND_KEYS if file == BACKEND_FILE else PLUGIN_KEYS)
     return None
@@ -89,7 +89,7 @@ def _read(
 ) -> Manifest:
     values: dict[str, Any] = {"api": _parsed(path, "api", _version, table.get("api"))}
     if not is_served(values["api"]):
-        return Manifest(**values)  # another version may have other keys
+        return Manifest(**values)  # other versions may have other keys
     for key, value in table.items():
         if key not in keys:
             raise ManifestError(
@@ -106,7 +106,7 @@ def _parsed(path: object, key: str, parse: Callable[[object], Any], value: objec
         raise ManifestError(f"{path}: {key} = {value!r} must be {expectation}") from None
 
 
-# --- the forms of values, each of which says what it must be -------------------------------------
+# --- the forms of values: the text of each ValueError says what the value must be ----------------
 
 
 def _version(value: object) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""Kernels and ops that come in packages of their own.
+"""Kernels and ops that come in separate packages.
 
-A *kernel pack* brings kernels for the backend of somebody else and is loaded right after that
-backend. An *op pack* is a module of ops, with their contracts, gradients and kernels, and is loaded
-when somebody asks for it, or runs a kernel that nobody knows. A pack takes effect completely or not at all.
+A *kernel pack* brings kernels for another plugin's backend and is loaded right after that
+backend. An *op pack* is a module of ops, with their contracts, gradients and kernels. It is loaded
+when it is requested by name, or when an unknown kernel is run. A pack takes effect completely or not at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def brought(config: KernelConfig) -> bool:
 
 
 def add_to(backend: Backend) -> None:
-    """Register what packs and hooks bring for a backend that is being opened; those that fail are left out."""
+    """Register the kernels of packs and hooks for a backend that is being opened; those that fail are left out."""
     for pack in plugins("kernels"):
         if pack.backend_name == backend.name:
             _add_pack(pack, backend)
@@ -60,7 +60,7 @@ def _add_from_hooks(name: str, configs: Iterable[KernelConfig], backend: Backend
 
 
 def _add_to_opened(name: str) -> None:
-    """Register what the hooks of a plugin bring for the backends that are open already."""
+    """Register the kernels of a plugin's hooks for the backends that are open already."""
     for backend in dict.fromkeys(state.opened.values()):
         for _, configs in hooks.call("plugrad_register_kernels", only=name, backend=backend):
             _add_from_hooks(name, configs, backend)
@@ -79,7 +79,7 @@ hooks.when_unloaded.append(take_back)
 def _added(
     name: str, backend: Backend, get: Callable[[], Iterable[KernelConfig]]
 ) -> BaseException | None:
-    """Register kernels, once, and set them up on `backend`; return what went wrong."""
+    """Register kernels, once, and set them up on `backend`; return the error, if any."""
     key = name, backend.name
     is_new = key not in state.brought
     try:
@@ -95,7 +95,7 @@ def _added(
                     config.setup_func(backend)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever the plugin's own code raises
+    except BaseException as error:  # the plugin's code may raise anything
         take_away(state.brought.pop(key, ()))
         trace(f"{name} brings nothing for backend {backend.name!r}: {error}")
         return error
@@ -107,7 +107,7 @@ def _check(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
     for config in configs:
         if not isinstance(config, KernelConfig):
             raise TypeError(
-                f"{name} must return an iterable of KernelConfig, and has a {type(config).__name__}"
+                f"{name} must return an iterable of KernelConfig, but it contains a {type(config).__name__}"
             )
         if config.backend_name != backend.name:
             raise RegistrationError(
@@ -136,9 +136,9 @@ def op_pack(name: str) -> Any:
         name: its name in the group ``plugrad.ops``, or ``"distribution::name"``.
 
     Raises:
-        PluginNotFound: nothing of that name is installed.
+        PluginNotFound: no plugin of that name is installed.
         PluginConflict: two distributions bring it and the name does not say which.
-        PluginUnavailable: it is incompatible, blocked, or cannot be imported; the reason is its own.
+        PluginUnavailable: it is incompatible, blocked, or cannot be imported; the message gives the reason.
     """
     with state.lock:
         pack = find(name, "ops")
@@ -147,7 +147,7 @@ def op_pack(name: str) -> Any:
                 module = pack.load()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # whatever the plugin's own code raises
+        except BaseException as error:  # the plugin's code may raise anything
             pack.fail(error)
             raise PluginUnavailable(
                 f"{pack} cannot be imported: {pack.reason}. {pack.remedy}"
@@ -157,10 +157,10 @@ def op_pack(name: str) -> Any:
 
 
 def find_contract(kernel_name: str) -> Any:
-    """Return the contract of a kernel that nobody has declared so far, importing op packs until one does, or None.
+    """Import op packs until one declares an undeclared kernel; return its contract, or None.
 
-    A pack whose manifest lists its kernels is imported for one of these only. One that fails is
-    passed over with a warning.
+    A pack whose manifest lists its kernels is imported only for one of these. A pack that fails is
+    skipped with a warning.
     """
     for pack in plugins("ops"):
         listed = pack.manifest.kernels

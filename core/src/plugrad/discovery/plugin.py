@@ -1,4 +1,4 @@
-"""One installed plugin as plugrad knows it: what it brings, for what, and whether it can be used."""
+"""One installed plugin: what it brings, and whether it can be used."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ THIS_PROCESS: Final = "<this process>"
 class Plugin:
     """What one entry point of an installed distribution brings, and whether it can be used.
 
-    `kind` is ``"backend"``, ``"kernels"`` (for the backend of somebody else), ``"ops"`` or
+    `kind` is ``"backend"``, ``"kernels"`` (for another plugin's backend), ``"ops"`` or
     ``"hooks"``. `status` is ``"available"``, ``"active"`` (loaded), ``"incompatible"`` (with this
-    version of plugrad), ``"blocked"`` (by a setting), ``"conflict"`` (another one has its name) or
+    version of plugrad), ``"blocked"`` (by a setting), ``"conflict"`` (another plugin has its name) or
     ``"failed"``; `reason` says why, and `details` holds the traceback of a failure.
     """
 
@@ -47,7 +47,7 @@ class Plugin:
         *,
         loaded: Any = None,
     ) -> None:
-        """Describe a plugin; `loaded` is what it brings if that need not be imported."""
+        """Describe a plugin; `loaded` is the object that it brings, if that need not be imported."""
         self.kind: Kind = kind
         self.name = name
         self.distribution = distribution
@@ -83,13 +83,13 @@ class Plugin:
 
     def fail(self, error: BaseException) -> None:
         """Keep the reason of a failure and its traceback."""
-        from traceback import format_exception  # nobody needs it before something is wrong
+        from traceback import format_exception  # needed only after a failure
 
         self.status, self.reason = "failed", f"{type(error).__name__}: {error}"
         self.details = "".join(format_exception(error))
 
     def forgive(self) -> None:
-        """Forget a failure: what was wrong may have been mended."""
+        """Forget a failure, because its cause may have been repaired."""
         if self.status == "failed":
             self.status, self.reason, self.details = "available", "", ""
 
@@ -99,7 +99,7 @@ class Plugin:
         return f"Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={self.name}"
 
     def warn_once(self, consequence: str) -> None:
-        """Warn that the plugin is not used, and why, unless that has been said."""
+        """Warn once that the plugin is not used, and why."""
         if self._warned_of != self.reason:
             self._warned_of = self.reason
             trace(f"{self} is {self.status}: {self.reason}")
@@ -107,7 +107,7 @@ class Plugin:
 
 
 def trace(message: str) -> None:
-    """Write what happens to plugins, if the setting ``plugins.trace`` asks for it."""
+    """Write a line about a plugin to standard error, if the setting ``plugins.trace`` is on."""
     if config.get("plugins.trace"):
         import sys
 

@@ -1,4 +1,4 @@
-"""The entry points that installed distributions declare for plugrad: one scan for all groups that runs no code."""
+"""The entry points that installed distributions declare for plugrad, found in one scan that runs no code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PREFIX: Final = "plugrad."
-"""What the names of the groups begin with: ``plugrad.backends``, ``plugrad.kernels``, …"""
+"""The prefix of the groups' names: ``plugrad.backends``, ``plugrad.kernels``, …"""
 
 
 class EntryPoint(NamedTuple):
-    """One line of a distribution's ``entry_points.txt``: what is called `name` is the object `target`."""
+    """One line of a distribution's ``entry_points.txt``: the name `name` stands for the object `target`."""
 
     group: str
     name: str
@@ -24,7 +24,7 @@ class EntryPoint(NamedTuple):
 
 
 class Shadowed(NamedTuple):
-    """A copy of a distribution that nobody sees, because one earlier on ``sys.path`` has its name."""
+    """A hidden copy of a distribution: one earlier on ``sys.path`` has its name."""
 
     distribution: str
     version: str
@@ -32,15 +32,15 @@ class Shadowed(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What one walk over the installed distributions found."""
+    """The result of one walk over the installed distributions."""
 
     entry_points: tuple[EntryPoint, ...]
     shadowed: tuple[Shadowed, ...]
 
 
 def scanned() -> Scan:
-    """Return what is installed, in one walk over all distributions."""
-    # Importing it takes longer than `import plugrad` may. It has types for some of its names only.
+    """Return the installed entry points, in one walk over all distributions."""
+    # Imported here, because it takes longer than `import plugrad` may. Only some of its names are typed.
     import importlib_metadata
 
     found: list[EntryPoint] = []
@@ -50,11 +50,11 @@ def scanned() -> Scan:
     for distribution in everything:
         declared = distribution.read_text("entry_points.txt")
         if not declared or PREFIX not in declared:
-            continue  # most of them: their metadata need not be read
+            continue  # true of most distributions: their metadata need not be read
         name, version = _identity(distribution)
         copy = Shadowed(name, version, os.path.realpath(distribution.locate_file("")))
         if name.lower() in seen:
-            if seen[name.lower()] != copy:  # else a folder is on the path twice
+            if seen[name.lower()] != copy:  # equal copies mean that a folder is on the path twice
                 hidden.append(copy)
             continue
         seen[name.lower()] = copy
@@ -67,15 +67,15 @@ def scanned() -> Scan:
 
 
 def _identity(distribution: Any) -> tuple[str, str]:
-    """Return name and version; to parse the whole header as an e-mail's, as the library does, takes 15 ms more."""
+    """Return name and version; the library, which parses the header as an e-mail's, takes 15 ms longer."""
     header = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-    header = header.partition("\n\n")[0]  # below is the description, which may say anything
+    header = header.partition("\n\n")[0]  # the description follows, which may contain anything
     fields = dict(re.findall(r"^(Name|Version):[ \t]*(\S+)", header, re.MULTILINE))
-    return fields.get("Name", "a distribution without name"), fields.get("Version", "")
+    return fields.get("Name", "a distribution without a name"), fields.get("Version", "")
 
 
 def _entries(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (group, name, target). What is malformed gives an empty target, which whoever lists it reports."""
+    """Yield (group, name, target). A malformed line gives an empty target, which the listing reports."""
     group = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 DeviceLike: TypeAlias = str | Backend
-"""A backend as people name it, such as ``"webgpu:1"``, or the backend itself."""
+"""The name of a backend, such as ``"webgpu:1"``, or the backend itself."""
 
 _used: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
 
 
-class use:  # noqa: N801 - a call and a block: it reads as a verb
+class use:  # noqa: N801 - a call and a context manager: it reads as a verb
     """Make a backend the active one, from here on or inside a ``with`` block.
 
     >>> import plugrad
@@ -57,7 +57,7 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
         transfer: copy inputs that live on other backends.
 
     Raises:
-        BackendNotFound, BackendUnavailable, PluginConflict: naming the reason and the remedy.
+        BackendNotFound, BackendUnavailable, PluginConflict: the message names the reason and the remedy.
     """
 
     def __init__(self, spec: str, *, transfer: bool = False) -> None:
@@ -78,7 +78,7 @@ class use:  # noqa: N801 - a call and a block: it reads as a verb
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Not with a token, which an asynchronous generator that is closed elsewhere could not use.
+        # Without a token, which an asynchronous generator that is closed elsewhere could not use.
         used, target = self._before
         _used.set(used)
         surround(active_scope(), target)
@@ -96,7 +96,7 @@ def which() -> Selection:
     if used is not None:
         if used.backend.is_closed:
             raise BackendUnavailable(
-                f"plugrad.use chose {used.device}, which has been closed since; call it again"
+                f"plugrad.use chose {used.device}, which has been closed since then; call it again"
             )
         return used
     setting = config.explain("backend")
@@ -120,7 +120,7 @@ def active_backend() -> Backend:
 
 
 def backend_for(device: DeviceLike | None, layer: str = "device=") -> Backend:
-    """Return the backend that a ``device=`` argument names, or is; None means the active one."""
+    """Return the backend that a ``device=`` argument names or is; None means the active one."""
     if isinstance(device, Backend):
         return device
     return active_backend() if device is None else preferred(device, layer)
@@ -136,17 +136,17 @@ def split(spec: str, layer: str) -> tuple[str, str]:
     name, _, device = rest.partition(":")
     if not name:
         raise ConfigError(
-            f"{layer}: {spec!r} names no backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
+            f"{layer}: {spec!r} does not name a backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
         )
     return f"{distribution}{double}{name}", device
 
 
 def preferred(spec: str, layer: str) -> Backend:
-    """Return the first backend of ``"first,second"`` that can be used; warn when it is not the first one.
+    """Return the first backend of ``"first,second"`` that can be used; warn if it is not the first one.
 
-    A single name never falls back: whoever asked for a GPU learns that there is none.
+    A single name never falls back: asking for a GPU on a machine without one is an error.
     """
-    if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass devices of other libraries
+    if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
         raise ArgumentError(f"{layer}: {spec!r} must be a string, such as 'cpu' or 'webgpu:1'")
     choices = [part for part in spec.split(",") if part.strip()] or [""]
     if len(choices) == 1:
@@ -165,7 +165,7 @@ def preferred(spec: str, layer: str) -> Backend:
 
 
 def automatic_choices() -> Sequence[Plugin]:
-    """Return the usable backends that may be chosen without being named, best first; third parties' must be allowed."""
+    """Return the usable backends that may be chosen without being named, best first; others' must be allowed."""
     allowed = (*first_party(), *config.get("plugins.allow_auto"))
     return hooks.candidate_order(
         [
@@ -178,7 +178,7 @@ def automatic_choices() -> Sequence[Plugin]:
 
 
 def numpy_backend() -> Backend | None:
-    """Return the first backend whose arrays are NumPy's own, as its manifest says: where strings compute."""
+    """Return the first backend whose manifest says that its arrays are NumPy's; it computes strings."""
     for plugin in automatic_choices():
         if "shares-numpy-memory" in plugin.manifest.capabilities:
             return open_backend(plugin.qualified_name)
@@ -186,19 +186,19 @@ def numpy_backend() -> Backend | None:
 
 
 def objection(plugin: Plugin) -> str:
-    """Return why a backend is not chosen automatically, or nothing: it cannot start, or has only software devices."""
+    """Return why a backend is not chosen automatically (it cannot start, or has only software devices), or ""."""
     return failure(plugin) or ("" if _has_hardware(plugin) else "it has only software devices")
 
 
 def failure(plugin: Plugin) -> str:
-    """Return why a backend cannot start, or nothing."""
+    """Return why a backend cannot start, or "" if it can."""
     try:
         found = probe(plugin)
     except BackendUnavailable as error:
         return str(error)
     if found.ok:
         return ""
-    return f"backend {plugin.name!r} cannot start here: {found.reason or 'it does not say why'}"
+    return f"backend {plugin.name!r} cannot start here: {found.reason or 'it gives no reason'}"
 
 
 def _has_hardware(plugin: Plugin) -> bool:
@@ -208,8 +208,8 @@ def _has_hardware(plugin: Plugin) -> bool:
 def _automatic() -> Backend:
     """Return the installed backend of highest priority that may be chosen without being named.
 
-    A software device never wins over a backend that has none. A backend that cannot start is passed
-    over with a warning.
+    Backends with only software devices are not chosen. A backend that cannot start is skipped with a
+    warning.
     """
     reasons: list[str] = []
     broken: list[str] = []
@@ -220,7 +220,7 @@ def _automatic() -> Backend:
                 backend = open_backend(plugin.qualified_name)
                 if broken:
                     warn(
-                        f"plugrad runs on {backend.label}: {'; '.join(broken)}. To end this warning, repair it, "
+                        f"plugrad runs on {backend.label}: {'; '.join(broken)}. To silence this warning, repair it, "
                         f"or choose another backend, as with PLUGRAD_BACKEND={backend.name}"
                     )
                 return backend

@@ -1,4 +1,4 @@
-"""What this process knows of plugins, in one object: who is installed, loaded and open, and what they changed."""
+"""The state of plugins in this process, in one object: which are installed, loaded and open, and what they changed."""
 
 from __future__ import annotations
 
@@ -42,56 +42,56 @@ class Selection(NamedTuple):
 
 
 class Fallback(NamedTuple):
-    """The calls of one kernel that one backend could not run and another has run."""
+    """The calls of one kernel that one backend could not run and another one ran."""
 
     kernel: str
     source: str
     target: str
     calls: int
     bytes: int
-    """What was copied, there and back."""
+    """The bytes copied in both directions."""
     milliseconds: float
-    """What the calls took, copies included."""
+    """The duration of the calls, copies included."""
 
 
 class PluginState:
-    """The plugins of this process; there is one such object, `state`, which a test may begin afresh."""
+    """The plugins of this process; there is one such object, `state`, which a test may replace (see `fresh_state`)."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without any plugin."""
         self.lock = RLock()
-        """Held while plugins are listed or loaded. One for all: what is loaded may ask for anything else."""
-        # --- who is installed
+        """Held while plugins are listed or loaded. One lock for all: loading may request others."""
+        # --- which plugins are installed
         self.scan: Scan | None = None
         self.described: dict[EntryPoint, Plugin] = {}
         """The plugins of the latest scan."""
         self.added: list[Plugin] = []
-        """The plugins of this process, which are not installed."""
+        """Plugins that were added to this process without being installed."""
         self.listing: list[Plugin] | None = None
         self.generation = 0
-        """Grows when the list is made anew."""
+        """Grows whenever the list is rebuilt."""
         # --- hooks
         self.manager: PluginManager | None = None
         self.collected = -1
         """The generation of the list in which hooks were looked for."""
         self.suggested: list[tuple[str, Mapping[str, Any]]] | None = None
         self.replaced_gradients: dict[str, dict[str, RegisteredGradient | None]] = {}
-        """The gradients that stood where a plugin's are now, by the names of plugin and kernel."""
+        """The gradients that a plugin's gradients replaced, by the names of plugin and kernel."""
         # --- kernel packs and hooks that bring kernels
         self.brought: dict[tuple[str, str], tuple[KernelConfig, ...]] = {}
         """By the names of plugin and backend."""
         # --- backends
         self.opened: dict[tuple[str, str], Backend] = {}
-        """By the qualified name of the plugin and the device, as they were asked for."""
+        """By the qualified name of the plugin and the device, as requested."""
         self.configured: tuple[tuple[object, ...], Selection] | None = None
-        """What the settings select, and the settings that it was made from."""
-        # --- what other backends compute
+        """The backend that the settings select, and the settings that it was derived from."""
+        # --- fallbacks
         self.fallbacks: dict[tuple[str, str, str], Fallback] = {}
         self.warned_fallbacks: set[tuple[str, str]] = set()
         self.fallback_lock = Lock()
 
     functions_of: Callable[[Backend], dict[str, Implementation]]
-    """Returns what the engine calls on a device; the engine fills it in."""
+    """Returns the functions that the engine calls on a device; the engine sets it."""
 
 
 state: Final = PluginState()
@@ -109,7 +109,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def fresh_state() -> Generator[PluginState, None, None]:
-    """Know nothing of plugins inside a block; afterwards, what was known before.
+    """Forget all plugins inside a block, and restore the previous state afterwards.
 
     >>> from plugrad.discovery.state import fresh_state
     >>> with fresh_state() as fresh:

@@ -35,21 +35,21 @@ def run_kernel(
 
     Args:
         name: the registry name.
-        inputs: a mapping from input name to tensor, or to a list of them if the kernel takes one
-            beside others; a sequence for the kernels that take a list only.
+        inputs: a mapping from input name to tensor, or to a list of tensors where the kernel takes a list;
+            a sequence for a kernel that takes only a list.
         attrs: a mapping from attribute name to value.
 
     Returns:
         One tensor, or a list of them if the kernel has several outputs.
 
     Raises:
-        KernelNotFound: nobody knows the kernel, or the backend at hand does not implement it.
+        KernelNotFound: the kernel is unknown, or the backend does not implement it.
         ArgumentError: an input or attribute is unknown or missing.
     """
     attrs = attrs or {}
     given = _flat(inputs)
     for x in given:
-        if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass arrays
+        if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass arrays
             raise not_a_tensor(name, x)
     contract = KERNELS.get(name) or _contract_by_signature(name, given)
     if not isinstance(inputs, Mapping):
@@ -63,7 +63,7 @@ def run_kernel(
     present = {n for n, x in inputs.items() if x is not None}
     lists = {n for n, x in inputs.items() if isinstance(x, list | tuple)}
     if lists - {contract.inputs[-1] if contract.takes_list else ""}:
-        raise ArgumentError(f"{name}: inputs {sorted(lists)} are lists; each of them is one tensor")
+        raise ArgumentError(f"{name}: inputs {sorted(lists)} are lists; each must be one tensor")
     wrong = (inputs.keys() - set(contract.inputs)) | (
         set(contract.inputs) - contract.optional_inputs - present
     )
@@ -87,9 +87,9 @@ def _flat(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:
 def _run_checked(
     contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
 ) -> Any:
-    """Run a kernel after enforcing its contract, which ops do for those who call ops."""
+    """Run a kernel after enforcing its contract, as ops do for their callers."""
     if contract.takes_list and None in inputs[contract.input_count :]:
-        raise ArgumentError(f"{contract.name}: the list {contract.inputs[-1]!r} has None in it")
+        raise ArgumentError(f"{contract.name}: the list {contract.inputs[-1]!r} contains None")
     contract.check_attributes(attrs)
     if inputs and inputs[0] is not None:
         attrs = contract.settle(attrs, inputs[0].ndim)
@@ -97,7 +97,7 @@ def _run_checked(
 
 
 def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
-    """Return a contract made from the implementation's own parameters, for a kernel that nobody declared."""
+    """Return a contract made from the implementation's own parameters, for an undeclared kernel."""
     backend = next((x.backend for x in inputs if x is not None), None) or active_backend()
     function = any_implementation(name, backend)
     if function is None:

@@ -1,4 +1,4 @@
-"""What the setting ``debug`` adds to each call of a kernel: its results must be what the contract says."""
+"""The checks that the setting ``debug`` adds to each kernel call: the results must fit the contract."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def checked(kernel_name: str, function: Implementation, backend: Backend) -> Implementation:
-    """Return a function that raises `KernelFailed` where `function` does not keep the kernel's contract.
+    """Return a function that raises `KernelFailed` if `function` breaks the kernel's contract.
 
-    It checks the number, the shapes and the dtypes of the outputs, and that the inputs stay as they were.
-    A kernel without a contract is left as it is.
+    It checks the number, the shapes and the dtypes of the outputs, and that the inputs stay unchanged.
+    A kernel without a contract is not checked.
     """
     contract = KERNELS.get(kernel_name)
     if contract is None:
@@ -43,7 +43,7 @@ def checked(kernel_name: str, function: Implementation, backend: Backend) -> Imp
         for name, x, values in zip(range(len(arrays)), arrays, before, strict=True):
             if values is not None and not _equal(values, _values(x, backend)):
                 raise KernelFailed(
-                    f"{where} has changed its input {contract.input_name(name)!r}; tensors do not change, so the "
+                    f"{where} has changed its input {contract.input_name(name)!r}; tensors are immutable, so the "
                     "implementation must work on a copy"
                 )
         return result
@@ -52,7 +52,7 @@ def checked(kernel_name: str, function: Implementation, backend: Backend) -> Imp
 
 
 def _values(x: Any, backend: Backend) -> Any:
-    """Return a copy of an input on the host, or None for a gap and for the backend itself."""
+    """Return a copy of an input on the host, or None for an absent input and for the backend itself."""
     return None if x is None or x is backend else np.array(backend.to_numpy(x))
 
 
@@ -69,7 +69,7 @@ def _compare(
         shape, dtype = getattr(output, "shape", None), getattr(output, "dtype", None)
         if shape is None or dtype is None:
             raise KernelFailed(
-                f"{where} returned a {type(output).__name__}, which has no shape and no dtype; it must return "
+                f"{where} returned a {type(output).__name__}, which does not have a shape and a dtype; it must return "
                 "an array of the backend"
             )
         if as_dtype(dtype) is not spec.dtype:

@@ -26,7 +26,7 @@ def custom_grad(
 
     `function` takes tensors and, last, ``save``; it returns the value and ``grad_func(dy, saved)``,
     which returns one gradient per tensor (a tensor, if there is one; None for "nothing"). ``save(a,
-    b, …)`` keeps tensors for the backward pass: `saved` is that list.
+    b, …)`` keeps tensors for the backward pass; `saved` is the list of them.
 
     >>> import plugrad
     >>> @plugrad.custom_grad
@@ -40,7 +40,7 @@ def custom_grad(
     Raises:
         ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something
             else.
-        ShapeError, DTypeError: a gradient has not its argument's shape or dtype.
+        ShapeError, DTypeError: a gradient's shape or dtype differs from its argument's.
     """
     if not callable(function):
         raise ArgumentError(f"custom_grad takes a function, not {type(function).__name__}")
@@ -48,7 +48,7 @@ def custom_grad(
     @wraps(function)
     def with_custom_gradient(*args: Tensor) -> Tensor:
         for position, x in enumerate(args):
-            if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass lists
+            if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass lists
                 raise ArgumentError(
                     f"custom_grad: argument {position} must be a tensor, not "
                     f"{type(x).__name__}; convert it with asarray"
@@ -125,5 +125,5 @@ class _Custom(Node):
 
 
 def conjugated(x: Tensor) -> Tensor:
-    """Return the conjugate of complex numbers, and other numbers as they are."""
+    """Return the conjugate of complex numbers, and other numbers unchanged."""
     return conj(x) if x.array.dtype in _COMPLEX else x

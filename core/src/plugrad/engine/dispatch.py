@@ -55,7 +55,7 @@ def run(
     try:
         result = function(*arrays, **attrs)
     except Exception as failure:
-        raise explained(failure, kernel, backend, arrays, attrs)  # noqa: B904 - it has its cause
+        raise explained(failure, kernel, backend, arrays, attrs)  # noqa: B904 - its cause is set
     outputs = as_tensors(result, backend)
     if nodes is not None:
         record(kernel, nodes, arrays, attrs, outputs)
@@ -67,8 +67,8 @@ def run(
 def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     """Run a kernel on two tensors of one dtype: `run` without its loops.
 
-    Small programs mostly combine two tensors; D1 in benchmarks/ says what this saves. The caller has
-    seen to it that the kernel is elementwise, without attributes, and accepts the one dtype of both.
+    Small programs mostly combine two tensors; D1 in benchmarks/ measures the saving. The caller has
+    checked that the kernel is elementwise, has no attributes, and accepts the common dtype of both.
     """
     backend = a.backend
     if b.backend is not backend or surroundings() is not None:
@@ -80,7 +80,7 @@ def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
         result = function(x, y)
     except Exception as failure:
         raise explained(failure, kernel, backend, (x, y), NO_ATTRIBUTES)  # noqa: B904
-    output = new(Tensor)  # Tensor(result, backend), without the call of __init__
+    output = new(Tensor)  # Tensor(result, backend), without calling __init__
     output.array = result
     output.backend = backend
     output.node = None
@@ -134,7 +134,7 @@ def unwrapped(
 
 
 def _check_gaps(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]) -> None:
-    """Raise unless the inputs that are absent are optional."""
+    """Raise unless all absent inputs are optional."""
     for i in range(max(len(inputs), kernel.input_count)):
         is_absent = i >= len(inputs) or inputs[i] is None
         if is_absent and kernel.input_name(i) not in kernel.optional_inputs:
@@ -144,8 +144,8 @@ def _check_gaps(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]) -> No
 def check(kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, Any]) -> None:
     """Raise if the inputs or the attributes break the contract.
 
-    Of an elementwise kernel without attributes only the dtypes are looked at, as long as all inputs
-    have the same: asking the shape rule would take as long as a small tensor's arithmetic.
+    For an elementwise kernel without attributes, only the dtypes are checked, as long as all inputs
+    have the same dtype: the shape rule would take as long as a small tensor's arithmetic.
     """
     if kernel.is_elementwise and not attrs:
         dtype = arrays[0].dtype

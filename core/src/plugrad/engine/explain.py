@@ -1,4 +1,4 @@
-"""The errors of a call: what is wrong with the inputs, or why an implementation failed, in plugrad's words."""
+"""The errors of a kernel call: they say what is wrong with the inputs, or why an implementation failed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradError:
-    """Return the error for inputs of which one is no tensor, is missing, or lives elsewhere."""
+    """Return the error for inputs of which one is not a tensor, is missing, or lives on another backend."""
     for x in inputs:
         if x is not None and not isinstance(x, Tensor):
             return not_a_tensor(kernel.name, x)
@@ -52,7 +52,7 @@ def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradErro
 
 
 def not_a_tensor(where: str, x: object) -> ArgumentError:
-    """Return the error for an input that is no tensor."""
+    """Return the error for an input that is not a tensor."""
     return ArgumentError(
         f"{where}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray"
     )
@@ -67,7 +67,7 @@ def explained(
 ) -> Exception:
     """Return the error to raise for an implementation that failed; the failure is its cause.
 
-    Implementations trust their inputs. If these break the contract, the contract says so.
+    Implementations trust their inputs. If these break the contract, the error is the contract's.
     """
     if isinstance(failure, PlugradError):
         return failure

@@ -1,4 +1,4 @@
-"""What the engine calls for a kernel on a device: the backend's own function, one on the host, or a borrowed one."""
+"""The functions that the engine calls for a device's kernels: the backend's own, host functions or borrowed ones."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _devices: WeakSet[Backend] = WeakSet()
 
 
 class Implementations(dict[str, "Implementation"]):
-    """The functions of one device by the names of their kernels; each is looked up when it is first called."""
+    """The functions of one device by kernel name; each is looked up when it is first called."""
 
     def __init__(self, backend: Backend) -> None:
-        """Start empty: most programs use few kernels."""
+        """Start empty, because most programs use few kernels."""
         super().__init__()
         self._backend = backend
         _devices.add(backend)
 
     def __missing__(self, kernel_name: str) -> Implementation:
-        """Return what runs a kernel, and keep it until the registry or a setting changes.
+        """Return the function that runs a kernel, and keep it until the registry or a setting changes.
 
         Raises:
-            KernelNotFound: the backend has no implementation, and the settings allow no fallback.
+            KernelNotFound: the backend does not implement the kernel, and the settings do not allow a fallback.
         """
         backend = self._backend
-        with registry.lock:  # what is kept must not be older than the registry
+        with registry.lock:  # a kept function must not be older than the registry
             found = get_kernel(kernel_name, backend.name)
             if found is not None:
                 function = found.kernel_func
@@ -81,7 +81,7 @@ config.listeners.append(_forget_all)
 
 
 def on_host(function: Implementation, backend: Backend) -> Implementation:
-    """Return a function of NumPy arrays as one of the backend's arrays. Strings are on the host already."""
+    """Wrap a function of NumPy arrays as one of backend arrays; strings are on the host already."""
 
     def stored(values: Any) -> Any:
         values = np.asarray(values, order="C")
@@ -116,7 +116,7 @@ def _shares_numpy_memory(backend: Backend) -> bool:
 
 
 def _by_dtype(kernel_name: str, own: Implementation, backend: Backend) -> Implementation:
-    """Return a function that leaves strings to a backend whose arrays are NumPy's."""
+    """Return a function that passes strings to a backend whose arrays are NumPy arrays."""
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         if attrs.get("dtype") is string or any(map(holds_strings, arrays)):

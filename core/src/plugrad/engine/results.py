@@ -1,4 +1,4 @@
-"""How backend arrays become tensors."""
+"""Backend arrays and host values wrapped as tensors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def as_tensors(result: Any, backend: Backend) -> Any:
-    """Return what an implementation gave as a tensor, or as a list of them."""
+    """Return an implementation's result as a tensor, or as a list of tensors."""
     if type(result) is tuple or type(result) is list:
         return [Tensor(array, backend) for array in cast("list[Any]", result)]
     return Tensor(result, backend)
 
 
 def wrapped(array: Any, backend: Backend) -> Tensor:
-    """Return an array that no kernel gave as a new tensor, known to the open `tidy` block."""
+    """Wrap an array that does not come from a kernel as a new tensor, tracked by the open `tidy` block."""
     tensor = Tensor(array, backend)
     scope = active_scope()
     if scope is not None:
@@ -35,7 +35,7 @@ def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
     """Return host values, copied, as a tensor on `backend`.
 
     Raises:
-        UnsupportedDtype: the backend has no such dtype.
+        UnsupportedDtype: the backend does not have the dtype.
     """
     dtype = as_dtype(values.dtype)
     if dtype not in backend.dtypes():

@@ -33,7 +33,7 @@ class _Moved(Node):
     __slots__ = ("origin",)
 
     def __init__(self, parents: tuple[Node | None, ...], origin: Backend) -> None:
-        """Remember where the tensor came from."""
+        """Remember the tensor's backend and node."""
         super().__init__(parents)
         self.origin = origin
 

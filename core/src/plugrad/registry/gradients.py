@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Plan(Protocol):
-    """What a call must keep for the inputs that are differentiated, and how to pull a gradient back."""
+    """What a call must keep for its differentiated inputs, and how to pull a gradient back."""
 
     @property
     def kernel(self) -> Kernel[..., Any]:
@@ -38,12 +38,12 @@ class Plan(Protocol):
 
     @property
     def keeps_something(self) -> bool:
-        """Whether any of these is asked for."""
+        """Whether any of these is kept."""
         ...
 
     @property
     def keeps_inputs_only(self) -> bool:
-        """Whether inputs are all that is asked for."""
+        """Whether only inputs are kept."""
         ...
 
     def pull(
@@ -57,8 +57,8 @@ class RegisteredGradient:
     """The gradient of one kernel, in the form that the tape uses.
 
     `planner` makes the plan for the positions of the differentiated inputs, or None if these
-    contribute nothing; the tape remembers plans in `plans`, by one bit for each input. `inputs` names
-    the inputs that have a rule, None for whatever a function returns; `because` says why there is none.
+    contribute nothing; the tape caches plans in `plans`, keyed by one bit for each input. `inputs` names
+    the inputs that have a rule; it is None if a function decides. `because` says why there is no rule.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RegisteredGradient:
         inputs: tuple[str, ...] | None = None,
         because: str = "",
     ) -> None:
-        """Create a gradient without plans yet."""
+        """Create a gradient with an empty cache of plans."""
         self.kernel_name = kernel_name
         self.planner = planner
         self.inputs = inputs
@@ -81,16 +81,16 @@ gradients: Final[dict[str, RegisteredGradient]] = {}
 
 
 def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None:
-    """Register a compiled gradient; see `plugrad.gradient` for the two forms that people write.
+    """Register a compiled gradient; see `plugrad.gradient` and `plugrad.GradientConfig` for the two source forms.
 
     Raises:
-        RegistrationError: the kernel has a gradient and `replace` is False.
+        RegistrationError: the kernel has a gradient already and `replace` is False.
     """
     if gradient.kernel_name in gradients:
         if not replace:
             raise RegistrationError(
                 f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or "
-                "use override_gradient for a while"
+                "use override_gradient to replace it temporarily"
             )
         if settings.get("debug"):
             warn(f"the gradient of {gradient.kernel_name} is replaced (the setting debug is on)")

@@ -1,7 +1,7 @@
 """The kernel registry: (kernel name, backend name) -> implementation.
 
-Several registrations may stand under one key: what the backend brings, and above it what replaces it
-for a while. The uppermost one is in effect, in whatever order they were made.
+A key may have several registrations: the backend's own, and above it those that replace it
+temporarily. The topmost one is in effect, regardless of the order in which they were made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Entry(NamedTuple):
 
     config: KernelConfig
     replaces: bool = False
-    """Whether it was asked to replace others."""
+    """Whether it was registered with ``replace=True``."""
     is_brought: bool = False
     """Whether the backend itself brought it."""
 
@@ -36,7 +36,7 @@ class _Entry(NamedTuple):
 _entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
 """The registrations under each key; the last one is in effect."""
 lock = RLock()
-"""Held while the registry changes, and while the engine derives from it what to call."""
+"""Held while the registry changes, and while the engine looks up what to call."""
 _listeners: Final[list[Callable[[str, str], None]]] = []
 
 
@@ -50,7 +50,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def listen(listener: Callable[[str, str], None]) -> None:
-    """Have a function called with the names of kernel and backend whenever an implementation changes."""
+    """Call a function with the names of kernel and backend whenever an implementation changes."""
     _listeners.append(listener)
 
 
@@ -72,8 +72,8 @@ def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
     tensor([8.], dtype=float32)
     >>> removed = plugrad.unregister_kernel("Cube", "cpu")
 
-    With ``replace=True`` it takes effect even if the backend brings one of its own when it is loaded
-    later.
+    With ``replace=True`` it takes effect even if the backend brings its own implementation when it is
+    loaded later.
 
     Raises:
         RegistrationError: the key is taken and `replace` is False, or the function does not fit the
@@ -91,7 +91,7 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
             if config[:2] in _entries and not replace:
                 raise RegistrationError(
                     f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} "
-                    "already; pass replace=True, or use override_kernel for a while"
+                    "already; pass replace=True, or use override_kernel to replace it temporarily"
                 )
         for config in configs:
             _warn_in_debug_mode(config)
@@ -106,10 +106,10 @@ def _warn_in_debug_mode(config: KernelConfig) -> None:
 
 
 def register_brought(configs: Iterable[KernelConfig]) -> None:
-    """Register what a backend brings, or nothing if one of its kernels is wrong.
+    """Register the kernels that a backend brings, or none if one of them is wrong.
 
-    Whatever was registered earlier with ``replace=True`` stays in effect. What was registered without
-    gives way to the backend's own, with a warning.
+    Earlier registrations with ``replace=True`` stay in effect. Those without it give way to the
+    backend's own, with a warning.
     """
     configs = list(configs)
     _check(configs)
@@ -119,8 +119,8 @@ def register_brought(configs: Iterable[KernelConfig]) -> None:
             for entry in above:
                 if not entry.replaces and not entry.is_brought:
                     warn(
-                        f"backend {config.backend_name!r} has a kernel {config.kernel_name!r} of its own, which "
-                        "takes the place of the one that was registered before the backend was loaded; pass "
+                        f"backend {config.backend_name!r} has its own kernel {config.kernel_name!r}, which "
+                        "replaces the one that was registered before the backend was loaded; pass "
                         "replace=True to register_kernel to keep yours"
                     )
             kept = tuple(entry for entry in above if entry.replaces)
@@ -155,13 +155,13 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
 
 
 def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
-    """Return the implementation of a kernel on a backend that is in effect, or None."""
+    """Return the implementation in effect of a kernel on a backend, or None."""
     entries = _entries.get((kernel_name, backend_name))
     return entries[-1].config if entries else None
 
 
 def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
-    """Return the implementations of one backend that are in effect."""
+    """Return the implementations in effect for one backend."""
     return [entries[-1].config for key, entries in list(_entries.items()) if key[1] == backend_name]
 
 
@@ -176,7 +176,7 @@ def copy_registered_kernels(source: str, target: str, *, replace: bool = False) 
 def override_kernel(
     kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]
 ) -> Generator[None, None, None]:
-    """Use another implementation inside a ``with`` block; what was there before is in effect again after it.
+    """Use another implementation inside a ``with`` block; the previous one is restored on exit.
 
     The override holds for the whole process, not only for the calling thread. It may begin before the
     backend is loaded.
@@ -190,7 +190,7 @@ def override_kernel(
 
 
 def put_above(configs: Iterable[KernelConfig]) -> None:
-    """Register several implementations above others, or none if one of them is wrong; see `take_away`."""
+    """Register several implementations on top of others, or none if one of them is wrong; see `take_away`."""
     configs = list(configs)
     _check(configs)
     with lock:
@@ -200,7 +200,7 @@ def put_above(configs: Iterable[KernelConfig]) -> None:
 
 
 def take_away(configs: Iterable[KernelConfig]) -> None:
-    """Remove implementations, wherever they stand; what they covered is in effect again."""
+    """Remove implementations at any position; those below them are in effect again."""
     with lock:
         for config in configs:
             entries = _entries.get(config[:2], ())
@@ -208,13 +208,13 @@ def take_away(configs: Iterable[KernelConfig]) -> None:
 
 
 def snapshot() -> dict[Key, tuple[_Entry, ...]]:
-    """Return what is registered now, for `restore`."""
+    """Return the current registrations, for `restore`."""
     with lock:
         return dict(_entries)
 
 
 def restore(before: dict[Key, tuple[_Entry, ...]]) -> None:
-    """Make the registry what it was when `snapshot` was called."""
+    """Restore the registry to its state when `snapshot` was called."""
     with lock:
         for key in _entries.keys() | before.keys():
             if _entries.get(key) != before.get(key):
@@ -224,10 +224,10 @@ def restore(before: dict[Key, tuple[_Entry, ...]]) -> None:
 def check_parameters(config: KernelConfig) -> None:
     """Raise unless the function takes the contract's inputs by position and its attributes by keyword.
 
-    A kernel without a contract, and a function whose parameters Python cannot tell, pass.
+    A kernel without a contract, and a function whose parameters Python cannot inspect, pass.
 
     Raises:
-        RegistrationError: naming the kernel, the backend and the parameters.
+        RegistrationError: the message names the kernel, the backend and the parameters.
     """
     contract = KERNELS.get(config.kernel_name)
     if not callable(config.kernel_func):

@@ -25,7 +25,7 @@ def all_or_nothing() -> Generator[None, None, None]:
 
 
 def snapshot() -> Callable[[], None]:
-    """Return a function that makes the contracts and both registries what they are now."""
+    """Return a function that restores the contracts and both registries to their current state."""
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients, dict(gradients)),

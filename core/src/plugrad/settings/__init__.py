@@ -1,1 +1,1 @@
-"""The settings: which there are, and the layers that they are read from."""
+"""The settings, and the layers that they are read from."""

@@ -27,7 +27,7 @@ class Key(NamedTuple):
 
 
 class Option(NamedTuple):
-    """A setting of a backend's own, such as ``webgpu.threads``."""
+    """A setting that a backend declares, such as ``webgpu.threads``."""
 
     type: str
     """``"string"``, ``"integer"``, ``"number"`` or ``"boolean"``."""
@@ -35,7 +35,7 @@ class Option(NamedTuple):
     default: Any = None
 
 
-# --- the forms of values: a ValueError says "malformed" ------------------------------------------
+# --- the forms of values: a ValueError means "malformed" -----------------------------------------
 
 
 def _text(value: object) -> str:
@@ -45,7 +45,7 @@ def _text(value: object) -> str:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Read a list of names, or one string with commas."""
+    """Read a list of names, or one string of names separated by commas."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(
         isinstance(p, str) for p in cast("list[object]", parts)
@@ -120,23 +120,23 @@ KEYS: Final[Mapping[str, Key]] = {
         ),
         Key(
             "fallback",
-            "what happens when the backend at hand has no implementation of a kernel: an error, or another "
-            "backend computes it, with a warning for each kernel or silently",
+            "what happens when the active backend does not implement a kernel: an error, or another "
+            "backend computes it, silently or with a warning for each kernel",
             "'error', 'warn' or 'silent'",
             _policy,
             "error",
         ),
         Key(
             "fallback_order",
-            "the backends that compute what the one at hand cannot, first the one to ask first; if it is "
-            "empty, those that may be chosen automatically, by priority",
+            "the backends that compute what the active one cannot, in the order in which they are tried; if it "
+            "is empty, the backends that may be chosen automatically, by priority",
             "names of backends, such as 'webgpu,cpu'",
             _names,
             (),
         ),
         Key(
             "memory_limit",
-            "the most bytes that tensors may use on each backend",
+            "the maximum number of bytes that tensors may use on each backend",
             "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'",
             _bytes,
             None,
@@ -150,7 +150,7 @@ KEYS: Final[Mapping[str, Key]] = {
         ),
         Key(
             "plugins.allow_auto",
-            "third parties' distributions whose backends may be chosen automatically",
+            "third-party distributions whose backends may be chosen automatically",
             "name patterns, such as 'acme-*'",
             _names,
             (),
@@ -171,7 +171,7 @@ OPTION_TYPES: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
     "number": ("a number", _number),
     "boolean": (BOOLEAN, _boolean),
 }
-"""What the settings of a backend's own may be: accepted values, and how they are read."""
+"""The types of a backend's settings: accepted values, and how they are read."""
 
 
 def option_key(backend: str, name: str, option: Option) -> Key:
@@ -181,5 +181,5 @@ def option_key(backend: str, name: str, option: Option) -> Key:
 
 
 def undeclared_key(name: str) -> Key:
-    """Return the key of a setting of a backend that declares none: it gets the value as it is written."""
-    return Key(name, "what the backend makes of it", "anything", lambda value: value, None)
+    """Return the key of a setting for a backend that declares none; the value is passed on as written."""
+    return Key(name, "whatever the backend makes of it", "anything", lambda value: value, None)

@@ -1,13 +1,13 @@
 """Configuration in layers: what is set, where, and which layer wins.
 
-First match wins: a block `plugrad.config.override` > `plugrad.config.set` > environment >
-``plugrad.toml`` or ``[tool.plugrad]`` of the project > the user's ``config.toml`` > what a plugin's
-``plugrad_configure`` suggests > the default.
-(Arguments and `plugrad.use` are stronger than all of them; see `plugrad.discovery.selection`.) Reading is
+The first match wins: a block `plugrad.config.override` > `plugrad.config.set` > environment >
+``plugrad.toml`` or ``[tool.plugrad]`` of the project > the user's ``config.toml`` > the suggestions
+of a plugin's ``plugrad_configure`` > the default.
+(Arguments and `plugrad.use` override all of them; see `plugrad.discovery.selection`.) Reading is
 strict: an unknown key or a value of the wrong form is an error that names the layer.
 
-`plugrad.settings.keys` has the table of the settings. A backend may have settings of its own: the
-section of its name in a file, ``PLUGRAD_<BACKEND>_<NAME>`` in the environment.
+`plugrad.settings.keys` has the table of the settings. A backend may have its own settings: in a file,
+the section with its name; in the environment, ``PLUGRAD_<BACKEND>_<NAME>``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Suggestions = list[tuple[str, "Mapping[str, Any]"]]
-"""Layers that plugins suggest: what each is called, and its settings."""
+"""Layers that plugins suggest: the name of each, and its settings."""
 
 _overrides: Final = ContextVar[dict[str, Any]]("plugrad_overrides")
 
 TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
-"""Variables that test suites read: not settings, and not misspelt ones."""
+"""Variables that test suites read: they are neither settings nor misspelt settings."""
 
 
 class Setting(NamedTuple):
@@ -60,9 +60,9 @@ class Config:
     def __init__(self) -> None:
         """Start without any value set; files are read when they are first needed."""
         self.options_by_backend: Callable[[], Mapping[str, Mapping[str, Option] | None]] = dict
-        """The settings that installed backends declare; None for a backend that takes any."""
+        """The settings that installed backends declare; None for a backend that accepts any."""
         self.suggestions: Callable[[], Suggestions] = list
-        """What plugins suggest. Whoever lists and loads plugins fills in this and the one above."""
+        """The settings that plugins suggest. `plugrad.discovery` sets this attribute and the one above."""
         self.listeners: list[Callable[[str], None]] = []
         """Called with the name of a setting whose value may have changed."""
         self._set: dict[str, Any] = {}
@@ -71,16 +71,16 @@ class Config:
         self._changes = 0
 
     def renew_lock(self) -> None:
-        """Take a new lock, in a child whose parent may have held the old one."""
+        """Create a new lock in a forked child, because the parent may have held the old one."""
         self._lock = RLock()
 
     @property
     def state(self) -> tuple[object, ...]:
-        """What differs when a setting does, here and now, so that decisions made from them can be remembered."""
+        """A key that changes whenever a setting does, for caching decisions that depend on settings."""
         return self._changes, *_overrides.get({}).items()
 
     def keys(self) -> tuple[Key, ...]:
-        """Return the settings that there are: name, meaning, accepted values, default, environment variable.
+        """Return all settings: name, meaning, accepted values, default, environment variable.
 
         >>> plugrad.config.keys()[0].variable
         'PLUGRAD_BACKEND'
@@ -109,13 +109,13 @@ class Config:
 
     @contextmanager
     def override(self, name: str, value: Any) -> Generator[None]:
-        """Set a value for a block, and for this thread or task alone.
+        """Set a value for a block, in this thread or task only.
 
         >>> with plugrad.config.override("fallback", "silent"):
         ...     plugrad.config.explain("fallback")
         Setting(key='fallback', value='silent', layer='plugrad.config.override')
 
-        `plugrad.carry_context` takes it along to other threads.
+        `plugrad.carry_context` carries it to other threads.
 
         Raises:
             ConfigError: the key is unknown, or the value is malformed.
@@ -131,7 +131,7 @@ class Config:
             self._tell(name)
 
     def reset(self, name: str | None = None) -> None:
-        """Forget what was `set`, for one key or for all, and read the configuration files again when needed."""
+        """Forget the values `set` for one key or all keys, and reread the configuration files when needed."""
         if name is not None:
             self._key(name, "plugrad.config.reset")
         with self._lock:
@@ -160,22 +160,22 @@ class Config:
         for layer, values in self.files():
             if name in values:
                 return Setting(name, values[name], layer)
-        # Which plugins are loaded is not theirs to suggest.
+        # Plugins cannot suggest which plugins are loaded.
         for layer, values in () if name.startswith("plugins.") else self.suggestions():
             if name in values:
                 return Setting(name, values[name], layer)
         return Setting(name, key.default, "default")
 
     def options(self, backend: str) -> dict[str, Setting]:
-        """Return the settings of a backend's own: those that it declares, or, if it declares none, those that are set.
+        """Return a backend's settings: those that it declares, or, if it declares none, those that are set.
 
-        >>> plugrad.config.set("acme.threads", 4)  # acme is not installed: any name will do
+        >>> plugrad.config.set("acme.threads", 4)  # acme is not installed, so any name is accepted
         >>> plugrad.config.options("acme")
         {'threads': Setting(key='acme.threads', value=4, layer='plugrad.config.set')}
         >>> plugrad.config.reset("acme.threads")
 
         Raises:
-            ConfigError: some layer sets an option that the backend does not declare, or a malformed value.
+            ConfigError: a layer sets an option that the backend does not declare, or a malformed value.
         """
         declared = self.options_by_backend().get(backend) or ()
         named = {f"{backend}.{option}" for option in (*declared, *self._in_environment(backend))}
@@ -233,7 +233,7 @@ class Config:
             ) from None
 
     def parsed_settings(self, values: Mapping[str, object], layer: str) -> dict[str, Any]:
-        """Return the values of a table, which may have tables inside, by the names of their settings.
+        """Return the values of a table, which may be nested, by the names of their settings.
 
         Raises:
             ConfigError: a key is unknown, or a value is malformed.
@@ -246,9 +246,9 @@ class Config:
         """Raise if a variable looks like a misspelt setting.
 
         Raises:
-            ConfigError: naming the variable and the one that was probably meant.
+            ConfigError: the message names the variable and the setting that was probably meant.
         """
-        from difflib import get_close_matches  # needed rarely, like what reads files below
+        from difflib import get_close_matches  # rarely needed, like the file readers below
 
         known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
         for name in environment.keys() - TEST_VARIABLES:
@@ -263,7 +263,7 @@ class Config:
                 )
 
     def _owner(self, variable: str) -> str | None:
-        """Return the installed backend whose option an environment variable sets; of several, the longest name."""
+        """Return the installed backend whose option an environment variable sets; the longest name wins."""
         rest = variable.removeprefix(ENVIRONMENT_PREFIX)
         owners = [name for name in self.options_by_backend() if rest.startswith(f"{name.upper()}_")]
         return max(owners, key=len, default=None)
@@ -299,7 +299,7 @@ def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Yield the nearest ``plugrad.toml``, else the nearest ``pyproject.toml`` with our section, from here upwards."""
+    """Yield the nearest ``plugrad.toml``, else the nearest ``pyproject.toml`` with our section, `folder` first."""
     for place in (folder, *folder.parents):
         if (place / "plugrad.toml").is_file():
             yield place / "plugrad.toml", ()
@@ -312,7 +312,7 @@ def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 
 def user_file() -> Path:
-    """Return where the user's own configuration is looked for."""
+    """Return the path of the user's configuration file."""
     from pathlib import Path
 
     if sys.platform == "win32":

@@ -1,9 +1,9 @@
-"""The nodes of the tape: what leads from the differentiated tensors to a result.
+"""The nodes of the tape: the steps from the differentiated tensors to a result.
 
 The tape is not a list but a graph that hangs on the tensors: a tensor that is being differentiated
-carries the `Node` of the call that made it, and a node keeps its inputs' nodes and just what its
-gradient rules ask for. So nothing is recorded for tensors that nobody differentiates, threads do
-not share a tape, an error leaves nothing behind, and memory goes when the last tensor does. Nodes
+carries the `Node` of the call that made it, and a node keeps its inputs' nodes and only what its
+gradient rules need. So nothing is recorded for tensors that are not differentiated, threads do
+not share a tape, an error leaves nothing behind, and memory is freed with the last tensor. Nodes
 hold arrays, never tensors, so there are no reference cycles.
 """
 
@@ -43,8 +43,8 @@ class Node:
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
 
-        If `linked`, saved tensors still know where they came from, so that the result can be
-        differentiated again.
+        If `linked`, saved tensors keep their nodes, so that the result can be differentiated
+        again.
         """
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class Leaf(Node):
 
 
 class Bundle(Node):
-    """Several results as one root: its gradient is the list of theirs."""
+    """Several results as one root: its gradient is the list of their gradients."""
 
     __slots__ = ()
 
@@ -70,18 +70,18 @@ class Bundle(Node):
 
 
 class Part(Node):
-    """One of several outputs of a call; `Walk.back` collects the parts' gradients for the whole call."""
+    """One of several outputs of a call; `Walk.back` collects the gradients of the parts for the whole call."""
 
     __slots__ = ("index",)
 
     def __init__(self, whole: Node, index: int) -> None:
-        """Name output `index` of the call `whole`."""
+        """Represent output `index` of the call `whole`."""
         super().__init__((whole,))
         self.index = index
 
 
 class Call(Node):
-    """A kernel call, with what its gradient's plan asks for; the slots of what it does not stay empty."""
+    """A kernel call, with the values that its gradient's plan asks for; other slots stay empty."""
 
     __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
 
@@ -102,7 +102,7 @@ class Call(Node):
         self.backend = backend
 
     def keep(self, arrays: Sequence[Any], output: Any) -> None:
-        """Keep what the plan asks for."""
+        """Keep the values that the plan asks for."""
         plan = self.plan
         if plan.saved_inputs:
             whole = len(plan.saved_inputs) >= len(arrays)
@@ -136,7 +136,7 @@ class Call(Node):
         return self.plan.pull(self, dy, wanted, linked)
 
     def fitted(self, index: int, gradient: Tensor | None) -> Tensor | None:
-        """Return a gradient summed to the shape of its input, if it has another shape."""
+        """Return a gradient summed to the shape of its input, if the shapes differ."""
         if gradient is None or gradient.array.shape == self.shapes[index]:
             return gradient
         return self.summed(index, gradient)
@@ -155,7 +155,7 @@ class Call(Node):
 
 
 def sum_to(x: Tensor, shape: Shape) -> Tensor:
-    """Return `x` summed over the axes along which a tensor of `shape` is repeated to have x's shape.
+    """Return `x` summed over the axes along which broadcasting repeats a tensor of `shape` to x's shape.
 
     Raises:
         ShapeError: `shape` does not broadcast to x's shape.

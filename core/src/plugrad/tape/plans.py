@@ -1,4 +1,4 @@
-"""Plans: what a recorded call keeps for the backward pass, and how gradients are pulled back through it.
+"""Plans: the values that a recorded call keeps for the backward pass, and how gradients are pulled back through it.
 
 A plan is made once for each kernel and set of differentiated inputs, from what `plugrad.gradient` declares.
 """
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from plugrad.tape.nodes import Call, Pulled
 
 Rule: TypeAlias = Callable[..., Any]
-"""Its parameters are whatever it needs; it returns a tensor, or None for "nothing"."""
+"""Its parameters name what it needs; it returns a tensor, or None for "nothing"."""
 GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
 
 
 new: Final = object.__new__
 
 EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
-"""The positions of the inputs to keep where all are kept, however many there are."""
+"""The positions to keep if all inputs are kept, regardless of their number."""
 
 
 class _NoPlan(NamedTuple):
-    """For a kernel without gradient: keeps nothing, and raises if a gradient is asked for."""
+    """The plan for a kernel without a gradient: keeps nothing, and raises if a gradient is requested."""
 
     kernel: Kernel[..., Any]
     saved_inputs: tuple[int, ...] = ()
@@ -42,33 +42,33 @@ class _NoPlan(NamedTuple):
     def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Raise."""
         raise GradientNotFound(
-            f"kernel {self.kernel.name!r} lies between the result and a differentiated input but has no gradient; "
-            "declare one with register_gradient, or cut the path with stop_gradient"
+            f"kernel {self.kernel.name!r} lies between the result and a differentiated input but does not have a "
+            "gradient; declare one with register_gradient, or cut the path with stop_gradient"
         )
 
 
 @cache
 def missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
-    """Return the gradient of a kernel that has none."""
+    """Return the stand-in gradient for a kernel that does not have one."""
     return RegisteredGradient(kernel.name, lambda kernel, positions: _NoPlan(kernel))
 
 
 Getter: TypeAlias = Callable[["Call", Any, bool], Any]
-"""(call, dy, linked) -> what a rule named, or what it returned."""
+"""(call, dy, linked) -> a value that a rule named, or the rule's result."""
 
 
 class Application(NamedTuple):
-    """How the rule of one input is applied to a call: with what it needs besides `dy`."""
+    """How the rule of one input is applied to a call, with the values that it needs besides `dy`."""
 
     input: int
     """The position of the input."""
     rule: Rule
     getters: tuple[Getter, ...] | None
-    """How to get what the rule needs; None for the two frequent forms that do without them."""
+    """How to get the values that the rule needs; None for the two frequent forms that do not need getters."""
     place: int | None = None
-    """Where the one saved input is that the rule needs after `dy`; None if it needs `dy` alone."""
+    """The slot of the one saved input that the rule needs after `dy`; None if it needs only `dy`."""
     position: int = 0
-    """Which input that is."""
+    """The position of that input."""
 
 
 class RulePlan(NamedTuple):
@@ -93,7 +93,7 @@ class RulePlan(NamedTuple):
             elif place is None:
                 gradient = rule(dy)
             else:
-                x = new(Tensor)  # Tensor(…), without the call of __init__
+                x = new(Tensor)  # Tensor(…), without calling __init__
                 x.array = call.saved[place]
                 x.backend = call.backend
                 x.node = call.parents[position] if linked else None
@@ -117,7 +117,7 @@ class ListPlan(RulePlan):
 def application(
     rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], index: int, saved: Sequence[int]
 ) -> Application:
-    """Return how to apply a rule with certain needs to calls that save some inputs."""
+    """Return how to apply a rule with the given needs to calls that save the given inputs."""
     is_list_plan = kernel.is_variadic
     if list(needs) == ["dy"] and not is_list_plan:
         return Application(index, rule, None)
@@ -130,7 +130,7 @@ def application(
 
 
 def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
-    """Return the function that gets, from a call of `kernel`, what a rule calls `need`."""
+    """Return the function that gets from a call of `kernel` the value that a rule calls `need`."""
     if need == "dy":
         return lambda call, dy, linked: dy
     if need in ("out", "outs"):
@@ -202,12 +202,12 @@ class FunctionPlan(NamedTuple):
         ]
 
     def _checked(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
-        """Return the gradient of one input, or raise: what a stranger returns is checked."""
+        """Return the gradient of one input, or raise: results of user-supplied functions are checked."""
         name = str(index) if self.kernel.is_variadic else self.kernel.input_name(index)
         where = f"the gradient function of {self.kernel.name}"
         if name not in thunks:
             raise RegistrationError(
-                f"{where} has no entry for input {name!r}; it has {sorted(thunks)}"
+                f"{where} does not have an entry for input {name!r}; it has {sorted(thunks)}"
             )
         entry = thunks[name]
         gradient = entry() if callable(entry) else entry

@@ -4,18 +4,17 @@ A rule *names what it needs* through its parameters:
 
 * ``dy``: the gradient of the output (a list of them for a kernel with several outputs);
 * ``out`` or ``outs``: the output, or the list of outputs;
-* ``absent``: for a kernel with several outputs, the numbers of those that the result does not depend
-  on; their ``dy`` is zeros;
+* ``absent``: for a kernel with several outputs, the indices of the outputs that the result does not
+  depend on; their ``dy`` is zeros;
 * an input's name, such as ``x``;
-* an input's name with ``_spec``: only its shape and dtype, which costs no memory; an input that is a
-  list of tensors gives a list, either way;
+* an input's name with ``_spec``: only its shape and dtype, which costs no memory; in both forms, an
+  input that is a list of tensors gives a list;
 * an attribute's name, or ``attrs`` for all of them;
 * ``dy_input``: the input called ``dy``, for the kernels that have one because they are gradients themselves.
 
-The tape keeps what the rules of the *differentiated* inputs name, and nothing else. This is the one
-piece of introspection in plugrad. Rules are written with ops or kernels, so they run on every
-backend and can be differentiated. The tape sums each gradient to its input's shape, so rules need
-not undo broadcasting.
+The tape keeps only what the rules of the *differentiated* inputs name. Rules are written with ops or
+kernels, so they run on every backend and can be differentiated. The tape sums each gradient to its
+input's shape, so rules need not undo broadcasting.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def _table_planner(
         )
 
     def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
-        # Which inputs a plan is for tells too little where their number varies: it is for all.
+        # If the number of inputs varies, positions do not identify them: the plan is for all.
         active = (
             list(rules)
             if kernel.takes_list
@@ -131,7 +130,7 @@ def _table_planner(
 
 
 def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
-    """Declare that kernels contribute nothing to a gradient, and why: they return positions, flags, steps.
+    """Declare that kernels contribute nothing to a gradient, and why: their results are positions, flags or steps.
 
     >>> import plugrad
     >>> from plugrad.extend import Spec, kernel, not_differentiable
@@ -163,7 +162,7 @@ class GradientConfig(NamedTuple):
     outputs_to_save: tuple[bool, ...] = ()
 
     def planner(self, kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
-        """Return the plan of a call; it saves the same things whichever inputs are differentiated."""
+        """Return the plan of a call; it saves the same values for any differentiated inputs."""
         if unknown := set(self.inputs_to_save) - set(kernel.inputs):
             raise RegistrationError(
                 f"gradient of {kernel.name}: inputs_to_save has {sorted(unknown)}; the inputs are {list(kernel.inputs)}"
@@ -199,7 +198,7 @@ def register_gradient(
     'Wave'
 
     Raises:
-        RegistrationError: the kernel has a gradient and `replace` is False, or the entry names
+        RegistrationError: the kernel has a gradient already and `replace` is False, or the entry names
             unknown inputs.
         ArgumentError: `config` is neither.
     """
@@ -211,7 +210,7 @@ def _compiled(
 ) -> RegisteredGradient:
     if isinstance(config, Kernel):
         return _from_table(config, rules)
-    if not isinstance(config, GradientConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+    if not isinstance(config, GradientConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass anything
         raise ArgumentError(
             f"register_gradient takes a GradientConfig or a kernel, not {type(config).__name__}"
         )

@@ -27,7 +27,7 @@ def record(
     attrs: Mapping[str, Any],
     output: Any,
 ) -> None:
-    """Put a kernel call on the tape: give its output, one tensor or a list of them, the node of the call.
+    """Record a kernel call on the tape: set the node of its output, one tensor or a list of them.
 
     `parents` are the nodes of the inputs, None for an input that is not being differentiated.
     """
@@ -59,7 +59,7 @@ def record_pair(
     attrs: Mapping[str, Any],
     output: Tensor,
 ) -> None:
-    """Put a call with two inputs and one output on the tape: `record` without its loops."""
+    """Record a call with two inputs and one output on the tape: `record` without its loops."""
     differentiated = 1 if parents[0] is None else 2 if parents[1] is None else 3
     try:
         plan = gradients[kernel.name].plans[differentiated]
@@ -68,7 +68,7 @@ def record_pair(
     if plan is None:
         return
     x, y = arrays
-    call = output.node = new(Call)  # Call(…), without the call of __init__
+    call = output.node = new(Call)  # Call(…), without calling __init__
     call.order = next_order()
     call.parents = parents
     call.plan = plan
@@ -86,7 +86,7 @@ def record_pair(
 def _plan(
     kernel: Kernel[..., Any], differentiated: int, parents: Sequence[Node | None]
 ) -> Plan | None:
-    """Return what a call keeps; `differentiated` has one bit for each input, the lowest for the last one."""
+    """Return the plan of a call; `differentiated` has one bit for each input, the lowest bit for the last input."""
     gradient = gradients.get(kernel.name) or missing_gradient(kernel)
     try:
         return gradient.plans[differentiated]
@@ -97,7 +97,7 @@ def _plan(
 
 
 class Walk:
-    """The nodes between a result and the leaves, and whether someone further out differentiates them as well."""
+    """The nodes between a result and the leaves, and whether an outer derivative needs them as well."""
 
     def __init__(self, root: Node | None, leaves: Sequence[Leaf]) -> None:
         """Find the nodes that lead from `leaves` to `root`."""
@@ -128,7 +128,7 @@ class Walk:
         nodes.sort(key=_order_of)
         self.nodes = nodes
         self.leading: set[Node | None] | None = None
-        """The nodes that depend on a leaf; None for all: without nesting, nothing else puts nodes on a tape."""
+        """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""
         if self.is_nested:
             self.leading = set(leaves)
             for node in self.nodes:
@@ -139,7 +139,7 @@ class Walk:
     def back(self, start: Any) -> list[Tensor | None]:
         """Return the gradient of each leaf, given that of the root; None where the root does not depend on it.
 
-        A node is let go as soon as it has been passed, and what it saved with it; a walk is taken
+        A node and its saved values are released as soon as it has been passed; a walk can be taken only
         once.
         """
         nodes, leading, linked = self.nodes, self.leading, self.is_nested
@@ -163,7 +163,7 @@ class Walk:
                 finished[node] = dy
                 continue
             elif type(node) is Part:
-                # a gradient rule that looks at an output reaches it by another part than the caller did
+                # a gradient rule may reach an output by another part than the caller did
                 parts = gradients.setdefault(parents[0], {})
                 known = parts.get(node.index)
                 parts[node.index] = dy if known is None else _sum(known, dy)
@@ -185,7 +185,7 @@ _order_of = attrgetter("order")
 
 
 def _sum(a: Tensor, b: Tensor) -> Tensor:
-    """Return the sum of two gradients, which mostly have one dtype."""
+    """Return the sum of two gradients, which usually have the same dtype."""
     if a.array.dtype is b.array.dtype:
         return contract.run_pair(binary.add, a, b)
     return a + b
@@ -196,7 +196,7 @@ class Filled(list["Tensor"]):
 
     __slots__ = ("absent",)
     absent: frozenset[int]
-    """The numbers of the outputs that the result does not depend on."""
+    """The indices of the outputs that the result does not depend on."""
 
 
 def _filled(call: Any, parts: dict[int, Tensor]) -> Filled:

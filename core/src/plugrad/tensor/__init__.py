@@ -1,1 +1,1 @@
-"""The handle on an array, the backend that owns the array, and what surrounds the ops of a program."""
+"""The tensor (a handle on an array), the backend that owns the array, and the context in which ops run."""

@@ -1,4 +1,4 @@
-"""What a backend is: the owner of arrays on one kind of hardware, and of the kernels that work on them."""
+"""The interface of a backend, which owns the arrays on one kind of hardware and the kernels that work on them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from plugrad.types.dtype import DType
 
-Implementation: TypeAlias = Callable[..., Any]  # of arrays whose type only the backend knows
+Implementation: TypeAlias = Callable[..., Any]  # takes arrays whose type only the backend knows
 
 
 class DeviceInfo(NamedTuple):
-    """One device that a backend can open; `name` is what comes after the colon in ``"webgpu:0"``."""
+    """One device that a backend can open; `name` is the part after the colon in ``"webgpu:0"``."""
 
     name: str
     description: str
@@ -26,7 +26,7 @@ class DeviceInfo(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """Whether a backend can start on this machine, and if not, why."""
+    """Whether a backend can start on this machine, and the reason if it cannot."""
 
     ok: bool
     reason: str = ""
@@ -47,7 +47,7 @@ class KernelConfig(NamedTuple):
     """One implementation: which kernel, for which backend, and the function.
 
     plugrad calls `setup_func` with the backend when it is ready, and `dispose_func` when it is closed.
-    A function `on_host` takes and returns NumPy arrays; see `KernelTable.update`.
+    With `on_host`, the function takes and returns NumPy arrays; see `KernelTable.update`.
     """
 
     kernel_name: str
@@ -61,8 +61,8 @@ class KernelConfig(NamedTuple):
 class Backend(ABC):
     """Owns arrays on one device. A plugin's entry point names a function without arguments that returns one.
 
-    A *backend array* is any object with a `shape` and a `dtype`; core never looks inside. One
-    object is one opened device: for a second device core calls the entry point again.
+    A *backend array* is any object with a `shape` and a `dtype`; core never looks inside. Each
+    object is one opened device; for a second device, core calls the entry point again.
     """
 
     name: ClassVar[str]
@@ -71,15 +71,15 @@ class Backend(ABC):
     """The installed distribution that brings the backend; core sets it."""
     is_closed: bool = False
     options: Mapping[str, Any] = MappingProxyType({})
-    """The settings of the backend's own, by name; core sets them before it asks for anything else."""
+    """The backend's own settings, by name; core sets them before it uses anything else."""
     functions: dict[str, Implementation]
-    """What the engine calls for each kernel, by name; core sets it when the backend is opened.
+    """The functions that the engine calls, by kernel name; core sets it when the backend is opened.
 
-    It fills itself when a kernel is first called, so it may be cleared at any time.
+    An entry is added when its kernel is first called, so the mapping may be cleared at any time.
     """
 
     constants: dict[Any, Any]
-    """Arrays of one value that programs have used, by value and dtype; core sets it, like `functions`."""
+    """A cache of single-value arrays, by value and dtype; core sets it, like `functions`."""
 
     @abstractmethod
     def probe(self) -> Probe:
@@ -94,7 +94,7 @@ class Backend(ABC):
         """Make a device ready, the best one for ``""``; set `device` to its name, and return its kernels.
 
         Raises:
-            BackendUnavailable: it cannot start; say why and what to do.
+            BackendUnavailable: it cannot start; the message says why and what to do.
         """
 
     @abstractmethod
@@ -107,15 +107,15 @@ class Backend(ABC):
 
     @abstractmethod
     def to_numpy(self, array: Any) -> NDArray[Any]:
-        """Return the values on the host; wait for them if they are still being computed."""
+        """Return the values on the host, waiting for them if they are still being computed."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until everything that was asked for is done."""
+        """Wait until all submitted work is done."""
 
     @abstractmethod
     def memory(self) -> Memory:
-        """Return what the backend's arrays use."""
+        """Return the memory that the backend's arrays use."""
 
     @abstractmethod
     def set_memory_limit(self, limit: int | None) -> None:
@@ -126,7 +126,7 @@ class Backend(ABC):
         """Release the device. The object is not used again."""
 
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return what the engine shall call for an implementation: by default, the function itself.
+        """Return the function that the engine calls for an implementation: by default, `function` itself.
 
         A backend whose arrays are allocated elsewhere may count and limit them here.
         """
@@ -146,6 +146,6 @@ def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
     has = sorted(backend.dtypes())
     same_kind = [d for d in has if d.kind == dtype.kind] or has
     return UnsupportedDtype(
-        f"backend {backend.name!r} has no {dtype}; it has {', '.join(has)}. Ask for one of them, "
+        f"backend {backend.name!r} does not have {dtype}; it has {', '.join(has)}. Ask for one of them, "
         f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
     )

@@ -1,6 +1,6 @@
-"""What surrounds the ops of this context: an open `tidy` block, a backend to transfer inputs to, or, mostly, nothing.
+"""The surroundings of ops in this context: an open `tidy` block, a backend to transfer inputs to, or (usually) nothing.
 
-One context variable holds both, so that the hot path asks one question.
+One context variable holds both, so that the hot path needs one look-up.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Scope:
         self.made[id(tensor)] = ref(tensor)
 
     def note(self, outputs: Any) -> None:
-        """Remember what a kernel gave: a tensor, or a list of them."""
+        """Remember the result of a kernel: a tensor, or a list of them."""
         tensors = cast("list[Tensor]", outputs if type(outputs) is list else [outputs])
         for tensor in tensors:
             self.track(tensor)
@@ -65,21 +65,21 @@ def transfer_target() -> Backend | None:
 
 
 def surround(scope: Scope | None, transfer: Backend | None) -> None:
-    """Change what surrounds the ops from here on."""
+    """Change the surroundings of ops from here on."""
     _surroundings.set(None if scope is None and transfer is None else Surroundings(scope, transfer))
 
 
 def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Return `function` as it runs here, for another thread: with the backend that `use` chose, and inside `tidy`.
+    """Return a function that runs `function` in another thread with this context's `use` backend and `tidy` block.
 
-    Settings of `plugrad.config.override` go along too. A thread starts without what the one that starts it has chosen.
+    Settings of `plugrad.config.override` are carried too. By itself, a new thread does not inherit any of these.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor() as pool, plugrad.use("cpu"):
     ...     list(pool.map(plugrad.carry_context(lambda n: plugrad.zeros(n).device), [1, 2]))
     ['cpu:0', 'cpu:0']
 
-    What the function itself chooses with `use` ends with its call.
+    A backend that the function itself chooses with `use` is active only until its call ends.
     """
     context = copy_context()
 

@@ -1,6 +1,6 @@
 """The tensor: an immutable handle on a backend's array.
 
-Operators and methods that compute call ops, which stand above the tensor: `plugrad.ops.operators`
+Operators and methods that compute call ops, which are in a higher layer: `plugrad.ops.operators`
 attaches them.
 """
 
@@ -39,7 +39,7 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "array", "backend", "node")
-    __array_ufunc__ = None  # so that ``ndarray + tensor`` asks the tensor
+    __array_ufunc__ = None  # so that ``ndarray + tensor`` calls the tensor's operator
 
     array: Any
     backend: Backend
@@ -94,7 +94,7 @@ class Tensor:
             self.backend = self.node = None  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> NoReturn:
-        # Python comes here when a slot is empty: checking for disposal costs nothing as long as
+        # Python calls this when a slot is empty: the check for disposal costs nothing as long as
         # there is an array.
         if name == "array":
             raise DisposedTensor(
@@ -107,7 +107,7 @@ class Tensor:
     # --- values on the host ----------------------------------------------------------------------
 
     def numpy(self) -> NDArray[Any]:
-        """Return the values as a NumPy array that must not be written to; on the CPU it shares the tensor's memory."""
+        """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory."""
         array = self.array  # raises if the tensor has been disposed
         values = self.backend.to_numpy(array)
         values.flags.writeable = False
@@ -117,7 +117,7 @@ class Tensor:
         return np.array(self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        # Not everybody respects that memory must not be written to, so only copy=False shares it.
+        # Some consumers ignore the read-only flag, so only copy=False shares the memory.
         values = self.numpy() if options.pop("copy", None) is False else self.numpy().copy()
         return values.__dlpack__(**options)
 
@@ -128,7 +128,7 @@ class Tensor:
         """Return the value of a tensor with one element as a Python scalar or string.
 
         Raises:
-            ShapeError: the tensor has not exactly one element.
+            ShapeError: the tensor does not have exactly one element.
         """
         if self.size != 1:
             raise ShapeError(
@@ -185,7 +185,7 @@ class Tensor:
 
     __hash__ = object.__hash__
 
-    # --- what plugrad.ops.operators attaches --------------------------------------------------------
+    # --- attached by plugrad.ops.operators ----------------------------------------------------------
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Nested lists, tuples and dicts of tensors, taken apart and put together again."""
+"""Flattening and mapping of nested lists, tuples and dicts of tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def leaves_of(tree: Any) -> Iterator[Any]:
-    """Yield what is not a list, tuple or dict, in order.
+    """Yield the leaves in order: everything that is not a list, tuple or dict.
 
     >>> list(leaves_of({"b": [1, 2], "a": (3,)}))
     [1, 2, 3]
@@ -26,7 +26,7 @@ def leaves_of(tree: Any) -> Iterator[Any]:
 
 
 def tensors_in(tree: Any) -> Iterator[Tensor]:
-    """Yield the tensors in a tree; everything else is passed over."""
+    """Yield the tensors in a tree; everything else is skipped."""
     return (leaf for leaf in leaves_of(tree) if isinstance(leaf, Tensor))
 
 

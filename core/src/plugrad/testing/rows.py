@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.contract.kernel import Kernel
 from plugrad.types.dtype import DTYPES, as_dtype, string
 from plugrad.types.specs import Shape
+
+if TYPE_CHECKING:
+    from plugrad.contract.kernel import Kernel
 
 Array = NDArray[Any]
 Draw = Callable[[np.random.Generator, Shape, str], Array]

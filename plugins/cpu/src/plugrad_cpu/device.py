@@ -107,7 +107,11 @@ class Cpu(Backend):
     ) -> Implementation:
         """Return `function` counting what it returns; those of elementwise kernels cost half of the general form."""
         count = self._count
-        inputs = 0 if contract is None or not contract.is_elementwise or contract.attributes else len(contract.inputs)
+        inputs = (
+            0
+            if contract is None or not contract.is_elementwise or contract.attributes
+            else len(contract.inputs)
+        )
         if inputs == 1:
 
             def of_one(x: Array) -> Any:

@@ -13,6 +13,7 @@ ROWS = [
             lambda a, b: a + 1j * b,
             [numbers(shape=shape), numbers(shape=shape)],
             is_special=False,
+            is_edge=0 in shape,
         )
         for shape in [(3, 5), (7, 1), (), (0, 2)]
     ),
