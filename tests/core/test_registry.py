@@ -269,9 +269,9 @@ def test_registering_what_the_backend_brings_itself_is_a_warning():
         import plugrad
         from plugrad import KernelConfig
         plugrad.register_kernel(KernelConfig("Square", "cpu", lambda x: x + 100))
-        plugrad.register_kernel(KernelConfig("Cube", "cpu", lambda x: x**3))
+        plugrad.register_kernel(KernelConfig("ThirdPower", "cpu", lambda x: x**3))
         x = plugrad.asarray(2.0)
-        print(plugrad.square(x).item(), plugrad.run_kernel("Cube", {"x": x}).item())
+        print(plugrad.square(x).item(), plugrad.run_kernel("ThirdPower", {"x": x}).item())
         """,
         warnings="always",
     )

@@ -131,10 +131,12 @@ def test_kernel_without_inputs_and_kernel_without_contract(site, without, policy
     with plugrad.use("toy"):
         x = plugrad.full((2,), 7.0)
         assert (x.device, x.tolist()) == ("toy:0", [7.0, 7.0])
-        plugrad.register_kernel(plugrad.KernelConfig("Cube", "cpu", lambda x, *, by: x**3 + by))
-        y = plugrad.run_kernel("Cube", {"x": x}, {"by": 1})
+        plugrad.register_kernel(
+            plugrad.KernelConfig("ThirdPower", "cpu", lambda x, *, by: x**3 + by)
+        )
+        y = plugrad.run_kernel("ThirdPower", {"x": x}, {"by": 1})
         assert (y.device, y.tolist()) == ("toy:0", [344.0, 344.0])
-    assert {e.kernel for e in plugrad.fallback_report()} >= {creation.fill.name, "Cube"}
+    assert {e.kernel for e in plugrad.fallback_report()} >= {creation.fill.name, "ThirdPower"}
 
 
 def test_host_implementation_of_the_other_backend_is_used(site, policy):
@@ -321,20 +323,20 @@ def test_kernel_that_is_there_pays_nothing(site, policy, monkeypatch):
 
 def test_error_lists_who_has_the_kernel_loaded_or_not(site):
     site.install("toy")
-    manifest = 'api = "1.0"\nkernels = ["Cube"]\n'
+    manifest = 'api = "1.0"\nkernels = ["ThirdPower"]\n'
     site.install("promising", manifest=manifest)
     site.install("disabled", manifest=manifest)
     plugrad.config.set("plugins.disable", "disabled")
-    plugrad.register_kernel(plugrad.KernelConfig("Cube", "cpu", lambda x: x**3))
+    plugrad.register_kernel(plugrad.KernelConfig("ThirdPower", "cpu", lambda x: x**3))
     x = plugrad.asarray([1.0], device="toy")
     with pytest.raises(
         KernelNotFound,
-        match=r"^backend 'toy' does not implement kernel 'Cube'; 'cpu' does, and 'promising' would, if loaded. "
+        match=r"^backend 'toy' does not implement kernel 'ThirdPower'; 'cpu' does, and 'promising' would, if loaded. "
         r"Move the inputs, as in x.to\('cpu'\), let another backend compute it with "
         r'plugrad.config.set\("fallback", "warn"\), or register an implementation with register_kernel$',
     ) as caught:
-        plugrad.run_kernel("Cube", {"x": x})
-    assert caught.value.kernel_name == "Cube"
+        plugrad.run_kernel("ThirdPower", {"x": x})
+    assert caught.value.kernel_name == "ThirdPower"
     assert site.imported() == ["acme_toy"]
 
 

@@ -21,7 +21,7 @@ PACK = """
 
     def register():
         return [
-            KernelConfig("Cube", "toy", lambda x: x**3),
+            KernelConfig("ThirdPower", "toy", lambda x: x**3),
             KernelConfig("Add", "toy", lambda a, b: a + b + 100),
         ]
 """
@@ -34,7 +34,7 @@ def listed(name, kind):
 
 def cube(device):
     x = plugrad.asarray([2.0], device=device)
-    return plugrad.run_kernel("Cube", {"x": x}).tolist()
+    return plugrad.run_kernel("ThirdPower", {"x": x}).tolist()
 
 
 def added(device):
@@ -82,7 +82,7 @@ def test_setup_functions_of_a_pack_run_for_each_device(site):
         from plugrad.extend import KernelConfig
         ready = []
         def register():
-            return [KernelConfig("Cube", "toy", lambda x: x**3, ready.append)]
+            return [KernelConfig("ThirdPower", "toy", lambda x: x**3, ready.append)]
     """
     site.install("toy")
     site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
@@ -91,7 +91,7 @@ def test_setup_functions_of_a_pack_run_for_each_device(site):
 
 
 CONFIG = "from plugrad.extend import KernelConfig\ndef register():\n    "
-GOOD = 'KernelConfig("Cube", "toy", lambda x: x**3)'
+GOOD = 'KernelConfig("ThirdPower", "toy", lambda x: x**3)'
 BAD_PACKS = {
     "import error": ("import a_library_that_is_not_there", "ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "SystemExit: 3"),
@@ -123,7 +123,9 @@ BAD_PACKS = {
 def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, message):
     site.install("toy")
     site.install_pack("kernels", "toy.bad", source, distribution="toy-bad", target=":register")
-    site.install_pack("kernels", "toy.good", PACK.replace("Cube", "Fourth"), target=":register")
+    site.install_pack(
+        "kernels", "toy.good", PACK.replace("ThirdPower", "Fourth"), target=":register"
+    )
     with pytest.warns(
         RuntimeWarning, match=rf"(?s)'toy.bad' \(toy-bad 1.2\) is failed.*{message}"
     ) as caught:
@@ -133,7 +135,7 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
     bad = listed("toy.bad", "kernels")
     assert bad.status == "failed"
     assert "Traceback" in bad.details
-    assert plugrad.get_kernel("Cube", "toy") is plugrad.get_kernel("Square", "toy") is None
+    assert plugrad.get_kernel("ThirdPower", "toy") is plugrad.get_kernel("Square", "toy") is None
     assert added("toy:1") == [104.0]  # a second warning would be an error
 
 
@@ -141,7 +143,7 @@ def test_two_packs_with_one_kernel_are_a_conflict_of_the_second(site):
     site.install("toy")
     site.install_pack("kernels", "toy.a", PACK, target=":register")
     site.install_pack("kernels", "toy.b", PACK.replace("100", "200"), target=":register")
-    with pytest.warns(RuntimeWarning, match="kernel 'Cube', which acme-toy-a::toy.a brings"):
+    with pytest.warns(RuntimeWarning, match="kernel 'ThirdPower', which acme-toy-a::toy.a brings"):
         assert added("toy") == [104.0]
     assert [p.status for p in plugrad.plugins("kernels")] == ["active", "failed"]
 
@@ -197,11 +199,13 @@ def test_manifest_of_a_pack_is_checked(site):
 
 def test_kernels_that_a_pack_promises_are_known_before_it_is_loaded(site):
     site.install("toy")
-    files = {"toy_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["Cube"]\n'}
+    files = {"toy_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["ThirdPower"]\n'}
     site.install_pack(
         "kernels", "toy.acme", PACK, distribution="toy-acme", target=":register", files=files
     )
-    with pytest.raises(KernelNotFound, match="'cpu' does not implement kernel 'Cube'; 'toy' would"):
+    with pytest.raises(
+        KernelNotFound, match="'cpu' does not implement kernel 'ThirdPower'; 'toy' would"
+    ):
         cube("cpu")
     assert site.imported() == []
 
@@ -212,13 +216,13 @@ OPS = """
     import plugrad
     from plugrad.extend import KernelConfig, Spec, kernel, register_gradient, register_kernel
 
-    @kernel("Cube", family="acme")
+    @kernel("ThirdPower", family="acme")
     def cube_kernel(x: Spec) -> Spec:
         "x * x * x"
         return x
 
     register_gradient(cube_kernel, x=lambda dy, x: dy * 3 * x * x)
-    register_kernel(KernelConfig("Cube", "cpu", lambda x: x**3))
+    register_kernel(KernelConfig("ThirdPower", "cpu", lambda x: x**3))
 
     def cube(x):
         return cube_kernel(plugrad.asarray(x))
@@ -237,18 +241,18 @@ def test_op_pack_is_imported_when_it_is_asked_for(site):
 def test_op_pack_is_found_by_a_kernel_that_nobody_knows(site):
     site.install_pack("ops", "acme", OPS)
     x = plugrad.asarray([2.0])
-    assert plugrad.grad(lambda x: plugrad.run_kernel("Cube", {"x": x}))(x).tolist() == [12.0]
+    assert plugrad.grad(lambda x: plugrad.run_kernel("ThirdPower", {"x": x}))(x).tolist() == [12.0]
     assert listed("acme", "ops").status == "active"
 
 
 def test_op_pack_that_lists_its_kernels_is_imported_for_these_only(site):
-    files = {"acme_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["Cube"]\n'}
+    files = {"acme_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["ThirdPower"]\n'}
     site.install_pack("ops", "acme", OPS, files=files)
     x = plugrad.asarray([2.0])
     with pytest.raises(KernelNotFound, match="no kernel is called 'Cubee'"):
         plugrad.run_kernel("Cubee", {"x": x})
     assert site.imported() == []
-    assert plugrad.run_kernel("Cube", {"x": x}).tolist() == [8.0]
+    assert plugrad.run_kernel("ThirdPower", {"x": x}).tolist() == [8.0]
 
 
 def test_op_pack_that_fails_leaves_nothing_behind(site):
@@ -259,8 +263,8 @@ def test_op_pack_that_fails_leaves_nothing_behind(site):
             PluginUnavailable, match=r"op pack 'bad' \(acme-bad 1.2\).*ZeroDivision"
         ):
             plugrad.op_pack("bad")
-    assert "Cube" not in KERNELS
-    assert plugrad.get_gradient("Cube") is plugrad.get_kernel("Cube", "cpu") is None
+    assert "ThirdPower" not in KERNELS
+    assert plugrad.get_gradient("ThirdPower") is plugrad.get_kernel("ThirdPower", "cpu") is None
     assert "Traceback" in listed("bad", "ops").details
     assert cube("cpu") == [8.0]  # from the other pack, without a warning: the reason is known
 

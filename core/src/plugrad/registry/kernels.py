@@ -67,10 +67,10 @@ def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
     """Register one implementation.
 
     >>> import numpy as np, plugrad
-    >>> plugrad.register_kernel(plugrad.KernelConfig("Cube", "cpu", lambda x: x**3))
-    >>> plugrad.run_kernel("Cube", {"x": plugrad.asarray([2.0])})
+    >>> plugrad.register_kernel(plugrad.KernelConfig("ThirdPower", "cpu", lambda x: x**3))
+    >>> plugrad.run_kernel("ThirdPower", {"x": plugrad.asarray([2.0])})
     tensor([8.], dtype=float32)
-    >>> removed = plugrad.unregister_kernel("Cube", "cpu")
+    >>> removed = plugrad.unregister_kernel("ThirdPower", "cpu")
 
     With ``replace=True`` it takes effect even if the backend brings its own implementation when it is
     loaded later.
