@@ -5,19 +5,11 @@ import pytest
 import scipy.signal
 
 import plugrad
-from families.case import VIEWS, Case, Refusal
-from families.domains import uniform
+from families.case import VIEWS, Refusal, from_table
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
-from plugrad.kernels import signal as kernels
 from plugrad.testing import check_gradient
 
-COMPLEX = ("complex64", "complex128")
-SHAPES = [(8,), (7,), (1,), (3, 5), (2, 3, 4), (0, 4)]
-TRANSFORMED = [
-    Case(kernel, reference, [uniform(-2, 2)], [shape], dtypes=COMPLEX, is_sum=True)
-    for kernel, reference in [(kernels.fft, np.fft.fft), (kernels.ifft, np.fft.ifft)]
-    for shape in SHAPES
-]
+CASES = from_table("signal")
 
 
 def has_complex():
@@ -28,7 +20,7 @@ def label(case):
     return f"{case} {case.shapes[0]}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", TRANSFORMED, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=label)
 def test_values_of_the_kernels(case, backend, rng):
     if not has_complex():
         pytest.skip(f"{backend} has no complex64")
@@ -38,7 +30,7 @@ def test_values_of_the_kernels(case, backend, rng):
 
 
 @pytest.mark.parametrize("layout", VIEWS)
-@pytest.mark.parametrize("case", TRANSFORMED, ids=label)
+@pytest.mark.parametrize("case", CASES, ids=label)
 def test_values_of_views(case, layout, backend, rng):
     if not has_complex():
         pytest.skip(f"{backend} has no complex64")

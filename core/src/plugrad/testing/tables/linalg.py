@@ -3,10 +3,34 @@
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
 
+from itertools import product
+from typing import Any
+
 import numpy as np
 
+import plugrad
 from plugrad.kernels import linalg
 from plugrad.testing.rows import FLOATS, NUMBERS, Array, Row, of_shape, these
+
+
+FLAGS = list(product((False, True), repeat=2))
+EQUATIONS: list[Any] = [
+    ("ij,jk->ik", (3, 4), (4, 5)),
+    ("ij,kj->ik", (3, 4), (5, 4)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("bij,bjk->bki", (2, 3, 4), (2, 4, 5)),
+    ("ij->ji", (3, 4)),
+    ("ij->", (3, 4)),
+    ("ij->j", (3, 4)),
+    ("i,j->ij", (3,), (4,)),
+    ("i,i->", (5,), (5,)),
+    ("ij,kl->il", (3, 4), (2, 5)),  # a summed letter of its own in both operands
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
+    ("i,j,k->kij", (2,), (3,), (4,)),
+    ("ij,ij->ij", (3, 4), (3, 4)),
+    ("i,->i", (3,), ()),
+    ("ab,bc->ca", (0, 3), (3, 2)),
+]
 
 
 def band(x: Array, lower: Array, upper: Array) -> Array:
@@ -16,6 +40,17 @@ def band(x: Array, lower: Array, upper: Array) -> Array:
     return np.where(kept, x, np.zeros((), x.dtype))
 
 
+def diagonal(x: Array) -> Array:
+    """Return the elements whose first half of coordinates equals the second."""
+    shape = x.shape[: x.ndim // 2]
+    size = int(np.prod(shape))
+    return np.diag(x.reshape(size, size)).reshape(shape)
+
+
+def transposed(shape: tuple[int, ...], is_wanted: bool) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if is_wanted else shape
+
+
 ROWS = [
     *(
         Row(
@@ -23,21 +58,24 @@ ROWS = [
             lambda a, b, ta=ta, tb=tb: (
                 (a.swapaxes(-1, -2) if ta else a) @ (b.swapaxes(-1, -2) if tb else b)
             ),
-            [of_shape(*a), of_shape(*b)],
+            [of_shape(*transposed(a, ta)), of_shape(*transposed(b, tb))],
             {"transpose_a": ta, "transpose_b": tb},
             is_edge=0 in (*a, *b),
         )
-        for a, b, ta, tb in [
-            ((3, 4), (4, 5), False, False),
-            ((4, 3), (4, 5), True, False),
-            ((3, 4), (5, 4), False, True),
-            ((4, 3), (5, 4), True, True),
-            ((2, 3, 4), (2, 4, 5), False, False),
-            ((2, 1, 3, 4), (6, 4, 5), False, False),
-            ((17, 33), (33, 9), False, False),
-            ((0, 3), (3, 2), False, False),
-            ((2, 0), (0, 3), False, False),
+        for a, b, flags in [
+            ((3, 5), (5, 7), FLAGS),
+            ((2, 1, 3, 5), (4, 5, 7), FLAGS),
+            ((1, 1), (1, 1), FLAGS[:1]),
+            ((1, 5), (5, 1), FLAGS[:1]),
+            ((3, 1), (1, 7), FLAGS[:1]),
+            ((2, 3, 5), (2, 5, 7), FLAGS[:1]),
+            ((2, 3, 5), (5, 7), FLAGS[:1]),
+            ((3, 5), (2, 5, 7), FLAGS[:1]),
+            ((17, 33), (33, 9), FLAGS[:1]),
+            ((0, 3), (3, 2), FLAGS[:1]),
+            ((2, 0), (0, 3), FLAGS[:1]),
         ]
+        for ta, tb in flags
     ),
     Row(  # 0 times infinity is no number
         linalg.matmul,
@@ -50,39 +88,37 @@ ROWS = [
     *(
         Row(
             linalg.einsum,
-            lambda *xs, e=equation: np.einsum(e, *xs),
+            lambda *xs, e=equation: np.asarray(np.einsum(e, *xs)),
             [of_shape(*shape) for shape in shapes],
             {"equation": equation},
+            op=lambda xs, *, equation: plugrad.einsum(equation, *xs),
+            is_edge=any(0 in shape for shape in shapes),
         )
-        for equation, shapes in [
-            ("ij,jk->ik", [(3, 4), (4, 5)]),
-            ("bij,bjk->bki", [(2, 3, 4), (2, 4, 5)]),
-            ("ij->ji", [(3, 4)]),
-            ("ij->", [(3, 4)]),
-            ("i,j,k->kij", [(2,), (3,), (4,)]),
-        ]
+        for equation, *shapes in EQUATIONS
     ),
     *(
         Row(
             linalg.band_part,
             band,
-            [of_shape(2, 4, 5), these(lower, "int32"), these(upper, "int32")],
+            [of_shape(*shape), these(lower, "int32"), these(upper, "int32")],
             dtypes=NUMBERS,
+            is_edge=0 in shape,
         )
-        for lower, upper in [(1, 2), (0, 0), (-1, 1), (0, -1)]
+        for shape in [(4, 5), (5, 3), (2, 3, 3), (1, 1), (0, 3)]
+        for lower, upper in [(0, 0), (1, 2), (-1, 0), (0, -1), (-1, -1), (5, 1)]
     ),
-    Row(linalg.diag, np.diag, [of_shape(4)], dtypes=NUMBERS),
-    Row(
-        linalg.diag,
-        lambda x: np.diag(x.reshape(-1)).reshape(2, 3, 2, 3),
-        [of_shape(2, 3)],
-        dtypes=NUMBERS,
+    *(
+        Row(
+            linalg.diag,
+            lambda x: np.diag(x.reshape(-1)).reshape(x.shape * 2),
+            [of_shape(*shape)],
+            dtypes=NUMBERS,
+            is_edge=0 in shape,
+        )
+        for shape in [(3,), (2, 3), (), (0,)]
     ),
-    Row(linalg.diag_part, np.diag, [of_shape(4, 4)], dtypes=NUMBERS),
-    Row(
-        linalg.diag_part,
-        lambda x: np.diag(x.reshape(6, 6)).reshape(2, 3),
-        [of_shape(2, 3, 2, 3)],
-        dtypes=NUMBERS,
+    *(
+        Row(linalg.diag_part, diagonal, [of_shape(*shape)], dtypes=NUMBERS)
+        for shape in [(3, 3), (1, 1), (2, 3, 2, 3)]
     ),
 ]

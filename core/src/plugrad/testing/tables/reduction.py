@@ -34,7 +34,7 @@ NAN, INF = np.nan, np.inf
 def reducing(op: Callable[..., Any], keeps_dtype: bool = False) -> Callable[..., Any]:
     """Return an op as a function with the attributes of its kernel; some ops widen integers unless told."""
 
-    def reduce(x: Tensor, *, keep_dims: bool, **axes: tuple[int, ...]) -> Tensor:
+    def reduce(x: Tensor, *, keep_dims: bool = False, **axes: tuple[int, ...]) -> Tensor:
         (axis,) = axes.values()
         options = {"dtype": x.dtype} if keeps_dtype else {}
         return op(x, axis=axis, keepdims=keep_dims, **options)
@@ -175,6 +175,7 @@ ROWS = [
             {name: (1,)},
             dtypes=INTEGERS,
             is_edge=True,
+            op=OPS[kernel],
         )
         for kernel, reference, name in [
             (reduction.max, np.max, "reduction_indices"),

@@ -1,11 +1,20 @@
 """Sums and products up to each element."""
 
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from collections.abc import Callable
+from itertools import product
+
 import numpy as np
 
+import plugrad
 from plugrad.kernels import scan
+from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import Array, Row, numbers
 
-SHAPE = (2, 5, 3)
+WAYS = list(product((False, True), repeat=2))
+"""Whether an element is left out of its own sum, and whether sums run backwards."""
 
 
 def scanned(x: Array, join: np.ufunc, axis: int, exclusive: bool, reverse: bool) -> Array:
@@ -20,21 +29,35 @@ def scanned(x: Array, join: np.ufunc, axis: int, exclusive: bool, reverse: bool)
     return np.moveaxis(result, 0, axis)
 
 
+def running(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return an op as a function that keeps the dtype, which the op widens unless told."""
+    return lambda x, **attrs: op(x, dtype=x.dtype, **attrs)
+
+
 ROWS = [
     Row(
         kernel,
-        lambda x, options=options: scanned(x, *options),
-        [numbers(0.5, 2, shape=shape)],
-        {"axis": axis, "exclusive": exclusive, "reverse": reverse},
+        lambda x, options=(join, axis, *way): scanned(x, *options),
+        [numbers(-2, 2, shape=shape)],
+        {"axis": axis, "exclusive": way[0], "reverse": way[1]},
         is_edge=0 in shape,
+        op=running(op),
     )
-    for kernel, join in [(scan.cumsum, np.add), (scan.cumprod, np.multiply)]
-    for shape, axis, exclusive, reverse in [
-        (SHAPE, 1, False, False),
-        (SHAPE, 0, True, False),
-        (SHAPE, 2, False, True),
-        (SHAPE, 1, True, True),
-        ((2, 0, 3), 1, False, False),
+    for kernel, op, join in [
+        (scan.cumsum, plugrad.cumulative_sum, np.add),
+        (scan.cumprod, plugrad.cumulative_prod, np.multiply),
     ]
-    for options in [(join, axis, exclusive, reverse)]
+    for shape, axis, ways in [
+        ((4, 5), 0, WAYS),
+        ((4, 5), 1, WAYS),
+        ((7,), 0, WAYS[:1]),
+        ((1,), 0, WAYS[:1]),
+        ((3, 5, 2), 1, WAYS[-1:]),
+        ((2, 1, 3, 2), 1, WAYS[:1]),
+        ((0,), 0, WAYS[:1]),
+        ((3, 0), 1, WAYS[:1]),
+        ((2, 0, 3), 1, WAYS[:1]),
+        ((2, 0, 3), 2, WAYS[:1]),
+    ]
+    for way in ways
 ]

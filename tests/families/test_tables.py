@@ -1,0 +1,42 @@
+"""The rows of the conformance kit's tables, on every backend, through the ops that run their kernels.
+
+Families that have their rows among their own cases run them there, in more shapes and layouts.
+"""
+
+from importlib import import_module
+
+import pytest
+
+from consistency.coverage import FAMILIES, cases_in
+from families.case import from_table
+
+
+def runs_its_rows(family):
+    """Whether the tests of a family have the rows of its table among their cases."""
+    own = vars(import_module(f"families.test_{family}")).values()
+    cases = {id(case) for value in own for case in cases_in(value)}
+    return cases >= {id(case) for case in from_table(family)}
+
+
+CASES = [
+    case for family in FAMILIES if not runs_its_rows(family) for case in from_table(family)
+]
+
+
+def label(case):
+    return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_values(case, backend, rng):
+    case.check_values(rng, case.main)
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_values_of_other_dtypes(case, backend, rng):
+    case.check_values_of_other_dtypes(rng)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=label)
+def test_gradient(case, backend, rng):
+    case.check_gradient(rng, backend)
