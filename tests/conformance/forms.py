@@ -90,7 +90,14 @@ def forms(record: Record, x: Any = None) -> Forms:
     if name == "Transform":
         attrs.setdefault("output_shape", list(x[1:3]))
     has_one_axis = name in {
-        *("ArgMax", "ArgMin", "Concat", "Cumprod", "Cumsum", "GatherV2", "SplitV", "Unique"),
+        "ArgMax",
+        "ArgMin",
+        "Concat",
+        "Cumprod",
+        "Cumsum",
+        "GatherV2",
+        "SplitV",
+        "Unique",
         "Unpack",
     }
     table = {

@@ -79,7 +79,8 @@ def of_volumes(record: Record, name: str) -> np.ndarray:
 def of_resized(record: Record, name: str) -> np.ndarray:
     return images.transposed(
         lambda x: images.resize_nearest_neighbor(x, **record.attrs),
-        *(record.saved[0].shape, record.dy),
+        record.saved[0].shape,
+        record.dy,
     )
 
 

@@ -19,11 +19,27 @@ Arguments = dict[str, Any]
 
 # TensorFlow.js takes what it is given for these as whole numbers; other bare numbers are float32.
 WHOLE = {
-    *("indices", "segment_ids", "box_ind", "targets", "block_shape", "s0", "s1"),
-    *("num_lower", "num_upper", "num_samples"),
-    *("sparse_indices", "data_splits", "starts", "limits", "deltas", "dense_shape"),
-    *("input_indices", "input_shape", "new_shape", "params_nested_splits"),
-    *("row_partition_tensors",),
+    "indices",
+    "segment_ids",
+    "box_ind",
+    "targets",
+    "block_shape",
+    "s0",
+    "s1",
+    "num_lower",
+    "num_upper",
+    "num_samples",
+    "sparse_indices",
+    "data_splits",
+    "starts",
+    "limits",
+    "deltas",
+    "dense_shape",
+    "input_indices",
+    "input_shape",
+    "new_shape",
+    "params_nested_splits",
+    "row_partition_tensors",
 }
 ALWAYS_WHOLE = {"targets", "shape", "row_partition_tensors", "num_lower", "num_upper"}
 CLASSES = {"labels", "predictions"}  # of confusion_matrix

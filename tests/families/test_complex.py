@@ -54,9 +54,28 @@ def test_reshaping_leaves_the_original_alone():
 
 
 HOLOMORPHIC = [
-    *("square", "reciprocal", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "negative"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-    *("asinh", "acosh", "atanh", "sigmoid"),
+    "square",
+    "reciprocal",
+    "sqrt",
+    "rsqrt",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "negative",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "sigmoid",
 ]
 Z = np.array([[0.4 + 0.3j, -0.6 + 0.5j], [0.7 - 0.4j, -0.3 - 0.8j]])
 W = np.array([[1.1 - 0.3j, 0.6 + 0.9j], [-0.7 + 0.4j, 0.8 + 0.2j]])

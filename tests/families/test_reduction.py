@@ -293,7 +293,10 @@ COUNTS = [
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
     Case(
-        *(plugrad.dense_bincount, np_dense_bincount, [numbers], [shape]),
+        plugrad.dense_bincount,
+        np_dense_bincount,
+        [numbers],
+        [shape],
         {"size": size, "binary_output": binary},
         result="int32",
     )
@@ -305,7 +308,10 @@ WEIGHTED = [
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
     Case(
-        *(plugrad.dense_bincount, np_dense_bincount, [numbers, uniform(0.5, 2)], [shape] * 2),
+        plugrad.dense_bincount,
+        np_dense_bincount,
+        [numbers, uniform(0.5, 2)],
+        [shape] * 2,
         {"size": size, "binary_output": binary},
     )
     for shape, size in [((20,), 5), ((4, 7), 6), ((0, 3), 2), ((3, 2), 0)]

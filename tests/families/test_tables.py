@@ -18,9 +18,7 @@ def runs_its_rows(family):
     return cases >= {id(case) for case in from_table(family)}
 
 
-CASES = [
-    case for family in FAMILIES if not runs_its_rows(family) for case in from_table(family)
-]
+CASES = [case for family in FAMILIES if not runs_its_rows(family) for case in from_table(family)]
 
 
 def label(case):

@@ -29,25 +29,67 @@ class Odd:
 SENSELESS = [Odd(), {"a": 1}, {1}, [Odd()], object]
 TEXTS = ["text", "", b"bytes", b"\xff"]
 NUMBERS = [
-    *(0, 1, -1, 2, -(2**40), 2**63, 2**70, 10**400),  # 2**31 would be taken, and take long
-    *(1.5, 2.0, float("nan"), float("inf")),
+    0,
+    1,
+    -1,
+    2,
+    -(2**40),
+    2**63,
+    2**70,
+    10**400,  # 2**31 would be taken, and take long
+    1.5,
+    2.0,
+    float("nan"),
+    float("inf"),
 ]
 OTHERS = [
-    *(None, True, False, -float("inf"), 1j, np.float32(1.5), np.int64(1), np.array(1)),
-    *(np.ones(2), np.array([1, 2]), Ellipsis, slice(0, 1), len, "float32", "float33", "nope"),
+    None,
+    True,
+    False,
+    -float("inf"),
+    1j,
+    np.float32(1.5),
+    np.int64(1),
+    np.array(1),
+    np.ones(2),
+    np.array([1, 2]),
+    Ellipsis,
+    slice(0, 1),
+    len,
+    "float32",
+    "float33",
+    "nope",
 ]
 LISTS = [
-    *([], (), [None], ["a"], [1.5], [[1]], [[]], [[1, 2]], [[1, 2], [3]], (1,) * 7, range(2)),
-    *((-1, -1), (0, 0), (0,), (1,), (-1,), (0, 1), (1, 2, 3), (2**70,), (float("nan"),) * 2),
+    [],
+    (),
+    [None],
+    ["a"],
+    [1.5],
+    [[1]],
+    [[]],
+    [[1, 2]],
+    [[1, 2], [3]],
+    (1,) * 7,
+    range(2),
+    (-1, -1),
+    (0, 0),
+    (0,),
+    (1,),
+    (-1,),
+    (0, 1),
+    (1, 2, 3),
+    (2**70,),
+    (float("nan"),) * 2,
 ]
 NO_TENSORS = [
-    *(np.array([None, 1], object), np.array(["2020-01-01"], "datetime64[D]"), np.zeros(2, "i4,f4")),
-    *(
-        np.ones(2, np.longdouble),
-        [1, "a"],
-        [[1.0], [1.0, 2.0]],
-        reduce(lambda inner, _: [inner], range(70), 1),
-    ),
+    np.array([None, 1], object),
+    np.array(["2020-01-01"], "datetime64[D]"),
+    np.zeros(2, "i4,f4"),
+    np.ones(2, np.longdouble),
+    [1, "a"],
+    [[1.0], [1.0, 2.0]],
+    reduce(lambda inner, _: [inner], range(70), 1),
 ]
 
 
@@ -227,15 +269,19 @@ def test_no_raw_error_leaves_a_kernel(name):
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [
-        *(
-            (300, "int8"),
-            ([300], "int8"),
-            (np.array([300]), "int8"),
-            (-1, "uint8"),
-            ([-1], "uint8"),
-        ),
-        *((float("nan"), "int32"), ([1e20], "int32"), (float("inf"), "uint8"), ([-1.5], "uint8")),
-        *((10**400, "float32"), ([10**400], "float64"), ([1j], "float32"), (2**70, "uint64")),
+        (300, "int8"),
+        ([300], "int8"),
+        (np.array([300]), "int8"),
+        (-1, "uint8"),
+        ([-1], "uint8"),
+        (float("nan"), "int32"),
+        ([1e20], "int32"),
+        (float("inf"), "uint8"),
+        ([-1.5], "uint8"),
+        (10**400, "float32"),
+        ([10**400], "float64"),
+        ([1j], "float32"),
+        (2**70, "uint64"),
     ],
 )
 def test_numbers_do_not_wrap_around(value, dtype):

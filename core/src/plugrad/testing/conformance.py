@@ -50,9 +50,17 @@ def run_conformance(
     return int(
         pytest.main(
             [
-                *("-c", os.devnull, "--rootdir", str(suite.parent), "--noconftest"),
-                *("-p", "plugrad.testing.plugin", "-p", "no:cacheprovider"),
-                *(f"--plugrad-backend={backend}", f"--plugrad-level={level}"),
+                "-c",
+                os.devnull,
+                "--rootdir",
+                str(suite.parent),
+                "--noconftest",
+                "-p",
+                "plugrad.testing.plugin",
+                "-p",
+                "no:cacheprovider",
+                f"--plugrad-backend={backend}",
+                f"--plugrad-level={level}",
                 *(f"--plugrad-{name}={path}" for name, path in files.items() if path is not None),
                 *arguments,
                 str(suite),

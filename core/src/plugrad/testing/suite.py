@@ -32,8 +32,15 @@ Check = Callable[[Backend, str], None]
 
 CORE = frozenset(
     (
-        *("activation", "binary", "creation", "indexing", "linalg"),
-        *("movement", "normalization", "reduction", "unary"),
+        "activation",
+        "binary",
+        "creation",
+        "indexing",
+        "linalg",
+        "movement",
+        "normalization",
+        "reduction",
+        "unary",
     )
 )
 """The families that most programs need."""

@@ -67,12 +67,16 @@ def rows(
         found += [
             Row(forward, of, [of_shape(*image), of_shape(*filter)], attrs, is_edge=is_edge),
             Row(
-                *(for_image, of_dy, [of_shape(*result), of_shape(*filter)]),
+                for_image,
+                of_dy,
+                [of_shape(*result), of_shape(*filter)],
                 {"input_shape": image, **attrs},
                 is_edge=is_edge,
             ),
             Row(
-                *(for_filter, of_x, [of_shape(*image), of_shape(*result)]),
+                for_filter,
+                of_x,
+                [of_shape(*image), of_shape(*result)],
                 {"filter_shape": filter, **attrs},
                 is_edge=is_edge,
             ),

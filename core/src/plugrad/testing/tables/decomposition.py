@@ -77,7 +77,9 @@ ONE_INPUT: list[tuple[Kernel[..., Any], Callable[..., Any], Callable[..., Input]
 ROWS = [
     *(
         Row(
-            *(kernel, reference, [domain(*shape)]),
+            kernel,
+            reference,
+            [domain(*shape)],
             dtypes=DTYPES,
             factor=4,
             is_edge=0 in shape,
@@ -88,7 +90,9 @@ ROWS = [
     ),
     *(
         Row(
-            *(decomposition.solve, np.linalg.solve, [regular(*matrix), of_shape(*rhs)]),
+            decomposition.solve,
+            np.linalg.solve,
+            [regular(*matrix), of_shape(*rhs)],
             dtypes=DTYPES,
             factor=4,
         )

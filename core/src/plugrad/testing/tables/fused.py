@@ -62,17 +62,27 @@ SLIDING = {"strides": (1, 2), "pad": "same"}
 
 ROWS = [
     *rows(
-        *(fused.matmul, lambda a, b: np.swapaxes(a, -1, -2) @ b, (2, 4, 3), (4, 5), 5),
+        fused.matmul,
+        lambda a, b: np.swapaxes(a, -1, -2) @ b,
+        (2, 4, 3),
+        (4, 5),
+        5,
         {"transpose_a": True},
     ),
     *rows(
-        *(fused.conv2d, partial(convolved, **SLIDING), (1, 4, 5, 2), (3, 2, 2, 3), 3),  # type: ignore[arg-type]
+        fused.conv2d,
+        partial(convolved, **SLIDING),
+        (1, 4, 5, 2),
+        (3, 2, 2, 3),
+        3,  # type: ignore[arg-type]
         SLIDING,
     ),
     *rows(
         fused.depthwise_conv2d,
         partial(convolved, **SLIDING, is_depthwise=True),  # type: ignore[arg-type]
-        *((1, 4, 5, 2), (3, 2, 2, 2), 4),
+        (1, 4, 5, 2),
+        (3, 2, 2, 2),
+        4,
         SLIDING,
     ),
 ]

@@ -12,7 +12,6 @@ import plugrad
 from plugrad.kernels import linalg
 from plugrad.testing.rows import FLOATS, NUMBERS, Array, Row, of_shape, these
 
-
 FLAGS = list(product((False, True), repeat=2))
 EQUATIONS: list[Any] = [
     ("ij,jk->ik", (3, 4), (4, 5)),

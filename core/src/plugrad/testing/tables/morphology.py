@@ -62,7 +62,10 @@ ROWS = [
         Row(morphology.dilation2d, largest(how), [different(*IMAGES), of_shape(*FILTER)], how),
         *(
             Row(
-                *(kernel, reference, [different(*IMAGES), of_shape(*FILTER), of_shape(*dy)], how),
+                kernel,
+                reference,
+                [different(*IMAGES), of_shape(*FILTER), of_shape(*dy)],
+                how,
                 dtypes=(*FLOATS, "int32"),
                 fixed=(0, 1),  # a step would move the largest sum elsewhere
             )

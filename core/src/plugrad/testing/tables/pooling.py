@@ -22,7 +22,11 @@ def cells(x: Array, how: dict[str, Any], outside: Any) -> Array:
 
     def seen(x: Array, outside: Any) -> Array:
         windows = unfolded(
-            *(x, size, how["strides"], how["pad"], how.get("dilations", ())),
+            x,
+            size,
+            how["strides"],
+            how["pad"],
+            how.get("dilations", ()),
             rounding=how.get("dim_rounding_mode"),
             outside=outside,
         )

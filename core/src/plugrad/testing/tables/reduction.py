@@ -131,7 +131,8 @@ ROWS = [
     *folded(
         reduction.mean,
         lambda x, axis, keepdims: np.full((2, 3), NAN),
-        *(numbers(shape=(2, 0, 3)), (1,)),
+        numbers(shape=(2, 0, 3)),
+        (1,),
         is_edge=True,
         is_smooth=False,
     ),

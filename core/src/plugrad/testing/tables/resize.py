@@ -43,9 +43,7 @@ ROWS = [
     for shape, size, *how in SIZES
     for attrs in [{"size": size, "align_corners": how[0], "half_pixel_centers": how[1]}]
     for row in [
-        Row(
-            *(forward, lambda x, f=reference, s=size, h=how: f(x, s, *h), [of_shape(*shape)]), attrs
-        ),
+        Row(forward, lambda x, f=reference, s=size, h=how: f(x, s, *h), [of_shape(*shape)], attrs),
         Row(
             backward,
             lambda x, dy, f=reference, s=size, h=how: transposed(
