@@ -35,8 +35,8 @@ NUMBERS = [
     2,
     -(2**40),
     2**63,
-    2**70,
-    10**400,  # 2**31 would be taken, and take long
+    2**70,  # 2**31 would be taken, and take long
+    10**400,
     1.5,
     2.0,
     float("nan"),

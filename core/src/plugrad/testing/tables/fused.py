@@ -71,10 +71,10 @@ ROWS = [
     ),
     *rows(
         fused.conv2d,
-        partial(convolved, **SLIDING),
+        partial(convolved, **SLIDING),  # type: ignore[arg-type]
         (1, 4, 5, 2),
         (3, 2, 2, 3),
-        3,  # type: ignore[arg-type]
+        3,
         SLIDING,
     ),
     *rows(
