@@ -35,6 +35,10 @@ help: ## List the targets
 demo: $(INSTALLED) ## Train on handwritten digits (BACKEND=cpu, wasm or webgpu)
 	PLUGRAD_BACKEND=$(BACKEND) $(BIN)/python examples/digits.py $(ARGS)
 
+# The tests start hundreds of processes, which would compile everything again on a machine that is
+# told to write no bytecode.
+test: export PYTHONDONTWRITEBYTECODE =
+test: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
 test: $(INSTALLED) ## Run the tests in parallel (ARGS="-k relu" for some of them; WORKERS=0 in one process)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 

@@ -5,6 +5,8 @@
 tensor([2., 4., 6.], dtype=float32)
 """
 
+import importlib
+import typing
 from math import (
     e as e,
     inf as inf,
@@ -14,19 +16,7 @@ from math import (
 
 import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the rules register themselves
 import plugrad.ops.operators  # noqa: F401  # pyright: ignore[reportUnusedImport] - they attach themselves
-from plugrad import (
-    errors as errors,
-    fft as fft,
-    fused as fused,
-    image as image,
-    linalg as linalg,
-    losses as losses,
-    optimizers as optimizers,
-    random as random,
-    signal as signal,
-    sparse as sparse,
-    string as string,
-)
+from plugrad import errors as errors
 from plugrad.array_api import (
     __array_api_version__ as __array_api_version__,
     __array_namespace_info__ as __array_namespace_info__,
@@ -376,12 +366,51 @@ from plugrad.types.dtype import (
     uint64 as uint64,
 )
 
+if typing.TYPE_CHECKING:
+    from plugrad import (
+        extend as extend,
+        fft as fft,
+        fused as fused,
+        image as image,
+        kernels as kernels,
+        linalg as linalg,
+        losses as losses,
+        optimizers as optimizers,
+        random as random,
+        signal as signal,
+        sparse as sparse,
+        string as string,
+    )
+
 __version__ = "0.1.0"
 newaxis = None
+
+_NAMESPACES = {
+    "extend",
+    "fft",
+    "fused",
+    "image",
+    "kernels",
+    "linalg",
+    "losses",
+    "optimizers",
+    "random",
+    "signal",
+    "sparse",
+    "string",
+}
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Import a namespace when it is first used, which keeps ``import plugrad`` light."""
+    if name in _NAMESPACES:
+        return importlib.import_module(f"plugrad.{name}")
+    raise AttributeError(
+        f"plugrad does not have {name!r}{errors.suggestion(name, __dir__())}", name=name
+    )
 
 
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
-    namespaces = ("errors", "extend", "fft", "fused", "image", "kernels", "linalg", "losses")
-    namespaces += ("optimizers", "random", "signal", "sparse", "string", "testing")
-    return [n for n, v in globals().items() if n in namespaces or type(v) is not type(errors)]
+    own = {name for name, value in globals().items() if type(value) is not type(errors)}
+    return sorted(own - {"_NAMESPACES"} | _NAMESPACES | {"errors"})

@@ -18,7 +18,6 @@ from typing import (
     Generic,
     ParamSpec,
     Protocol,
-    TypeAlias,
     TypeVar,
     overload,
 )
@@ -65,17 +64,13 @@ class Run(Protocol):
         ...
 
 
-RunPair: TypeAlias = "Callable[[Kernel[..., Any], Tensor, Tensor], Tensor]"
-
 _run: Run
-run_pair: RunPair
-"""Runs an elementwise kernel with two inputs on tensors of one accepted dtype, with fewer checks."""
 
 
-def connect(run: Run, pair: RunPair) -> None:
-    """Set the functions that run kernels. The engine, which imports this module, calls this on its own import."""
-    global _run, run_pair
-    _run, run_pair = run, pair
+def connect(run: Run) -> None:
+    """Set the function that runs kernels. The engine, which imports this module, calls this on its own import."""
+    global _run
+    _run = run
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.contract.kernel import connect
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
-from plugrad.engine.results import as_tensors
 from plugrad.engine.transfer import moved
 from plugrad.tape.tape import record, record_pair
 from plugrad.tensor.context import surroundings
@@ -56,7 +55,10 @@ def run(
         result = function(*arrays, **attrs)
     except Exception as failure:
         raise explained(failure, kernel, backend, arrays, attrs)  # noqa: B904 - its cause is set
-    outputs = as_tensors(result, backend)
+    if type(result) is tuple or type(result) is list:
+        outputs: Any = [Tensor(array, backend) for array in cast("list[Any]", result)]
+    else:
+        outputs = Tensor(result, backend)
     if nodes is not None:
         record(kernel, nodes, arrays, attrs, outputs)
     if around is not None and around.scope is not None:
@@ -158,4 +160,4 @@ def check(kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, A
     kernel.infer(*(arrays if kernel.inputs else ()), **attrs)
 
 
-connect(run, run_pair)
+connect(run)

@@ -1,8 +1,8 @@
-"""Backend arrays and host values wrapped as tensors."""
+"""Arrays and host values that do not come from kernels, wrapped as tensors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from plugrad.tensor.backend import unsupported
 from plugrad.tensor.context import active_scope
@@ -13,13 +13,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
-
-
-def as_tensors(result: Any, backend: Backend) -> Any:
-    """Return an implementation's result as a tensor, or as a list of tensors."""
-    if type(result) is tuple or type(result) is list:
-        return [Tensor(array, backend) for array in cast("list[Any]", result)]
-    return Tensor(result, backend)
 
 
 def wrapped(array: Any, backend: Backend) -> Tensor:

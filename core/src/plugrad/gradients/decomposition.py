@@ -11,7 +11,6 @@ from math import log, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plugrad.errors import ArgumentValueError, GradientNotFound
 from plugrad.host import shown
@@ -27,7 +26,7 @@ from plugrad.ops.unary import round
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, Any]
 
 
 def transposed(x: Tensor) -> Tensor:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from plugrad.contract import kernel as contract
-from plugrad.kernels import binary, creation
+from plugrad.kernels import creation
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, Leaf, Node, Part, next_order
 from plugrad.tape.plans import missing_gradient
@@ -100,7 +99,7 @@ class Walk:
     """The nodes between a result and the leaves, and whether an outer derivative needs them as well."""
 
     def __init__(self, root: Node | None, leaves: Sequence[Leaf]) -> None:
-        """Find the nodes that lead from `leaves` to `root`."""
+        """Find the nodes that lead from `leaves` to `root`; a leaf that is reached is not one of them."""
         self.root = root
         self.leaves = leaves
         first = leaves[0].order if leaves else 0  # leaves are listed in the order they were made
@@ -109,14 +108,11 @@ class Walk:
             if leaf.parents[0] is not None:
                 self.is_nested = True
         nodes: list[Node] = []
-        ends = set[Node](leaves)
-        found: set[Node | None] = {None, root}
-        stack = [] if root is None or is_older else [root]
+        found: set[Node | None] = {None, *leaves}
+        stack = [] if root in found or is_older else [cast("Node", root)]
         while stack:
             node = stack.pop()
             nodes.append(node)
-            if node in ends:
-                continue
             for parent in node.parents:
                 if parent in found or parent is None:
                     continue
@@ -144,7 +140,6 @@ class Walk:
         """
         nodes, leading, linked = self.nodes, self.leading, self.is_nested
         gradients: dict[Node | None, Any] = {self.root: start}
-        finished: dict[Node, Tensor | None] = dict.fromkeys(self.leaves)
         self.root = wanted = None
         while nodes:
             node = nodes.pop()
@@ -159,14 +154,11 @@ class Walk:
                 if type(dy) is dict:
                     dy = _filled(node, dy)
                 pulled = node.plan.pull(node, dy, wanted, linked)
-            elif node in finished:
-                finished[node] = dy
-                continue
             elif type(node) is Part:
                 # a gradient rule may reach an output by another part than the caller did
                 parts = gradients.setdefault(parents[0], {})
                 known = parts.get(node.index)
-                parts[node.index] = dy if known is None else _sum(known, dy)
+                parts[node.index] = dy if known is None else known + dy
                 continue
             else:
                 pulled = node.pull(dy, wanted, linked)
@@ -176,19 +168,12 @@ class Walk:
                     continue
                 if wanted is None or wanted[index]:
                     known = gradients.get(parent)
-                    gradients[parent] = gradient if known is None else _sum(known, gradient)
-        return list(finished.values())
+                    gradients[parent] = gradient if known is None else known + gradient
+        return [gradients.get(leaf) for leaf in self.leaves]
 
 
 new = object.__new__
 _order_of = attrgetter("order")
-
-
-def _sum(a: Tensor, b: Tensor) -> Tensor:
-    """Return the sum of two gradients, which usually have the same dtype."""
-    if a.array.dtype is b.array.dtype:
-        return contract.run_pair(binary.add, a, b)
-    return a + b
 
 
 class Filled(list["Tensor"]):

@@ -58,13 +58,7 @@ def grad(
         GradientNotFound: a kernel between the result and a differentiated argument has no gradient,
             or the result does not depend on an argument.
     """
-    both = _value_and_grad("grad", function, argnums, allow_unused)
-
-    @_described(function, "The gradient of")
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        return both(*args, **kwargs)[1]
-
-    return gradient
+    return _differentiated("grad", function, argnums, allow_unused)
 
 
 def value_and_grad(
@@ -76,17 +70,24 @@ def value_and_grad(
     >>> plugrad.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(3.0, 4.0)
     (tensor(12., dtype=float32), (tensor(4., dtype=float32), tensor(3., dtype=float32)))
     """
-    return _value_and_grad("value_and_grad", function, argnums, allow_unused)
+    return _differentiated("value_and_grad", function, argnums, allow_unused, with_value=True)
 
 
-def _value_and_grad(
-    op: str, function: Callable[..., Tensor], argnums: int | Sequence[int], allow_unused: bool
-) -> Callable[..., tuple[Tensor, Any]]:
+def _differentiated(
+    op: str,
+    function: Callable[..., Tensor],
+    argnums: int | Sequence[int],
+    allow_unused: bool,
+    *,
+    with_value: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes the gradient, or a pair of the value and the gradient."""
     check_callable(op, function)
     positions = positions_of(argnums, op)
+    has_several = is_several(argnums)
 
-    @_described(function, "The value and the gradient of")
-    def value_and_gradient(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
+    @_described(function, "The value and the gradient of" if with_value else "The gradient of")
+    def gradient_of(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         leaves: list[Leaf] = []
         inputs: list[Tensor] = []
         renamed = list(args)
@@ -104,9 +105,10 @@ def _value_and_grad(
                 gradients[i] = zeros_like(inputs[i])
         remaining = iter(gradients)
         trees = [map_tree(lambda _: next(remaining), args[position]) for position in positions]
-        return value, tuple(trees) if is_several(argnums) else trees[0]
+        gradient = tuple(trees) if has_several else trees[0]
+        return (value, gradient) if with_value else gradient
 
-    return value_and_gradient
+    return gradient_of
 
 
 def positions_of(argnums: int | Sequence[int], op: str) -> tuple[int, ...]:
@@ -128,13 +130,14 @@ def check_positions(positions: Sequence[int], args: Sequence[Any], op: str) -> N
     Raises:
         ArgumentError: one is out of range, or two are the same.
     """
-    shown = positions[0] if len(positions) == 1 else tuple(positions)
     count = len(args)
-    if any(not -count <= position < count for position in positions):
-        raise ArgumentError(
-            f"{op}: argnums={shown} but the function is called with {count} positional arguments"
-        )
-    if len({position % count for position in positions}) < len(positions):
+    shown = positions[0] if len(positions) == 1 else tuple(positions)
+    for position in positions:
+        if not -count <= position < count:
+            raise ArgumentError(
+                f"{op}: argnums={shown} but the function is called with {count} positional arguments"
+            )
+    if len(positions) > 1 and len({position % count for position in positions}) < len(positions):
         raise ArgumentError(
             f"{op}: argnums={shown} names an argument twice; name each of the {count} arguments once"
         )
