@@ -30,7 +30,7 @@ def unfolded(
     """Return what each window sees, as (batch, stops …, channels, cells …); `outside` is beside the image."""
     axes = len(size)
     dilations = dilations or (1,) * axes
-    starts: list[list[int]] = []
+    places: list[Array] = []  # of each axis: where the cells (second axis) of the stops (first) lie
     margins = [(0, 0)]
     for axis, (length, stride) in enumerate(zip(size, strides, strict=True)):
         extent = (length - 1) * dilations[axis] + 1
@@ -43,16 +43,13 @@ def unfolded(
             room = (n + before + after - extent) / stride
             rounded = {"ceil": math.ceil(room), "round": math.floor(room + 0.5)}
             stops = rounded.get(rounding or "floor", math.floor(room)) + 1
-        starts.append(list(range(0, stops * stride, stride)))
+        within = np.add.outer(np.arange(stops) * stride, np.arange(length) * dilations[axis])
+        places.append(within.reshape(*(1, 1) * axis, stops, length, *(1, 1) * (axes - axis - 1)))
         margins.append((before, max(0, (stops - 1) * stride + extent - before - n)))
     x = np.pad(x, [*margins, (0, 0)], constant_values=outside)
-    shape = (x.shape[0], *map(len, starts), x.shape[-1], *size)
-    seen = np.zeros(shape, x.dtype)
-    for stop in np.ndindex(*map(len, starts)):
-        for cell in np.ndindex(*size):
-            places: list[int] = [starts[a][stop[a]] + cell[a] * dilations[a] for a in range(axes)]
-            seen[(slice(None), *stop, slice(None), *cell)] = x[(slice(None), *places)]
-    return seen
+    seen = x[(slice(None), *places)]  # (batch, stops and cells of each axis in turn …, channels)
+    stops_first = (0, *range(1, 2 * axes, 2), 2 * axes + 1, *range(2, 2 * axes + 1, 2))
+    return seen.transpose(stops_first)
 
 
 def in_order(x: Array, data_format: str) -> Array:
