@@ -69,7 +69,7 @@ def train(images: Images, labels: Labels, weights: Weights, epochs: int, seed: i
     variables = list(weights.values())
     losses: list[float] = []
     batches = len(images) // BATCH
-    with tqdm(total=epochs * batches, unit="step", desc="training") as progress:
+    with tqdm(total=epochs * batches, unit="step", desc="training", disable=None) as progress:
         for _ in range(epochs):
             order = rng.permutation(len(images))
             for chosen in np.array_split(order[: batches * BATCH], batches):

@@ -1,6 +1,7 @@
 """Every test that takes `backend` runs once on each installed backend.
 
     pytest --backend cpu,wasm                        only on these
+    pytest --tries 100                               endings and interrupts, which fail by chance
     PLUGRAD_EXPECT_BACKENDS=cpu,wasm,webgpu pytest   fail if one of these is missing or incomplete
 
 Without the variable, a backend that cannot run here skips its tests with the reason, and so does a
@@ -28,6 +29,7 @@ CANNOT_RUN = (BackendNotFound, BackendUnavailable, PluginConflict)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="", help="run on these backends only, such as cpu,wasm")
+    parser.addoption("--tries", default=1, type=int, help="how often to try what fails by chance")
 
 
 # Taken out of the environment, where plugrad would ask whether it is a misspelt setting.

@@ -15,6 +15,7 @@ from plugrad.discovery.hooks import SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_FILE
 from plugrad.extend import KERNELS
 from plugrad.types.dtype import DTYPES
+from properties import numeric_rules
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -135,6 +136,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "tensorflow-js.md": names_page,
     "settings.md": settings_page,
     "hooks.md": hooks_page,
+    "numeric-rules.md": numeric_rules.page,
 }
 
 

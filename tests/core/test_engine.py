@@ -312,7 +312,8 @@ def test_lack_of_memory_is_plugrads_own_error(x):
     with (
         plugrad.override_kernel("Exp", "cpu", greedy),
         pytest.raises(
-            OutOfMemory, match="Exp on backend 'cpu': cannot allocate 8 EiB; use smaller"
+            OutOfMemory,
+            match=r"Exp on backend 'cpu' \(plugrad-cpu\): cannot allocate 8 EiB; use smaller",
         ),
     ):
         plugrad.exp(x)

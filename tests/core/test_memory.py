@@ -1,6 +1,8 @@
 """Lifetime: tidy blocks, keep, dispose, counting and limits."""
 
 import gc
+import sys
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -275,3 +277,43 @@ def test_limit_must_make_sense():
         plugrad.set_memory_limit(-1)
     with pytest.raises(ArgumentError, match=r"limit='1G' must be an integer"):
         plugrad.set_memory_limit("1G")
+
+
+def test_memory_leaves_tuples_alone_that_other_threads_are_building():
+    kept, failures, is_done = [plugrad.zeros(3), plugrad.Variable([1.0])], [], Event()
+    before = plugrad.memory().tensors
+
+    def build():
+        while not is_done.is_set():
+            try:
+                assert tuple(n for n in range(50))[-1] == 49
+            except SystemError as error:
+                failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    builders = [Thread(target=build) for _ in range(2)]
+    try:
+        for builder in builders:
+            builder.start()
+        assert [plugrad.memory().tensors for _ in range(10)] == [before] * 10
+    finally:
+        is_done.set()
+        sys.setswitchinterval(interval)
+        for builder in builders:
+            builder.join()
+    assert not failures
+    del kept
+    assert plugrad.memory().tensors == before - 2
+
+
+def test_memory_counts_tensors_of_subclasses_and_no_disposed_ones():
+    class Named(plugrad.Tensor):
+        __slots__ = ()
+
+    before = plugrad.memory().tensors
+    x = plugrad.zeros(3)
+    named = Named(x.array, x.backend)
+    assert plugrad.memory().tensors == before + 2
+    named.dispose()
+    assert plugrad.memory().tensors == before + 1

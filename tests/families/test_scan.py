@@ -77,6 +77,22 @@ def test_special_values(op, reference, way, backend):
     Case(op, reference, [], attrs=way).check_values_of([x])
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((70_000,), 0), ((3, 5000, 4), 1), ((70, 2000), 1), ((2000, 70), 0)],
+    ids=str,
+)
+@pytest.mark.parametrize("way", [{}, {"exclusive": True}, {"reverse": True}], ids=str)
+def test_long_sums_keep_their_precision(shape, axis, way, backend):
+    x = np.full(shape, 0.1, "float32")
+    steps = np.arange(shape[axis]) + (0 if way.get("exclusive") else 1)
+    steps = steps[::-1] if way.get("reverse") else steps
+    lines = steps.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    expected = np.broadcast_to(lines * np.float64(x.flat[0]), shape)
+    sums = plugrad.cumulative_sum(x, axis=axis, **way).numpy()
+    np.testing.assert_allclose(sums, expected, rtol=1e-6)
+
+
 def test_half_precision_stays(backend):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")

@@ -49,7 +49,10 @@ def test_pack_is_loaded_right_after_its_backend_and_replaces_its_kernels(site):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     assert (listed("toy.acme", "kernels").status, site.imported()) == ("available", [])
-    assert (cube("toy"), added("toy")) == ([8.0], [104.0])
+    warned = r"pack 'toy.acme' \(toy-acme 1.2\) replaces kernel Add of backend 'toy'"
+    with pytest.warns(RuntimeWarning, match=warned) as caught:
+        assert (cube("toy"), added("toy")) == ([8.0], [104.0])
+    assert len(caught) == 1
     pack = listed("toy.acme", "kernels")
     assert (pack.status, pack.backend_name, pack.version) == ("active", "toy", "1.2")
     assert added("toy:1") == [104.0]  # another device of the same backend
@@ -126,11 +129,14 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
     site.install_pack(
         "kernels", "toy.good", PACK.replace("ThirdPower", "Fourth"), target=":register"
     )
-    with pytest.warns(
-        RuntimeWarning, match=rf"(?s)'toy.bad' \(toy-bad 1.2\) is failed.*{message}"
-    ) as caught:
+    with (
+        pytest.warns(RuntimeWarning, match="'toy.good' .* replaces kernel Add") as others,
+        pytest.warns(
+            RuntimeWarning, match=rf"(?s)'toy.bad' \(toy-bad 1.2\) is failed.*{message}"
+        ) as caught,
+    ):
         assert added("toy") == [104.0]  # the other pack's
-    assert len(caught) == 1
+    assert (len(others), len(caught)) == (1, 2)
     assert caught[0].filename == __file__
     bad = listed("toy.bad", "kernels")
     assert bad.status == "failed"
@@ -143,7 +149,10 @@ def test_two_packs_with_one_kernel_are_a_conflict_of_the_second(site):
     site.install("toy")
     site.install_pack("kernels", "toy.a", PACK, target=":register")
     site.install_pack("kernels", "toy.b", PACK.replace("100", "200"), target=":register")
-    with pytest.warns(RuntimeWarning, match="kernel 'ThirdPower', which acme-toy-a::toy.a brings"):
+    with (
+        pytest.warns(RuntimeWarning, match="kernel 'ThirdPower', which acme-toy-a::toy.a brings"),
+        pytest.warns(RuntimeWarning, match="'toy.a' .* replaces kernel Add of backend 'toy'"),
+    ):
         assert added("toy") == [104.0]
     assert [p.status for p in plugrad.plugins("kernels")] == ["active", "failed"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from plugrad.discovery.listing import backends
 from plugrad.discovery.loading import probe
 from plugrad.discovery.selection import backend_for, which
-from plugrad.errors import ArgumentValueError, BackendUnavailable, DTypeError, suggestion
+from plugrad.errors import ArgumentValueError, BackendUnavailable, DTypeError, shown, suggestion
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import (
     DTYPES,
@@ -133,7 +133,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
         return dtype.kind in _KINDS[kind]
     if isinstance(kind, str) and kind not in DTYPES:
         raise ArgumentValueError(
-            f"isdtype: {kind!r} is not a kind{suggestion(kind, _KINDS)}; it is a dtype or one of "
+            f"isdtype: {shown(kind)} is not a kind{suggestion(kind, _KINDS)}; it is a dtype or one of "
             f"{', '.join(map(repr, _KINDS))}"
         )
     return dtype is as_dtype(kind)
@@ -243,7 +243,7 @@ def namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
     """
     if api_version is not None and api_version not in VERSIONS:
         raise ArgumentValueError(
-            f"__array_namespace__: api_version={api_version!r} is not one of {', '.join(VERSIONS)}"
+            f"__array_namespace__: api_version={shown(api_version)} is not one of {', '.join(VERSIONS)}"
         )
     return sys.modules["plugrad"]
 

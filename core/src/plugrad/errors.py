@@ -125,6 +125,16 @@ class KernelFailed(PlugradError, RuntimeError):
     """
 
 
+class BackendFailed(PlugradError, RuntimeError):
+    """A method of a backend, such as `to_numpy` or `close`, raised an error of its own, or returned nonsense.
+
+    Example: a backend in a plugin whose `to_numpy` returns None.
+
+    Remedy: the message names the method, the backend and the distribution; report the error to the
+    distribution's authors. The original error is chained to it. The other backends keep working.
+    """
+
+
 class GradientNotFound(PlugradError, NotImplementedError):
     """A kernel between the differentiated inputs and the result has no gradient, or there is no path between them.
 
@@ -227,9 +237,33 @@ def warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def told(error: BaseException) -> str:
+    """Return the type and the text of an error of foreign code, which may have no text or too much of it."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "an error that cannot say what is wrong"
+    return f"{type(error).__name__}: {text if len(text) <= 2000 else text[:2000] + '…'}"
+
+
+def shown(value: object) -> str:
+    """Return the text that stands for an argument in a message: short, whatever the argument is."""
+    from reprlib import Repr  # needed only when something is wrong
+
+    short = Repr()
+    short.maxtuple = short.maxlist = 12
+    short.maxstring = short.maxother = 200
+    try:
+        return short.repr(value)
+    except Exception:  # its __repr__ is not plugrad's, and an int may have too many digits
+        return f"<{type(value).__name__}>"
+
+
+def suggestion(name: object, known: Iterable[str]) -> str:
     """Return ``" (did you mean 'x'?)"`` if a known name is close to `name`, otherwise an empty string."""
     from difflib import get_close_matches  # needed only when something is wrong
 
+    if not isinstance(name, str) or len(name) > 100:
+        return ""
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""

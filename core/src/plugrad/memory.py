@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import gc
 from functools import wraps
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from plugrad.discovery.loading import opened_backends
+from plugrad.discovery.loading import memory_of, opened_backends
 from plugrad.discovery.selection import backend_for
-from plugrad.errors import ArgumentError, ArgumentValueError
+from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
 from plugrad.ops.attributes import integer
+from plugrad.tensor.backend import failed
 from plugrad.tensor.context import Scope, active_scope, surround, transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import tensors_in
@@ -126,9 +128,11 @@ def memory() -> MemoryReport:
     (1, 400000)
 
     A buffer that several tensors share, such as a reshaped one, counts once. On the cpu backend, buffers
-    under 64 KiB are not counted, because that would take as long as computing with them.
+    under 64 KiB are not counted, because that would take as long as computing with them. A backend that
+    fails to say what it uses is left out, with a warning that names it.
     """
-    backends = {b.label: b.memory() for b in opened_backends()}
+    found = {b.label: memory_of(b) for b in opened_backends()}
+    backends = {label: used for label, used in found.items() if used is not None}
     used = backends.values()
     return MemoryReport(
         _count_tensors(),
@@ -140,11 +144,18 @@ def memory() -> MemoryReport:
 
 
 def _count_tensors() -> int:
-    """Return the number of live tensors, found among the garbage collector's objects.
+    """Return the number of live tensors, found through their classes, to which each refers.
 
     Counting each tensor as it is made would slow down every program; this takes some milliseconds per call.
+    Searching and filtering are one call of C code, in which no other thread runs. If one did, it could find
+    that a tuple it is just building is referenced from here, and fail with a SystemError.
     """
-    return sum(1 for x in gc.get_objects() if isinstance(x, Tensor) and not x.is_disposed)
+    kinds = [Tensor]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    referrers = chain.from_iterable(map(gc.get_referrers, kinds))
+    live = list(filter(Tensor.__instancecheck__, referrers))
+    return sum(not x.is_disposed for x in live)
 
 
 def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
@@ -159,4 +170,10 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
         raise ArgumentValueError(
             f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit"
         )
-    backend_for(backend).set_memory_limit(limit)
+    target = backend_for(backend)
+    try:
+        target.set_memory_limit(limit)
+    except PlugradError:
+        raise
+    except Exception as error:  # so that a plugin's failure is not plugrad's
+        raise failed(target, "set_memory_limit()", error) from error

@@ -29,8 +29,8 @@ VECTOR_KERNEL(elu, x < 0 ? expm1(x) : x)
 VECTOR_KERNEL(selu, SELU_SCALE *(x < 0 ? SELU_ALPHA * expm1(x) : x))
 
 #define NUMBER_KERNELS(dtype, type, effort)                                                        \
-    MAP(relu, dtype, type, type, effort, x < 0 ? 0 : x)                                            \
-    MAP(relu6, dtype, type, type, effort, x < 0 ? 0 : x > 6 ? 6 : x)
+    MAP(relu, dtype, type, type, effort, x <= 0 ? 0 : x) /* also of -0 */                                            \
+    MAP(relu6, dtype, type, type, effort, x <= 0 ? 0 : x > 6 ? 6 : x)
 EACH_NUMBER(NUMBER_KERNELS)
 
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \

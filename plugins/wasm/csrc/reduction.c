@@ -49,8 +49,8 @@
 
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
-#define GREATEST(a, b) ((b) > (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays */
-#define LEAST(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define GREATEST(a, b) ((b) >= (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays; else the last */
+#define LEAST(a, b) ((b) <= (a) || (b) != (b) ? (b) : (a))
 #define BOTH(a, b) ((a) & (b))
 #define EITHER(a, b) ((a) | (b))
 #define WHOLE(y, count) (y)

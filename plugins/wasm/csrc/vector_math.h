@@ -124,7 +124,10 @@ static inline floats sine(floats x, int quarters, float (*scalar)(float)) {
     return (floats)((ints)y ^ ((quadrant & 2) << 30));
 }
 
-static inline floats sin_floats(floats x) { return sine(x, 0, sinf); }
+static inline floats sin_floats(floats x) {
+    return choose(x == splat(0.f), x, sine(x, 0, sinf));  // the polynomial loses the sign of -0
+}
+
 static inline floats cos_floats(floats x) { return sine(x, 1, cosf); }
 
 static inline floats tanh_floats(floats x) {

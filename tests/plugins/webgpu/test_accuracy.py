@@ -8,6 +8,8 @@ import pytest
 from plugrad.kernels import activation, binary, unary
 
 ERF = np.vectorize(math.erf)
+TRIGONOMETRIC = [(unary.sin, np.sin), (unary.cos, np.cos), (unary.tan, np.tan)]
+FAR = [(4000, 5000), (-1e6, 1e6), (-3e38, 3e38)]
 
 CASES = [
     (unary.exp, np.exp, (-87, 88), 2),
@@ -22,6 +24,7 @@ CASES = [
     (unary.sin, np.sin, (-30, 30), 4),
     (unary.cos, np.cos, (-30, 30), 4),
     (unary.tan, np.tan, (-1.5, 1.5), 5),
+    *((kernel, reference, domain, 5) for kernel, reference in TRIGONOMETRIC for domain in FAR),
     (unary.sinh, np.sinh, (-20, 20), 5),
     (unary.cosh, np.cosh, (-20, 20), 5),
     (unary.tanh, np.tanh, (-5, 5), 5),

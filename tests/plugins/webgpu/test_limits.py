@@ -204,11 +204,11 @@ def test_a_driver_without_memory(run, monkeypatch, kind):
     library = SimpleNamespace(wgpuDeviceCreateBuffer=create_buffer)
     with monkeypatch.context() as patch:
         patch.setattr(native, "libf", library)
-        assert run.device.pool.usage.pooled >= 1 << 22
+        assert run.device.pool.memory().details["pooled_bytes"] >= 1 << 22
         with pytest.raises(OutOfMemory, match=r"no memory for 5242880 bytes .* release arrays"):
             run.device.empty((5 << 18,), float32)
         assert calls == [5 << 20, 5 << 20]
-        assert run.device.pool.usage.pooled == 0
+        assert run.device.pool.memory().details["pooled_bytes"] == 0
     assert run(binary.add, np.float32([1]), np.float32([2])) == [3]
 
 

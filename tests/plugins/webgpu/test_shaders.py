@@ -41,6 +41,8 @@ SHADERS = {
         "element": "vec4<f32>",
         "result": "f32",
         "combine": "maximum(a, b)",
+        "walk": "row_by_row",
+        "block": "32",
         "combine_elements": "combine_vectors",
         "prepare": "filled_up",
         "reduced": "combine_lanes(total)",

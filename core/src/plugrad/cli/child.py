@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.errors import PluginUnavailable, PlugradError
+from plugrad.errors import PluginUnavailable, PlugradError, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ def main(request: Mapping[str, Any]) -> None:
     try:
         JOBS[request["job"]](report, **request["arguments"])
     except BaseException as error:  # plugins may raise SystemExit, or anything
-        report.add(error=f"{type(error).__name__}: {error}", traceback=traceback.format_exc())
+        report.add(error=told(error), traceback=traceback.format_exc())
     report.add(finished=True)
     faulthandler.cancel_dump_traceback_later()
 
@@ -70,7 +70,7 @@ def backend(report: Report, name: str, until: str) -> None:
         if not plugin.details:
             raise
         cause = error.__cause__
-        reason = f"{type(cause).__name__}: {cause}" if cause else plugin.reason
+        reason = told(cause) if cause else plugin.reason
         report.add(error=reason, traceback=plugin.details)
 
 
@@ -95,16 +95,25 @@ def _tried(report: Report, plugin: Plugin, until: str) -> None:
         stored_dtypes=[str(d) for d in DTYPES if d in opened.dtypes()],
         kernels={c.kernel_name: "host" if c.on_host else "own" for c in configs},
         packs=[
-            {"name": str(p), "status": p.status, "reason": p.reason, "details": p.details}
+            {
+                "name": str(p),
+                "status": p.status,
+                "reason": p.reason,
+                "details": p.details,
+                "replaced": p.replaced,
+            }
             for p in plugins("kernels")
             if p.backend_name == opened.name
         ],
+        replaced=plugin.replaced,
     )
     if until == "open":
         report.add(contracts=_contracts())
         return
     report.add(stage="it computes")
     report.add(checks=trial(plugin.qualified_name))
+    report.add(stage="it is asked for its memory")
+    loading.checked_memory(opened)
     report.add(stage="it is closed")
     loading.close_backend(opened)
 
@@ -122,6 +131,7 @@ def ops(report: Report, name: str) -> None:
         op_pack(name)
     except PluginUnavailable:
         report.add(error=pack.reason, traceback=pack.details)
+    report.add(replaced=pack.replaced)
 
 
 def section(report: Report, name: str) -> None:
@@ -138,6 +148,7 @@ def section(report: Report, name: str) -> None:
     sections = [section for _, section in hooks.call("plugrad_doctor_section")]
     report.add(sections=[[str(title), str(text)] for title, text in sections])
     plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
+    report.add(replaced=plugin.replaced)
     if plugin.reason:
         report.add(error=plugin.reason, traceback=plugin.details)
 

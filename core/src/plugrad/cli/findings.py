@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plugrad.cli.environment import homepage
 from plugrad.cli.records import UNUSABLE
-from plugrad.discovery.listing import plugins
+from plugrad.discovery.listing import plugins, several
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from plugrad.cli.jobs import Outcome
     from plugrad.discovery.plugin import Plugin
@@ -73,6 +73,8 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
             text = f"is left out: {pack['reason']}"
             remedy = repair(next(p for p in plugins("kernels") if str(p) == pack["name"]))
             yield Finding("problem", pack["name"], text, remedy, essence(pack["details"]))
+        yield from _replacing(next(p for p in plugins("kernels") if str(p) == pack["name"]), pack)
+    yield from _replacing(plugin, found)
     wrong = [c for c in found.get("checks", ()) if c["result"] in ("differs", "fails")]
     if wrong:
         lines = "; ".join(f"{c['check']} {c['result']}: {c['why']}" for c in wrong)
@@ -86,6 +88,25 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
     if devices and all(device["is_software"] for device in devices):
         text = "has only software devices, so it is never chosen automatically"
         yield Finding("note", name, text, "select it by name, or install a driver for your GPU")
+
+
+def _replacing(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield that a plugin replaces what others have registered: a note if its manifest says so."""
+    replaced = found.get("replaced")
+    if not replaced:
+        return
+    said = {
+        *plugin.manifest.replaces,
+        *(plugin.manifest.kernels if plugin.kind == "kernels" else ()),
+    }
+    is_said = all(text.split()[1] in said for text in replaced)
+    yield Finding(
+        "note" if is_said else "problem",
+        str(plugin),
+        f"replaces what others have registered: {several(replaced)}",
+        f"switch it off with PLUGRAD_PLUGINS_DISABLE={plugin.distribution} if you do not want this"
+        + ("" if is_said else "; its authors can say so with `replaces` in its manifest"),
+    )
 
 
 def repair(plugin: Plugin) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from textwrap import wrap
@@ -22,9 +23,14 @@ def columns() -> int:
 
 
 def say(text: str = "") -> None:
-    """Print a line; characters that the terminal's encoding lacks are printed as escape sequences."""
+    """Print a line; control characters and what the terminal's encoding lacks are printed as escape sequences."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = re.sub(r"[^\S\n ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", _escaped, text)
     print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def say_json(value: object) -> None:

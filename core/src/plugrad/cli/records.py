@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery.listing import MODULE, find, plugins
+from plugrad.discovery.listing import MODULE, announced, find, plugins
 from plugrad.errors import PluginNotFound, suggestion
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def described(plugin: Plugin) -> dict[str, Any]:
         **manifest._asdict(),
         "api": ".".join(map(str, manifest.api)),
         "options": options,
+        "replaces": announced(plugin),
     }
 
 

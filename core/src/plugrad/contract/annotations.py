@@ -70,7 +70,7 @@ def fits(value: Any, annotation: Any) -> bool:
     if isinstance(value, int) and abs(value) > float_info.max:
         return False  # no dtype can hold it
     if annotation is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if annotation is float or annotation is complex:
         return isinstance(value, Real if annotation is float else Complex)
     return annotation not in _WORDS or isinstance(value, annotation)

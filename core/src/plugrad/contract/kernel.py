@@ -32,7 +32,9 @@ from plugrad.errors import (
     OutOfMemory,
     RegistrationError,
     ShapeError,
+    shown,
 )
+from plugrad.settings import journal
 from plugrad.types.dtype import ANY, DType, as_dtype, float32, spellings, string
 from plugrad.types.specs import Shaped, Spec
 
@@ -191,7 +193,7 @@ class Kernel(Generic[Params, Result]):
             if name in attrs and not annotations.fits(attrs[name], annotation):
                 error = ArgumentValueError if isinstance(attrs[name], str) else ArgumentError
                 raise error(
-                    f"{self.name}: {name}={attrs[name]!r} must be {annotations.described(annotation)}"
+                    f"{self.name}: {name}={shown(attrs[name])} must be {annotations.described(annotation)}"
                 )
 
     def settle(self, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
@@ -220,7 +222,7 @@ class Kernel(Generic[Params, Result]):
             if "unhashable" not in str(unhashable):
                 raise
             raise ArgumentError(
-                f"{self.name}: attributes must be hashable (a tuple, not a list): {attrs}"
+                f"{self.name}: attributes must be hashable (a tuple, not a list): {shown(attrs)}"
             ) from None
 
 
@@ -305,7 +307,7 @@ def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
     """
     if contract.name in KERNELS:
         raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
-    KERNELS[contract.name] = contract
+    journal.put(KERNELS, contract.name, contract, "contract")
     return contract
 
 

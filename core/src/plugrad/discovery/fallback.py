@@ -27,6 +27,7 @@ from plugrad.errors import (
 from plugrad.registry.kernels import get_kernel
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend
+from plugrad.types.arguments import flag
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def fallback_report(*, clear: bool = False) -> list[Fallback]:
     Args:
         clear: restart the counts and the warnings from here on.
     """
+    clear = flag(clear, "fallback_report", "clear")
     with state.fallback_lock:
         report = sorted(state.fallbacks.values(), key=lambda entry: -entry.milliseconds)
         if clear:

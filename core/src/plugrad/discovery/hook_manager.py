@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pluggy import HookspecMarker, PluginManager, PluginValidationError
 
 from plugrad.discovery.plugin import trace
-from plugrad.errors import RegistrationError, suggestion
+from plugrad.errors import RegistrationError, shown, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,7 +115,7 @@ def _guarded(
         except BaseException as error:  # pytest.skip and SystemExit do not derive from Exception
             report(plugin, hook, error)
             return None
-        trace(f"{hook} of {plugin} returned {result!r}")
+        trace(f"{hook} of {plugin} returned {shown(result)}")
         return None if result is None else (plugin, result)
 
     return guard

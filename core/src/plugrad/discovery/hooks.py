@@ -13,14 +13,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plugrad.discovery import listing
 from plugrad.discovery.plugin import THIS_PROCESS, Plugin
+from plugrad.discovery.replacing import replacing
 from plugrad.discovery.state import state
-from plugrad.errors import ConfigError, PluginNotFound, RegistrationError, suggestion, warn
+from plugrad.discovery.turns import turn
+from plugrad.errors import (
+    ArgumentError,
+    ConfigError,
+    PluginNotFound,
+    RegistrationError,
+    suggestion,
+    told,
+    warn,
+)
 from plugrad.registry.gradients import get_gradient, set_gradient, unregister_gradient
+from plugrad.settings import journal
 from plugrad.settings.layers import config
+from plugrad.types.arguments import check_callable, text
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -118,6 +131,7 @@ def hookimpl(function: Hook) -> Hook:
     """
     from pluggy import HookimplMarker  # only plugins mark functions
 
+    check_callable("hookimpl", function)
     return HookimplMarker("plugrad")(function)
 
 
@@ -142,22 +156,42 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
         RegistrationError: the name is taken, a hook is misspelt or takes unknown arguments, or a
             gradient is wrong.
     """
-    name = name or getattr(plugin, "__name__", type(plugin).__name__)
-    with state.lock:
+    if plugin is None:
+        raise ArgumentError("register_plugin: plugin=None must be a module or an object with hooks")
+    name = text(name, "register_plugin", "name") or getattr(
+        plugin, "__name__", type(plugin).__name__
+    )
+    with turn("hooks") as has_turn:
+        if not has_turn:
+            raise RegistrationError(
+                f"hooks called {name!r} cannot be registered now: another thread is loading hooks, and waits "
+                "for what this thread is loading"
+            )
         collect()
         if any(p.name == name for p in listing.plugins("hooks")):
             raise RegistrationError(
                 f"hooks called {name!r} are registered already; choose another name, or call unregister_plugin first"
             )
         record = Plugin("hooks", name, THIS_PROCESS, target=repr(plugin), loaded=plugin)
-        record.status = "active"  # so that it is loaded here and not by the next hook call
-        listing.add(record)
-        try:
-            _load(record)
-        except BaseException:
-            listing.remove(record)
-            raise
+        journal.note(("hooks", name), partial(_dismiss, record), partial(_introduce, record))
+        _introduce(record)
     return name
+
+
+def _introduce(record: Plugin) -> None:
+    record.status = "active"  # so that it is loaded here and not by the next hook call
+    listing.add(record)
+    try:
+        _load(record)
+    except BaseException:
+        listing.remove(record)
+        raise
+
+
+def _dismiss(record: Plugin) -> None:
+    if record in state.added:
+        unload(record)
+        listing.remove(record)
 
 
 def unregister_plugin(name: str) -> None:
@@ -170,7 +204,8 @@ def unregister_plugin(name: str) -> None:
     Raises:
         PluginNotFound: no hooks of this process have that name.
     """
-    with state.lock:
+    text(name, "unregister_plugin", "name")
+    with turn("hooks"):
         known = [p for p in listing.plugins("hooks") if p.distribution == THIS_PROCESS]
         record = next((p for p in known if p.name == name), None)
         if record is None:
@@ -179,8 +214,7 @@ def unregister_plugin(name: str) -> None:
                 f"no hooks of this process are called {name!r}{suggestion(name, names)}; "
                 f"there are {', '.join(names) or 'none'}"
             )
-        unload(record)
-        listing.remove(record)
+        _dismiss(record)
 
 
 # --- for plugrad: which plugins are loaded, and how hooks are called -----------------------------
@@ -193,15 +227,23 @@ when_unloaded: Final[list[Callable[[str], None]]] = []
 
 
 def collect() -> PluginManager | None:
-    """Load the hooks of newly installed plugins; return the manager of all plugins, or None without any."""
+    """Load the hooks of newly installed plugins; return the manager of all plugins, or None without any.
+
+    Other threads wait, because hooks decide settings and the automatic choice. Code that is called
+    while hooks are loaded goes without the rest of them, and so does a thread that hooks wait for.
+    """
     if state.collected != state.generation or state.listing is None:
-        with state.lock:
-            found = listing.plugins("hooks")
-            if state.collected != state.generation:
-                # Set now, because loading a plugin may call this function again.
-                state.collected = state.generation
-                for plugin in found:
-                    _load_installed(plugin)
+        with turn("hooks") as has_turn:
+            if has_turn and not state.is_collecting:
+                state.is_collecting = True
+                try:
+                    found = listing.plugins("hooks")
+                    generation = state.generation
+                    for plugin in found:
+                        _load_installed(plugin)
+                    state.collected = generation
+                finally:
+                    state.is_collecting = False
     return state.manager
 
 
@@ -223,7 +265,7 @@ def call(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]
 
 def report(name: str, hook: str, error: BaseException) -> None:
     """Warn that a hook of the plugin called `name` failed, and keep the traceback."""
-    reason = f"hook {hook} failed: {type(error).__name__}: {error}"
+    reason = f"hook {hook} failed: {told(error)}"
     for plugin in listing.plugins("hooks"):
         if plugin.qualified_name == name and plugin.status == "active":
             plugin.fail(error)
@@ -238,21 +280,30 @@ def suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
     if collect() is None:
         return []
     if state.suggested is None:
-        state.suggested = []  # what a plugin reads during its own hook
-        found: list[tuple[str, Mapping[str, Any]]] = []
-        for name, values in call("plugrad_configure", config=config):
-            try:
-                settings = config.parsed_settings(values, f"plugin {name}")
-                if any(key.startswith("plugins.") for key in settings):
-                    raise ConfigError(
-                        f"plugin {name}: settings that start with 'plugins.' cannot be suggested"
-                    )
-            except Exception as error:
-                report(name, "plugrad_configure", error)
-            else:
-                found.append((f"plugin {name}", settings))
-        state.suggested = found
-    return state.suggested
+        with turn("hooks") as has_turn:
+            if has_turn and not state.is_suggesting:  # a plugin reads nothing during its own hook
+                state.is_suggesting = True
+                try:
+                    state.suggested = _suggestions()
+                finally:
+                    state.is_suggesting = False
+    return state.suggested or []
+
+
+def _suggestions() -> list[tuple[str, Mapping[str, Any]]]:
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for name, values in call("plugrad_configure", config=config):
+        try:
+            settings = config.parsed_settings(values, f"plugin {name}")
+            if any(key.startswith("plugins.") for key in settings):
+                raise ConfigError(
+                    f"plugin {name}: settings that start with 'plugins.' cannot be suggested"
+                )
+        except Exception as error:
+            report(name, "plugrad_configure", error)
+        else:
+            found.append((f"plugin {name}", settings))
+    return found
 
 
 config.suggestions = suggested_settings
@@ -280,6 +331,7 @@ def _load_installed(plugin: Plugin) -> None:
             raise
         except BaseException as error:  # the plugin's code may raise anything
             plugin.fail(error)
+            plugin.lay_down()
     if plugin.status not in ("active", "blocked"):
         plugin.warn_once("plugrad goes on without it")
 
@@ -290,11 +342,10 @@ def _load(plugin: Plugin) -> None:
     Raises:
         RegistrationError: something is wrong; then nothing has changed.
     """
-    # The command ``plugrad`` lists plugins without these, which bring pluggy and NumPy.
+    # The command ``plugrad`` lists plugins without pluggy.
     from plugrad.discovery.hook_manager import create, register
-    from plugrad.registry.transaction import all_or_nothing
 
-    with all_or_nothing():
+    with journal.recorded() as changes:
         implementer = plugin.load()
         if state.manager is None:
             state.manager = create(sys.modules[__name__], SPECIFICATIONS)
@@ -305,8 +356,14 @@ def _load(plugin: Plugin) -> None:
             state.manager.unregister(name=plugin.qualified_name)
             raise
     plugin.status, state.suggested = "active", None
-    for listener in when_loaded:
-        listener(plugin.qualified_name)
+    try:
+        for listener in when_loaded:
+            listener(plugin.qualified_name)
+    except BaseException:  # an interruption
+        unload(plugin)
+        plugin.status = "available"
+        raise
+    replacing(plugin, plugin.imported, changes)
 
 
 def unload(plugin: Plugin) -> None:

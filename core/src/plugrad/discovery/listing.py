@@ -8,7 +8,7 @@ what it offers in a static manifest; see `plugrad.discovery.manifest`. The modul
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from plugrad.discovery.manifest import (
@@ -22,16 +22,21 @@ from plugrad.discovery.manifest import (
 from plugrad.discovery.plugin import GROUPS, NOUNS, THIS_PROCESS, Kind, Plugin
 from plugrad.discovery.scan import scanned
 from plugrad.discovery.state import state
+from plugrad.discovery.turns import is_taken
 from plugrad.errors import (
+    ArgumentError,
     BackendNotFound,
     BackendUnavailable,
     PluginConflict,
     PluginNotFound,
     PluginUnavailable,
     RegistrationError,
+    shown,
     suggestion,
 )
+from plugrad.settings import journal
 from plugrad.settings.layers import config
+from plugrad.types.arguments import check_callable, flag, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,6 +46,9 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 MODULE: Final = "module://"
+
+SHOWN = 5
+"""How many names a message has at most."""
 
 
 def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
@@ -54,6 +62,11 @@ def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
         kind: ``"backend"``, ``"kernels"``, ``"ops"`` or ``"hooks"``.
         refresh: scan the installed distributions again, after something was installed.
     """
+    if kind is not None and text(kind, "plugins", "kind") not in NOUNS:
+        raise ArgumentError(
+            f"plugins: kind={shown(kind)} must be {', '.join(map(repr, NOUNS))} or None"
+        )
+    refresh = flag(refresh, "plugins", "refresh")
     with state.lock:
         every = _listed(refresh=refresh)
         _mark_blocked(every)
@@ -93,40 +106,46 @@ def register_backend(
         PluginConflict: the name is taken.
         RegistrationError: the name is malformed.
     """
+    text(name, "register_backend", "name")
+    check_callable("register_backend", factory)
+    if not isinstance(priority, int):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(f"register_backend: priority={shown(priority)} must be an integer")
     try:
         _check_name("backend", name)
     except ValueError as error:
         raise RegistrationError(str(error)) from None
     if any(b.name == name for b in backends()):
         raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
-    add(
-        Plugin(
-            "backend",
-            name,
-            THIS_PROCESS,
-            target=repr(factory),
-            manifest=Manifest(priority=priority, summary=summary),
-            loaded=factory,
-        )
+    plugin = Plugin(
+        "backend",
+        name,
+        THIS_PROCESS,
+        target=repr(factory),
+        manifest=Manifest(priority=priority, summary=summary),
+        loaded=factory,
     )
+    journal.note(("backend", name), partial(remove, plugin), partial(add, plugin))
+    add(plugin)
 
 
 def add(plugin: Plugin) -> None:
     """Add a plugin that is not installed to the list, until `remove` is called."""
-    state.added.append(plugin)
-    _remake()
+    with state.lock:
+        state.added.append(plugin)
+        _remake()
 
 
 def remove(plugin: Plugin) -> None:
     """Remove a plugin from the list that was added with `add`."""
-    state.added.remove(plugin)
-    _remake()
+    with state.lock:
+        if plugin in state.added:
+            state.added.remove(plugin)
+        _remake()
 
 
 def _remake() -> None:
-    with state.lock:
-        state.listing = None
-        _listed()
+    state.listing = None
+    _listed()
 
 
 # --- the list ------------------------------------------------------------------------------------
@@ -137,10 +156,18 @@ def _listed(*, refresh: bool = False) -> list[Plugin]:
         if state.scan is None or refresh:
             state.scan = scanned()
         entries = [e for e in state.scan.entry_points if e.group in GROUPS]
-        kept = {e: p for e, p in state.described.items() if p.status == "active" or not refresh}
+        kept = {
+            entry: plugin
+            for entry, plugin in state.described.items()
+            if not refresh or plugin.status == "active" or is_taken(plugin.key)
+        }
         for plugin in state.added if refresh else ():
             plugin.forgive()
-        state.described = {e: kept[e] if e in kept else _described(e) for e in entries}
+        described = {e: kept[e] if e in kept else _described(e) for e in entries}
+        for entry, plugin in described.items():
+            if entry in state.described:
+                plugin.imported = state.described[entry].imported
+        state.described = described
         order = list(NOUNS)
         state.listing = sorted(
             [*state.added, *state.described.values()],
@@ -164,9 +191,12 @@ def _described(entry: EntryPoint) -> Plugin:
     try:
         _check_name(kind, entry.name)
         _read_manifest(plugin, is_required=kind == "backend")
-    except Exception as error:  # finders on sys.meta_path may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # finders on sys.meta_path may raise anything
         plugin.fail(error)
-        plugin.reason = str(error)
+        if isinstance(error, ValueError | OSError | ImportError):
+            plugin.reason = str(error)
     return plugin
 
 
@@ -253,6 +283,7 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
         PluginConflict: two distributions bring it and the name does not say which.
         BackendUnavailable, PluginUnavailable: it is installed but incompatible, blocked or failed.
     """
+    text(name, NOUNS[kind], "name")
     if name.startswith(MODULE) and all(p.qualified_name != name for p in state.added):
         _add_module(name)
     matching = [p for p in plugins(kind) if name in (p.name, p.qualified_name)]
@@ -308,3 +339,23 @@ def first_party() -> frozenset[str]:
     except PackageNotFoundError:  # core runs from a folder that is not installed
         return frozenset()
     return frozenset(re.split(r"[^\w.-]", line, maxsplit=1)[0].lower() for line in required)
+
+
+def announced(plugin: Plugin) -> tuple[str, ...]:
+    """Return the kernels of others that a plugin replaces, as far as its manifest and theirs say, and it has done."""
+    theirs = {
+        name
+        for p in plugins("backend")
+        if plugin.kind == "kernels" and p.name == plugin.backend_name
+        if p.distribution != plugin.distribution
+        for name in p.manifest.kernels
+    }
+    said = {*plugin.manifest.replaces, *(theirs & set(plugin.manifest.kernels))}
+    done = {text.split()[1] for text in plugin.replaced}
+    return (*plugin.replaced, *sorted(said - done))
+
+
+def several(names: list[str] | tuple[str, ...]) -> str:
+    """Return names as text, of which only the first few are written out."""
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + rest

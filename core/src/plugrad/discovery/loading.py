@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from sys import maxsize
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.discovery import hooks, packs
 from plugrad.discovery.listing import MODULE, find, plugins
 from plugrad.discovery.plugin import Plugin, trace
+from plugrad.discovery.replacing import replacing
 from plugrad.discovery.state import state
-from plugrad.errors import BackendUnavailable, ConfigError, PluginConflict
+from plugrad.discovery.turns import turn
+from plugrad.errors import (
+    ArgumentError,
+    BackendFailed,
+    BackendUnavailable,
+    ConfigError,
+    PluginConflict,
+    PlugradError,
+    RegistrationError,
+    shown,
+    told,
+    warn,
+)
 from plugrad.registry.kernels import get_kernels_for_backend, register_brought
-from plugrad.registry.transaction import all_or_nothing
+from plugrad.settings.journal import recorded
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend, Probe
+from plugrad.tensor.backend import (
+    Backend,
+    DeviceInfo,
+    KernelConfig,
+    Memory,
+    Probe,
+    failed,
+    nonsense,
+)
+from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
 
 def open_backend(name: str, device: str = "") -> Backend:
@@ -34,24 +58,33 @@ def open_backend(name: str, device: str = "") -> Backend:
     if backend is not None:
         return backend
     hooks.collect()
-    with state.lock:
-        plugin = find(name)
+    plugin = find(name)
+    with turn(plugin.key) as has_turn:
+        if not has_turn:
+            raise BackendUnavailable(
+                f"{plugin} is being opened by another thread, which waits for what this thread is loading; "
+                "open both before the threads start"
+            )
+        plugin = find(name)  # another thread may have found out that it fails
         key = plugin.qualified_name, device
         if key in state.opened:
             return state.opened[key]
-        backend = _opened_by(plugin, device)
-        known = state.opened.setdefault((plugin.qualified_name, backend.device), backend)
-        state.opened[key] = known
+        backend, news = _opened_by(plugin, device)
+        with state.lock:
+            known = state.opened.setdefault((plugin.qualified_name, backend.device), backend)
+            state.opened[key] = known
+    packs.tell(news)
     if known is backend:
         hooks.call("plugrad_backend_activated", backend=backend)
-    else:
-        backend.close()  # two names for one device
+    else:  # two names for one device
+        with blamed(backend, "close()"):
+            backend.close()
     return known
 
 
 def opened_backends() -> list[Backend]:
     """Return the backends that are open, each once."""
-    return list(dict.fromkeys(state.opened.values()))
+    return list(dict.fromkeys(list(state.opened.values())))
 
 
 def _limit_memory(name: str) -> None:
@@ -63,7 +96,8 @@ def _limit_memory(name: str) -> None:
     except ConfigError:
         return  # opening the next backend raises the error
     for backend in opened_backends():
-        backend.set_memory_limit(limit)
+        with blamed(backend, "set_memory_limit()"):
+            backend.set_memory_limit(limit)
 
 
 config.listeners.append(_limit_memory)
@@ -78,52 +112,183 @@ def close_backend(backend: Backend) -> None:
 
     Its tensors cannot be used any more. The next use of the backend opens it again.
     """
-    for kernel_config in get_kernels_for_backend(backend.name):
-        if kernel_config.dispose_func is not None:
-            kernel_config.dispose_func(backend)
-    backend.close()
-    backend.is_closed = True
-    backend.functions.clear()
-    backend.constants.clear()
-    for key in [k for k, b in state.opened.items() if b is backend]:
-        del state.opened[key]
+    if not isinstance(backend, Backend):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass its name
+        raise ArgumentError(
+            f"close_backend: backend={shown(backend)} must be a Backend, such as plugrad.which().backend"
+        )
+    with turn(backend):
+        if backend.is_closed:
+            return
+        backend.is_closed = True  # whatever becomes of it: it is not used again
+        for key in [k for k, b in list(state.opened.items()) if b is backend]:
+            del state.opened[key]
+        failures = _released(backend, get_kernels_for_backend(backend.name))
+    if failures:
+        raise BackendFailed(
+            f"backend {backend.label!r} ({backend.distribution}) failed while it was closed, and is not used any "
+            f"more: {'; '.join(map(told, failures))}"
+        ) from failures[0]
+
+
+def _released(backend: Backend, configs: Iterable[KernelConfig]) -> list[BaseException]:
+    """Run the dispose functions of kernels, release the device, and return what has failed."""
+    failures: list[BaseException] = []
+    disposals = [partial(c.dispose_func, backend) for c in configs if c.dispose_func]
+    with ExitStack() as steps:  # all of them are taken, also if one is interrupted
+        for cache in (backend.functions, backend.constants):
+            steps.callback(cache.clear)
+        for step in (backend.close, *reversed(disposals)):
+            steps.callback(_attempt, step, failures)
+    return failures
+
+
+def _attempt(step: Callable[[], object], failures: list[BaseException]) -> None:
+    try:
+        step()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the plugin's code may raise anything
+        failures.append(error)
+
+
+@contextmanager
+def blamed(backend: Backend, method: str) -> Generator[None, None, None]:
+    """Turn the failure of a method of a backend into a warning that names it, so that others are not affected."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the plugin's code may raise anything
+        warn(str(error if isinstance(error, PlugradError) else failed(backend, method, error)))
+
+
+def memory_of(backend: Backend) -> Memory | None:
+    """Return what a backend says of its memory, or None, with a warning, if that is nonsense."""
+    with blamed(backend, "memory()"):
+        return checked_memory(backend)
+    return None
+
+
+def checked_memory(backend: Backend) -> Memory:
+    """Return what a backend says of its memory, if it makes sense.
+
+    Raises:
+        BackendFailed: it does not; or what the backend raises itself.
+    """
+    used = backend.memory()
+    if not isinstance(used, Memory):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
+        raise nonsense(backend, "memory()", used, "a plugrad Memory")
+    for number in used[:3]:
+        if type(number) is not int or not 0 <= number <= maxsize:
+            raise nonsense(backend, "memory()", used, f"integers from 0 to {maxsize}")
+    return used
 
 
 def probe(plugin: Plugin) -> Probe:
     """Return whether a backend can start, importing its plugin without opening a device.
 
     Raises:
-        BackendUnavailable: the plugin cannot be imported.
+        BackendUnavailable: the plugin cannot be imported, or says nonsense.
     """
-    with state.lock, _reported(plugin):
-        return _created(plugin).probe()
+    with turn(plugin.key), _reported(plugin):
+        try:
+            return _probed(_created(plugin))
+        finally:
+            plugin.lay_down()
 
 
-def _opened_by(plugin: Plugin, device: str) -> Backend:
+def _probed(backend: Backend) -> Probe:
+    found = backend.probe()
+    if not isinstance(found, Probe):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
+        raise TypeError(f"probe() returned {shown(found)}, which is not a plugrad Probe")
+    devices = cast("Any", found.devices)
+    if not isinstance(devices, tuple | list) or not all(
+        isinstance(d, DeviceInfo) and isinstance(d.name, str) and isinstance(d.description, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+        for d in cast("Sequence[object]", devices)
+    ):
+        raise TypeError(
+            f"probe() returned devices={shown(devices)}, which must be DeviceInfo objects"
+        )
+    return found._replace(ok=bool(found.ok), reason=str(found.reason), devices=tuple(found.devices))
+
+
+def _opened_by(plugin: Plugin, device: str) -> tuple[Backend, packs.News]:
     started = perf_counter()
-    with _reported(plugin):
+    with _reported(plugin), _or_laid_down(plugin), recorded() as journal:
         backend = _created(plugin)
         _check_room(plugin)
-        probed = backend.probe()
+        probed = _probed(backend)
         if not probed.ok:
             hint = f". {plugin.manifest.install}" if plugin.manifest.install else ""
             raise BackendUnavailable(
                 f"backend {plugin.name!r} cannot start here: {probed.reason}{hint}"
             )
         table = backend.open(device)
-        with all_or_nothing():
-            if plugin.status != "active":
-                register_brought(table)
-            backend.functions, backend.constants = state.functions_of(backend), {}
-            backend.set_memory_limit(config.get("memory_limit"))
-            for kernel_config in get_kernels_for_backend(backend.name):
-                if kernel_config.setup_func is not None and not packs.brought(kernel_config):
-                    kernel_config.setup_func(backend)
+        backend.functions, backend.constants = state.functions_of(backend), {}
+        ready: list[KernelConfig] = []
+        try:
+            _make_ready(backend, plugin, table, ready)
+            news = packs.add_to(backend)
+        except BaseException:
+            _released(backend, ready)  # what fails here, too, would hide the reason
+            if all(b.name != backend.name for b in opened_backends()):
+                packs.take_back(backend=backend.name)
+            raise
+    plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
-    packs.add_to(backend)
+    news.append(partial(replacing, plugin, plugin.imported, journal))
     milliseconds = (perf_counter() - started) * 1e3
     trace(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
-    return backend
+    return backend, news
+
+
+def _make_ready(
+    backend: Backend, plugin: Plugin, table: Iterable[KernelConfig], ready: list[KernelConfig]
+) -> None:
+    """Register the kernels that an opened device brings, and set them up; `ready` receives those that are."""
+    table = tuple(table)
+    _check_answers(backend, table)
+    with state.lock:
+        _check_room(plugin)
+        if plugin.status != "active":
+            register_brought(table)
+    backend.set_memory_limit(config.get("memory_limit"))
+    for kernel_config in get_kernels_for_backend(backend.name):
+        if not packs.brought(kernel_config):
+            if kernel_config.setup_func is not None:
+                kernel_config.setup_func(backend)
+            ready.append(kernel_config)
+
+
+def _check_answers(backend: Backend, table: tuple[object, ...]) -> None:
+    """Raise if what a backend that has just been opened says of itself is nonsense."""
+    for entry in table:
+        if not isinstance(entry, KernelConfig):
+            raise TypeError(
+                f"open() returned {shown(entry)} among its kernels; they must be KernelConfig"
+            )
+        if entry.backend_name != backend.name:
+            raise RegistrationError(
+                f"open() returned kernel {entry.kernel_name!r} for backend {entry.backend_name!r}; "
+                f"a backend brings the kernels of its own, {backend.name!r}"
+            )
+    if not isinstance(backend.device, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
+        raise TypeError(f"open() set device to {shown(backend.device)}, which must be a string")
+    stored = cast("Any", backend.dtypes())
+    if not isinstance(stored, frozenset | set) or not all(
+        isinstance(dtype, DType) for dtype in cast("frozenset[object]", stored)
+    ):
+        raise TypeError(f"dtypes() returned {shown(stored)}, which must be a set of plugrad dtypes")
+
+
+@contextmanager
+def _or_laid_down(plugin: Plugin) -> Generator[None, None, None]:
+    """Take back what the import of a plugin registered if the block raises."""
+    try:
+        yield
+    except BaseException:
+        plugin.lay_down()
+        raise
 
 
 def _created(plugin: Plugin) -> Backend:
@@ -157,12 +322,10 @@ def _reported(plugin: Plugin) -> Generator[None, None, None]:
     """Keep the reason of a failure, and raise it as an error that names the plugin at fault."""
     try:
         yield
-    except (BackendUnavailable, ConfigError, PluginConflict):
-        raise
-    except KeyboardInterrupt:
+    except (BackendUnavailable, ConfigError, PluginConflict, KeyboardInterrupt):
         raise
     except BaseException as error:  # the plugin's code may raise anything
-        what = f"{type(error).__name__}: {error}"
+        what = told(error)
         if plugin.status != "active":
             plugin.fail(error)
         trace(f"{plugin} failed: {what}")

@@ -6,14 +6,18 @@ and hooks may have ``plugrad-plugin.toml`` there. The tables below list the keys
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from plugrad.errors import shown
 from plugrad.settings.keys import OPTION_TYPES, Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 API: Final = (1, 0)
 """The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
@@ -21,6 +25,10 @@ DTYPE: Final = re.compile(r"bool|string|u?int(8|16|32|64)|float(16|32|64)|comple
 """The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
 BACKEND_FILE: Final = "plugrad-backend.toml"
 PLUGIN_FILE: Final = "plugrad-plugin.toml"
+LARGEST: Final = 64 * 1024
+"""The largest manifest, in bytes, that is read."""
+MOST_DOTS: Final = 64
+"""The most dots between two of the characters ``= , [ ] { }`` or the ends of a line."""
 
 
 class Manifest(NamedTuple):
@@ -44,6 +52,8 @@ class Manifest(NamedTuple):
     """What else must be installed for it to start, such as a driver."""
     kernels: tuple[str, ...] = ()
     """The registry names of the kernels that it brings, so that the error for a missing kernel can name it."""
+    replaces: tuple[str, ...] = ()
+    """The registry names of the kernels of others whose implementation or gradient it replaces."""
     options: Mapping[str, Option] | None = None
     """Its own settings; None if it does not declare them, so that any setting is accepted."""
 
@@ -59,7 +69,6 @@ def manifest_of(target: str, file: str) -> Manifest | None:
         ImportError: the package is not installed.
         ManifestError: the manifest is malformed.
     """
-    import tomllib  # slow to import, and plugins are rarely listed
     from importlib.util import find_spec
     from pathlib import Path
 
@@ -70,13 +79,44 @@ def manifest_of(target: str, file: str) -> Manifest | None:
         raise ImportError(f"package {package!r} is not installed")
     for folder in spec.submodule_search_locations or ():
         path = Path(folder) / file
-        if path.is_file():
-            try:
-                table = tomllib.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:  # malformed UTF-8 or TOML raises a ValueError
-                raise ManifestError(f"{path}: {error}") from error
+        table = _table(path)
+        if table is not None:
             return _read(table, path, BACKEND_KEYS if file == BACKEND_FILE else PLUGIN_KEYS)
     return None
+
+
+def _table(path: Path) -> Mapping[str, Any] | None:
+    """Return what a manifest says, or None if there is no such file; whatever the file is, it takes no time."""
+    import tomllib  # slow to import, and plugins are rarely listed
+
+    try:
+        content = _content(path)
+        # A key like a.b.c, of as many parts as fit into the file, would take tomllib minutes.
+        if any(part.count(b".") > MOST_DOTS for part in re.split(rb"[\n=,{}\[\]]", content)):
+            raise ValueError(f"a key or a value has more than {MOST_DOTS} dots")
+        return tomllib.loads(content.decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except RecursionError:
+        raise ManifestError(f"{path}: its values are nested too deeply") from None
+    except (OSError, ValueError) as error:  # malformed UTF-8 or TOML raises a ValueError
+        raise ManifestError(f"{path}: {error}") from error
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a regular file that is not too large; to open a pipe must not wait for a writer."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    number = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise ValueError("it is not a regular file")
+        with os.fdopen(number, "rb", closefd=False) as file:
+            content = file.read(LARGEST + 1)
+    finally:
+        os.close(number)
+    if len(content) > LARGEST:
+        raise ValueError(f"it is larger than {LARGEST // 1024} KiB")
+    return content
 
 
 def is_served(api: tuple[int, int]) -> bool:
@@ -93,7 +133,7 @@ def _read(
     for key, value in table.items():
         if key not in keys:
             raise ManifestError(
-                f"{path}: unknown key {key!r} = {value!r}; the keys are {', '.join(keys)}"
+                f"{path}: unknown key {shown(key)} = {shown(value)}; the keys are {', '.join(keys)}"
             )
         values[key] = _parsed(path, key, keys[key], value)
     return Manifest(**values)
@@ -103,22 +143,22 @@ def _parsed(path: object, key: str, parse: Callable[[object], Any], value: objec
     try:
         return parse(value)
     except ValueError as expectation:
-        raise ManifestError(f"{path}: {key} = {value!r} must be {expectation}") from None
+        raise ManifestError(f"{path}: {key} = {shown(value)} must be {expectation}") from None
 
 
 # --- the forms of values: the text of each ValueError says what the value must be ----------------
 
 
 def _version(value: object) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)\.(\d+)", value) if isinstance(value, str) else None
+    match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", value) if isinstance(value, str) else None
     if match is None:
         raise ValueError("a version such as '1.0'")
     return int(match[1]), int(match[2])
 
 
 def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError("an integer")
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63:
+        raise ValueError("an integer of at most 64 bits")
     return value
 
 
@@ -155,7 +195,8 @@ def _options(value: object) -> Mapping[str, Option]:
         if not isinstance(table, dict) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise ValueError(expected)
         entry = cast("dict[str, Any]", table)
-        parse = OPTION_TYPES[entry["type"]][1] if entry.get("type") in OPTION_TYPES else None
+        kind = entry.get("type")
+        parse = OPTION_TYPES[kind][1] if isinstance(kind, str) and kind in OPTION_TYPES else None
         if (
             parse is None
             or not isinstance(entry.get("summary"), str)
@@ -165,9 +206,12 @@ def _options(value: object) -> Mapping[str, Option]:
         options[name] = Option(**entry)
         if "default" in entry:
             try:
-                options[name] = options[name]._replace(default=parse(entry["default"]))
-            except ValueError:
+                default = parse(entry["default"])
+                if isinstance(default, int):
+                    _integer(int(default))
+            except (ValueError, OverflowError):
                 raise ValueError(expected) from None
+            options[name] = options[name]._replace(default=default)
     return MappingProxyType(options)
 
 
@@ -181,8 +225,9 @@ BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     "capabilities": _texts,
     "install": _text,
     "kernels": _texts,
+    "replaces": _texts,
     "options": _options,
 }
 PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
-    key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "kernels")
+    key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "kernels", "replaces")
 }

@@ -7,16 +7,19 @@ when it is requested by name, or when an unknown kernel is run. A pack takes eff
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import KERNELS
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import find, plugins
 from plugrad.discovery.plugin import Plugin, trace
+from plugrad.discovery.replacing import replacing
 from plugrad.discovery.state import state
-from plugrad.errors import PluginConflict, PluginUnavailable, RegistrationError, warn
+from plugrad.discovery.turns import turn
+from plugrad.errors import PluginConflict, PluginUnavailable, RegistrationError, told, warn
 from plugrad.registry.kernels import put_above, take_away
-from plugrad.registry.transaction import all_or_nothing
+from plugrad.settings.journal import recorded
 from plugrad.tensor.backend import KernelConfig
 
 if TYPE_CHECKING:
@@ -33,42 +36,59 @@ def brought(config: KernelConfig) -> bool:
     return any(config is c for configs in state.brought.values() for c in configs)
 
 
-def add_to(backend: Backend) -> None:
+News = list["Callable[[], None]"]
+"""Warnings to be given when nothing can be left half done: a warning may be an error."""
+
+
+def add_to(backend: Backend) -> News:
     """Register the kernels of packs and hooks for a backend that is being opened; those that fail are left out."""
+    news: News = []
     for pack in plugins("kernels"):
         if pack.backend_name == backend.name:
-            _add_pack(pack, backend)
+            _add_pack(pack, backend, news)
     for name, configs in hooks.call("plugrad_register_kernels", backend=backend):
-        _add_from_hooks(name, configs, backend)
+        _add_from_hooks(name, configs, backend, news)
+    return news
 
 
-def _add_pack(pack: Plugin, backend: Backend) -> None:
+def _add_pack(pack: Plugin, backend: Backend, news: News) -> None:
     if pack.status in ("available", "active"):
-        error = _added(pack.qualified_name, backend, lambda: pack.load()())
+        error = _added(pack, backend, lambda: pack.load()(), news)
         if error is None:
             pack.status, pack.reason = "active", ""
             return
         pack.fail(error)
+        pack.lay_down()
     if pack.status != "blocked":
-        pack.warn_once(f"backend {backend.name!r} goes on without it")
+        news.append(partial(pack.warn_once, f"backend {backend.name!r} goes on without it"))
 
 
-def _add_from_hooks(name: str, configs: Iterable[KernelConfig], backend: Backend) -> None:
-    error = _added(name, backend, lambda: configs)
+def _add_from_hooks(
+    name: str, configs: Iterable[KernelConfig], backend: Backend, news: News
+) -> None:
+    plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
+    error = _added(plugin, backend, lambda: configs, news)
     if error is not None:
-        hooks.report(name, "plugrad_register_kernels", error)
+        news.append(partial(hooks.report, name, "plugrad_register_kernels", error))
 
 
 def _add_to_opened(name: str) -> None:
     """Register the kernels of a plugin's hooks for the backends that are open already."""
-    for backend in dict.fromkeys(state.opened.values()):
+    for backend in dict.fromkeys(list(state.opened.values())):
         for _, configs in hooks.call("plugrad_register_kernels", only=name, backend=backend):
-            _add_from_hooks(name, configs, backend)
+            _add_from_hooks(name, configs, backend, news := [])
+            tell(news)
 
 
-def take_back(name: str) -> None:
-    """Remove the kernels of the plugin called `name`; what they replaced is in effect again."""
-    for key in [key for key in state.brought if key[0] == name]:
+def tell(news: News) -> None:
+    """Give the warnings."""
+    for warning in news:
+        warning()
+
+
+def take_back(name: str = "", *, backend: str = "") -> None:
+    """Remove the kernels of the plugin called `name`, or all for one backend; what they replaced is in effect again."""
+    for key in [key for key in state.brought if name in ("", key[0]) and backend in ("", key[1])]:
         take_away(state.brought.pop(key))
 
 
@@ -77,13 +97,14 @@ hooks.when_unloaded.append(take_back)
 
 
 def _added(
-    name: str, backend: Backend, get: Callable[[], Iterable[KernelConfig]]
+    plugin: Plugin, backend: Backend, get: Callable[[], Iterable[KernelConfig]], news: News
 ) -> BaseException | None:
     """Register kernels, once, and set them up on `backend`; return the error, if any."""
+    name = plugin.qualified_name
     key = name, backend.name
     is_new = key not in state.brought
     try:
-        with all_or_nothing():
+        with recorded() as journal:
             if is_new:
                 configs = tuple(get())
                 _check(name, configs, backend)
@@ -93,12 +114,13 @@ def _added(
             for config in state.brought[key]:
                 if config.setup_func is not None:
                     config.setup_func(backend)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # the plugin's code may raise anything
         take_away(state.brought.pop(key, ()))
-        trace(f"{name} brings nothing for backend {backend.name!r}: {error}")
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        trace(f"{name} brings nothing for backend {backend.name!r}: {told(error)}")
         return error
+    news.append(partial(replacing, plugin, plugin.imported, journal))
     return None
 
 
@@ -140,11 +162,16 @@ def op_pack(name: str) -> Any:
         PluginConflict: two distributions bring it and the name does not say which.
         PluginUnavailable: it is incompatible, blocked, or cannot be imported; the message gives the reason.
     """
-    with state.lock:
-        pack = find(name, "ops")
+    pack = find(name, "ops")
+    with turn(pack.key) as has_turn:
+        if not has_turn:
+            raise PluginUnavailable(
+                f"{pack} is being imported by another thread, which waits for what this thread is loading; "
+                "import both before the threads start"
+            )
+        pack = find(name, "ops")  # another thread may have found out that it fails
         try:
-            with all_or_nothing():
-                module = pack.load()
+            module = pack.load()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the plugin's code may raise anything
@@ -153,7 +180,8 @@ def op_pack(name: str) -> Any:
                 f"{pack} cannot be imported: {pack.reason}. {pack.remedy}"
             ) from error
         pack.status = "active"
-        return module
+    replacing(pack, pack.imported)
+    return module
 
 
 def find_contract(kernel_name: str) -> Any:

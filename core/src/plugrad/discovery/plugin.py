@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from plugrad.discovery.manifest import Manifest
-from plugrad.errors import warn
+from plugrad.errors import told, warn
+from plugrad.settings.journal import Journal, recorded
 from plugrad.settings.layers import config
 
 Kind = Literal["backend", "kernels", "ops", "hooks"]
@@ -33,7 +34,8 @@ class Plugin:
     `kind` is ``"backend"``, ``"kernels"`` (for another plugin's backend), ``"ops"`` or
     ``"hooks"``. `status` is ``"available"``, ``"active"`` (loaded), ``"incompatible"`` (with this
     version of plugrad), ``"blocked"`` (by a setting), ``"conflict"`` (another plugin has its name) or
-    ``"failed"``; `reason` says why, and `details` holds the traceback of a failure.
+    ``"failed"``; `reason` says why, and `details` holds the traceback of a failure. `replaced` names what
+    others had registered and it has replaced since it was loaded.
     """
 
     def __init__(
@@ -57,9 +59,17 @@ class Plugin:
         self.status: Status = "available"
         self.reason = ""
         self.details = ""
+        self.replaced: tuple[str, ...] = ()
         self.loaded = loaded
+        self.imported = Journal()
+        """What its import has registered."""
         self._warned_of: str | None = None
         self.qualified_name = f"{distribution}::{name}"
+
+    @property
+    def key(self) -> tuple[Kind, str]:
+        """What tells it from all others, also when the list of plugins has been made anew."""
+        return self.kind, self.qualified_name
 
     @property
     def backend_name(self) -> str:
@@ -71,21 +81,34 @@ class Plugin:
         return f"{noun} {self.name!r} ({f'{self.distribution} {self.version}'.strip()})"
 
     def load(self) -> Any:
-        """Return the object that the entry point names, importing it the first time."""
+        """Return the object that the entry point names, importing it the first time.
+
+        What the import registers is taken back if it fails.
+        """
         if self.loaded is None:
             module, _, attributes = self.target.partition(":")
             trace(f"importing {self.target} for {self}")
-            found: Any = import_module(module)
-            for attribute in filter(None, attributes.split(".")):
-                found = getattr(found, attribute)
+            with recorded() as journal:
+                found: Any = import_module(module)
+                for attribute in filter(None, attributes.split(".")):
+                    found = getattr(found, attribute)
             self.loaded = found
+            # Python does not run a module twice: an earlier record of the plugin has what it registered.
+            if journal.changes:
+                self.imported = journal
+        self.imported.redo()
         return self.loaded
+
+    def lay_down(self) -> None:
+        """Take back what its import registered, until it is loaded again: it cannot be used."""
+        if self.status != "active":
+            self.imported.undo()
 
     def fail(self, error: BaseException) -> None:
         """Keep the reason of a failure and its traceback."""
         from traceback import format_exception  # needed only after a failure
 
-        self.status, self.reason = "failed", f"{type(error).__name__}: {error}"
+        self.status, self.reason = "failed", told(error)
         self.details = "".join(format_exception(error))
 
     def forgive(self) -> None:

@@ -48,10 +48,13 @@ def scanned() -> Scan:
     seen: dict[str, Shadowed] = {}
     everything: Any = importlib_metadata.distributions()  # pyright: ignore[reportUnknownMemberType]
     for distribution in everything:
-        declared = distribution.read_text("entry_points.txt")
-        if not declared or PREFIX not in declared:
-            continue  # true of most distributions: their metadata need not be read
-        name, version = _identity(distribution)
+        try:
+            declared = distribution.read_text("entry_points.txt")
+            if not declared or PREFIX not in declared:
+                continue  # true of most distributions: their metadata need not be read
+            name, version = _identity(distribution)
+        except (OSError, ValueError):
+            continue  # it cannot be read as text, so nobody can use what it declares
         copy = Shadowed(name, version, os.path.realpath(distribution.locate_file("")))
         if name.lower() in seen:
             if seen[name.lower()] != copy:  # equal copies mean that a folder is on the path twice

@@ -16,11 +16,13 @@ from plugrad.errors import (
     BackendUnavailable,
     CannotRun,
     ConfigError,
+    shown,
     warn,
 )
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend
 from plugrad.tensor.context import active_scope, surround, transfer_target
+from plugrad.types.arguments import flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +64,7 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
 
     def __init__(self, spec: str, *, transfer: bool = False) -> None:
         """Select the backend at once."""
+        transfer = flag(transfer, "plugrad.use", "transfer")
         self.selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
         self._target = self.selection.backend if transfer else None
         self._before = _used.get(), transfer_target()
@@ -147,7 +150,7 @@ def preferred(spec: str, layer: str) -> Backend:
     A single name never falls back: asking for a GPU on a machine without one is an error.
     """
     if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
-        raise ArgumentError(f"{layer}: {spec!r} must be a string, such as 'cpu' or 'webgpu:1'")
+        raise ArgumentError(f"{layer}: {shown(spec)} must be a string, such as 'cpu' or 'webgpu:1'")
     choices = [part for part in spec.split(",") if part.strip()] or [""]
     if len(choices) == 1:
         return open_backend(*split(choices[0], layer))

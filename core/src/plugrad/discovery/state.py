@@ -60,7 +60,7 @@ class PluginState:
     def __init__(self) -> None:
         """Start without any plugin."""
         self.lock = RLock()
-        """Held while plugins are listed or loaded. One lock for all: loading may request others."""
+        """Held while the objects below change, never while the code of a plugin runs; see `turns`."""
         # --- which plugins are installed
         self.scan: Scan | None = None
         self.described: dict[EntryPoint, Plugin] = {}
@@ -74,7 +74,10 @@ class PluginState:
         self.manager: PluginManager | None = None
         self.collected = -1
         """The generation of the list in which hooks were looked for."""
+        self.is_collecting = False
+        """Whether hooks are being loaded; a plugin that asks for them meanwhile goes without."""
         self.suggested: list[tuple[str, Mapping[str, Any]]] | None = None
+        self.is_suggesting = False
         self.replaced_gradients: dict[str, dict[str, RegisteredGradient | None]] = {}
         """The gradients that a plugin's gradients replaced, by the names of plugin and kernel."""
         # --- kernel packs and hooks that bring kernels

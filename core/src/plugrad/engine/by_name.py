@@ -14,6 +14,7 @@ from plugrad.engine.dispatch import run
 from plugrad.engine.explain import not_a_tensor
 from plugrad.errors import ArgumentError
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import text
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -46,7 +47,13 @@ def run_kernel(
         KernelNotFound: the kernel is unknown, or the backend does not implement it.
         ArgumentError: an input or attribute is unknown or missing.
     """
-    attrs = attrs or {}
+    name = text(name, "run_kernel", "name")
+    attrs = {} if attrs is None else attrs
+    if not isinstance(attrs, Mapping) or not isinstance(inputs, Mapping | Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass anything
+        raise ArgumentError(
+            f"{name}: inputs and attrs must be mappings by name; the inputs of a kernel that takes only a "
+            "list are a sequence"
+        )
     given = _flat(inputs)
     for x in given:
         if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass arrays

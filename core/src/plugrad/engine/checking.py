@@ -1,4 +1,8 @@
-"""The checks that the setting ``debug`` adds to each kernel call: the results must fit the contract."""
+"""The checks of what implementations return.
+
+The first result of each must be made of the backend's arrays. The setting ``debug`` adds checks to each
+call: the results must fit the contract, and the inputs stay unchanged.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +11,104 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from plugrad.contract.kernel import KERNELS
-from plugrad.errors import KernelFailed
-from plugrad.types.dtype import as_dtype
+from plugrad.errors import KernelFailed, PlugradError, TensorIndexError, shown
+from plugrad.kernels.indexing import gather
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import as_dtype, string
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend, Implementation
+    from plugrad.types.specs import Shape
+
+
+def place(kernel_name: str, backend: Backend) -> str:
+    """Return the words for an implementation in messages: kernel, backend and distribution."""
+    return f"{kernel_name} on backend {backend.name!r} ({backend.distribution})"
+
+
+def check_arrays(
+    kernel_name: str, result: Any, backend: Backend, arrays: Sequence[Any], attrs: Mapping[str, Any]
+) -> None:
+    """Raise unless the result of a kernel is an array of the backend, or as many as the contract says.
+
+    Raises:
+        KernelFailed: the message names the kernel, the backend and the distribution.
+    """
+    where = place(kernel_name, backend)
+    contract = KERNELS.get(kernel_name)
+    outputs = cast("Sequence[Any]", result if type(result) in (list, tuple) else [result])
+    if contract is not None:
+        try:
+            promised = contract.infer(*(arrays if contract.inputs else ()), **attrs)
+        except PlugradError:  # the implementation takes more than the contract
+            promised = None
+        if promised is not None:
+            outputs = _as_many(result, promised, where)
+    types: set[type] = {type(x) for x in arrays if x is not None and x is not backend}
+    for output in outputs:
+        _check_array(output, types, where)
+
+
+def _as_many(result: Any, promised: Any, where: str) -> Sequence[Any]:
+    """Return the outputs as a sequence, if they are as many as the contract says."""
+    if hasattr(promised, "dtype"):
+        return [result]
+    if not isinstance(result, list | tuple) or len(cast("Sequence[Any]", result)) != len(promised):
+        raise KernelFailed(f"{where} must return {len(promised)} outputs, not {shown(result)}")
+    return cast("Sequence[Any]", result)
+
+
+def _check_array(output: Any, types: set[type], where: str) -> None:
+    """Raise unless an output has a shape and a dtype; `types` are those of the inputs."""
+    if isinstance(output, Tensor):
+        raise KernelFailed(f"{where} returned a Tensor; it must return an array of the backend")
+    shape, dtype = getattr(output, "shape", None), getattr(output, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        raise KernelFailed(
+            f"{where} returned a {type(output).__name__}, which does not have a shape and a dtype; it must return "
+            "an array of the backend"
+        )
+    is_numpy = isinstance(output, np.ndarray | np.generic) and as_dtype(dtype) is not string
+    if is_numpy and types and not any(issubclass(t, np.ndarray | np.generic) for t in types):
+        raise KernelFailed(
+            f"{where} returned a NumPy array; its inputs are {', '.join(sorted(t.__name__ for t in types))}, "
+            "and so must be the result"
+        )
 
 
 def checked(kernel_name: str, function: Implementation, backend: Backend) -> Implementation:
     """Return a function that raises `KernelFailed` if `function` breaks the kernel's contract.
 
     It checks the number, the shapes and the dtypes of the outputs, and that the inputs stay unchanged.
-    A kernel without a contract is not checked.
+    Positions out of range raise `TensorIndexError`, which not every device can do. A kernel without a
+    contract is checked for unchanged inputs only.
     """
     contract = KERNELS.get(kernel_name)
-    if contract is None:
-        return function
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         before = [_values(x, backend) for x in arrays]
+        if contract is gather:
+            _check_positions(kernel_name, before[1], before[0].shape, attrs["axis"])
         result = function(*arrays, **attrs)
-        given = arrays if contract.inputs else ()
-        promised = contract.infer(*given, **attrs)
-        several = not hasattr(promised, "dtype")
-        where = f"{kernel_name} on backend {backend.name!r} ({backend.distribution})"
-        _compare(
-            cast("Sequence[Any]", result) if several else [result],
-            promised if several else [promised],
-            contract,
-            where,
-        )
-        for name, x, values in zip(range(len(arrays)), arrays, before, strict=True):
+        where = place(kernel_name, backend)
+        check_arrays(kernel_name, result, backend, arrays, attrs)
+        if contract is not None:
+            promised = contract.infer(*(arrays if contract.inputs else ()), **attrs)
+            several = not hasattr(promised, "dtype")
+            _compare(
+                cast("Sequence[Any]", result) if several else [result],
+                promised if several else [promised],
+                contract,
+                where,
+            )
+        for i, (x, values) in enumerate(zip(arrays, before, strict=True)):
             if values is not None and not _equal(values, _values(x, backend)):
+                name = repr(contract.input_name(i)) if contract is not None else str(i)
                 raise KernelFailed(
-                    f"{where} has changed its input {contract.input_name(name)!r}; tensors are immutable, so the "
+                    f"{where} has changed its input {name}; tensors are immutable, so the "
                     "implementation must work on a copy"
                 )
         return result
@@ -56,6 +121,20 @@ def _values(x: Any, backend: Backend) -> Any:
     return None if x is None or x is backend else np.array(backend.to_numpy(x))
 
 
+def _check_positions(kernel_name: str, positions: Any, shape: Shape, axis: int) -> None:
+    """Raise for a position out of range; without this, devices that do not show it to the host read 0.
+
+    Raises:
+        TensorIndexError: there is one.
+    """
+    size = shape[axis]
+    wrong = positions[(positions < -size) | (positions >= size)]
+    if wrong.size:
+        raise TensorIndexError(
+            f"{kernel_name}: index {wrong[0]} is out of range for axis {axis} of size {size}"
+        )
+
+
 def _equal(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
 
@@ -63,16 +142,10 @@ def _equal(a: Any, b: Any) -> bool:
 def _compare(
     outputs: Sequence[Any], promised: Sequence[Any], contract: Kernel[..., Any], where: str
 ) -> None:
-    if not isinstance(outputs, list | tuple) or len(outputs) != len(promised):
-        raise KernelFailed(f"{where} must return {len(promised)} outputs, not {outputs!r:.100}")
     for output, spec in zip(outputs, promised, strict=True):
-        shape, dtype = getattr(output, "shape", None), getattr(output, "dtype", None)
-        if shape is None or dtype is None:
+        if as_dtype(output.dtype) is not spec.dtype:
+            raise KernelFailed(f"{where} returned {output.dtype}; the contract says {spec.dtype}")
+        if not contract.dynamic_shape and tuple(output.shape) != spec.shape:
             raise KernelFailed(
-                f"{where} returned a {type(output).__name__}, which does not have a shape and a dtype; it must return "
-                "an array of the backend"
+                f"{where} returned shape {tuple(output.shape)}; the contract says {spec.shape}"
             )
-        if as_dtype(dtype) is not spec.dtype:
-            raise KernelFailed(f"{where} returned {dtype}; the contract says {spec.dtype}")
-        if not contract.dynamic_shape and tuple(shape) != spec.shape:
-            raise KernelFailed(f"{where} returned shape {shape}; the contract says {spec.shape}")

@@ -10,6 +10,7 @@ from plugrad.errors import ArgumentError, DTypeError, ShapeError
 from plugrad.kernels.complex import conj
 from plugrad.tape.nodes import Node, Pulled
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import COMPLEX, spellings
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ def custom_grad(
             else.
         ShapeError, DTypeError: a gradient's shape or dtype differs from its argument's.
     """
-    if not callable(function):
-        raise ArgumentError(f"custom_grad takes a function, not {type(function).__name__}")
+    check_callable("custom_grad", function)
 
     @wraps(function)
     def with_custom_gradient(*args: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from plugrad.engine.checking import place
 from plugrad.engine.implementations import holds_strings
 from plugrad.errors import (
     ArgumentError,
@@ -13,6 +14,8 @@ from plugrad.errors import (
     OutOfMemory,
     PlugradError,
     UnsupportedDtype,
+    shown,
+    told,
 )
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
@@ -70,6 +73,9 @@ def explained(
     Implementations trust their inputs. If these break the contract, the error is the contract's.
     """
     if isinstance(failure, PlugradError):
+        where = f"raised by {place(kernel.name, backend)}"
+        if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):
+            failure.add_note(where)
         return failure
     error = _explanation(failure, kernel, backend, arrays, attrs)
     error.__cause__ = failure
@@ -83,7 +89,7 @@ def _explanation(
     arrays: Sequence[Any],
     attrs: Mapping[str, Any],
 ) -> PlugradError:
-    where = f"{kernel.name} on backend {backend.name!r}"
+    where = place(kernel.name, backend)
     if isinstance(failure, MemoryError):
         return OutOfMemory(f"{where}: {failure}; use smaller batches")
     if kernel.inputs:
@@ -94,11 +100,10 @@ def _explanation(
     if attrs.get("dtype") is string or any(map(holds_strings, arrays)):
         return UnsupportedDtype(f"{where} does not take string; it takes numbers")
     shapes = ", ".join(
-        f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else repr(x)
+        f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else shown(x)
         for x in arrays
         if x is not backend
     )
     return KernelFailed(
-        f"{where} ({backend.distribution}) failed on inputs ({shapes}) and attributes {dict(attrs)}: "
-        f"{type(failure).__name__}: {failure}"
+        f"{where} failed on inputs ({shapes}) and attributes {shown(dict(attrs))}: {told(failure)}"
     )

@@ -11,7 +11,7 @@ from plugrad.contract.kernel import KERNELS
 from plugrad.discovery.fallback import borrowed
 from plugrad.discovery.selection import numpy_backend
 from plugrad.discovery.state import state
-from plugrad.engine.checking import checked
+from plugrad.engine.checking import check_arrays, checked
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
 from plugrad.registry.kernels import get_kernel, listen
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend, Implementation
 
 _devices: WeakSet[Backend] = WeakSet()
-"""The opened devices, whose functions change with the registry."""
+"""The opened devices, whose functions change with the registry; it changes with the registry's lock held."""
 
 
 class Implementations(dict[str, "Implementation"]):
@@ -36,40 +36,56 @@ class Implementations(dict[str, "Implementation"]):
         """Start empty, because most programs use few kernels."""
         super().__init__()
         self._backend = backend
-        _devices.add(backend)
+        with registry.lock:
+            _devices.add(backend)
 
     def __missing__(self, kernel_name: str) -> Implementation:
-        """Return the function that runs a kernel, and keep it until the registry or a setting changes.
+        """Return the function that runs a kernel; it is kept from its first result on.
+
+        The first result must be an array of the backend; to look at all of them would slow down
+        every program. The function is kept until the registry or a setting changes.
 
         Raises:
             KernelNotFound: the backend does not implement the kernel, and the settings do not allow a fallback.
         """
         backend = self._backend
-        with registry.lock:  # a kept function must not be older than the registry
-            found = get_kernel(kernel_name, backend.name)
-            if found is not None:
-                function = found.kernel_func
-                if found.on_host:
-                    function = on_host(function, backend)
-                elif _may_hold_strings(kernel_name) and not _shares_numpy_memory(backend):
-                    function = _by_dtype(kernel_name, function, backend)
-                if config.get("debug"):
-                    function = checked(kernel_name, function, backend)
-                function = self[kernel_name] = backend.prepared(kernel_name, function)
-                return function
-        return borrowed(kernel_name, backend)  # not kept: the settings may differ at the next call
+        settings = config.state
+        found = get_kernel(kernel_name, backend.name)
+        if found is None:
+            # Not kept: the settings may differ at the next call.
+            return borrowed(kernel_name, backend)
+        # No lock is held here: to read a setting or to look for NumPy's backend may load plugins.
+        function = found.kernel_func
+        if found.on_host:
+            function = on_host(function, backend)
+        elif _may_hold_strings(kernel_name) and not _shares_numpy_memory(backend):
+            function = _by_dtype(kernel_name, function, backend)
+        if config.get("debug"):
+            function = checked(kernel_name, function, backend)
+        function = backend.prepared(kernel_name, function)
+
+        def first(*arrays: Any, **attrs: Any) -> Any:
+            result = function(*arrays, **attrs)
+            check_arrays(kernel_name, result, backend, arrays, attrs)
+            with registry.lock:  # a kept function must not be older than the registry
+                if get_kernel(kernel_name, backend.name) is found and config.state == settings:
+                    self[kernel_name] = function
+            return result
+
+        return first
 
 
 def _forget(kernel_name: str, backend_name: str) -> None:
     for backend in _devices:
         if backend.name == backend_name:
-            backend.functions.pop(kernel_name, None)
+            backend.functions.pop(kernel_name, None)  # with the lock: the registry is changing
 
 
 def _forget_all(setting: str) -> None:
     if setting == "debug":
-        for backend in _devices:
-            backend.functions.clear()
+        with registry.lock:
+            for backend in _devices:
+                backend.functions.clear()
 
 
 state.functions_of = Implementations

@@ -1,6 +1,7 @@
 """Factorizations through NumPy, which takes them from LAPACK."""
 
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,10 @@ def svd(input: Array, *, full_matrices: bool) -> list[Array]:
         ArgumentValueError: the method does not converge.
     """
     factors = partial(np.linalg.svd, full_matrices=full_matrices)
-    return list(_solved("Svd", UNBOUNDED, factors, input))
+    batch, matrix = input.shape[:-2], input.shape[-2:]
+    # NumPy refuses 64 axes.
+    found = _solved("Svd", UNBOUNDED, factors, input.reshape(prod(batch), *matrix))
+    return [x.reshape(*batch, *x.shape[1:]) for x in found]
 
 
 def qr(input: Array, *, full_matrices: bool) -> list[Array]:

@@ -31,7 +31,8 @@ def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Ar
         is_float = exact is np.float64
         sizes = np.ceil((last - first) / step) if is_float else -((first - last) // step)
     sizes = np.maximum(sizes, 0)
-    if not sizes.sum() <= MOST_VALUES:
+    # As floats, because the sum of a few sizes may exceed int64.
+    if not sizes.sum(dtype=np.float64) <= MOST_VALUES:
         raise ArgumentValueError(
             f"RaggedRange: the ranges from {shown(starts)} to {shown(limits)} by "
             f"{shown(deltas)} have more than {MOST_VALUES} values"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import copysign, inf, isfinite, trunc
 from numbers import Complex
-from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Final, cast as cast_type
 
 import numpy as np
@@ -16,7 +15,9 @@ from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
     DTypeError,
+    OutOfMemory,
     ShapeError,
+    shown,
 )
 from plugrad.kernels import unary
 from plugrad.tensor.backend import unsupported
@@ -76,12 +77,21 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     elif isinstance(x, bool | int | float | complex):
         dtype = scalar_dtype(x) if dtype is None else dtype
         values = np.asarray(x)
-    elif isinstance(x, list | tuple | range):
-        values = _nested_values(x, op, name, dtype)
+    elif isinstance(x, range):
+        values = _of_range(x, op, name)
+        if dtype is None:
+            dtype = int32 if x else float32
+    elif isinstance(x, list | tuple):
+        try:
+            values = _nested_values(x, op, name, dtype)
+        except RecursionError:
+            raise ShapeError(
+                f"{op}: {name} is a list that contains itself, or has more levels than a tensor has axes"
+            ) from None
     elif isinstance(x, str | bytes):
         values = np.array(x, object)
     elif hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
-        values = np.asarray(x)
+        values = _as_array(x, op, name)
     else:
         raise ArgumentError(
             f"{op}: {name} must be a tensor, a number, an array or a nested list of numbers, not {type(x).__name__}"
@@ -89,7 +99,46 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     if dtype is string or _has_text(values):
         return _strings(values, op, name, dtype)
     wanted = _dtype_of(values, op, name) if dtype is None else dtype
-    return np.ascontiguousarray(_converted(values, wanted, op, name)).reshape(values.shape)
+    try:
+        return np.ascontiguousarray(_converted(values, wanted, op, name)).reshape(values.shape)
+    except MemoryError as error:
+        raise OutOfMemory(f"{op}: {name}: {error}") from error
+
+
+def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
+    """Return the array that an object of another library converts itself to.
+
+    Raises:
+        ArgumentError: it converts itself to something else.
+    """
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"{op}: {name} is a {type(x).__name__}, which does not convert to an array: {error}"
+        ) from error
+
+
+MOST_OF_RANGE: Final = 2**31
+"""The maximum number of elements of a range, which is short to write however long it is."""
+
+
+def _of_range(x: range, op: str, name: str) -> NDArray[Any]:
+    """Return the numbers of a range.
+
+    Raises:
+        OutOfMemory: there are too many.
+    """
+    _check_length(x, op, name)
+    try:
+        return np.arange(x.start, x.stop, x.step)
+    except MemoryError as error:
+        raise OutOfMemory(f"{op}: {name}={shown(x)}: {error}") from None
+
+
+def _check_length(x: range, op: str, name: str) -> None:
+    if x and abs(x[-1] - x[0]) // abs(x.step) >= MOST_OF_RANGE:
+        raise OutOfMemory(f"{op}: {name}={shown(x)} has more than {MOST_OF_RANGE} elements")
 
 
 def _dtype_of(values: NDArray[Any], op: str, name: str) -> DType:
@@ -104,7 +153,9 @@ def _dtype_of(values: NDArray[Any], op: str, name: str) -> DType:
 
 def _has_text(values: NDArray[Any]) -> bool:
     kind = values.dtype.kind
-    return kind in "STU" or (kind == "O" and any(isinstance(x, str | bytes) for x in values.flat))
+    return kind in "STU" or (
+        kind == "O" and any(isinstance(x, str | bytes) for x in values.ravel())
+    )
 
 
 def _strings(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> NDArray[Any]:
@@ -113,7 +164,7 @@ def _strings(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> N
     # A dtype is a str, but not meant as one.
     wrong = [x for x in parts if not isinstance(x, str | bytes) or isinstance(x, DType)]
     if wrong:
-        raise ArgumentError(f"{op}: {name} must hold strings only; it holds {wrong[0]!r}")
+        raise ArgumentError(f"{op}: {name} must hold strings only; it holds {shown(wrong[0])}")
     if dtype not in (None, string):
         raise ArgumentError(
             f"{op}: {name} holds strings, which have no {dtype}; convert them first, as in float(text)"
@@ -170,12 +221,15 @@ def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set
         else:
             has_parts = True
     for part in parts if has_parts else ():
-        if isinstance(part, list | tuple | range):
+        if isinstance(part, range):
+            _check_length(part, op, name)
+            scalars.add(int)
+        elif isinstance(part, list | tuple):
             inner = _leaf_types(part, op, name)
             held |= inner[0]
             scalars |= inner[1]
         elif isinstance(part, np.ndarray) or hasattr(part, "__array__"):
-            held.add(cast_type("NDArray[Any]", np.asarray(part)).dtype)
+            held.add(_as_array(part, op, name).dtype)
     return held, scalars
 
 
@@ -192,7 +246,7 @@ def _combined(
         return None
     dtype, *others = sorted(dtypes, key=lambda d: (not d.is_inexact, d))
     for other in others:
-        dtype = _met(promote, dtype, other, f"{op}: {name}")
+        dtype = common_dtype(promote, dtype, other, f"{op}: {name}")
     for number in sorted(scalars, key=_NUMBERS.index):
         dtype = promote_scalar(dtype, number())
     return dtype
@@ -208,7 +262,8 @@ def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArra
     if values.dtype == dtype.numpy:
         return values
     kind = values.dtype.kind
-    if kind not in "biufcO" or not all(isinstance(x, Complex) for x in values.flat if kind == "O"):
+    objects = values.ravel() if kind == "O" else ()
+    if kind not in "biufcO" or not all(isinstance(x, Complex) for x in objects):
         raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
     fits = kind != "c" or dtype.kind in ("complex", "bool")
     if fits and dtype.is_integer and kind in "iufO" and values.size:
@@ -222,8 +277,9 @@ def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArra
     except OverflowError:  # whole numbers beyond the largest float
         pass
     other = {"c": "'complex64'", "f": "'float32'"}.get(kind, "'int64' or 'float32'")
+    given = shown(values.tolist() if values.size < 10 else values)
     raise ArgumentValueError(
-        f"{op}: {name}={shortened(values.tolist())} does not fit {dtype}; ask for another dtype, such as {other}"
+        f"{op}: {name}={given} does not fit {dtype}; ask for another dtype, such as {other}"
     )
 
 
@@ -328,21 +384,21 @@ def promoted(
     operand's backend.
     """
     if isinstance(a, Tensor) and type(b) in _SCALARS:
-        dtype = accepted_dtype(_met(promote_scalar, a.dtype, b, op), kernel, op)  # type: ignore[arg-type]
+        dtype = accepted_dtype(common_dtype(promote_scalar, a.dtype, b, op), kernel, op)  # type: ignore[arg-type]
         return cast(a, dtype), constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
     if isinstance(b, Tensor) and type(a) in _SCALARS:
-        dtype = accepted_dtype(_met(promote_scalar, b.dtype, a, op), kernel, op)  # type: ignore[arg-type]
+        dtype = accepted_dtype(common_dtype(promote_scalar, b.dtype, a, op), kernel, op)  # type: ignore[arg-type]
         return constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
     x, y = (
         as_tensor(a, op, "the first operand", backend=home),
         as_tensor(b, op, "the second operand", backend=home),
     )
-    dtype = accepted_dtype(_met(promote, x.dtype, y.dtype, op), kernel, op)
+    dtype = accepted_dtype(common_dtype(promote, x.dtype, y.dtype, op), kernel, op)
     return cast(x, dtype), cast(y, dtype)
 
 
-def _met(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: str) -> DType:
+def common_dtype(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: str) -> DType:
     """Return the dtype that two operands combine to."""
     try:
         return combine(a, b)
@@ -365,5 +421,5 @@ def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
     tensors = [as_tensor(x, op, f"tensor {i}", backend=home) for i, x in enumerate(xs)]
     dtype = tensors[0].dtype
     for x in tensors[1:]:
-        dtype = _met(promote, dtype, x.dtype, op)
+        dtype = common_dtype(promote, dtype, x.dtype, op)
     return [cast(x, dtype) for x in tensors]

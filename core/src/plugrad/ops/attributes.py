@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, shown
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import flag as flag
+from plugrad.types.shapes import MOST_MEMBERS, several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +30,7 @@ def integer(
     try:
         number = index(value)
     except (TypeError, ShapeError):  # a tensor with several elements is the second
-        raise ArgumentError(f"{op}: {name}={value!r} must be an integer") from None
+        raise ArgumentError(f"{op}: {name}={shown(value)} must be an integer") from None
     return _within(number, op, name, least, most)
 
 
@@ -74,21 +76,10 @@ def any_number(value: Any, op: str, name: str) -> float:
     if isinstance(value, Real | np.bool_):
         try:
             return float(value)
-        except OverflowError:  # more than a float holds
+        except (OverflowError, TypeError):  # more than a float holds; a span of time
             pass
     remedy = "; float() reads a tensor" if isinstance(value, Tensor) else ""
-    raise ArgumentError(f"{op}: {name}={value!r} must be a number{remedy}")
-
-
-def flag(value: Any, op: str, name: str) -> bool:
-    """Return True or False.
-
-    Raises:
-        ArgumentError: it is neither of them; 1 and 0 are accepted as well.
-    """
-    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
-        return bool(value)
-    raise ArgumentError(f"{op}: {name}={value!r} must be True or False")
+    raise ArgumentError(f"{op}: {name}={shown(value)} must be a number{remedy}")
 
 
 def listed(values: Any, op: str, name: str) -> list[Any]:
@@ -99,12 +90,23 @@ def listed(values: Any, op: str, name: str) -> list[Any]:
     """
     if is_several(values):
         return members(values)
-    raise ArgumentError(f"{op}: {name}={values!r} must be a list")
+    raise ArgumentError(f"{op}: {name}={shown(values)} must be a list")
 
 
 def members(value: Any) -> list[Any]:
-    """Return the members of a sequence, or a single value as the only member."""
-    return list(value) if is_several(value) else [value]
+    """Return the members of a sequence, or a single value as the only member.
+
+    Raises:
+        ArgumentError: it is an iterator that does not end, or another thing that only seems to be iterable.
+    """
+    if not is_several(value):
+        return [value]
+    try:
+        return several(value)
+    except TypeError:
+        raise ArgumentError(
+            f"{shown(value)} must be a list; it is not one, or has more than {MOST_MEMBERS} members"
+        ) from None
 
 
 def is_several(value: Any) -> bool:
@@ -125,7 +127,7 @@ def chosen(value: Any, choices: Sequence[str], op: str, name: str) -> str:
     if isinstance(value, str) and value in choices:
         return value
     *others, last = map(repr, choices)
-    raise ArgumentValueError(f"{op}: {name}={value!r} must be {', '.join(others)} or {last}")
+    raise ArgumentValueError(f"{op}: {name}={shown(value)} must be {', '.join(others)} or {last}")
 
 
 def _within(number: Any, op: str, name: str, least: Any, most: Any) -> Any:
@@ -137,4 +139,4 @@ def _within(number: Any, op: str, name: str, least: Any, most: Any) -> Any:
         wanted = f"{most} or less"
     else:
         wanted = f"between {least} and {most}"
-    raise ArgumentValueError(f"{op}: {name}={number} must be {wanted}")
+    raise ArgumentValueError(f"{op}: {name}={shown(number)} must be {wanted}")

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
-from plugrad.ops.arguments import as_tensor, coerced, host_array, paired, promoted, same_dtype
+from plugrad.ops.arguments import (
+    as_tensor,
+    coerced,
+    common_dtype,
+    host_array,
+    paired,
+    promoted,
+    same_dtype,
+)
 from plugrad.ops.attributes import listed
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import bool_, promote, promote_scalar
@@ -215,7 +223,7 @@ def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | in
             host_array(bound, "clip", name, met)  # raises if it does not fit
     else:
         bound = as_tensor(bound, "clip", name, backend=x.backend)
-        met = promote(x.dtype, bound.dtype)
+        met = common_dtype(promote, x.dtype, bound.dtype, f"clip ({name})")
     if met is not x.dtype:
         raise DTypeError(
             f"clip: x is {x.dtype}, but {name} would promote it to {met}; cast one of them, as in "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cmath import isfinite
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from plugrad.discovery.selection import backend_for
 from plugrad.engine.results import tensor_from
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
 from plugrad.kernels import creation, unary
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
 from plugrad.ops.attributes import finite, flag, integer
@@ -26,6 +27,7 @@ from plugrad.types.dtype import (
     complex64,
     float32,
     int32,
+    string,
 )
 from plugrad.types.shapes import shape_of
 
@@ -181,7 +183,7 @@ def zeros(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("zeros", shape, 0, _dtype(dtype), backend_for(device))
+    return _filled("zeros", shape, 0, _of_numbers("zeros", _dtype(dtype)), backend_for(device))
 
 
 def ones(
@@ -201,7 +203,7 @@ def ones(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("ones", shape, 1, _dtype(dtype), backend_for(device))
+    return _filled("ones", shape, 1, _of_numbers("ones", _dtype(dtype)), backend_for(device))
 
 
 def full(
@@ -394,8 +396,8 @@ def linspace(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    first = start if isinstance(start, complex) else finite(start, "linspace", "start")
-    last = stop if isinstance(stop, complex) else finite(stop, "linspace", "stop")
+    first = _finite(start, "start")
+    last = _finite(stop, "stop")
     if is_complex:
         first = complex(first)
         last = complex(last)
@@ -405,6 +407,15 @@ def linspace(
     return _created(
         creation.linspace, backend_for(device), wanted, start=first, stop=last, num=count
     )
+
+
+def _finite(value: float | complex, name: str) -> float | complex:
+    """Return an end of `linspace`, which may be complex."""
+    if not isinstance(value, complex):
+        return finite(value, "linspace", name)
+    if not isfinite(value):
+        raise ArgumentValueError(f"linspace: {name}={value} must be finite")
+    return value
 
 
 def eye(
@@ -453,6 +464,19 @@ def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
     return default if given is None else as_dtype(given)
 
 
+def _of_numbers(op: str, dtype: DType) -> DType:
+    """Return a dtype that holds 0 and 1.
+
+    Raises:
+        ArgumentError: it is string.
+    """
+    if dtype is string:
+        raise ArgumentError(
+            f"{op}: dtype={dtype} does not hold numbers; plugrad.full(shape, '') makes empty strings"
+        )
+    return dtype
+
+
 def _like(
     op: str,
     kernel: Kernel[..., Tensor] | None,
@@ -467,6 +491,8 @@ def _like(
     backend = x.backend if device is None else backend_for(device)
     if kernel and wanted is x.dtype and backend is x.backend:
         return kernel(coerced(x, kernel, op))
+    if kernel:
+        _of_numbers(op, wanted)
     return _filled(op, x.shape, value, wanted, backend)
 
 
@@ -476,7 +502,7 @@ def _filled(
     """Return `value` everywhere in a shape."""
     fill = host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
     if fill.ndim:
-        raise ShapeError(f"{op}: fill_value={value!r} must be one number or one string")
+        raise ShapeError(f"{op}: fill_value={shown(value)} must be one number or one string")
     sizes = shape_of(shape, name=f"{op}: shape")
     return _created(creation.fill, backend, dtype, shape=sizes, value=fill.item())
 

@@ -6,7 +6,7 @@ from collections import Counter
 from string import ascii_letters
 from typing import TYPE_CHECKING
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, shown
 from plugrad.kernels import linalg
 from plugrad.ops.arguments import accepted_dtype, cast, same_dtype
 from plugrad.ops.movement import moveaxis, reshape
@@ -79,7 +79,7 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     """
     if not isinstance(equation, str):  # pyright: ignore[reportUnnecessaryIsInstance] - it is easily forgotten
         raise ArgumentError(
-            f"einsum: equation={equation!r} must be a string, such as 'ij,jk->ik', before the tensors"
+            f"einsum: equation={shown(equation)} must be a string, such as 'ij,jk->ik', before the tensors"
         )
     plain = equation.replace(" ", "")
     left, arrow, result = plain.partition("->")
@@ -87,11 +87,11 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     letters = [term.replace("...", "", 1) for term in (*operands, result)]
     if not all(c in ascii_letters for term in letters for c in term):
         raise ArgumentValueError(
-            f"einsum: equation {equation!r} may contain only letters, commas, '...' and one '->'"
+            f"einsum: equation {shown(equation)} may contain only letters, commas, '...' and one '->'"
         )
     if len(operands) != count:
         raise ArgumentValueError(
-            f"einsum: equation {equation!r} has terms for {len(operands)} tensors, not for {count}"
+            f"einsum: equation {shown(equation)} has terms for {len(operands)} tensors, not for {count}"
         )
     if not arrow:
         occurring = Counter("".join(letters[:-1]))
@@ -101,7 +101,7 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     doubled = [c for c, n in Counter(result.replace("...", "")).items() if n > 1]
     if unknown or doubled or ("..." in result) > ("..." in left):
         raise ArgumentValueError(
-            f"einsum: each letter after the arrow in equation {equation!r} must occur before it, and only "
+            f"einsum: each letter after the arrow in equation {shown(equation)} must occur before it, and only "
             "once after it; '...' likewise"
         )
     return operands, result
@@ -117,7 +117,7 @@ def _dotted(term: str, x: Tensor, equation: str) -> int:
     count = x.ndim - letters
     if count < 0 or (count and "..." not in term):
         raise ShapeError(
-            f"einsum: {term!r} in equation {equation!r} names {letters} axes; the shape is {x.shape}"
+            f"einsum: {term!r} in equation {shown(equation)} names {letters} axes; the shape is {x.shape}"
         )
     return count
 
@@ -143,7 +143,8 @@ def _distinct(term: str, x: Tensor, equation: str) -> tuple[str, Tensor]:
         size = x.shape[first]
         if x.shape[second] != size:
             raise ShapeError(
-                f"einsum: letter {doubled[0]!r} in equation {equation!r} stands for sizes {size} and {x.shape[second]}"
+                f"einsum: letter {doubled[0]!r} in equation {shown(equation)} stands for sizes {size} and "
+                f"{x.shape[second]}"
             )
         x = moveaxis(x, (first, second), (-2, -1))
         # the diagonal: every (size + 1)-th element of the two axes laid end to end

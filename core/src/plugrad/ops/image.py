@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, shown
 from plugrad.kernels import image as kernels, indexing, movement
 from plugrad.kernels.image import FillMode, Interpolation
 from plugrad.ops.arguments import as_tensor, cast, coerced
@@ -182,7 +182,9 @@ def rotate_with_offset(
     point = _numbers(center, op, "center")
     x_and_y = point if isinstance(point, tuple) else (point, point)
     if len(x_and_y) != 2 or not all(map(isfinite, x_and_y)):
-        raise ArgumentValueError(f"{op}: center={center!r} must be one finite number, or x and y")
+        raise ArgumentValueError(
+            f"{op}: center={shown(center)} must be one finite number, or x and y"
+        )
     return kernels.rotate_with_offset(
         images,
         radians=finite(radians, op, "radians"),

@@ -2,8 +2,8 @@
 
 Positions are integers; a negative one counts from the end. A position out of range raises an error
 if it comes from the host or if the backend is cpu. Other backends do not check positions that are
-already on their device, because the host would have to wait for them; they read zeros there. An
-argument that does not convert to a tensor raises ArgumentError.
+already on their device, because the host would have to wait for them; they read zeros there, and
+raise if the setting ``debug`` is on. An argument that does not convert to a tensor raises ArgumentError.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from plugrad.errors import (
     DTypeError,
     ShapeError,
     TensorIndexError,
+    shown,
 )
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
@@ -219,7 +220,7 @@ def _filling(value: Scalar, name: str, dtype: DType) -> Scalar:
         return value  # the kernel refuses the dtype
     filling = host_array(value, "one_hot", name, dtype)
     if filling.ndim:
-        raise ArgumentError(f"one_hot: {name}={value!r} must be one number")
+        raise ArgumentError(f"one_hot: {name}={shown(value)} must be one number")
     return filling.item()
 
 

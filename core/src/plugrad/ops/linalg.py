@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, shown
 from plugrad.kernels import binary, linalg, movement
 from plugrad.ops.arguments import as_tensor, cast, constant, promoted
 from plugrad.ops.attributes import flag, integer, is_several, listed
@@ -179,18 +179,18 @@ def tensordot(a: TensorLike, b: TensorLike, /, *, axes: PairedAxes = 2) -> Tenso
         lists = listed(axes, "tensordot", "axes")
         if len(lists) != 2:
             raise ArgumentValueError(
-                f"tensordot: axes={axes} must be a number, or two lists of axes"
+                f"tensordot: axes={shown(axes)} must be a number, or two lists of axes"
             )
         given_x, given_y = (listed(part, "tensordot", "axes") for part in lists)
         axes_x = [axis_of(i, x.ndim, name="tensordot: axes") for i in given_x]
         axes_y = [axis_of(i, y.ndim, name="tensordot: axes") for i in given_y]
         if any(len(set(found)) != len(found) for found in (axes_x, axes_y)):
-            raise AxisError(f"tensordot: axes={axes} names an axis twice")
+            raise AxisError(f"tensordot: axes={shown(axes)} names an axis twice")
     else:
         count = integer(axes, "tensordot", "axes")
         if not 0 <= count <= min(x.ndim, y.ndim):
             raise ArgumentValueError(
-                f"tensordot: axes={count} must be between 0 and the ranks {x.ndim} and {y.ndim}"
+                f"tensordot: axes={shown(count)} must be between 0 and the ranks {x.ndim} and {y.ndim}"
             )
         axes_x = list(range(x.ndim - count, x.ndim))
         axes_y = list(range(count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Complex
 from typing import TYPE_CHECKING
 
-from plugrad.errors import ArgumentValueError, AxisError, ShapeError
+from plugrad.errors import ArgumentValueError, AxisError, ShapeError, shown
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, host_array, same_dtype
 from plugrad.ops.attributes import flag, integer, is_several, listed, members
@@ -188,14 +188,17 @@ def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
 
     Raises:
         ShapeError: x has another shape.
-        ArgumentError: `shape` is not a sequence.
+        ArgumentError: `shape` is not a sequence of integers and None.
     """
     x = as_tensor(x, "ensure_shape")
-    wanted = tuple(listed(shape, "ensure_shape", "shape"))
+    wanted = tuple(
+        n if n is None else integer(n, "ensure_shape", "shape")
+        for n in listed(shape, "ensure_shape", "shape")
+    )
     if len(wanted) != x.ndim or any(
         n is not None and n != have for n, have in zip(wanted, x.shape, strict=True)
     ):
-        raise ShapeError(f"ensure_shape: x has shape {x.shape}; it must match {wanted}")
+        raise ShapeError(f"ensure_shape: x has shape {x.shape}; it must match {shown(wanted)}")
     return x
 
 

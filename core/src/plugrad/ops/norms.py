@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError
-from plugrad.kernels import unary
+from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError, shown
+from plugrad.kernels import creation, unary
 from plugrad.ops.arguments import coerced
 from plugrad.ops.attributes import flag, real as real_number
-from plugrad.ops.binary import equal, not_equal, where
+from plugrad.ops.binary import equal, greater, less, logical_and, not_equal, where
 from plugrad.ops.complex import conj, real
 from plugrad.ops.decomposition import svdvals
 from plugrad.ops.movement import moveaxis, reshape
 from plugrad.ops.reduction import all, max, min, sum
+from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import abs, sqrt
+from plugrad.types.dtype import float16, float32, float64
 from plugrad.types.shapes import axes_of, axis_of, reduced
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def vector_norm(
     ord = real_number(ord, "vector_norm", "ord")
     keepdims = flag(keepdims, "vector_norm", "keepdims")
     if ord == 2:
-        return _root_of_squares(x, axis, keepdims)
+        return root_of_squares(x, axis, keepdims)
     size = abs(x)
     if ord in (inf, -inf):
         return (max if ord > 0 else min)(size, axis=axis, keepdims=keepdims)
@@ -65,18 +67,44 @@ def vector_norm(
         return sum(not_equal(x, 0).astype(size.dtype), axis=axis, keepdims=keepdims)
     if ord == 1:
         return sum(size, axis=axis, keepdims=keepdims)
+    if not x.size:
+        return sum(size, axis=axis, keepdims=keepdims) ** (1 / ord)
+    # Relative to the element that counts most, powers do not overflow, and vanish only beside larger ones.
+    peak = stop_gradient((max if ord > 0 else min)(size, axis=axis, keepdims=True))
+    has_powers = logical_and(greater(peak, 0), less(peak, inf))
+    peak = where(has_powers, peak, 1)
     is_zero = all(equal(size, 0), axis=axis, keepdims=True)
-    total = sum(where(is_zero, 1, size) ** ord, axis=axis, keepdims=keepdims)
-    root = total ** (1 / ord)
-    return where(reshape(is_zero, root.shape), 0, root) if x.size else root
+    total = sum((where(is_zero, 1, size) / peak) ** ord, axis=axis, keepdims=keepdims)
+    y = total ** (1 / ord) * reshape(peak, total.shape)
+    return where(reshape(is_zero, y.shape), 0, y)
 
 
-def _root_of_squares(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
-    """Return the Euclidean norm, whose gradient at 0 is 0 instead of infinite."""
-    squares = real(x * conj(x))
-    total = sum(squares, axis=axis, keepdims=keepdims)
-    is_zero = equal(total, 0)
-    return where(is_zero, 0, sqrt(where(is_zero, 1, total)))
+def root_of_squares(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
+    """Return the Euclidean norm of floats or complex numbers, even if their squares overflow or vanish."""
+    if x.dtype is float16:
+        return root_of_squares(x.astype(float32), axis, keepdims).astype(float16)
+    factor = _factor(_squares(stop_gradient(x), axis))
+    y = root(_squares(x * factor, axis))
+    return reshape(y / factor, reduced(x.shape, axes_of(axis, x.ndim, name="norm: axis"), keepdims))
+
+
+def _squares(x: Tensor, axis: AxisLike) -> Tensor:
+    """Return the sums of the squared absolute values, with the reduced axes of size 1."""
+    return sum(real(x * conj(x)), axis=axis, keepdims=True)
+
+
+def _factor(squares: Tensor) -> Tensor:
+    """Return 1, or the power of two that brings elements with extreme sums of squares to the middle of the range."""
+    limit, step = (2.0**800, 2.0**-700) if squares.dtype is float64 else (2.0**80, 2.0**-87)
+    ordinary = creation.ones_like(squares)
+    small_too = where(less(squares, 1 / limit), 1 / step, ordinary)
+    return where(greater(squares, limit), step, small_too)
+
+
+def root(x: Tensor) -> Tensor:
+    """Return the square root; its gradient at 0 is 0 instead of infinite."""
+    is_zero = equal(x, 0)
+    return where(is_zero, 0, sqrt(where(is_zero, 1, x)))
 
 
 def matrix_norm(
@@ -111,12 +139,12 @@ def matrix_norm(
         raise ShapeError(f"matrix_norm: shape {x.shape} must have two axes or more")
     keepdims = flag(keepdims, "matrix_norm", "keepdims")
     if not isinstance(ord, str | float | int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-        raise ArgumentError(f"matrix_norm: ord={ord!r} must be a number or a string")
+        raise ArgumentError(f"matrix_norm: ord={shown(ord)} must be a number or a string")
     if ord in ("fro", None):
-        return _root_of_squares(x, (-2, -1), keepdims)
+        return root_of_squares(x, (-2, -1), keepdims)
     if ord not in ("nuc", 1, -1, 2, -2, inf, -inf):
         raise ArgumentValueError(
-            f"matrix_norm: ord={ord!r} must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+            f"matrix_norm: ord={shown(ord)} must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
         )
     if ord in ("nuc", 2, -2):
         values = svdvals(x)
@@ -170,6 +198,6 @@ def norm(
         raise AxisError(f"norm: axis={axis} must be one axis, two axes or None")
     if isinstance(ord, str) and ord != "euclidean":
         raise ArgumentValueError(
-            f"norm: ord={ord!r} is for two axes; for vectors it is a number or 'euclidean'"
+            f"norm: ord={shown(ord)} is for two axes; for vectors it is a number or 'euclidean'"
         )
     return vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if isinstance(ord, str) else ord)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
-from plugrad.errors import ArgumentValueError, DTypeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, shown
 from plugrad.kernels import movement, pixels as kernels
 from plugrad.ops.arguments import as_tensor, coerced, host_array
 from plugrad.ops.attributes import integer, real
@@ -15,7 +16,6 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, uint8
 
 if TYPE_CHECKING:
-    from os import PathLike
     from typing import IO, TypeAlias
 
     from numpy.typing import NDArray
@@ -107,8 +107,13 @@ def read_png(file: FileLike, num_channels: int = 3) -> Tensor:
     modes = {1: "L", 3: "RGB", 4: "RGBA"}
     num_channels = integer(num_channels, "read_png", "num_channels")
     if num_channels not in modes:
-        raise ArgumentValueError(f"read_png: num_channels={num_channels!r} must be 1, 3 or 4")
-    with _pillow("read_png").open(file, formats=("PNG",)) as image:
+        raise ArgumentValueError(f"read_png: num_channels={shown(num_channels)} must be 1, 3 or 4")
+    _check_file(file, "read_png")
+    try:
+        opened = _pillow("read_png").open(file, formats=("PNG",))
+    except ValueError as error:  # a path with a character that no path has
+        raise ArgumentValueError(f"read_png: file={shown(file)}: {error}") from None
+    with opened as image:
         if image.mode.startswith("I"):
             raise ArgumentValueError(
                 f"read_png: {file} has gray pixels of 16 bits; plugrad reads 8. Open it with Pillow and pass "
@@ -134,11 +139,17 @@ def write_png(file: FileLike, image: TensorLike) -> None:
         ModuleNotFoundError: Pillow is not installed.
         OSError: the file cannot be written.
     """
+    _check_file(file, "write_png")
     pillow = _pillow("write_png")
     values = as_tensor(image, "write_png", "image")
     kept = 4 if values.shape[2:] == (4,) else 3
     pixels = np.ascontiguousarray(to_pixels(values)[..., :kept])
     pillow.fromarray(pixels).save(file, format="PNG")
+
+
+def _check_file(file: object, op: str) -> None:
+    if not isinstance(file, str | bytes | PathLike) and not hasattr(file, "read"):
+        raise ArgumentError(f"{op}: file={shown(file)} must be a path or an open file")
 
 
 def _pillow(op: str) -> Any:

@@ -7,14 +7,15 @@ another dtype the same numbers rounded. They may change from one release of NumP
 
 from __future__ import annotations
 
+from functools import wraps
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
 from plugrad.engine.results import tensor_from
-from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError
+from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError, shown
 from plugrad.kernels import indexing, movement, random as kernels
 from plugrad.ops.arguments import as_tensor, coerced
 from plugrad.ops.attributes import finite, flag, integer, real
@@ -23,6 +24,8 @@ from plugrad.types.dtype import DType, as_dtype, bool_, float32, int32, string
 from plugrad.types.shapes import axis_of, shape_of, size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from plugrad.discovery.selection import DeviceLike
@@ -31,9 +34,30 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import Shape, ShapeLike
 
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 _lock: Final = Lock()
 LARGEST: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
+
+
+def drawing(method: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Return a method that raises plugrad's error if NumPy does not have the memory for its numbers."""
+
+    @wraps(method)
+    def drawn(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        try:
+            return method(*args, **kwargs)
+        except OutOfMemory:
+            raise
+        except MemoryError as error:
+            raise OutOfMemory(f"{method.__name__}: {error}; draw fewer numbers at once") from error
+
+    return drawn
+
+
+MOST_GENERATORS: Final = 10**6
+"""The largest number of generators that one call makes; more would take minutes."""
 
 
 class Generator:
@@ -98,7 +122,12 @@ class Generator:
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        self._numpy.bit_generator.state = state
+        try:
+            self._numpy.bit_generator.state = state
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            raise ArgumentValueError(
+                f"Generator: state={shown(state)} is not the state of a generator: {error}"
+            ) from error
 
     def spawn(self, count: int) -> list[Generator]:
         """Return `count` generators whose numbers are independent of each other and of this generator's.
@@ -107,9 +136,9 @@ class Generator:
 
         Raises:
             ArgumentError: the count is not an integer.
-            ArgumentValueError: the count is negative.
+            ArgumentValueError: the count is negative, or greater than a million.
         """
-        count = integer(count, "spawn", "count", least=0)
+        count = integer(count, "spawn", "count", least=0, most=MOST_GENERATORS)
         children = [Generator(0) for _ in range(count)]
         for child, source in zip(children, self._numpy.spawn(count), strict=True):
             child._source = source
@@ -117,6 +146,7 @@ class Generator:
 
     # --- floating numbers ------------------------------------------------------------------------
 
+    @drawing
     def uniform(
         self,
         shape: ShapeLike,
@@ -148,6 +178,7 @@ class Generator:
         bottom, top = np.asarray([low, high], str(wanted))
         return tensor_from(np.minimum(values, np.nextafter(top, bottom)), backend)
 
+    @drawing
     def standard_normal(
         self,
         shape: ShapeLike,
@@ -166,6 +197,7 @@ class Generator:
         sizes, wanted, backend = _floating("standard_normal", shape, dtype, device)
         return _sent(self._numpy.standard_normal(sizes), wanted, backend)
 
+    @drawing
     def normal(
         self,
         shape: ShapeLike,
@@ -190,6 +222,7 @@ class Generator:
         sizes, wanted, backend = _floating("normal", shape, dtype, device)
         return _sent(mean + std * self._numpy.standard_normal(sizes), wanted, backend)
 
+    @drawing
     def truncated_normal(
         self,
         shape: ShapeLike,
@@ -220,6 +253,7 @@ class Generator:
             values[far] = self._numpy.standard_normal(far.size)
         return _sent((mean + std * values).reshape(sizes), wanted, backend)
 
+    @drawing
     def gamma(
         self,
         shape: ShapeLike,
@@ -248,6 +282,7 @@ class Generator:
 
     # --- integers and choices --------------------------------------------------------------------
 
+    @drawing
     def integers(
         self,
         shape: ShapeLike,
@@ -287,6 +322,7 @@ class Generator:
         values = (above + np.uint64(low % 2**64)).astype(str(wanted))
         return tensor_from(values.reshape(sizes), backend)
 
+    @drawing
     def bernoulli(
         self,
         shape: ShapeLike,
@@ -313,6 +349,7 @@ class Generator:
         backend = _home(wanted, device)
         return _sent(self._numpy.random(sizes) < p, wanted, backend)
 
+    @drawing
     def permutation(
         self, x: TensorLike, *, axis: int = 0, device: DeviceLike | None = None
     ) -> Tensor:
@@ -340,6 +377,7 @@ class Generator:
         order = _sent(self._numpy.permutation(x.shape[axis]), int32, x.backend)
         return indexing.gather(x, order, axis=axis)
 
+    @drawing
     def multinomial(
         self, logits: TensorLike, num_samples: int, *, normalized: bool = False
     ) -> Tensor:

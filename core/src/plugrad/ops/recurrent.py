@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, shown
 from plugrad.kernels import binary, movement
 from plugrad.ops.activation import sigmoid
 from plugrad.ops.arguments import as_tensor, coerced, same_dtype
@@ -114,16 +114,23 @@ def multi_rnn_cell(
             f"in c and {len(old_outputs)} in h"
         )
     if not all(map(callable, cells)):
-        raise ArgumentError(f"multi_rnn_cell: lstm_cells={cells} must be functions of (data, c, h)")
+        raise ArgumentError(
+            f"multi_rnn_cell: lstm_cells={shown(cells)} must be functions of (data, c, h)"
+        )
     x = as_tensor(data, "multi_rnn_cell", "data")
     memories: list[Tensor] = []
     outputs: list[Tensor] = []
     for i, (cell, memory, output) in enumerate(zip(cells, old_memories, old_outputs, strict=True)):
-        memory, x = cell(
+        state: Any = cell(
             x,
             as_tensor(memory, "multi_rnn_cell", f"c[{i}]", backend=x.backend),
             as_tensor(output, "multi_rnn_cell", f"h[{i}]", backend=x.backend),
         )
-        memories.append(memory)
+        if not isinstance(state, tuple | list) or len(state) != 2:
+            raise ArgumentError(
+                f"multi_rnn_cell: lstm_cells[{i}] must return a pair (c, h), not {shown(state)}"
+            )
+        memories.append(as_tensor(state[0], "multi_rnn_cell", f"c of lstm_cells[{i}]"))
+        x = as_tensor(state[1], "multi_rnn_cell", f"h of lstm_cells[{i}]")
         outputs.append(x)
     return memories, outputs

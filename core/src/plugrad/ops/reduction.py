@@ -113,7 +113,9 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "max")
-    if x.dtype is bool_ and x.size:
+    if x.dtype is bool_ and not x.size:  # raises if the axis is empty, as for numbers
+        return cast(max(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
+    if x.dtype is bool_:
         return any(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.max, "max")
     return reduction.max(
@@ -138,7 +140,9 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "min")
-    if x.dtype is bool_ and x.size:
+    if x.dtype is bool_ and not x.size:  # raises if the axis is empty, as for numbers
+        return cast(min(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
+    if x.dtype is bool_:
         return all(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.min, "min")
     return reduction.min(

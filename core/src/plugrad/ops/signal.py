@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import pi
 from typing import TYPE_CHECKING
 
-from plugrad.errors import ArgumentError, ShapeError
+from plugrad.errors import ArgumentError, ShapeError, shown
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.creation import arange, ones
@@ -173,7 +173,7 @@ def stft(
     if window_fn is not None:
         if not callable(window_fn):
             raise ArgumentError(
-                f"stft: window_fn={window_fn!r} must be a function of the length, such as hann_window"
+                f"stft: window_fn={shown(window_fn)} must be a function of the length, such as hann_window"
             )
         window = as_tensor(window_fn(frame_length), "stft", "window_fn's window")
         frames = frames * window.astype(frames.dtype).to(frames.backend)

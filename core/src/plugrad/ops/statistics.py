@@ -14,10 +14,11 @@ from plugrad.kernels import binary, movement, normalization, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced, promoted, same_dtype
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.binary import equal, where
+from plugrad.ops.norms import root, root_of_squares
 from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
-from plugrad.ops.unary import exp, isfinite, log, sqrt, square
-from plugrad.types.dtype import bool_
+from plugrad.ops.unary import exp, isfinite, log
+from plugrad.types.dtype import bool_, float16, float32
 from plugrad.types.shapes import axes_of, axis_of, size_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def var(
         ArgumentValueError: `correction` is not finite.
     """
     x = _real(x, "var")
-    return _spread("var", x, _mean("var", x, axis), axis, correction, keepdims)
+    return _spread("var", x, axis, correction, keepdims)
 
 
 def std(
@@ -68,7 +69,7 @@ def std(
         AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `var`.
     """
     x = _real(x, "std")
-    return _root(_spread("std", x, _mean("std", x, axis), axis, correction, keepdims))
+    return root(_spread("std", x, axis, correction, keepdims))
 
 
 def moments(
@@ -89,9 +90,10 @@ def moments(
         ArgumentError: `keepdims` is not a bool.
     """
     x = _real(x, "moments")
-    mean = _mean("moments", x, axis)
-    variance = _spread("moments", x, mean, axis, 0.0, keepdims)
-    return movement.reshape(mean, shape=variance.shape), variance
+    keepdims = flag(keepdims, "moments", "keepdims")
+    axes = axes_of(axis, x.ndim, name="moments: axis")
+    mean = reduction.mean(x, axis=axes, keep_dims=keepdims)
+    return mean, _spread("moments", x, axis, 0.0, keepdims)
 
 
 def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -203,8 +205,7 @@ def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fal
     """
     x = _real(x, "euclidean_norm")
     axes = axes_of(axis, x.ndim, name="euclidean_norm: axis")
-    keepdims = flag(keepdims, "euclidean_norm", "keepdims")
-    return _root(reduction.sum(square(x), axis=axes, keep_dims=keepdims))
+    return root_of_squares(x, axes, flag(keepdims, "euclidean_norm", "keepdims"))
 
 
 def _real(x: TensorLike, op: str) -> Tensor:
@@ -212,31 +213,23 @@ def _real(x: TensorLike, op: str) -> Tensor:
     return coerced(x, normalization.softmax, op)
 
 
-def _mean(op: str, x: Tensor, axis: AxisLike) -> Tensor:
-    """Return the mean with the reduced axes of size 1."""
-    axes = axes_of(axis, x.ndim, name=f"{op}: axis")
-    return reduction.mean(x, axis=axes, keep_dims=True)
-
-
-def _spread(
-    op: str, x: Tensor, mean: Tensor, axis: AxisLike, correction: float, keepdims: bool
-) -> Tensor:
-    """Return the variance around a known mean."""
+def _spread(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: bool) -> Tensor:
+    """Return the variance."""
+    if x.dtype is float16:
+        return _spread(op, cast(x, float32), axis, correction, keepdims).astype(float16)
     axes = axes_of(axis, x.ndim, name=f"{op}: axis")
     keepdims = flag(keepdims, op, "keepdims")
-    # A mean, because float16 might not hold the sum.
-    variance = reduction.mean(binary.squared_difference(x, mean), axis=axes, keep_dims=keepdims)
     count = size_of(tuple(x.shape[i] for i in axes))
+    if x.size:
+        # The average of large numbers is rounded; that of their differences from one of them hardly is.
+        size = tuple(1 if i in axes else length for i, length in enumerate(x.shape))
+        x = x - movement.slice(stop_gradient(x), begin=(0,) * x.ndim, size=size)
+    mean = reduction.mean(x, axis=axes, keep_dims=True)
+    variance = reduction.mean(binary.squared_difference(x, mean), axis=axes, keep_dims=keepdims)
     freedom = count - finite(correction, op, "correction")
     if freedom == count:
         return variance
     return variance * (count / freedom if freedom > 0 else nan)
-
-
-def _root(x: Tensor) -> Tensor:
-    """Return the square root; its gradient at 0 is 0 instead of infinite."""
-    is_zero = equal(x, 0)
-    return where(is_zero, 0, sqrt(where(is_zero, 1, x)))
 
 
 def _neighbours(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from plugrad.engine.results import tensor_from
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError, shown
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_tensor, host_array
 from plugrad.ops.attributes import integer, listed
@@ -121,9 +121,9 @@ def _bounds(part: slice, size: int) -> tuple[int, int, int]:
     try:
         return part.indices(size)
     except TypeError:
-        raise TensorIndexError(f"{part!r} must hold integers or None") from None
+        raise TensorIndexError(f"{shown(part)} must hold integers or None") from None
     except ValueError:
-        raise ArgumentValueError(f"{part!r} must have a step other than 0") from None
+        raise ArgumentValueError(f"{shown(part)} must have a step other than 0") from None
 
 
 def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
@@ -266,7 +266,7 @@ def _prepared(part: Any) -> int | slice | EllipsisType | _Picks | None:
     try:
         return as_index(part)
     except TypeError:
-        raise TensorIndexError(f"{part!r} is not an index; use {KINDS}") from None
+        raise TensorIndexError(f"{shown(part)} is not an index; use {KINDS}") from None
 
 
 def _for_each_axis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Any, ...]:

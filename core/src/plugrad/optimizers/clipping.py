@@ -6,7 +6,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError
-from plugrad.ops.attributes import real
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.attributes import listed, real
 from plugrad.ops.binary import clip, maximum
 from plugrad.ops.reduction import sum
 from plugrad.ops.unary import abs, sqrt, square
@@ -30,7 +31,8 @@ def clip_by_value(gradients: Sequence[Tensor], limit: float) -> list[Tensor]:
         DTypeError: a gradient is complex.
     """
     _check_limit("clip_by_value", "limit", limit)
-    return [clip(g, -limit, limit) for g in gradients]
+    tensors = _tensors("clip_by_value", gradients)
+    return [clip(g, -limit, limit) for g in tensors]
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
@@ -47,13 +49,23 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Te
         ArgumentValueError: `max_norm` is not positive.
     """
     _check_limit("clip_by_global_norm", "max_norm", max_norm)
-    if not gradients or max_norm == inf:
-        return list(gradients)
-    total, *others = [sum(square(_widened(abs(g)))) for g in gradients]
+    tensors = _tensors("clip_by_global_norm", gradients)
+    if not tensors or max_norm == inf:
+        return tensors
+    total, *others = [sum(square(_widened(abs(g)))) for g in tensors]
     for part in others:
         total = total + part.astype(total.dtype)
     scale = max_norm / maximum(sqrt(total), max_norm)  # 1 where the norm is small enough
-    return [g * scale.astype(g.dtype) for g in gradients]
+    return [g * scale.astype(g.dtype) for g in tensors]
+
+
+def _tensors(function: str, gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Return gradients as a list of tensors.
+
+    Raises:
+        ArgumentError: they are not a list, or one of them is neither a tensor nor an array.
+    """
+    return [as_tensor(g, function, "a gradient") for g in listed(gradients, function, "gradients")]
 
 
 def _widened(x: Tensor) -> Tensor:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
-from plugrad.ops.attributes import real
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
+from plugrad.ops.attributes import integer, listed, real
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.gradients import trainable_of, variable_grads
@@ -14,7 +15,7 @@ from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
@@ -51,7 +52,11 @@ class Optimizer(ABC):
     def rate(self) -> float:
         """The learning rate of the next step, for which a schedule is called with `iterations`."""
         rate = self.learning_rate
-        return rate(self.iterations) if callable(rate) else rate
+        return real(rate(self.iterations) if callable(rate) else rate, self._name, "learning_rate")
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
 
     def minimize(self, function: Callable[[], Tensor], variables: Sequence[Variable]) -> Tensor:
         """Take one step to make a function smaller, and return its value before the step.
@@ -86,12 +91,13 @@ class Optimizer(ABC):
             ShapeError: a gradient does not have the shape of its variable.
             DTypeError: a gradient would change the dtype of its variable.
         """
-        pairs = list(pairs)
-        for variable, gradient in pairs:
-            if not isinstance(variable, Variable) or not isinstance(gradient, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        pairs = listed(pairs, "apply_gradients", "pairs")
+        for pair in pairs:
+            if not _is_pair(pair):
                 raise ArgumentError(
                     "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
+            variable, gradient = pair
             if gradient.shape != variable.shape:
                 raise ShapeError(
                     f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, "
@@ -118,7 +124,7 @@ class Optimizer(ABC):
         >>> momentum.get_state([w])
         {'iterations': 1, 'variables': [{'steps': 1, 'momentum': array([2.], dtype=float32)}]}
         """
-        states = [self._states.get(variable, State()) for variable in variables]
+        states = [self._states.get(v, State()) for v in _all_variables(variables, "get_state")]
         return {
             "iterations": self.iterations,
             "variables": [
@@ -137,12 +143,15 @@ class Optimizer(ABC):
                 optimizer.
             ShapeError: a tensor of the state does not have the shape of its variable.
         """
-        if not {"iterations", "variables"} <= set(state):
+        variables = _all_variables(variables, "set_state")
+        known = list(state) if isinstance(state, Mapping) else []  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        if "iterations" not in known or "variables" not in known:
             raise ArgumentError(
                 "set_state: a state has 'iterations' and 'variables', as get_state returns it; this "
-                f"one has {list(state)}"
+                f"one has {shown(known)}"
             )
-        entries = list(state["variables"])
+        iterations = integer(state["iterations"], "set_state", "iterations", least=0)
+        entries = listed(state["variables"], "set_state", "variables of the state")
         if len(entries) != len(variables):
             raise ArgumentError(
                 f"set_state: the state is that of {len(entries)} variables, but {len(variables)} are given"
@@ -150,23 +159,25 @@ class Optimizer(ABC):
         states: dict[Variable, State] = {}
         for variable, entry in zip(variables, entries, strict=True):
             restored = states[variable] = State()
-            for name, value in entry.items():
+            if not isinstance(entry, Mapping):
+                raise ArgumentError(f"set_state: {shown(entry)} is not the state of a variable")
+            for name, value in cast("Mapping[str, Any]", entry).items():
                 if name == "steps":
-                    restored.steps = int(value)
+                    restored.steps = integer(value, "set_state", "steps", least=0)
                     continue
                 if name not in self._slots():
                     raise ArgumentError(
                         f"set_state: {type(self).__name__} keeps {list(self._slots())} for a variable, "
-                        f"not {name!r}; the state is that of another optimizer"
+                        f"not {shown(name)}; the state is that of another optimizer"
                     )
                 restored[name] = asarray(value, dtype=variable.dtype, device=variable.backend)
                 if restored[name].shape != variable.shape:
                     raise ShapeError(
-                        f"set_state: {name!r} of variable {variable.name!r} has shape "
+                        f"set_state: {shown(name)} of variable {variable.name!r} has shape "
                         f"{restored[name].shape}; the variable has {variable.shape}"
                     )
         self._states |= states
-        self.iterations = int(state["iterations"])
+        self.iterations = iterations
 
     @abstractmethod
     def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
@@ -191,6 +202,28 @@ class Optimizer(ABC):
     def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:
         """Raise if a coefficient is not a number in ``[least, below)``."""
         for name, value in coefficients.items():
-            if not least <= real(value, type(self).__name__, name) < below:
+            if not least <= real(value, self._name, name) < below:
                 limits = f"in [{least}, {below})" if below < float("inf") else f"{least} or more"
-                raise ArgumentValueError(f"{type(self).__name__}: {name}={value} must be {limits}")
+                raise ArgumentValueError(f"{self._name}: {name}={value} must be {limits}")
+
+
+def _is_pair(pair: object) -> bool:
+    return (
+        isinstance(pair, tuple | list)
+        and len(pair) == 2
+        and isinstance(pair[0], Variable)
+        and isinstance(pair[1], Tensor)
+    )
+
+
+def _all_variables(variables: object, function: str) -> list[Variable]:
+    """Return a sequence of variables as a list.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    found = listed(variables, function, "variables")
+    for x in found:
+        if not isinstance(x, Variable):
+            raise ArgumentError(f"{function}: {shown(x)} is not a Variable")
+    return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from plugrad.errors import GradientNotFound, RegistrationError, warn
+from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
+from plugrad.types.arguments import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +96,7 @@ def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None
             )
         if settings.get("debug"):
             warn(f"the gradient of {gradient.kernel_name} is replaced (the setting debug is on)")
-    gradients[gradient.kernel_name] = gradient
+    journal.put(gradients, gradient.kernel_name, gradient, "gradient")
 
 
 def unregister_gradient(kernel_name: str) -> RegisteredGradient:
@@ -103,9 +105,11 @@ def unregister_gradient(kernel_name: str) -> RegisteredGradient:
     Raises:
         GradientNotFound: there is none.
     """
-    if kernel_name not in gradients:
+    if text(kernel_name, "unregister_gradient", "kernel_name") not in gradients:
         raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
-    return gradients.pop(kernel_name)
+    removed = gradients[kernel_name]
+    journal.put(gradients, kernel_name, journal.MISSING, "gradient")
+    return removed
 
 
 def get_gradients() -> dict[str, RegisteredGradient]:
@@ -122,4 +126,4 @@ def get_gradients() -> dict[str, RegisteredGradient]:
 
 def get_gradient(kernel_name: str) -> RegisteredGradient | None:
     """Return the gradient of a kernel, or None."""
-    return gradients.get(kernel_name)
+    return gradients.get(text(kernel_name, "get_gradient", "kernel_name"))

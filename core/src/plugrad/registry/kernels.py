@@ -9,13 +9,16 @@ from __future__ import annotations
 import inspect
 import os
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plugrad.contract.kernel import KERNELS
-from plugrad.errors import KernelNotFound, RegistrationError, warn
+from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, warn
+from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
+from plugrad.types.arguments import flag, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -55,6 +58,23 @@ def listen(listener: Callable[[str, str], None]) -> None:
 
 
 def _set(key: Key, entries: tuple[_Entry, ...]) -> None:
+    """Change the registrations under a key, and note the change."""
+    before = _entries.get(key, ())
+    undo = partial(_exchange, key, entries, before)
+    redo = partial(_exchange, key, before, entries)
+    journal.note(("kernel", *key), undo, redo, replaced=bool(before))
+    _put(key, entries)
+
+
+def _exchange(key: Key, old: tuple[_Entry, ...], new: tuple[_Entry, ...]) -> None:
+    """Remove the entries that only `old` has and add those that only `new` has; leave those of others."""
+    with lock:
+        now = _entries.get(key, ())
+        others = tuple(e for e in now if all(e is not known for known in (*old, *new)))
+        _put(key, new + others)
+
+
+def _put(key: Key, entries: tuple[_Entry, ...]) -> None:
     if entries:
         _entries[key] = entries
     else:
@@ -84,8 +104,11 @@ def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
 
 def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) -> None:
     """Register several implementations, or none if one of them is wrong."""
+    replace = flag(replace, "register_kernel", "replace")
     configs = list(configs)
     _check(configs)
+    if replace:
+        _warn_in_debug_mode(configs)
     with lock:
         for config in configs:
             if config[:2] in _entries and not replace:
@@ -94,15 +117,16 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
                     "already; pass replace=True, or use override_kernel to replace it temporarily"
                 )
         for config in configs:
-            _warn_in_debug_mode(config)
             _set(config[:2], (_Entry(config, replace),))
 
 
-def _warn_in_debug_mode(config: KernelConfig) -> None:
-    if config[:2] in _entries and settings.get("debug"):
-        warn(
-            f"{config.kernel_name} on backend {config.backend_name!r} is replaced (the setting debug is on)"
-        )
+def _warn_in_debug_mode(configs: Iterable[KernelConfig]) -> None:
+    # Without the lock: to read a setting may load plugins, and a warning may call anything.
+    for config in configs:
+        if config[:2] in _entries and settings.get("debug"):
+            warn(
+                f"{config.kernel_name} on backend {config.backend_name!r} is replaced (the setting debug is on)"
+            )
 
 
 def register_brought(configs: Iterable[KernelConfig]) -> None:
@@ -113,23 +137,30 @@ def register_brought(configs: Iterable[KernelConfig]) -> None:
     """
     configs = list(configs)
     _check(configs)
+    replaced: list[KernelConfig] = []
     with lock:
         for config in configs:
             above = _entries.get(config[:2], ())
-            for entry in above:
-                if not entry.replaces and not entry.is_brought:
-                    warn(
-                        f"backend {config.backend_name!r} has its own kernel {config.kernel_name!r}, which "
-                        "replaces the one that was registered before the backend was loaded; pass "
-                        "replace=True to register_kernel to keep yours"
-                    )
+            replaced += [e.config for e in above if not e.replaces and not e.is_brought]
             kept = tuple(entry for entry in above if entry.replaces)
             _set(config[:2], (_Entry(config, is_brought=True), *kept))
+    for config in replaced:  # without the lock, because a warning may call anything
+        warn(
+            f"backend {config.backend_name!r} has its own kernel {config.kernel_name!r}, which "
+            "replaces the one that was registered before the backend was loaded; pass "
+            "replace=True to register_kernel to keep yours"
+        )
 
 
 def _check(configs: Iterable[KernelConfig]) -> None:
     seen: set[Key] = set()
     for config in configs:
+        if not isinstance(config, KernelConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - plugins bring anything
+            raise ArgumentError(
+                f"register_kernel takes a KernelConfig, not {type(config).__name__}"
+            )
+        text(config.kernel_name, "KernelConfig", "kernel_name")
+        text(config.backend_name, "KernelConfig", "backend_name")
         if config[:2] in seen:
             raise RegistrationError(
                 f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} twice at once"
@@ -144,6 +175,8 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
     Raises:
         KernelNotFound: there is none.
     """
+    text(kernel_name, "unregister_kernel", "kernel_name")
+    text(backend_name, "unregister_kernel", "backend_name")
     with lock:
         entries = _entries.get((kernel_name, backend_name))
         if entries is None:
@@ -156,12 +189,21 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
 
 def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
     """Return the implementation in effect of a kernel on a backend, or None."""
+    text(kernel_name, "get_kernel", "kernel_name")
+    text(backend_name, "get_kernel", "backend_name")
     entries = _entries.get((kernel_name, backend_name))
     return entries[-1].config if entries else None
 
 
+def insists(kernel_name: str, backend_name: str) -> bool:
+    """Return whether the implementation in effect stays in effect when the backend brings its own."""
+    entries = _entries.get((kernel_name, backend_name))
+    return bool(entries) and entries[-1].replaces
+
+
 def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
     """Return the implementations in effect for one backend."""
+    text(backend_name, "get_kernels_for_backend", "backend_name")
     return [entries[-1].config for key, entries in list(_entries.items()) if key[1] == backend_name]
 
 
@@ -193,9 +235,9 @@ def put_above(configs: Iterable[KernelConfig]) -> None:
     """Register several implementations on top of others, or none if one of them is wrong; see `take_away`."""
     configs = list(configs)
     _check(configs)
+    _warn_in_debug_mode(configs)
     with lock:
         for config in configs:
-            _warn_in_debug_mode(config)
             _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
 
 
@@ -204,7 +246,9 @@ def take_away(configs: Iterable[KernelConfig]) -> None:
     with lock:
         for config in configs:
             entries = _entries.get(config[:2], ())
-            _set(config[:2], tuple(entry for entry in entries if entry.config is not config))
+            kept = tuple(entry for entry in entries if entry.config is not config)
+            if kept != entries:
+                _set(config[:2], kept)
 
 
 def snapshot() -> dict[Key, tuple[_Entry, ...]]:

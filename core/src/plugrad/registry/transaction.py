@@ -1,8 +1,7 @@
-"""Registrations that take effect completely or not at all."""
+"""The contracts and both registries as they are at one moment, to be restored."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import KERNELS
@@ -10,18 +9,7 @@ from plugrad.registry import kernels
 from plugrad.registry.gradients import gradients
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-
-@contextmanager
-def all_or_nothing() -> Generator[None, None, None]:
-    """Leave the contracts and both registries as they were if the block raises."""
-    restore = snapshot()
-    try:
-        yield
-    except BaseException:
-        restore()
-        raise
+    from collections.abc import Callable
 
 
 def snapshot() -> Callable[[], None]:

@@ -16,10 +16,12 @@ import os
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from plugrad.errors import ConfigError, suggestion
+from plugrad.errors import ConfigError, shown, suggestion
+from plugrad.settings import journal
 from plugrad.settings.keys import ENVIRONMENT_PREFIX, KEYS, Key, Option, option_key, undeclared_key
 
 if TYPE_CHECKING:
@@ -102,8 +104,18 @@ class Config:
             ConfigError: the key is unknown, or the value is malformed.
         """
         parsed = self._parsed(name, value, "plugrad.config.set")
+        self._change(name, self._set.get(name, journal.MISSING), parsed)
+
+    def _change(self, name: str, old: object, new: object) -> None:
+        """Exchange the value that was `set`, and note it; `journal.MISSING` stands for no value."""
+        undo = partial(self._exchange, name, new, old)
+        redo = partial(self._exchange, name, old, new)
+        journal.note(("setting", name), undo, redo)
+        redo()
+
+    def _exchange(self, name: str, old: object, new: object) -> None:
         with self._lock:
-            self._set[name] = parsed
+            journal.exchange(self._set, name, old, new)
             self._changes += 1
         self._tell(name)
 
@@ -135,13 +147,11 @@ class Config:
         if name is not None:
             self._key(name, "plugrad.config.reset")
         with self._lock:
-            changed = [n for n in self._set if name in (n, None)]
-            for n in changed:
-                del self._set[n]
+            changed = [(n, value) for n, value in self._set.items() if name in (n, None)]
             self._files = None
             self._changes += 1
-        for n in changed:
-            self._tell(n)
+        for n, value in changed:
+            self._change(n, value, journal.MISSING)
 
     def _tell(self, name: str) -> None:
         for listener in self.listeners:
@@ -177,6 +187,10 @@ class Config:
         Raises:
             ConfigError: a layer sets an option that the backend does not declare, or a malformed value.
         """
+        if not isinstance(backend, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ConfigError(
+                f"plugrad.config.options: {shown(backend)} is not the name of a backend"
+            )
         declared = self.options_by_backend().get(backend) or ()
         named = {f"{backend}.{option}" for option in (*declared, *self._in_environment(backend))}
         for values in (_overrides.get({}), self._set, *(values for _, values in self.files())):
@@ -198,6 +212,8 @@ class Config:
     # --- keys ------------------------------------------------------------------------------------
 
     def _key(self, name: str, layer: str) -> Key:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ConfigError(f"{layer}: {shown(name)} is not a setting; its name is a string")
         if name in KEYS:
             return KEYS[name]
         backend, _, option = name.partition(".")
@@ -229,7 +245,7 @@ class Config:
             return key.parse(value)
         except ValueError:
             raise ConfigError(
-                f"{layer}: {name}={value!r} is malformed; expected is {key.accepts}"
+                f"{layer}: {name}={shown(value)} is malformed; expected is {key.accepts}"
             ) from None
 
     def parsed_settings(self, values: Mapping[str, object], layer: str) -> dict[str, Any]:

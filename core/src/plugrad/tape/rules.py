@@ -40,6 +40,7 @@ from plugrad.tape.plans import (
     RulePlan,
     application,
 )
+from plugrad.types.arguments import check_callable, flag, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -202,7 +203,7 @@ def register_gradient(
             unknown inputs.
         ArgumentError: `config` is neither.
     """
-    set_gradient(_compiled(config, rules), replace=replace)
+    set_gradient(_compiled(config, rules), replace=flag(replace, "register_gradient", "replace"))
 
 
 def _compiled(
@@ -214,6 +215,8 @@ def _compiled(
         raise ArgumentError(
             f"register_gradient takes a GradientConfig or a kernel, not {type(config).__name__}"
         )
+    text(config.kernel_name, "GradientConfig", "kernel_name")
+    check_callable("GradientConfig", config.grad_func)
     if contract := KERNELS.get(config.kernel_name):
         config.planner(contract, ())
     return RegisteredGradient(config.kernel_name, config.planner)

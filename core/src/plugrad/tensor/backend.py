@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from plugrad.errors import UnsupportedDtype
+from plugrad.errors import BackendFailed, OutOfMemory, PlugradError, UnsupportedDtype, shown, told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,4 +148,20 @@ def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
     return UnsupportedDtype(
         f"backend {backend.name!r} does not have {dtype}; it has {', '.join(has)}. Ask for one of them, "
         f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
+    )
+
+
+def failed(backend: Backend, method: str, error: BaseException) -> PlugradError:
+    """Return the error for a method of a backend that raised an error of its own."""
+    where = f"{method} of backend {backend.name!r} ({backend.distribution})"
+    if isinstance(error, MemoryError):
+        return OutOfMemory(f"{where}: {error}; use smaller batches")
+    return BackendFailed(f"{where} failed: {told(error)}")
+
+
+def nonsense(backend: Backend, method: str, returned: object, expected: str) -> BackendFailed:
+    """Return the error for a method of a backend that returned what it must not."""
+    return BackendFailed(
+        f"{method} of backend {backend.name!r} ({backend.distribution}) returned {shown(returned)}; "
+        f"it must return {expected}"
     )

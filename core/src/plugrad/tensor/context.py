@@ -10,6 +10,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import ref
 
+from plugrad.types.arguments import check_callable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -81,6 +83,7 @@ def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result
 
     A backend that the function itself chooses with `use` is active only until its call ends.
     """
+    check_callable("carry_context", function)
     context = copy_context()
 
     @wraps(function)

@@ -6,22 +6,32 @@ attaches them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from plugrad.errors import ArgumentError, DisposedTensor, DTypeError, ShapeError, suggestion
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DisposedTensor,
+    DTypeError,
+    PlugradError,
+    ShapeError,
+    suggestion,
+)
+from plugrad.tensor.backend import failed, nonsense
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype
 from plugrad.types.shapes import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import AxisLike, Shape
 
+Result = TypeVar("Result")
 TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
 
 
@@ -109,8 +119,16 @@ class Tensor:
     def numpy(self) -> NDArray[Any]:
         """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory."""
         array = self.array  # raises if the tensor has been disposed
-        values = self.backend.to_numpy(array)
-        values.flags.writeable = False
+        backend = self.backend
+        try:
+            values = backend.to_numpy(array)
+            values.flags.writeable = False
+        except PlugradError:
+            raise
+        except Exception as error:  # so that a plugin's failure is not plugrad's
+            raise failed(backend, "to_numpy()", error) from error
+        if values.shape != array.shape:
+            raise nonsense(backend, "to_numpy()", values, f"an array of shape {array.shape}")
         return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -141,13 +159,13 @@ class Tensor:
         return self.numpy().tolist()
 
     def __float__(self) -> float:
-        return float(self._scalar("float"))
+        return self._converted(float)
 
     def __int__(self) -> int:
-        return int(self._scalar("int"))
+        return self._converted(int)
 
     def __complex__(self) -> complex:
-        return complex(self._scalar("complex"))
+        return self._converted(complex)
 
     def __bool__(self) -> bool:
         return bool(self._scalar("bool"))
@@ -166,6 +184,14 @@ class Tensor:
             )
         return self.numpy().item()
 
+    def _converted(self, kind: Callable[[Any], Result]) -> Result:
+        name = getattr(kind, "__name__", "conversion")
+        value = self._scalar(name)
+        try:
+            return kind(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentValueError(f"{name}() of a {self.dtype} tensor: {error}") from None
+
     def __len__(self) -> int:
         if not self.shape:
             raise ArgumentError("len() of a 0-d tensor; it has no axes")
@@ -181,7 +207,13 @@ class Tensor:
         return f"tensor({values}, dtype={self.dtype}{where})"
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else repr(self)
+        if not spec:
+            return repr(self)
+        value = self.item()
+        try:
+            return format(value, spec)
+        except (TypeError, ValueError) as error:
+            raise ArgumentValueError(f"format of a {self.dtype} tensor: {error}") from None
 
     __hash__ = object.__hash__
 

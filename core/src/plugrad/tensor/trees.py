@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from plugrad.errors import ArgumentError
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -15,14 +16,30 @@ def leaves_of(tree: Any) -> Iterator[Any]:
 
     >>> list(leaves_of({"b": [1, 2], "a": (3,)}))
     [1, 2, 3]
+
+    Raises:
+        ArgumentError: the tree contains itself, or has too many levels.
     """
+    try:
+        yield from _leaves_of(tree)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _leaves_of(tree: Any) -> Iterator[Any]:
     if isinstance(tree, dict):
         tree = cast("dict[Any, Any]", tree).values()
     elif not isinstance(tree, list | tuple):
         yield tree
         return
     for part in cast("Iterator[Any]", tree):
-        yield from leaves_of(part)
+        yield from _leaves_of(part)
+
+
+def _too_deep() -> ArgumentError:
+    return ArgumentError(
+        "a nested list, tuple or dict contains itself, or has more levels than Python's recursion allows"
+    )
 
 
 def tensors_in(tree: Any) -> Iterator[Tensor]:
@@ -35,15 +52,27 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
 
     >>> map_tree(lambda n: n * 10, {"b": [1, 2], "a": (3,)})
     {'b': [10, 20], 'a': (30,)}
+
+    Raises:
+        ArgumentError: the tree contains itself, or has too many levels.
     """
     if isinstance(tree, Tensor):
         return function(tree)
+    try:
+        return _mapped(function, tree)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return function(tree)
     if isinstance(tree, dict):
-        return {key: map_tree(function, part) for key, part in cast("dict[Any, Any]", tree).items()}
+        return {key: _mapped(function, part) for key, part in cast("dict[Any, Any]", tree).items()}
     if isinstance(tree, tuple) and hasattr(cast("Any", tree), "_fields"):  # a named tuple
-        fields = [map_tree(function, part) for part in cast("tuple[Any, ...]", tree)]
+        fields = [_mapped(function, part) for part in cast("tuple[Any, ...]", tree)]
         return cast("type[Any]", type(tree))(*fields)
     if isinstance(tree, list | tuple):
-        parts: list[Any] = [map_tree(function, part) for part in cast("list[Any]", tree)]
+        parts: list[Any] = [_mapped(function, part) for part in cast("list[Any]", tree)]
         return parts if isinstance(tree, list) else tuple(parts)
     return function(tree)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.results import wrapped
 from plugrad.errors import ArgumentError, ShapeError
-from plugrad.ops.attributes import is_several
+from plugrad.ops.attributes import is_several, listed
 from plugrad.ops.creation import asarray, eye, zeros, zeros_like
 from plugrad.ops.movement import reshape, stack, unstack
 from plugrad.tape.nodes import Leaf, Node, Pulled
@@ -15,13 +15,13 @@ from plugrad.tape.tape import Walk
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import leaves_of, map_tree
 from plugrad.transforms.gradients import (
-    check_callable,
     check_positions,
     grad,
     positions_of,
     vjp,
 )
 from plugrad.transforms.variable import Variable, watched
+from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +55,7 @@ def jvp(
         GradientNotFound: a kernel between the value and an argument has no gradient.
     """
     check_callable("jvp", function)
+    args, tangents = listed(args, "jvp", "args"), listed(tangents, "jvp", "tangents")
     if len(args) != len(tangents):
         raise ArgumentError(
             f"jvp: {len(tangents)} tangents for {len(args)} arguments; give one for each"

@@ -8,15 +8,16 @@ import numpy as np
 
 from plugrad.engine.custom import conjugated
 from plugrad.engine.results import wrapped
-from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError, shown
 from plugrad.kernels import creation
-from plugrad.ops.attributes import integer, is_several
+from plugrad.ops.attributes import flag, integer, is_several, members
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape.nodes import Bundle, Leaf
 from plugrad.tape.tape import Walk
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import leaves_of, map_tree, tensors_in
 from plugrad.transforms.variable import Variable, watched
+from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import INEXACT, spellings
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def _differentiated(
     """Return a function that computes the gradient, or a pair of the value and the gradient."""
     check_callable(op, function)
     positions = positions_of(argnums, op)
+    allow_unused = flag(allow_unused, op, "allow_unused")
     has_several = is_several(argnums)
 
     @_described(function, "The value and the gradient of" if with_value else "The gradient of")
@@ -117,10 +119,12 @@ def positions_of(argnums: int | Sequence[int], op: str) -> tuple[int, ...]:
     Raises:
         ArgumentError: one is not an integer.
     """
-    positions: list[Any] = list(argnums) if is_several(argnums) else [argnums]  # type: ignore[arg-type]
+    positions = members(argnums)
     for position in positions:
         if isinstance(position, bool | np.bool_):
-            raise ArgumentError(f"{op}: argnums={position!r} must be an integer, and not a bool")
+            raise ArgumentError(
+                f"{op}: argnums={shown(position)} must be an integer, and not a bool"
+            )
     return tuple(integer(position, op, "argnums") for position in positions)
 
 
@@ -131,15 +135,15 @@ def check_positions(positions: Sequence[int], args: Sequence[Any], op: str) -> N
         ArgumentError: one is out of range, or two are the same.
     """
     count = len(args)
-    shown = positions[0] if len(positions) == 1 else tuple(positions)
+    named = positions[0] if len(positions) == 1 else tuple(positions)
     for position in positions:
         if not -count <= position < count:
             raise ArgumentError(
-                f"{op}: argnums={shown} but the function is called with {count} positional arguments"
+                f"{op}: argnums={shown(named)} but the function is called with {count} positional arguments"
             )
     if len(positions) > 1 and len({position % count for position in positions}) < len(positions):
         raise ArgumentError(
-            f"{op}: argnums={shown} names an argument twice; name each of the {count} arguments once"
+            f"{op}: argnums={shown(named)} names an argument twice; name each of the {count} arguments once"
         )
 
 
@@ -153,6 +157,7 @@ def grads(
     (tensor(4., dtype=float32), tensor(3., dtype=float32))
     """
     check_callable("grads", function)
+    allow_unused = flag(allow_unused, "grads", "allow_unused")
 
     @_described(function, "The gradients of")
     def gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, ...]:
@@ -231,6 +236,7 @@ def variable_grads(
         DTypeError, ShapeError, GradientNotFound: see `grad`.
     """
     check_callable("variable_grads", function)
+    allow_unused = flag(allow_unused, "variable_grads", "allow_unused")
     trained = trainable_of(variables, "variable_grads")
     for variable in trained:
         _check_floating("variable", variable)
@@ -256,10 +262,10 @@ def trainable_of(variables: Sequence[Variable], op: str) -> list[Variable]:
     Raises:
         ArgumentError: an entry is not a `Variable` or occurs twice, or none is trainable.
     """
-    given = list(variables) if is_several(variables) else []
+    given: list[Any] = members(variables) if is_several(variables) else []
     if (
         not given
-        or not all(isinstance(v, Variable) for v in given)  # pyright: ignore[reportUnnecessaryIsInstance] - people pass tensors
+        or not all(isinstance(v, Variable) for v in given)
         or len({id(v) for v in given}) != len(given)
     ):
         raise ArgumentError(
@@ -344,16 +350,6 @@ def _check_floating(what: str, x: Tensor) -> None:
         raise DTypeError(
             f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')"
         )
-
-
-def check_callable(where: str, function: object) -> None:
-    """Raise unless `function` can be called.
-
-    Raises:
-        ArgumentError: it cannot.
-    """
-    if not callable(function):
-        raise ArgumentError(f"{where} takes a function, not {type(function).__name__}")
 
 
 def _described(

@@ -8,12 +8,12 @@ Names are those of the Python array API standard, and `string`. A dtype is a str
 from __future__ import annotations
 
 from functools import cache
-from math import isfinite, trunc
+from math import isfinite
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from plugrad.errors import DTypeError, suggestion
+from plugrad.errors import DTypeError, shown, suggestion
 
 Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
@@ -35,10 +35,15 @@ class DType(str):
 
     def __new__(cls, name: str, itemsize: int, kind: Kind) -> DType:
         """Create the dtype called `name`."""
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise DTypeError(f"DType: name={shown(name)} must be a string")
         self = super().__new__(cls, name)
         self.itemsize = itemsize
         self.kind = kind
-        self.numpy = np.dtypes.StringDType() if kind == "string" else np.dtype(name)
+        try:
+            self.numpy = np.dtypes.StringDType() if kind == "string" else np.dtype(name)
+        except (TypeError, ValueError):
+            raise DTypeError(f"DType: NumPy does not have a dtype called {shown(name)}") from None
         return self
 
     @property
@@ -126,7 +131,7 @@ def as_dtype(spelling: object) -> DType:
             return string
         known = [str(d) for d in DTYPES]
         raise DTypeError(
-            f"{spelling!r} is not a dtype{suggestion(str(spelling), known)}; choose one of {', '.join(known)}"
+            f"{shown(spelling)} is not a dtype{suggestion(spelling, known)}; choose one of {', '.join(known)}"
         ) from None
 
 
@@ -160,7 +165,7 @@ def holds(dtype: DType, value: Scalar | str) -> bool:
     if not dtype.is_integer:  # NumPy cannot convert larger integers to bool
         return dtype.kind != "bool" or isinstance(value, float) or -(2**63) <= value < 2**63
     limits = np.iinfo(dtype.numpy)
-    return isfinite(value) and bool(limits.min <= trunc(value) <= limits.max)
+    return isfinite(value) and bool(limits.min <= int(value) <= limits.max)
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -219,7 +224,7 @@ def promote_scalar(d: DType, value: Scalar) -> DType:
     needed = scalar_dtype(value)
     if d is string:
         raise DTypeError(
-            f"{value!r} and a string tensor have no common dtype; strings do not combine with numbers"
+            f"{shown(value)} and a string tensor have no common dtype; strings do not combine with numbers"
         )
     if _ORDER[needed.kind] <= _ORDER[d.kind] or (needed.is_integer and d.is_integer):
         return d

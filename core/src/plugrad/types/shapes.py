@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.errors import AxisError, ShapeError
+from plugrad.errors import AxisError, ShapeError, shown
 
 if TYPE_CHECKING:
     from plugrad.types.specs import Shape
@@ -75,7 +75,7 @@ def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
     """
     shape = _integers(sizes, name)
     if any(n < 0 for n in shape):
-        raise ShapeError(f"{name}={shape} has a negative size; sizes must be 0 or more")
+        raise ShapeError(f"{name}={shown(shape)} has a negative size; sizes must be 0 or more")
     return shape
 
 
@@ -83,7 +83,7 @@ def _integers(sizes: object, name: str) -> Shape:
     try:
         return integers_of(sizes)
     except TypeError:
-        raise ShapeError(f"{name}={sizes!r} is not a shape: sizes must be integers") from None
+        raise ShapeError(f"{name}={shown(sizes)} is not a shape: sizes must be integers") from None
 
 
 def integers_of(value: object) -> tuple[int, ...]:
@@ -99,7 +99,23 @@ def integers_of(value: object) -> tuple[int, ...]:
             pass
         if isinstance(value, str | bytes | Mapping | Set):
             raise TypeError
-    return tuple(index(n) for n in value)  # type: ignore[union-attr]
+    return tuple(index(n) for n in several(value))
+
+
+MOST_MEMBERS: Final = 2**20
+"""The maximum number of members of an argument that is not a tensor; an iterator may have no end."""
+
+
+def several(value: Any) -> list[Any]:
+    """Return the members of an iterable.
+
+    Raises:
+        TypeError: it is not iterable, or has more than `MOST_MEMBERS` members.
+    """
+    found: list[Any] = list(islice(value, MOST_MEMBERS + 1))
+    if len(found) > MOST_MEMBERS:
+        raise TypeError
+    return found
 
 
 def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> Shape:
@@ -113,18 +129,20 @@ def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> 
     """
     sizes = _integers(shape, name)
     if sizes.count(-1) > 1:
-        raise ShapeError(f"{name}={sizes} has more than one -1; only one size can be inferred")
+        raise ShapeError(
+            f"{name}={shown(sizes)} has more than one -1; only one size can be inferred"
+        )
     if -1 in sizes:
         rest = math.prod(n for n in sizes if n != -1)
         if rest == 0 or size % rest:
             raise ShapeError(
-                f"{name}={sizes} does not fit {size} elements: {rest} does not divide {size}"
+                f"{name}={shown(sizes)} does not fit {size} elements: {shown(rest)} does not divide {size}"
             )
         sizes = tuple(size // rest if n == -1 else n for n in sizes)
     sizes = shape_of(sizes, name=name)
     if math.prod(sizes) != size:
         raise ShapeError(
-            f"{name}={sizes} does not fit {size} elements: it holds {math.prod(sizes)}"
+            f"{name}={shown(sizes)} does not fit {size} elements: it holds {shown(math.prod(sizes))}"
         )
     return sizes
 
@@ -138,12 +156,12 @@ def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
     try:
         axis = index(axis)
     except (TypeError, ShapeError):  # ShapeError: a tensor with several elements
-        raise AxisError(f"{name}={axis!r} is not an integer") from None
+        raise AxisError(f"{name}={shown(axis)} is not an integer") from None
     if not -rank <= axis < rank:
         raise AxisError(
-            f"{name}={axis} is out of range for rank {rank}; use {-rank} to {rank - 1}"
+            f"{name}={shown(axis)} is out of range for rank {rank}; use {-rank} to {rank - 1}"
             if rank
-            else f"{name}={axis}: a 0-d tensor has no axes; reshape(x, (1,)) gives it one"
+            else f"{name}={shown(axis)}: a 0-d tensor has no axes; reshape(x, (1,)) gives it one"
         )
     return axis % rank
 
@@ -162,10 +180,10 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     try:
         given = integers_of(axis)
     except TypeError:
-        raise AxisError(f"{name}={axis!r} must be an integer, or several integers") from None
+        raise AxisError(f"{name}={shown(axis)} must be an integer, or several integers") from None
     axes = sorted(axis_of(a, rank, name=name) for a in given)
     if len(set(axes)) != len(axes):
-        raise AxisError(f"{name}={axis} names an axis twice")
+        raise AxisError(f"{name}={shown(axis)} names an axis twice")
     return tuple(axes)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.types.shapes import integers_of
+from plugrad.errors import ArgumentValueError, ShapeError, shown
+from plugrad.types.shapes import integers_of, several
 
 if TYPE_CHECKING:
     from plugrad.types.specs import Shape
@@ -76,7 +76,7 @@ def sliding_window(
     ):
         raise ArgumentValueError(
             f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
-            f"and paddings; they are {filter}, {strides}, {dilations} and {pad!r}"
+            f"and paddings; they are {filter}, {strides}, {dilations} and {shown(pad)}"
         )
     steps = (*filter, *strides, *dilations)
     if any(n < 1 or n >= 2**31 for n in steps):
@@ -100,7 +100,7 @@ def sliding_window(
             out = ROUNDINGS[rounding](room, stride) + 1 if room >= 0 else 0
         if out <= 0 and size > 0:
             raise ShapeError(
-                f"a window of {filter} (dilations {dilations}) does not fit an image of {image} with pad={pad!r}; "
+                f"a window of {filter} (dilations {dilations}) does not fit an image of {image} with pad={shown(pad)}; "
                 "use a smaller window, more padding, or pad='same'"
             )
         outs.append(max(out, 0))
@@ -146,7 +146,7 @@ def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 
         values *= count
     if len(values) != count or any(v < least for v in values):
         raise ArgumentValueError(
-            f"{name}={value!r} must be one or {count} integers of at least {least}"
+            f"{name}={shown(value)} must be one or {count} integers of at least {least}"
         )
     return values
 
@@ -158,12 +158,12 @@ def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
         ArgumentValueError: a pair is not two such sizes.
     """
     try:
-        pairs: list[tuple[int, ...]] = [integers_of(part) for part in value]
+        pairs: list[tuple[int, ...]] = [integers_of(part) for part in several(value)]
     except TypeError:
         pairs = [()]
     if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise ArgumentValueError(
-            f"{name}={value!r} must be pairs (before, after) of integers of at least 0, one for each axis"
+            f"{name}={shown(value)} must be pairs (before, after) of integers of at least 0, one for each axis"
         )
     return tuple((pair[0], pair[1]) for pair in pairs)
 
@@ -179,13 +179,13 @@ def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> P
     if isinstance(pad, str):
         if pad == "same" and rounding is not None:
             raise ArgumentValueError(
-                f"{op}: dim_rounding_mode={rounding!r} is for a last, partial stride, which pad='same' "
+                f"{op}: dim_rounding_mode={shown(rounding)} is for a last, partial stride, which pad='same' "
                 "never leaves; omit it, or give the padding in cells"
             )
         if pad == "same" or pad == "valid":
             return pad
         pairs = ()
-    elif isinstance(pad, int | np.integer) and not isinstance(pad, bool) and pad >= 0:
+    elif isinstance(pad, int | np.integer) and type(pad) not in (bool, np.timedelta64) and pad >= 0:
         return ((int(pad), int(pad)),) * count
     else:
         try:
@@ -194,7 +194,7 @@ def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> P
             pairs = ()
     if len(pairs) != count:
         raise ArgumentValueError(
-            f"{op}: pad={pad!r} must be 'same', 'valid', a number of cells, or one (before, after) "
+            f"{op}: pad={shown(pad)} must be 'same', 'valid', a number of cells, or one (before, after) "
             f"for each of the {count} spatial axes"
         )
     return pairs
@@ -211,5 +211,5 @@ def format_of(data_format: str, count: int, op: str) -> DataFormat:
         if isinstance(data_format, str) and data_format == known:  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
             return known
     raise ArgumentValueError(
-        f"{op}: data_format={data_format!r} must be {' or '.join(map(repr, formats))}"
+        f"{op}: data_format={shown(data_format)} must be {' or '.join(map(repr, formats))}"
     )

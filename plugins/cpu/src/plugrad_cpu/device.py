@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import warnings
+from collections import deque
+from contextlib import suppress
 from math import prod
 from typing import Any, ClassVar, Final, cast
 from weakref import ref
@@ -32,6 +34,14 @@ COUNTED_FROM: Final = 65536
 NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
+class Counted(ref[Array]):
+    """A reference to an array that has been counted, with what is to be taken off when it dies."""
+
+    __slots__ = ("key", "size")
+    key: int
+    size: int
+
+
 class Cpu(Backend):
     """The backend ``"cpu"``. NumPy allocates its arrays, so it watches them instead of handing them out."""
 
@@ -39,7 +49,8 @@ class Cpu(Backend):
 
     def __init__(self) -> None:
         """Start with nothing allocated."""
-        self._owners: dict[int, ref[NDArray[Any]]] = {}
+        self._owners: dict[int, Counted] = {}
+        self._dead: deque[Counted] = deque()
         self._bytes = 0
         self._peak = 0
         self._limit: int | None = None
@@ -143,23 +154,37 @@ class Cpu(Backend):
 
     def _count(self, array: NDArray[Any]) -> None:
         """Count the buffer behind an array, until its last view is gone."""
+        self._settle()
         owner = array.base if array.base is not None else array
         key = id(owner)
         if key in self._owners or type(owner) is not np.ndarray:
             return  # counted already, or a NumPy scalar, which has no buffer
-        size = owner.nbytes
-
-        def forget(_: ref[NDArray[Any]], key: int = key, size: int = size) -> None:
-            del self._owners[key]
-            self._bytes -= size
-
-        self._owners[key] = ref(owner, forget)
+        # The callback is C code, in which no signal arrives: an interrupt there would be lost.
+        counted = Counted(owner, self._dead.append)
+        counted.key = key
+        counted.size = size = owner.nbytes
+        self._owners[key] = counted
         self._bytes += size
         if self._bytes > self._peak:
             self._peak = self._bytes
 
+    def _settle(self) -> None:
+        """Take off the arrays that have died.
+
+        No statement of the loop calls a function. So threads and signals come between two rounds and
+        never within one, and each array is taken off once.
+        """
+        dead, owners = self._dead, self._owners
+        with suppress(IndexError):
+            while True:
+                counted = dead[0]
+                del dead[0]
+                del owners[counted.key]
+                self._bytes -= counted.size
+
     def memory(self) -> Memory:
         """Return the buffers that tensors use now, and their bytes now and at the peak."""
+        self._settle()
         return Memory(len(self._owners), self._bytes, self._peak, self._limit)
 
     def set_memory_limit(self, limit: int | None) -> None:
@@ -169,7 +194,10 @@ class Cpu(Backend):
 
     def _make_room(self, size: int) -> None:
         """Raise if `size` more bytes would exceed the limit."""
-        if self._limit is not None and self._bytes + size > self._limit:
+        if self._limit is None:
+            return
+        self._settle()
+        if self._bytes + size > self._limit:
             raise OutOfMemory(
                 f"the cpu backend uses {self._bytes:,} bytes and {size:,} more would exceed "
                 f"its limit of {self._limit:,}; "

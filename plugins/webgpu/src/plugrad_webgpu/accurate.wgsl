@@ -26,6 +26,7 @@ fn exp_accurate(x: f32) -> f32 {
 }
 
 fn expm1_accurate(x: f32) -> f32 {
+  if (x == 0.0) { return x; }  // the polynomial loses the sign of -0
   if (abs(x) < 0.5) {
     var p = 1.9841270e-4;
     p = p * x + 1.3888889e-3;
@@ -82,6 +83,7 @@ fn log10_accurate(x: f32) -> f32 {
 }
 
 fn log1p_accurate(x: f32) -> f32 {
+  if (x == 0.0) { return x; }
   if (x > -0.2929 && x < 0.4142) { return log_reduced(x, 0.0); }
   return log_accurate(1.0 + x);
 }
@@ -158,9 +160,79 @@ fn atanh_accurate(x: f32) -> f32 {
 
 // --- trigonometric functions; the polynomials are those of Cephes
 
-// The angle, or NaN for an infinite one, which does not have a sine
-fn angle(x: f32) -> f32 {
-  return select(x, nan(), is_infinite(x));
+// The built-in functions are wrong for large angles, which are reduced first.
+fn is_near(x: f32) -> bool {
+  return is_nan(x) || abs(x) <= 4096.0;
+}
+
+fn sin_accurate(x: f32) -> f32 {
+  if (is_near(x)) { return sin(x); }
+  return sin_of(reduced_angle(x), 0);
+}
+
+fn cos_accurate(x: f32) -> f32 {
+  if (is_near(x)) { return cos(x); }
+  return sin_of(reduced_angle(x), 1);
+}
+
+fn tan_accurate(x: f32) -> f32 {
+  if (is_near(x)) { return tan(x); }
+  let angle = reduced_angle(x);
+  let y = tan(angle.x);
+  return select(y, -1.0 / y, (i32(angle.y) & 1) != 0);
+}
+
+// The sine of an angle that is a rest and a number of quarter turns, to which more are added
+fn sin_of(angle: vec2f, more: i32) -> f32 {
+  let quarters = i32(angle.y) + more;
+  let y = sin(angle.x + select(0.0, 1.57079632679, (quarters & 1) != 0));
+  return select(y, -y, (quarters & 2) != 0);
+}
+
+fn high_word(a: u32, b: u32) -> u32 {
+  let low = (a & 0xffffu) * (b & 0xffffu);
+  let middle = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+  let other = (a & 0xffffu) * (b >> 16u) + (middle & 0xffffu);
+  return (a >> 16u) * (b >> 16u) + (middle >> 16u) + (other >> 16u);
+}
+
+fn word_of_2_over_pi(i: u32) -> u32 {
+  var word = select(0u, 0x28be60dbu, i == 1u);
+  word = select(word, 0x9391054au, i == 2u);
+  word = select(word, 0x7f09d5f4u, i == 3u);
+  word = select(word, 0x7d4d3770u, i == 4u);
+  word = select(word, 0x36d8a566u, i == 5u);
+  word = select(word, 0x4f10e410u, i == 6u);
+  return select(word, 0x7f9458eau, i == 7u);
+}
+
+fn shifted_word(high: u32, low: u32, shift: u32) -> u32 {
+  return (high << shift) | ((low >> 1u) >> (31u - shift));
+}
+
+// A rest in [-pi/4, pi/4] and a number of quarter turns, by the method of Payne and Hanek: the product of the
+// significand and those bits of 2/pi that matter for the last turn. An infinite angle does not have a sine.
+fn reduced_angle(x: f32) -> vec2f {
+  if (is_infinite(x)) { return vec2f(nan(), 0.0); }
+  let bits = bitcast<u32>(x);
+  let power = ((bits >> 23u) & 0xffu) - 126u;
+  let first = power >> 5u;
+  let shift = power & 31u;
+  let significand = (bits << 8u) | 0x80000000u;
+  let middle = shifted_word(word_of_2_over_pi(first + 1u), word_of_2_over_pi(first + 2u), shift);
+  let carried = high_word(significand, shifted_word(word_of_2_over_pi(first + 2u), word_of_2_over_pi(first + 3u), shift));
+  let low = significand * middle + carried;
+  let high = significand * shifted_word(word_of_2_over_pi(first), word_of_2_over_pi(first + 1u), shift)
+    + high_word(significand, middle) + u32(low < carried);
+  // The two leading bits count quarters; the fraction is rounded to the nearest one.
+  let is_above = (high & 0x20000000u) != 0u;
+  let rest_low = select(low, 0u - low, is_above);
+  let fraction = high & 0x3fffffffu;
+  let rest_high = select(fraction, 0x40000000u - fraction - u32(low != 0u), is_above);
+  let rest = (f32(rest_high) * 9.31322575e-10 + f32(rest_low) * 2.16840434e-19) * 1.57079632679;
+  let quarters = f32((high >> 30u) + u32(is_above));
+  let is_opposite = is_above != is_negative(x);
+  return vec2f(select(rest, -rest, is_opposite), select(quarters, -quarters, is_negative(x)));
 }
 
 fn atan_accurate(x: f32) -> f32 {

@@ -7,11 +7,15 @@ and it may be used again at once, because the queue runs everything in the order
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+from weakref import ref
 
 from plugrad.extend import Memory, OutOfMemory
 from plugrad_webgpu.forks import Refusal
+from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.limits import REMEDY
 
 if TYPE_CHECKING:
@@ -34,7 +38,7 @@ class Storage:
         self.serial = serial
         self.size = size
         self.freed_in = 0
-        """The batch that was being recorded when the last owner died: it may still use the buffer."""
+        """The batch that was being recorded when it became free: it may still use the buffer."""
 
 
 class Recorder(Protocol):
@@ -62,14 +66,19 @@ class Recorder(Protocol):
 class Buffer:
     """The right to use a storage, which returns to the pool when the last array that shares it dies."""
 
-    __slots__ = ("device", "storage")
+    __slots__ = ("__weakref__", "device", "lease", "storage")
 
-    def __init__(self, device: Recorder, storage: Storage) -> None:
-        self.device = device
-        self.storage = storage
+    device: Recorder
+    lease: Lease
+    storage: Storage
 
-    def __del__(self) -> None:
-        self.device.pool.give_back(self.storage, self.device.batch)
+
+class Lease(ref[Buffer]):
+    """What is left of a buffer when it has died: the storage that is to be taken back, if it had one."""
+
+    __slots__ = ("storage",)
+
+    storage: Storage | None
 
 
 class GpuArray:
@@ -88,6 +97,9 @@ class GpuArray:
 
 class Allocator(Protocol):
     """Where the buffers of a pool come from."""
+
+    batch: int
+    """The number of the batch that is being recorded."""
 
     def create_buffer(self, size: int) -> Handle | None:
         """Return a new buffer, or None if there is no memory."""
@@ -125,79 +137,90 @@ class Pool:
             allocator: Where new buffers come from.
             largest: The size in bytes of the largest buffer that the device can bind.
             before_trim: A function to call before buffers are given back to the allocator.
-            lock: The lock of the device. It is reentrant because the garbage collector may call
-                `give_back` in the middle of `take`.
+            lock: The lock of the device.
         """
         self.limit: int | None = None
         self.largest = largest
         self.usage = Usage()
         self._allocator = allocator
         self._before_trim = before_trim
-        self._free: dict[int, list[Storage]] = {}
+        self._free: defaultdict[int, list[Storage]] = defaultdict(list)
+        self._dead: deque[Lease] = deque()
         self._lock = lock
-        self._is_abandoned = False
 
-    def take(self, size: int, *, oldest: bool = False) -> Storage:
-        """Return a free storage of a size class: the newest one, or the oldest, which is likely to be idle.
+    def take(self, device: Recorder, size: int, *, oldest: bool = False) -> Buffer:
+        """Return a buffer of a size class: the newest free one, or the oldest, which is likely to be idle.
 
         Raises:
             OutOfMemory: the limit or the device does not allow it.
         """
         with self._lock:
+            self._settle()
             usage = self.usage
             if self.limit is not None and usage.in_use + size > self.limit:
                 raise OutOfMemory(
                     f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit of "
                     f"{self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
                 )
-            free = self._free.get(size)
-            if free:
-                storage = free.pop(0) if oldest else free.pop()
-                usage.pooled -= size
-            else:
-                storage = self._create(size)
+            # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
+            # the hand-over below interrupted, which calls no function.
+            buffer = Buffer()
+            lease = Lease(buffer, self._dead.append)
+            lease.storage = None
+            buffer.lease = lease
+            buffer.device = device
+            if not self._free[size]:
+                with whole:
+                    self._free[size] += [self._create(size)]
+                    usage.pooled += size
+            free, place = self._free[size], 0 if oldest else -1
+            storage = free[place]
+            del free[place]
+            lease.storage = buffer.storage = storage
+            usage.pooled -= size
             usage.buffers += 1
             usage.in_use += size
-            usage.peak = max(usage.peak, usage.in_use)
-            return storage
+            if usage.in_use > usage.peak:
+                usage.peak = usage.in_use
+            return buffer
 
-    def give_back(self, storage: Storage, batch: int) -> None:
-        """Make a storage free; `batch` is the number of the batch that may still use it.
+    def _settle(self) -> None:
+        """Take back the storages of the buffers that have died.
 
-        Finalizers call this, so it does nothing in a forked child, where the device is the parent's.
+        No statement of the loop calls a function. So threads and signals come between two rounds and
+        never within one, and each storage is taken back once.
         """
-        if self._is_abandoned:
-            return
-        with self._lock:
-            storage.freed_in = batch
-            size = storage.size
-            usage = self.usage
-            usage.buffers -= 1
-            usage.in_use -= size
-            usage.pooled += size
-            free = self._free.get(size)
-            if free is None:
-                free = self._free[size] = []
-            free.append(storage)
+        dead, usage = self._dead, self.usage
+        with suppress(IndexError):
+            while True:
+                storage = dead[0].storage
+                del dead[0]
+                if storage is not None:
+                    size = storage.size
+                    storage.freed_in = self._allocator.batch
+                    usage.buffers -= 1
+                    usage.in_use -= size
+                    usage.pooled += size
+                    self._free[size] += [storage]
 
     def trim(self) -> None:
         """Give all free buffers back to the driver."""
-        with self._lock:
+        with self._lock, whole:
             self._before_trim()
-            # The garbage collector may call give_back during the loop.
-            unused, self._free = self._free, {}
+            self._settle()
+            unused = [storage for free in self._free.values() for storage in free]
+            self._free.clear()
             self.usage.pooled = 0
-            for free in unused.values():
-                for storage in free:
-                    self._allocator.release_buffer(storage.handle)
+            for storage in unused:
+                self._allocator.release_buffer(storage.handle)
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child."""
-        self._is_abandoned = True
         self._lock = Refusal()
 
     def memory(self) -> Memory:
         """Return the memory in use as plugrad reports it."""
+        self._settle()
         usage = self.usage
         details = {"pooled_bytes": usage.pooled, "created_buffers": usage.created}
         return Memory(usage.buffers, usage.in_use, usage.peak, self.limit, details)

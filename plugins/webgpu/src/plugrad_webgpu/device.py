@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import OutOfMemory
 from plugrad_webgpu import native
-from plugrad_webgpu.buffers import Buffer, GpuArray, Pool
+from plugrad_webgpu.buffers import GpuArray, Pool
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
+from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.layout import nbytes_of, size_class
 from plugrad_webgpu.limits import check_operands
 
@@ -77,13 +78,13 @@ class Device:
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
-        return GpuArray(shape, dtype, Buffer(self, self.pool.take(size_class(nbytes_of(shape)))))
+        return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes_of(shape))))
 
     # --- work
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
         """Record one call and return its output, which later calls may use at once."""
-        buffer = Buffer(self, self.pool.take(plan.size))
+        buffer = self.pool.take(self, plan.size)
         self.record(plan, [*[x.buffer.storage for x in inputs], buffer.storage])
         return GpuArray(plan.shape, plan.dtype, buffer)
 
@@ -101,16 +102,20 @@ class Device:
                 self._begin()
             handle = self._handle
             program = plan.program
+            # What the pass is set to is forgotten before it changes and noted when it has: an interrupt
+            # between the two would otherwise let the next dispatch run another program.
             if program is not self._current:
                 pipeline = self._pipelines.get(program) or self._compile(program, len(operands))
+                self._current = None
+                self._parameters = b""
                 native.set_pipeline(handle, pipeline)
                 self._current = program
-                self._parameters = b""
             key = tuple([s.serial for s in operands])
             group = self._bind_groups.get(key) or self._bind(key, operands)
             native.set_bind_group(handle, 0, group, 0, native.NULL)
             parameters = plan.parameters
             if parameters != self._parameters:
+                self._parameters = b""
                 native.set_immediates(handle, 0, parameters, len(parameters))
                 self._parameters = parameters
             native.dispatch_workgroups(handle, *grid)
@@ -121,13 +126,13 @@ class Device:
 
     def flush(self) -> None:
         """Submit the batch without waiting for it."""
-        with self._lock:
+        with self._lock, whole:
             if self._pass is not None:
                 self._raw.submit(self._end(self._pass))
 
     def synchronize(self) -> None:
         """Submit the batch and wait until the device is idle."""
-        with self._lock:
+        with self._lock, whole:
             self.flush()
             self._raw.wait()
 
@@ -135,15 +140,14 @@ class Device:
 
     def upload(self, data: object, nbytes: int, shape: Shape, dtype: DType) -> GpuArray:
         """Return a new array with a copy of `nbytes` of host memory, a multiple of four."""
-        with self._lock:
-            storage = self.pool.take(size_class(nbytes), oldest=True)
-            array = GpuArray(shape, dtype, Buffer(self, storage))
+        with self._lock, whole:
+            buffer = self.pool.take(self, size_class(nbytes), oldest=True)
             if nbytes:
                 # An upload overtakes the batch: submit it first if it may still use this buffer.
-                if storage.freed_in == self.batch:
+                if buffer.storage.freed_in == self.batch:
                     self.flush()
-                self._raw.write(storage.handle, data, nbytes)
-            return array
+                self._raw.write(buffer.storage.handle, data, nbytes)
+            return GpuArray(shape, dtype, buffer)
 
     def download(self, array: GpuArray, out: object, nbytes: int) -> None:
         """Copy an array to writable host memory, waiting for its values.
@@ -151,7 +155,7 @@ class Device:
         Raises:
             OutOfMemory: there is no memory for the transfer.
         """
-        with self._lock:
+        with self._lock, whole:
             if not self._raw.make_room_to_read(nbytes):
                 self.pool.trim()
                 if not self._raw.make_room_to_read(nbytes):
@@ -165,11 +169,12 @@ class Device:
     # --- inside
 
     def _begin(self) -> None:
-        self._pass = native.Pass(self._raw.handle)
-        self._handle = self._pass.handle
+        opened = native.Pass(self._raw.handle)
+        self._handle = opened.handle
         self._current = None
         self._dispatches = 0
         self._bytes = 0
+        self._pass = opened
 
     def _end(self, open_pass: native.Pass) -> Handle:
         """Close the pass of the batch and return its encoder."""

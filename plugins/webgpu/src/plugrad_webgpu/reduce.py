@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MOST_STEPS = 16_384
 """The longest loop of one invocation: all its loops together must stay below 65,535 steps."""
 
+BLOCK = 32
+"""How many elements, and how many of their sums, are added one after the other."""
+
 SOFTWARE_INVOCATIONS = 256
 GPU_INVOCATIONS = 65_536
 # Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
@@ -96,8 +99,9 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
             segments = segments_for(outer * vectors, length, inner == 1, is_software)
             is_last = segments == 1
             finish = rule.finish if is_last and is_last_group else "value"
-            program = _program(rule.dtype, rule.combine, finish, across, along)
             run = -(-length // segments)
+            walk = "row_by_row" if run > 2 * BLOCK else "one_by_one"
+            program = _program(rule.dtype, rule.combine, finish, across, along, walk)
             offset, step, span = (run, 1, run) if is_software else (1, segments, length)
             outputs = outer * segments * vectors
             parameters = (
@@ -149,7 +153,9 @@ def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> 
 
 
 @cache
-def _program(dtype: DType, combine: str, finish: str, across: int, along: int) -> Program:
+def _program(
+    dtype: DType, combine: str, finish: str, across: int, along: int, walk: str
+) -> Program:
     stored = STORED[dtype]
     width = max(across, along)
     source = partial(
@@ -159,6 +165,8 @@ def _program(dtype: DType, combine: str, finish: str, across: int, along: int) -
         element=vector(stored, width),
         result=vector(stored, across),
         combine=combine,
+        walk=walk,
+        block=str(BLOCK),
         combine_elements="combine" if width == 1 else "combine_vectors",
         prepare="filled_up" if along > 1 else "whole",
         reduced="combine_lanes(total)" if along > 1 else "total",

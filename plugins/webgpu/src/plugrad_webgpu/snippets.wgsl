@@ -79,7 +79,7 @@ fn minimum(a: f32, b: f32) -> f32 {
 }
 
 fn sign_of(x: f32) -> f32 {
-  return select(select(f32(x > 0.0) - f32(x < 0.0), x, is_nan(x)), x, x == 0.0);
+  return select(f32(x > 0.0) - f32(x < 0.0), x, is_nan(x));
 }
 
 // The position of a float in the order of all floats; 0 and -0 share one
@@ -146,7 +146,7 @@ fn magnitude_remainder(a: f32, b: f32) -> f32 {
 fn remainder(a: f32, b: f32) -> f32 {
   if (is_nan(a) || is_nan(b) || is_infinite(a) || b == 0.0) { return nan(); }
   let is_opposite = is_negative(a) != is_negative(b);
-  if (is_infinite(b)) { return select(a, b, a != 0.0 && is_opposite); }
+  if (is_infinite(b)) { return select(with_sign(a, b), b, a != 0.0 && is_opposite); }
   let rest = magnitude_remainder(abs(a), abs(b));
   return with_sign(select(rest, abs(b) - rest, is_opposite && rest != 0.0), b);
 }
@@ -155,8 +155,9 @@ fn floor_divide(a: f32, b: f32) -> f32 {
   if (b == 0.0 || is_infinite(a) || is_nan(a) || is_nan(b)) {
     return select(a / b, nan(), is_infinite(a) && b != 0.0);
   }
-  if (is_infinite(b)) { return select(0.0, -1.0, a != 0.0 && is_negative(a) != is_negative(b)); }
-  return round((a - remainder(a, b)) / b);
+  let sign = select(1.0, -1.0, is_negative(a) != is_negative(b));
+  let quotient = select(round((a - remainder(a, b)) / b), min(sign, 0.0), is_infinite(b) && a != 0.0);
+  return select(quotient, with_sign(0.0, sign), quotient == 0.0);
 }
 
 // --- indices

@@ -157,7 +157,7 @@ def _summary(
             "health": "FAILS",
             "line": "cannot be tested: plugrad itself does not start",
         }
-    learnt = {k: v for k, v in outcome.found.items() if k not in ("packs", "sections")}
+    learnt = {k: v for k, v in outcome.found.items() if k not in ("packs", "sections", "replaced")}
     fails = own and own[0].level == "problem"
     return record | {
         "line": own[0].headline if fails else _line(outcome),

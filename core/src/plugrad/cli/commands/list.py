@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plugrad.cli import layout
 from plugrad.cli.records import KINDS, described
-from plugrad.discovery.listing import plugins
+from plugrad.discovery.listing import plugins, several
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+
+LONGEST = 500
+"""The most characters of a summary; `plugrad info` shows all."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,7 +32,7 @@ def run(arguments: Namespace) -> None:
                 record["name"],
                 record["status"],
                 f"{record['distribution']} {record['version']}".rstrip(),
-                record["reason"] or record["summary"],
+                _summary(record),
             )
             for record in records
             if record["kind"] == kind
@@ -39,3 +42,17 @@ def run(arguments: Namespace) -> None:
             layout.table(("NAME", "STATUS", "FROM", "SUMMARY"), rows)
     if not any(record["kind"] == "backend" for record in records):
         layout.say("No backend is installed; run: pip install plugrad")
+
+
+def _summary(record: dict[str, Any]) -> str:
+    """Return why a plugin cannot be used, or what it is and what it replaces; manifests may be long."""
+    replaces = record["replaces"]
+    text = record["reason"] or ". ".join(
+        part
+        for part in (
+            record["summary"].rstrip("."),
+            f"Replaces of others: {several(replaces)}" if replaces else "",
+        )
+        if part
+    )
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -6,6 +6,8 @@
 // segment are: next to each other for the caches of a CPU (10 times as fast on lavapipe), or interleaved, so that
 // the invocations of a GPU read neighbours at the same time.
 //
+// A long segment is combined in rows of blocks, because a long sum in single precision loses small terms.
+//
 // Elements are scalars, vectors across `inner`, or vectors along the reduced axis. In the last case the last
 // vector is filled up with the identity, and the lanes are combined at the end.
 
@@ -22,6 +24,8 @@ struct Parameters {
   divisor: f32,
 }
 var<immediate> parameters: Parameters;
+
+const BLOCK = ${block}u;
 
 @group(0) @binding(0) var<storage, read> input: array<$element>;
 @group(0) @binding(1) var<storage, read_write> output: array<$result>;
@@ -41,6 +45,29 @@ fn filled_up(v: vec4<$T>, k: u32) -> vec4<$T> {
   return select(vec4<$T>(parameters.identity), v, vec4u(0u, 1u, 2u, 3u) + 4u * k < vec4u(parameters.size));
 }
 
+fn one_by_one(start: u32, first: u32, end: u32) -> $element {
+  var total = $element(parameters.identity);
+  for (var k = first; k < end; k += parameters.step) {
+    total = $combine_elements(total, $prepare(input[start + k * parameters.inner], k));
+  }
+  return total;
+}
+
+fn row_by_row(start: u32, first: u32, end: u32) -> $element {
+  let block_span = BLOCK * parameters.step;
+  let row_span = BLOCK * block_span;
+  var total = $element(parameters.identity);
+  for (var row = first; row < end; row += row_span) {
+    let row_end = min(row + row_span, end);
+    var of_row = $element(parameters.identity);
+    for (var block = row; block < row_end; block += block_span) {
+      of_row = $combine_elements(of_row, one_by_one(start, block, min(block + block_span, row_end)));
+    }
+    total = $combine_elements(total, of_row);
+  }
+  return total;
+}
+
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
@@ -49,12 +76,8 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let segment = (index / parameters.inner) % parameters.segments;
   let outer = index / (parameters.inner * parameters.segments);
   let start = outer * parameters.length * parameters.inner + inner;
-  var total = $element(parameters.identity);
   let first = segment * parameters.offset;
-  let end = min(first + parameters.span, parameters.length);
-  for (var k = first; k < end; k += parameters.step) {
-    total = $combine_elements(total, $prepare(input[start + k * parameters.inner], k));
-  }
+  let total = $walk(start, first, min(first + parameters.span, parameters.length));
   let value = $reduced;
   output[index] = $finish;
 }

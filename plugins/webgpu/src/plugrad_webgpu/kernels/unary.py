@@ -37,9 +37,9 @@ table.update(
         unary.log2: elementwise("log2_accurate(x)"),
         unary.log10: elementwise("log10_accurate(x)"),
         # trigonometric and hyperbolic
-        unary.sin: elementwise("sin(angle(x))"),
-        unary.cos: elementwise("cos(angle(x))"),
-        unary.tan: elementwise("tan(angle(x))"),
+        unary.sin: elementwise("sin_accurate(x)"),
+        unary.cos: elementwise("cos_accurate(x)"),
+        unary.tan: elementwise("tan_accurate(x)"),
         unary.asin: elementwise("asin_accurate(x)"),
         unary.acos: elementwise("acos_accurate(x)"),
         unary.atan: elementwise("atan_accurate(x)"),

@@ -1,0 +1,60 @@
+"""Sections that Ctrl-C may not cut in two.
+
+Python raises `KeyboardInterrupt` after any call in the main thread. Between the end of a batch and its
+submission, that would lose all work that was recorded, among it the values of tensors that live on.
+"""
+
+from __future__ import annotations
+
+import threading
+from signal import SIGINT, getsignal, signal
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+
+class Whole:
+    """A block during which interrupts wait: the last one is handled at the end of the block.
+
+    Blocks may be nested, and other threads, which Python never interrupts, may enter them as well.
+    """
+
+    def __init__(self) -> None:
+        """Begin outside any block."""
+        self._depth = 0
+        self._handler: Any = None
+        self._waiting: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> None:
+        """Let interrupts wait from here on."""
+        if threading.get_ident() != threading.main_thread().ident:
+            return
+        if self._depth == 0:
+            self._waiting = None
+            self._handler = getsignal(SIGINT)
+            if callable(self._handler):
+                signal(SIGINT, self._wait)  # from here on, no call is interrupted
+        self._depth += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Handle the interrupt that waits."""
+        if threading.get_ident() != threading.main_thread().ident:
+            return
+        self._depth -= 1
+        if self._depth == 0 and callable(self._handler):
+            signal(SIGINT, self._handler)
+            if self._waiting is not None:
+                self._handler(*self._waiting)
+
+    def _wait(self, number: int, frame: FrameType | None) -> None:
+        self._waiting = number, frame
+
+
+whole: Final = Whole()
+"""The one object of this class, because a process has one handler of interrupts."""

@@ -1,0 +1,136 @@
+"""Programs that end in the middle of work, and work that is interrupted: quietly, on every backend.
+
+pytest tests/plugins/test_endings.py --tries 100     each ending a hundred times
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+import plugrad
+
+START = """
+import os, random, sys, threading, time
+import plugrad
+
+backend = sys.argv[1]
+plugrad.config.set("backend", backend)
+kept = [plugrad.ones((100, 100)) for _ in range(3)]
+
+def compute():
+    x = plugrad.ones((100, 100)) / 100
+    while True:
+        plugrad.tanh(x @ x).numpy()
+
+def start(daemon):
+    thread = threading.Thread(target=compute, daemon=daemon)
+    thread.start()
+    time.sleep(0.1 + 0.2 * random.random())
+"""
+ENDINGS = {
+    "live tensors": "assert kept[0].numpy().sum() == 10_000",
+    "recorded work": "for _ in range(200): kept.append(kept[-1] * 1.5)",
+    "open blocks": """
+plugrad.use(backend).__enter__()
+scope = plugrad.tidy()
+scope.__enter__()
+kept.append(kept[0] + 1)
+""",
+    "a recorded gradient": "kept.append(plugrad.vjp(lambda x: x * x, kept[0]))",
+    "a daemon thread that computes": "start(daemon=True)",
+    "three daemon threads that compute": "for _ in range(3): start(daemon=True)",
+    "a child": """
+if hasattr(os, "fork"):
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+""",
+    "a child of a process that computes": """
+start(daemon=True)
+if hasattr(os, "fork"):
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+""",
+}
+INTERRUPTED = """
+import gc, signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have it ignored
+x, w = plugrad.ones((64, 128)) / 128, plugrad.Variable(plugrad.ones((128, 128)) / 128)
+optimizer = plugrad.optimizers.SGD(0.0)
+
+def step():
+    return optimizer.minimize(lambda: plugrad.mean(plugrad.tanh(x @ w) @ w), [w]).item()
+
+def interrupt():
+    time.sleep(0.03 * random.random())
+    sent.append(time.perf_counter())
+    os.kill(os.getpid(), signal.SIGINT)
+
+right = [step(), step()][-1]
+gc.collect()
+before = plugrad.memory()
+for _ in range(int(sys.argv[2])):
+    sent = []
+    thread = threading.Thread(target=interrupt)
+    try:
+        thread.start()
+        while not sent or time.perf_counter() < sent[0] + 0.5:
+            step()
+    except KeyboardInterrupt:
+        pass
+    else:
+        sys.exit("an interrupt was lost")
+    thread.join()
+    assert step() == right, step()
+gc.collect()
+after = plugrad.memory()
+assert before[:3] == after[:3], (before, after)
+"""
+
+
+@pytest.fixture
+def tries(request):
+    return request.config.getoption("--tries")
+
+
+def run(program, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", START + program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_program_ends_quietly_with_its_own_status(ending, backend, tries):
+    for _ in range(tries):
+        done = run(ENDINGS[ending] + "\nsys.exit(5)", backend)
+        assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
+
+
+@pytest.mark.broken("wasm", reason="its arrays return their blocks in a finalizer")
+def test_no_python_code_runs_when_an_array_dies(backend):
+    """Python raises Ctrl-C in the first Python code that it runs; in a finalizer, the interrupt is lost."""
+    x = plugrad.zeros((200, 200))
+    device = x.device
+    before = plugrad.memory().backends[device]
+    called = []
+    sys.setprofile(lambda frame, event, value: called.append((event, frame.f_code.co_name)))
+    del x
+    sys.setprofile(None)
+    after = plugrad.memory().backends[device]
+    assert [name for event, name in called if event == "call"] == []
+    assert before.buffers - after.buffers == 1
+    assert before.bytes - after.bytes >= 160_000
+
+
+def test_interrupts_are_raised_at_once_and_leave_nothing_behind(backend, tries):
+    done = run(INTERRUPTED, backend, str(max(20, 2 * tries)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

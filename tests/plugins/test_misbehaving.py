@@ -1,0 +1,187 @@
+"""Plugins that misbehave: others compute, the commands work, the error names who it was, and nothing is left."""
+
+import json
+import re
+
+import pytest
+
+import plugrad
+from plugins.misbehaving import MISBEHAVING, install_misbehaving
+from plugins.running import in_new_process
+from plugrad.discovery import hooks
+from plugrad.discovery.loading import close_backend, opened_backends
+from plugrad.discovery.state import state
+from plugrad.errors import BackendFailed, BackendUnavailable, KernelFailed, PluginUnavailable
+from plugrad.extend import KERNELS
+from plugrad.registry import kernels
+from plugrad.settings.keys import KEYS
+
+
+def registered():
+    """Return everything that a plugin can register, except the kernels of a backend that is open."""
+    settings = {key.name: plugrad.config.explain(key.name) for key in KEYS.values()}
+    manager = state.manager
+    return {
+        "contracts": dict(KERNELS),
+        "gradients": plugrad.get_gradients(),
+        "kernels": {k: e for k, e in kernels.snapshot().items() if k[1] not in MISBEHAVING},
+        "settings": settings,
+        "hooks": [n for n, _ in manager.list_name_plugin()] if manager else [],
+        "added": list(state.added),
+        "brought": dict(state.brought),
+    }
+
+
+@pytest.fixture(scope="module")
+def doctor_report(tmp_path_factory):
+    """What the doctor says of all of them at once."""
+    folder = tmp_path_factory.mktemp("misbehaving")
+    for name in MISBEHAVING:
+        install_misbehaving(folder, name)
+    done = in_new_process("doctor", "--json", *MISBEHAVING, folder=folder)
+    assert done.returncode == 1, done.stderr
+    return json.loads(done.stdout)
+
+
+# --- what a program does --------------------------------------------------------------------------
+
+
+def use(name, message):
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable, match=message) as raised:
+            plugrad.use(name)
+    assert plugrad.get_kernels_for_backend(name) == []
+    assert f"acme-{name}" in str(raised.value)
+
+
+def on(name):
+    return plugrad.asarray([1.0, 2.0], device=name)
+
+
+def raises(error, name, message, call):
+    with pytest.raises(error, match=message) as raised:
+        call()
+    assert f"'{name}' (acme-{name})" in str(raised.value)
+    return raised.value
+
+
+def count(name, message):
+    on(name)
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        used = plugrad.memory()
+    assert f"'{name}' (acme-{name})" in str(caught[0].message)
+    assert set(used.backends) == {b.label for b in opened_backends()} - {f"{name}:0"}
+    assert "cpu:0" in used.backends
+
+
+def close(name, message):
+    backend = on(name).backend
+    with pytest.raises(BackendFailed, match=message) as raised:
+        close_backend(backend)
+    assert f"acme-{name}" in str(raised.value)
+    assert backend.is_closed
+    close_backend(backend)  # it is closed
+    assert backend not in opened_backends()
+    assert on(name).backend is not backend  # and can be opened again
+    with pytest.raises(BackendFailed):
+        close_backend(on(name).backend)
+
+
+def read(name, message):
+    x = on(name)
+    raises(BackendFailed, name, message, x.numpy)
+    raises(BackendFailed, name, message, x.tolist)
+    raises(BackendFailed, name, message, lambda: x.to("cpu"))
+
+
+def store(name, message):
+    raises(BackendFailed, name, message, lambda: on(name))
+    raises(BackendFailed, name, message, lambda: plugrad.asarray([1.0]).to(name))
+
+
+def compute(name, message):
+    x = on(name)
+    for _ in range(2):
+        raises(KernelFailed, name, f"Exp on backend .*{message}", lambda: plugrad.exp(x))
+    assert (x + x).tolist() == [2.0, 4.0]
+
+
+def call_hooks(name, message):
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        hooks.collect()
+    hooks.collect()  # a second warning would be an error
+    assert f"acme-{name}" in str(caught[0].message)
+    assert len(caught) == 1
+    (plugin,) = [p for p in plugrad.plugins("hooks") if p.name == name]
+    if plugin.status == "active":
+        assert plugin.replaced == ("gradient Exp",)
+        hooks.unload(plugin)
+        plugin.status = "available"
+        state.collected = state.generation
+
+
+def load_ops(name, message):
+    for _ in range(2):
+        with pytest.raises(PluginUnavailable, match=message) as raised:
+            plugrad.op_pack(name)
+    assert f"acme-{name}" in str(raised.value)
+
+
+def load_ops_anyway(name, message):
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        plugrad.op_pack(name)
+    plugrad.op_pack(name)  # a second warning would be an error
+    assert f"acme-{name}" in str(caught[0].message)
+    (plugin,) = [p for p in plugrad.plugins("ops") if p.name == name]
+    assert plugin.replaced == ("kernel Exp of backend 'cpu'",)
+    plugin.imported.undo()
+
+
+DEEDS = {
+    deed.__name__: deed
+    for deed in (use, count, close, read, store, compute, call_hooks, load_ops, load_ops_anyway)
+}
+
+
+def others_compute():
+    for backend in opened_backends():
+        if backend.name in ("cpu", "wasm", "webgpu"):
+            x = plugrad.asarray([1.0, 2.0], device=backend)
+            assert (x + x).tolist() == [2.0, 4.0]
+            assert plugrad.grad(lambda x: plugrad.sum(x * x))(x).tolist() == [2.0, 4.0]
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MISBEHAVING)
+def test_misbehaving_plugin_hurts_nobody_else(site, command, name):
+    plugin = MISBEHAVING[name]
+    before = registered()
+    site.packages.append(install_misbehaving(site.folder, name))
+    site.refresh()
+    assert command("list")[0] == 0
+    status, printed, complaint = command("list", "--json")
+    assert (status, complaint) == (0, "")
+    assert name in [plugin["name"] for plugin in json.loads(printed)]
+    assert site.imported() == []
+    DEEDS[plugin.provoke](name, plugin.message)
+    after = registered()
+    for kind, things in before.items():
+        assert after[kind] == things, kind
+    others_compute()
+    assert command("list", "--json")[0] == 0
+    others = [p.status for p in plugrad.backends() if p.distribution.startswith("plugrad-")]
+    assert set(others) <= {"active", "available"}
+
+
+@pytest.mark.parametrize("name", MISBEHAVING)
+def test_doctor_names_each(doctor_report, name):
+    plugin = MISBEHAVING[name]
+    found = [f for f in doctor_report["findings"] if f"acme-{name} " in f["subject"]]
+    assert [f["level"] for f in found] == ["problem"], found
+    assert re.search(plugin.doctor or plugin.message, found[0]["text"])
+
+
+def test_there_are_enough_of_them():
+    assert len(MISBEHAVING) >= 25

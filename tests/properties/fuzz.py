@@ -1,0 +1,133 @@
+"""Call every public callable with anything for every argument; only errors of plugrad may come out.
+
+The worker of `test_fuzz`. It makes calls in a process of its own, and says on standard output what
+it does, so that a crash and a hang have a name, too. A call depends on the backend, the seed and its
+number only, so that it can be made again, by itself:
+
+    cd tests; python -m properties.fuzz --backend wasm --seed 0 --first 1234 --calls 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import io
+import json
+import random
+import re
+import reprlib
+import resource
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import plugrad
+from plugrad.errors import KernelFailed, PlugradError
+from properties.fuzz_targets import targets
+from properties.fuzz_values import OwnError, Values
+
+SECONDS = 5  # of processor time for one call
+WALL = 20  # seconds after which a call hangs
+GROWTH = 600  # MiB by which one call may raise the peak of resident memory
+LIMIT = 3 * 2**30  # bytes of data of the process; more is a MemoryError
+
+shortened = reprlib.Repr()
+shortened.maxother = shortened.maxstring = 120
+
+
+def shown(value):
+    """Return a short text for a value, whatever its code does."""
+    try:
+        return shortened.repr(value)
+    except Exception as error:
+        return f"<{type(value).__name__}, whose repr raises {error!r}>"
+
+
+def is_own(error):
+    """Whether an error is plugrad's, or one that the code of an argument raised."""
+    if isinstance(error, KernelFailed):  # a kernel was given what the op should have refused
+        return isinstance(error.__cause__, OwnError)
+    return isinstance(error, PlugradError | OwnError)
+
+
+def peak():
+    """Return the largest resident memory so far, in MiB.
+
+    What `getrusage` says includes the process that started this one.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def outcome(function, args, kwargs):
+    """Return what is wrong with the outcome of a call, or nothing."""
+    memory, started = peak(), time.process_time()
+    try:
+        function(*args, **kwargs)
+    except BaseException as error:
+        if not is_own(error):
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            return f"{type(error).__name__}: {error}"[:300] + f" ({where.filename}:{where.lineno})"
+        if isinstance(error, KeyboardInterrupt):
+            raise
+    seconds, grown = time.process_time() - started, peak() - memory
+    if seconds > SECONDS:
+        return f"took {seconds:.1f} seconds"
+    if grown > GROWTH:
+        return f"took {grown:.0f} MiB"
+    return None
+
+
+def said(kind, **what):
+    """Write one line for the parent."""
+    print(json.dumps({"kind": kind, **what}), flush=True, file=sys.__stdout__)
+
+
+def main():
+    """Make calls and report those that go wrong."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--only", default="", help="names of callables")
+    options = parser.parse_args()
+    known = {n: t for n, t in targets().items() if options.only in n}
+    names = sorted(known)
+    other = "cpu" if options.backend != "cpu" else next(iter(others("cpu")), "cpu")
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    # A text in place of a number of another length is a warning in NumPy, and its results are unspoilt.
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    sys.stdout = io.StringIO()  # where an argument prints
+    with plugrad.use(options.backend):
+        plugrad.ones(2).numpy()
+        for number in range(options.first, options.first + options.calls):
+            rng = random.Random(f"{options.backend} {options.seed} {number}")
+            name = names[number % len(names)]
+            said("call", number=number, name=name)
+            faulthandler.dump_traceback_later(WALL, exit=True)
+            function, args, kwargs = known[name](Values(rng, options.backend, other))
+            wrong = outcome(function, args, kwargs)
+            if wrong is not None:
+                given = [shown(x) for x in args] + [f"{n}={shown(x)}" for n, x in kwargs.items()]
+                said("finding", number=number, name=name, given=", ".join(given), wrong=wrong)
+    faulthandler.cancel_dump_traceback_later()
+    said("end")
+
+
+def others(name):
+    """Return the other backends that can be used."""
+    for candidate in plugrad.backends():
+        if candidate.name != name and candidate.name != "webgpu":
+            yield candidate.name
+
+
+if __name__ == "__main__":
+    main()

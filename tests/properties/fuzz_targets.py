@@ -1,0 +1,424 @@
+"""Every public callable of plugrad, each as a function that calls it once with random arguments."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from contextlib import AbstractContextManager, suppress
+
+import numpy as np
+
+import plugrad
+from plugrad import optimizers
+from plugrad.discovery.state import fresh_state
+from plugrad.extend import KERNELS
+from plugrad.registry import transaction
+from plugrad.testing.checks import tensors_of
+from plugrad.testing.tables import rows
+from properties.calls import CALLS, F, public_ops
+from properties.fuzz_values import OwnError, as_tensor
+
+NOT_CALLED = {
+    "__dir__": "takes no argument",
+    "__getattr__": "an unknown name is an AttributeError, as in Python",
+    "image.write_png": "writes files",
+    "losses.Reduction": "a type for annotations",
+    "optimizers.Optimizer": "abstract; its methods are those of the others",
+    "random.default": "an object; its methods are those of random.Generator",
+}
+
+
+def public_callables():
+    """Return everything callable on the public pages, by name; errors and `extend` are not for calls."""
+    found = {n: getattr(plugrad, n) for n in dir(plugrad) if callable(getattr(plugrad, n))}
+    for space in (n for n in dir(plugrad) if inspect.ismodule(getattr(plugrad, n))):
+        if space not in ("errors", "extend", "kernels"):
+            page = getattr(plugrad, space)
+            found |= {f"{space}.{n}": getattr(page, n) for n in dir(page) if n[0] != "_"}
+    return {n: f for n, f in found.items() if callable(f) and n not in NOT_CALLED}
+
+
+# --- ops: a right call, of which some arguments are others ---------------------------------------
+
+
+def near(call, values, optional):
+    """Return arguments near the right ones; the optional ones may be left out."""
+    args, kwargs = call
+    rng = values.rng
+    few = 1 / (len(args) + len(kwargs) or 1)
+    chance = rng.choice([few, few, 0.5, 1.0])
+
+    def drawn(right):
+        if rng.random() < chance:
+            return values.mutated(right)
+        is_tensor = hasattr(right, "dtype") and hasattr(right, "shape") and rng.random() < 0.8
+        return as_tensor(right, values.homes[0]) if is_tensor else right
+
+    given = {n: drawn(x) for n, x in kwargs.items() if n not in optional or rng.random() < 0.8}
+    if isinstance(given.get("device"), str) and given["device"] == "cpu":
+        given["device"] = values.homes[0]
+    return [drawn(x) for x in args], given
+
+
+def optional_of(function):
+    """Return the names of the arguments that have a default."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name for p in parameters if p.default is not p.empty}
+
+
+def op(function, call):
+    optional = optional_of(function)
+
+    def target(values):
+        args, kwargs = near(call, values, optional)
+        return function, args, kwargs
+
+    return target
+
+
+# --- functions without a right call: any arguments that fit the signature -------------------------
+
+
+def free(function, **choices):
+    """Return a target that draws each argument from its choices, or else any value."""
+    parameters = [
+        p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD
+    ]
+
+    def target(values):
+        rng = values.rng
+        args, kwargs = [], {}
+        for p in parameters:
+            known = choices.get(p.name, [])
+            if p.kind is p.VAR_POSITIONAL:
+                args += [values.anything() for _ in range(rng.randrange(4))]
+                continue
+            if p.default is not p.empty and rng.random() < 0.4:
+                if p.kind is p.KEYWORD_ONLY:
+                    continue
+                break
+            if p.name == "function":
+                value = values.function()
+            elif known and rng.random() < 0.7:
+                value = rng.choice(known)
+            else:
+                value = values.anything()
+            if p.kind is p.KEYWORD_ONLY:
+                kwargs[p.name] = value
+            else:
+                args.append(value)
+        return function, args, kwargs
+
+    return target
+
+
+def then(target, follow):
+    """Return a target that goes on with the result of another one."""
+
+    def both(values):
+        function, args, kwargs = target(values)
+        return (lambda *a, **k: follow(function(*a, **k), values)), args, kwargs
+
+    return both
+
+
+def called(result, values):
+    """Call what a transform returned with any arguments."""
+    if callable(result):
+        kwargs = {"dy": values.anything()} if values.rng.random() < 0.2 else {}
+        result = result(*[floats(values) for _ in range(values.rng.randrange(4))], **kwargs)
+    if isinstance(result, tuple) and len(result) == 2 and callable(result[1]):
+        result[1](values.anything())
+
+
+def floats(values):
+    """Return what a differentiated argument may be, or anything."""
+    right = values.rng.choice([F, 2.0, [1.0, 2.0], {"a": F, "b": (1.0,)}, plugrad.Variable(F)])
+    return values.mutated(right) if values.rng.random() < 0.4 else right
+
+
+def entered(result, values):
+    """Enter and leave a block."""
+    if isinstance(result, AbstractContextManager) or hasattr(result, "__enter__"):
+        with result:
+            plugrad.ones(2)
+
+
+def restored(target):
+    """Return a target that leaves the registries, and the plugins of this process, as they were."""
+
+    def safe(values):
+        function, args, kwargs = target(values)
+
+        def call(*args, **kwargs):
+            restore = transaction.snapshot()
+            try:
+                with fresh_state():
+                    return function(*args, **kwargs)
+            finally:
+                restore()
+
+        return call, args, kwargs
+
+    return safe
+
+
+def with_custom_gradient(values):
+    """`custom_grad` of a function that returns nearly what it must."""
+    anything = values.anything()
+    gradient = values.rng.choice([anything, lambda *args: anything, lambda dy, saved: dy])
+    value = values.rng.choice([anything, F, plugrad.asarray(F)])
+    result = values.rng.choice([(value, gradient), (value, gradient, 1), value, [value, gradient]])
+
+    def function(*args):
+        if values.rng.random() < 0.5:
+            args[-1](values.anything())
+        return result
+
+    def call(function, *args):
+        custom = plugrad.custom_grad(function)
+        custom(*args)
+        plugrad.grad(lambda x: plugrad.sum(custom(x)))(plugrad.asarray(F))
+
+    return call, [values.rng.choice([function, function, anything]), values.anything()], {}
+
+
+def variables(values):
+    """Return some variables, or anything."""
+    right = [plugrad.Variable(F), plugrad.Variable(1.0, trainable=values.rng.random() < 0.7)]
+    return values.mutated(right) if values.rng.random() < 0.5 else right
+
+
+def with_variables(values):
+    """`variable_grads` of a function that uses the variables, or does not."""
+    given = variables(values)
+    known = [v for v in given if isinstance(v, plugrad.Tensor)] if type(given) is list else []
+    loss = values.rng.choice([lambda: plugrad.add_n([plugrad.sum(v * v) for v in known])] * 3)
+    function = loss if values.rng.random() < 0.6 else values.function()
+    return plugrad.variable_grads, [function, given], {"allow_unused": values.anything()}
+
+
+def optimizer(kind):
+    """Return a target that makes an optimizer and takes a step, or calls another of its methods."""
+    make = free(kind, learning_rate=[0.1, lambda step: 0.1], beta1=[0.9], beta2=[0.9])
+
+    def step(result, values):
+        given = variables(values)
+        choice = values.rng.randrange(5)
+        if choice == 0:
+            known = (
+                [v for v in given if isinstance(v, plugrad.Tensor)] if type(given) is list else []
+            )
+            result.minimize(lambda: plugrad.add_n([plugrad.sum(v * v) for v in known]), given)
+        elif choice == 1:
+            result.minimize(values.function(), given)
+        elif choice == 2:
+            pairs = [(v, plugrad.ones(2)) for v in given] if type(given) is list else given
+            result.apply_gradients(values.rng.choice([pairs, values.anything()]))
+        elif choice == 3:
+            result.get_state(given)
+        else:
+            state = {"iterations": 1, "variables": [{"steps": 1}, {"steps": 1}]}
+            state[values.rng.choice(["iterations", "variables"])] = values.anything()
+            result.set_state(given, values.rng.choice([state, state, values.anything()]))
+
+    return then(make, step)
+
+
+# --- methods and operators of tensors ------------------------------------------------------------
+# Not those of protocols, whose callers expect the errors of NumPy (__array__) or DLPack (__dlpack__).
+
+BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le gt ge eq ne"
+METHODS = (
+    "astype to to_device reshape sum mean max min argmax square squared_difference item tolist numpy "
+    "dispose __float__ __int__ __complex__ __bool__ __index__ __len__ __repr__ "
+    "__copy__ __deepcopy__ __iter__ __neg__ __abs__ __invert__ __setitem__ "
+    "__array_namespace__ __hash__ __reduce__"
+)
+
+
+LEFT_ALONE = str, bytes, bytearray, np.ma.MaskedArray  # their own operators decide
+
+
+def binary(function):
+    def target(values):
+        pair = [values.tensor(), values.anything()]
+        if values.rng.random() < 0.4 and not isinstance(pair[1], LEFT_ALONE):
+            pair.reverse()
+        return function, pair, {}
+
+    return target
+
+
+def method(name):
+    def target(values):
+        x = plugrad.Variable(values.tensor()) if values.rng.random() < 0.1 else values.tensor()
+        bound = getattr(x, name)
+        parameters = [
+            p
+            for p in inspect.signature(bound).parameters.values()
+            if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)
+        ]
+        return bound, [values.anything() for _ in parameters], {}
+
+    return target
+
+
+def subscript(values):
+    key = values.anything()
+    if values.rng.random() < 0.5:
+        key = tuple(values.anything() for _ in range(values.rng.randrange(4)))
+    return operator.getitem, [values.tensor(), key], {}
+
+
+def of_transposed(values):
+    x = values.tensor()
+    return (lambda x: (x.T, x.mT)), [x], {}
+
+
+def assigned(values):
+    variable = plugrad.Variable(values.tensor())
+    return variable.assign, [values.mutated(variable.numpy())], {}
+
+
+def generator(name):
+    """A method of a generator; its right call is that of the function of `plugrad.random`."""
+
+    def target(values):
+        made = plugrad.random.Generator(values.rng.randrange(3))
+        if name == "__init__":
+            return plugrad.random.Generator, [values.anything()], {}
+        if name == "state":
+            state = made.state | {values.rng.choice(["state", "bit_generator", "has_uint32"]): 0}
+            state = values.rng.choice([state, values.anything()])
+            return (lambda state: setattr(made, "state", state)), [state], {}
+        call = CALLS.get(f"random.{name}", ([2], {}))
+        function = getattr(made, name)
+        args, kwargs = near(call, values, optional_of(function))
+        return function, args, kwargs
+
+    return target
+
+
+def reading(values):
+    """`read_png`, which says what the operating system says."""
+
+    def call(*args):
+        with suppress(OSError):
+            plugrad.image.read_png(*args)
+
+    return call, [values.anything(), values.rng.choice([1, 3, 4, values.anything()])], {}
+
+
+# --- kernels and settings ------------------------------------------------------------------------
+
+
+def by_name(values):
+    """`run_kernel` with the inputs and attributes of a row of the conformance kit, or others."""
+    row = values.rng.choice(ROWS)
+    dtype = row.runs_on[0]
+    try:
+        inputs = tensors_of(row.drawn(dtype))
+    except plugrad.errors.UnsupportedDtype:
+        inputs = [plugrad.ones(2)]
+    kernel, attrs = row.kernel, row.kernel.complete(row.attributes(dtype))
+    if values.rng.random() < 0.5 and inputs:
+        inputs[values.rng.randrange(len(inputs))] = values.anything()
+    if values.rng.random() < 0.5 and attrs:
+        attrs[values.rng.choice(list(attrs))] = values.anything()
+    named = dict(zip(kernel.inputs, inputs, strict=False))
+    inputs = inputs if kernel.is_variadic else named
+    args = [kernel.name, inputs, attrs]
+    if values.rng.random() < 0.3:
+        args[values.rng.randrange(3)] = values.anything()
+    return plugrad.run_kernel, args, {}
+
+
+def setting(name):
+    """A method of `plugrad.config`; what it sets is forgotten."""
+
+    def target(values):
+        known = [s.key for s in plugrad.config if not s.key.startswith("plugins")]
+        key = values.rng.choice([*known, "acme.x", values.anything()])
+        args = [key] if name not in ("set", "override") else [key, values.anything()]
+
+        def call(*args):
+            try:
+                entered(getattr(plugrad.config, name)(*args), values)
+            finally:
+                plugrad.config.reset()
+
+        return call, args, {}
+
+    return target
+
+
+ROWS = [row for row in rows() if not row.is_edge]
+KERNEL_NAMES = ["Add", "Multiply", "Concat", "Exp", "Nope", "My"]
+CONFIGS = [
+    plugrad.KernelConfig("My", "cpu", lambda x: x),
+    plugrad.KernelConfig("Add", "cpu", len),
+    plugrad.GradientConfig("My", lambda dy, saved: {"x": lambda: dy}),
+    KERNELS["Add"],
+]
+TRANSFORMS = "grad grads value_and_grad jacobian hessian checkpoint vjp carry_context hookimpl"
+REGISTRATIONS = (
+    "register_kernel unregister_kernel copy_registered_kernels register_gradient "
+    "unregister_gradient get_kernel get_kernels_for_backend get_gradient register_backend "
+    "register_plugin unregister_plugin close_backend op_pack"
+)
+
+
+def targets():
+    """Return the targets by the name of what they call."""
+    ops, found = public_ops(), {}
+    for name, call in CALLS.items():
+        found[name] = op(ops[name], call)
+    for name in TRANSFORMS.split():
+        found[name] = then(free(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), called)
+    names = {"kernel_name": KERNEL_NAMES, "backend_name": ["cpu", "acme"], "config": CONFIGS}
+    names |= {"source": ["cpu"], "target": ["acme"], "x": [lambda dy: dy]}
+    for name in REGISTRATIONS.split():
+        found[name] = restored(free(getattr(plugrad, name), **names))
+    for name in ("override_kernel", "override_gradient"):
+        found[name] = restored(then(free(getattr(plugrad, name), **names), entered))
+    found["use"] = then(free(plugrad.use, spec=["cpu", "cpu:0", "acme"]), entered)
+    found["tidy"] = then(free(plugrad.tidy), lambda made, values: made(values.function()))
+    found["tidy.keep"] = free(lambda x: plugrad.tidy().keep(x))
+    found["custom_grad"] = with_custom_gradient
+    found["variable_grads"] = with_variables
+    found["run_kernel"] = by_name
+    found["jvp"] = free(plugrad.jvp, args=[(F,), (1.0, 2.0)], tangents=[(F,), (1.0, 2.0)])
+    found["Variable"] = free(plugrad.Variable, trainable=[True, False])
+    found["Variable.assign"] = assigned
+    found["set_memory_limit"] = free(
+        lambda limit: (plugrad.set_memory_limit(limit), plugrad.set_memory_limit(None))
+    )
+    found["set_memory_limit (backend)"] = free(lambda b: plugrad.set_memory_limit(None, backend=b))
+    for name in ("clip_by_value", "clip_by_global_norm"):
+        right = [F, F], 1.0
+        found[f"optimizers.{name}"] = op(getattr(optimizers, name), (right, {}))
+    for name, kind in vars(optimizers).items():
+        if inspect.isclass(kind) and f"optimizers.{name}" not in NOT_CALLED:
+            found[f"optimizers.{name}"] = optimizer(kind)
+    for name in BINARY.split():
+        found[f"operator.{name}"] = binary(getattr(operator, name))
+    for name in METHODS.split():
+        found[f"Tensor.{name}"] = method(name)
+    found["Tensor[]"], found["Tensor.T"] = subscript, of_transposed
+    drawing = [n for n in dir(plugrad.random.Generator) if n[0] != "_"]
+    for name in ["__init__", *drawing]:
+        found[f"random.Generator.{name}"] = generator(name)
+    for name in ("get", "set", "explain", "options", "override"):
+        found[f"config.{name}"] = setting(name)
+    found["image.read_png"] = reading
+    info = plugrad.__array_namespace_info__()
+    for name in ("default_dtypes", "dtypes"):
+        found[f"__array_namespace_info__.{name}"] = free(getattr(info, name), device=["cpu"])
+    for name, function in public_callables().items():
+        if name not in found:
+            found[name] = free(function)
+    return found
+
+
+__all__ = ["OwnError", "public_callables", "targets"]

@@ -1,0 +1,141 @@
+"""Anything, for every argument of every public callable: only errors of plugrad come out.
+
+Nothing crashes, hangs, or takes seconds or gigabytes before it raises. `make test` makes a few hundred
+calls on each backend. Many more are made by
+
+    FUZZ_CALLS=20000 make test ARGS="tests/properties/test_fuzz.py --backend cpu"
+    FUZZ_CALLS=5000 make test ARGS="tests/properties/test_fuzz.py --backend wasm,webgpu"
+
+and others with FUZZ_SEED=1. What goes wrong is listed with the command that repeats the call. How
+calls are made is in `fuzz`, with which values in `fuzz_values`, and of what in `fuzz_targets`.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import plugrad
+from plugins.running import environment
+from properties import fuzz
+from properties.fuzz_targets import NOT_CALLED, public_callables, targets
+from properties.fuzz_values import OwnError
+
+CALLS = int(os.environ.get("FUZZ_CALLS", "300"))
+SEED = int(os.environ.get("FUZZ_SEED", "0"))
+BATCH = 2500  # calls in one process
+TESTS = Path(__file__).parents[1]
+RUN = "from properties.fuzz import main; main()"
+
+
+def batch(backend, first, calls, program=RUN, seed=SEED):
+    """Make calls in a new process; return what went wrong, and the number of the call to go on with."""
+    where = [
+        "--backend",
+        backend,
+        "--seed",
+        str(seed),
+        "--first",
+        str(first),
+        "--calls",
+        str(calls),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *where],
+        cwd=TESTS,
+        env=environment(TESTS),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    wrong = [line for line in lines if line["kind"] == "finding"]
+    if lines and lines[-1]["kind"] == "end":
+        return wrong, first + calls
+    assert lines, done.stderr  # the first call was never reached
+    last = [line for line in lines if line["kind"] == "call"][-1]
+    how = "hangs" if "Timeout" in done.stderr else f"ends the process: {ended(done.returncode)}"
+    return [*wrong, {**last, "wrong": f"{how}\n{done.stderr[-2000:]}"}], last["number"] + 1
+
+
+def ended(status):
+    """Return how a process ended."""
+    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+
+
+def told(finding, backend, seed=SEED):
+    """Return what is wrong with a call, and how to repeat it."""
+    return (
+        f"{finding['name']}({finding.get('given', '…')}): {finding['wrong']}\n"
+        f"    cd tests; python -m properties.fuzz --backend {backend} --seed {seed} "
+        f"--first {finding['number']} --calls 1"
+    )
+
+
+def test_only_errors_of_plugrad_leave_a_call(backend):
+    wrong, number = [], 0
+    while number < CALLS:
+        more, number = batch(backend, number, min(BATCH, CALLS - number))
+        wrong += [told(finding, backend) for finding in more]
+    assert not wrong, f"{len(wrong)} of {CALLS} calls:\n" + "\n".join(wrong)
+
+
+def test_every_public_callable_is_called():
+    assert targets().keys() >= public_callables().keys()
+    everything = {n for space in ("image", "losses", "optimizers", "random") for n in names(space)}
+    assert NOT_CALLED.keys() <= {*dir(plugrad), *everything}
+
+
+def names(space):
+    return [f"{space}.{name}" for name in dir(getattr(plugrad, space))]
+
+
+def test_a_call_with_one_number_is_always_the_same():
+    found, _ = batch("cpu", 17, 3, DESCRIBING, seed=3)
+    number = random.Random("cpu 3 19").random()
+    assert (found[2]["number"], found[2]["given"]) == (19, f"{number}, 'x'")
+
+
+PATCHED = "from properties import fuzz; fuzz.targets = lambda: {%s}; fuzz.main()"
+DESCRIBING = PATCHED % '"f": lambda values: (int, [values.rng.random(), "x"], {})'
+
+
+@pytest.mark.parametrize(
+    ("body", "finding"),
+    [
+        ("__import__('os').abort()", "ends the process: SIGABRT"),
+        ("bytearray(10**9)", "MiB"),
+    ],
+)
+def test_what_goes_wrong_is_found(body, finding):
+    wrong, number = batch("cpu", 7, 1, PATCHED % f'"f": lambda values: (lambda: {body}, [], {{}})')
+    assert number == 8
+    assert [(w["name"], w["number"]) for w in wrong] == [("f", 7)]
+    assert finding in wrong[0]["wrong"]
+    assert "--first 7 --calls 1" in told(wrong[0], "cpu")
+
+
+def test_a_call_that_hangs_is_found():
+    stuck = PATCHED % '"f": lambda values: (__import__("time").sleep, [60], {})'
+    wrong, _ = batch("cpu", 0, 1, stuck.replace("fuzz.main", "fuzz.WALL = 1; fuzz.main"))
+    assert wrong[0]["wrong"].startswith("hangs")
+
+
+def test_what_arguments_raise_is_theirs(monkeypatch):
+    def failing():
+        raise OwnError
+
+    assert fuzz.outcome(failing, [], {}) is None
+    assert fuzz.outcome(plugrad.exp, [None], {}) is None
+    assert "TypeError" in fuzz.outcome(plugrad.exp, [], {})
+    assert "SystemExit" in fuzz.outcome(sys.exit, [], {})
+    monkeypatch.setattr(fuzz, "SECONDS", 0.01)
+    assert "seconds" in fuzz.outcome(lambda: [time.process_time() for _ in range(10**6)], [], {})

@@ -1,0 +1,30 @@
+"""Extreme numbers follow one rule on all backends, and the page of the rules says what is so."""
+
+import pytest
+
+from consistency.generated import FOLDER
+from plugrad.discovery.loading import open_backend
+from plugrad.errors import BackendNotFound, BackendUnavailable
+from properties.numeric_rules import ABSENT, BACKENDS, RULES, agrees, outcome, page, value
+
+REMEDY = "run `make docs` and commit what it writes"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.call)
+def test_rule(rule, backend):
+    found = outcome(rule, backend)
+    if found is ABSENT:
+        pytest.skip(f"{backend} does not have the kernel or the dtype")
+    assert agrees(found, value(rule.on(backend)), rule.within), found
+    if rule.difference and backend in rule.difference.backends:
+        is_mended = agrees(found, value(rule.value), rule.within)
+        assert not is_mended, f"remove {backend} from the difference, then {REMEDY}"
+
+
+def test_page_is_up_to_date():
+    for backend in BACKENDS:
+        try:
+            open_backend(backend)
+        except (BackendNotFound, BackendUnavailable) as error:
+            pytest.skip(f"the page is about three backends: {error}")
+    assert (FOLDER / "numeric-rules.md").read_text("utf-8") == page(), REMEDY

@@ -1,0 +1,222 @@
+"""Random work in several threads, for as long as asked, with every value checked.
+
+    python tests/soak/soak.py --minutes 10 --backend webgpu
+
+Each thread makes tensors, combines, reshapes, differentiates, disposes and reads them, and compares
+every element with NumPy's. The values are small integers in float32 (results are wrapped into a
+small range), so every backend has exactly one right answer. All the time, threads ask for `memory()`.
+At the end nothing may be left: no tensor, no buffer, no byte. The memory of the process may not grow
+after the first quarter of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHAPES = [(), (3,), (0, 4), (5, 7), (2, 3, 4), (200, 200), (64, 1), (1, 33), (4097,), (20, 20, 30)]
+RANGE = 8  # values lie between -8 and 8; sums of products of 200 of them are exact in float32
+MOST_KEPT = 12
+GROWTH = 48 << 20  # bytes that the process may grow by after the first quarter: caches that fill
+
+Pair = tuple[plugrad.Tensor, Any]
+"""A tensor and the values that it must have."""
+
+
+def wrapped(x: Any) -> Any:
+    """Return integers in a small range; the same formula for tensors and arrays."""
+    rounded = plugrad.round if isinstance(x, plugrad.Tensor) else np.round
+    return x - rounded(x / 16) * 16
+
+
+def unary(rng: np.random.Generator, x: Pair) -> Pair:
+    name = rng.choice(["negative", "abs", "square", "sign", "relu", "round"])
+    tensor = getattr(plugrad, name)(x[0])
+    right = np.maximum(x[1], 0) if name == "relu" else getattr(np, name)(x[1])
+    return wrapped(tensor), wrapped(right)
+
+
+def binary(rng: np.random.Generator, x: Pair) -> Pair:
+    name = rng.choice(["add", "subtract", "multiply", "maximum", "minimum"])
+    other = rng.integers(-RANGE, RANGE + 1, x[1].shape[-1:]).astype("float32")
+    tensor = getattr(plugrad, name)(x[0], plugrad.asarray(other))
+    return wrapped(tensor), wrapped(getattr(np, name)(x[1], other))
+
+
+def product(rng: np.random.Generator, x: Pair) -> Pair:
+    if x[1].ndim < 2 or x[1].shape[-2] > 300:
+        return wrapped(x[0] * x[0]), wrapped(x[1] * x[1])
+    return wrapped(x[0] @ plugrad.matrix_transpose(x[0])), wrapped(x[1] @ x[1].swapaxes(-1, -2))
+
+
+def reduced(rng: np.random.Generator, x: Pair) -> Pair:
+    name, axis = rng.choice(["sum", "max", "min"]), -1
+    if not x[1].ndim or not x[1].size:
+        return x
+    tensor = getattr(plugrad, name)(x[0], axis=axis)
+    return wrapped(tensor), wrapped(getattr(np, name)(x[1], axis=axis))
+
+
+def moved(rng: np.random.Generator, x: Pair) -> Pair:
+    tensor, right = x
+    how = rng.integers(4)
+    if how == 0:
+        return tensor.reshape(-1), right.reshape(-1)
+    if how == 1:
+        return plugrad.permute_dims(tensor, range(right.ndim)[::-1]), right.T
+    if how == 2 and right.ndim:
+        return tensor[1:], right[1:]
+    return plugrad.stack([tensor, tensor]), np.stack([right, right])
+
+
+def differentiated(rng: np.random.Generator, x: Pair) -> Pair:
+    gradient = plugrad.grad(lambda t: plugrad.sum(t * t * t))(x[0])
+    return wrapped(gradient), wrapped(3 * x[1] * x[1])
+
+
+def tidied(rng: np.random.Generator, x: Pair) -> Pair:
+    with plugrad.tidy() as scope:
+        tensor = scope.keep(wrapped(x[0] * 2 + 1))
+    return tensor, wrapped(x[1] * 2 + 1)
+
+
+STEPS: list[Callable[[np.random.Generator, Pair], Pair]] = [
+    *(unary, binary, product, reduced, moved, differentiated, tidied)
+]
+
+
+@dataclass
+class Soak:
+    """The work of all threads, and what went wrong."""
+
+    backend: str
+    seconds: float
+    threads: int = 4
+    seed: int = 0
+    steps: int = 0
+    wrong: list[str] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
+    ends: float = 0.0
+
+    def work(self, seed: int) -> None:
+        """Take random steps until the time is over or something is wrong."""
+        rng = np.random.default_rng(seed)
+        kept: list[Pair] = []
+        steps = 0
+        try:
+            with plugrad.use(self.backend):
+                while time.monotonic() < self.ends and not self.wrong:
+                    self.step(rng, kept)
+                    steps += 1
+        except BaseException:  # a thread that dies in silence would look like success
+            self.report(f"thread with seed {seed}, step {steps}:\n{traceback.format_exc()}")
+        with self.lock:
+            self.steps += steps
+
+    def step(self, rng: np.random.Generator, kept: list[Pair]) -> None:
+        """Make a tensor, derive one, or look at one."""
+        if not kept or rng.random() < 0.2:
+            shape = SHAPES[rng.integers(len(SHAPES))]
+            values = rng.integers(-RANGE, RANGE + 1, shape).astype("float32")
+            kept.append((plugrad.asarray(values), values))
+        else:
+            chosen = kept[rng.integers(len(kept))]
+            take = STEPS[rng.integers(len(STEPS))]
+            kept.append(take(rng, chosen))
+            if rng.random() < 0.3:
+                self.compare(take.__name__, *kept[-1])
+        if kept[-1][1].size > 50_000:
+            kept.pop()
+        if len(kept) > MOST_KEPT:
+            tensor, right = kept.pop(rng.integers(len(kept)))
+            self.compare("kept", tensor, right)
+            if rng.random() < 0.5 and not any(tensor is other for other, _ in kept):
+                tensor.dispose()
+        if rng.random() < 0.01:
+            report = plugrad.memory()
+            if min(report.tensors, report.buffers, report.bytes) < 0:
+                self.report(f"memory() says {report}")
+
+    def compare(self, what: str, tensor: plugrad.Tensor, right: Any) -> None:
+        """Report a tensor with other values than these."""
+        found = tensor.numpy()
+        if found.shape != right.shape or not np.array_equal(found, right):
+            differing = np.flatnonzero(found.reshape(-1) != np.ravel(right))
+            self.report(
+                f"{what} of shape {right.shape}: {len(differing)} elements differ, first at "
+                f"{differing[:5]}: {found.reshape(-1)[differing[:5]]} != {np.ravel(right)[differing[:5]]}"
+            )
+
+    def report(self, problem: str) -> None:
+        with self.lock:
+            self.wrong.append(problem)
+
+    def run(self) -> list[str]:
+        """Run all threads; return what was wrong."""
+        with plugrad.use(self.backend):
+            rng = np.random.default_rng()
+            for take in STEPS:  # constants stay
+                take(rng, (plugrad.ones((2, 2)), np.ones((2, 2))))
+        gc.collect()
+        before = plugrad.memory()
+        self.ends = time.monotonic() + self.seconds
+        workers = [Thread(target=self.work, args=(self.seed + i,)) for i in range(self.threads)]
+        for worker in workers:
+            worker.start()
+        early = resident()
+        while any(worker.is_alive() for worker in workers):
+            if time.monotonic() > self.ends + 60:
+                return [*self.wrong, "a thread hangs: it did not end 60 seconds after it should"]
+            if self.ends - time.monotonic() > 0.75 * self.seconds:
+                early = resident()
+            plugrad.memory()
+            time.sleep(0.01)
+        grown = resident() - early
+        gc.collect()
+        after = plugrad.memory()
+        for name in ("tensors", "buffers", "bytes"):
+            if getattr(after, name) != getattr(before, name):
+                self.report(f"{name}: {getattr(before, name)} before, {getattr(after, name)} after")
+        if grown > GROWTH:
+            self.report(f"the process has grown by {grown} bytes")
+        return self.wrong
+
+
+def resident() -> int:
+    """Return the resident memory of this process in bytes, or 0 where it cannot be read."""
+    table = Path("/proc/self/statm")
+    return int(table.read_text().split()[1]) * 4096 if table.exists() else 0
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--backend", default=plugrad.which().backend.name)
+    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    soak = Soak(chosen.backend, chosen.minutes * 60, chosen.threads, chosen.seed)
+    wrong = soak.run()
+    print(f"{soak.backend}: {soak.steps} steps in {chosen.threads} threads, {len(wrong)} problems")
+    for problem in wrong:
+        print(problem)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Ten seconds of random work in four threads, shared by the backends; soak.py runs it for longer."""
+
+import plugrad
+from soak.soak import Soak
+
+SECONDS = {"cpu": 2.5, "wasm": 2.5, "webgpu": 5.0}
+
+
+def test_nothing_is_wrong_and_nothing_is_left(backend):
+    soak = Soak(backend, SECONDS.get(backend, 2.5), seed=1)
+    assert soak.run() == []
+    assert soak.steps > 100
+
+
+def test_a_wrong_value_is_found(backend, monkeypatch):
+    monkeypatch.setattr("plugrad.square", lambda x: x + 1)
+    assert "elements differ" in "".join(Soak(backend, 5.0).run())
+
+
+def test_a_tensor_that_stays_is_found(monkeypatch):
+    left = []
+    step = Soak.step
+
+    def leaking(self, rng, kept):
+        step(self, rng, kept)
+        left.append(plugrad.zeros(20_000))
+
+    monkeypatch.setattr(Soak, "step", leaking)
+    wrong = "".join(Soak("cpu", 0.2).run())
+    assert "tensors: " in wrong
+    assert "bytes: " in wrong
