@@ -12,6 +12,7 @@ from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
     AxisError,
+    DisposedTensor,
     DTypeError,
     PlugradError,
     ShapeError,
@@ -243,9 +244,23 @@ def test_attributes(x):
 
 
 def test_misspelt_attribute_suggests_the_nearest(x):
-    with pytest.raises(AttributeError, match=r"no attribute 'reshap' \(did you mean 'reshape'\?\)"):
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'reshap'") as caught:
         x.reshap  # noqa: B018
+    assert caught.value.name == "reshap"  # Python's own suggestion is made from these
+    assert caught.value.obj is x
     assert not hasattr(x, "grad")
+
+
+def test_a_disposed_tensor_keeps_its_class_and_its_attributes():
+    for kind in (plugrad.asarray, plugrad.Variable):
+        x = kind([1.0])
+        like = type(x)
+        x.dispose()
+        assert isinstance(x, like)
+        assert type(x).__name__ == like.__name__
+        assert not hasattr(x, "reshap")
+        with pytest.raises(DisposedTensor):
+            pickled(x)
 
 
 def test_methods_call_their_ops(x):

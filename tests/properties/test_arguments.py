@@ -20,6 +20,7 @@ from plugrad.errors import (
     PluginNotFound,
     ShapeError,
 )
+from properties.fuzz_values import endless_list, nested
 
 
 @pytest.fixture(autouse=True)
@@ -27,19 +28,6 @@ def on_cpu():
     """Arguments are checked before a backend gets them."""
     with plugrad.use("cpu"):
         yield
-
-
-def inside_itself():
-    x = []
-    x.append(x)
-    return x
-
-
-def deep(levels):
-    inner = 1
-    for _ in range(levels):
-        inner = [inner]
-    return inner
 
 
 class Lying:
@@ -82,11 +70,11 @@ CALLS = [
     (lambda: plugrad.config.get(X), ConfigError, "is not a setting; its name is a string"),
     (lambda: plugrad.config.options(1.5), ConfigError, "1.5 is not the name of a backend"),
     (lambda: plugrad.run_kernel("Add", {}, range(2**40)), ArgumentError, "must be mappings"),
-    (lambda: plugrad.asarray(inside_itself()), ShapeError, "contains itself"),
-    (lambda: plugrad.asarray(deep(9000)), ShapeError, "more levels than a tensor has axes"),
-    (lambda: plugrad.keep(inside_itself()), ArgumentError, "contains itself"),
-    (lambda: plugrad.vjp(same, deep(9000)), ArgumentError, "levels than Python's recursion"),
-    (lambda: plugrad.sum(X, axis=deep(9000)), AxisError, r"axis=\[\[.*\.\.\."),
+    (lambda: plugrad.asarray(endless_list()), ShapeError, "contains itself"),
+    (lambda: plugrad.asarray(nested(9000)), ShapeError, "more levels than a tensor has axes"),
+    (lambda: plugrad.keep(endless_list()), ArgumentError, "contains itself"),
+    (lambda: plugrad.vjp(same, nested(9000)), ArgumentError, "levels than Python's recursion"),
+    (lambda: plugrad.sum(X, axis=nested(9000)), AxisError, r"axis=\[\[.*\.\.\."),
     (lambda: plugrad.sum(X, axis=10**5000), AxisError, "axis=<int> is out of range"),
     (lambda: plugrad.sum(X, axis=[7] * 10**5), AxisError, "^.{,200}$"),
     (lambda: plugrad.asarray(X, dtype="x" * 10**6), DTypeError, "^.{,500}$"),

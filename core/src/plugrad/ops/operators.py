@@ -83,7 +83,8 @@ def copied(x: Tensor, memo: Any = None) -> Tensor:
 
 def pickled(x: Tensor) -> Any:
     """Return how to make the tensor again: its values, and where they were."""
-    return partial(transfer.unpickled, distribution=x.backend.distribution), (x.numpy(), x.device)
+    values, device = x.numpy(), x.device
+    return partial(transfer.unpickled, distribution=x.backend.distribution), (values, device)
 
 
 def refuse_assignment(x: Tensor, key: Any, value: Any) -> NoReturn:

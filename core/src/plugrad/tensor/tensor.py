@@ -6,6 +6,7 @@ attaches them.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from plugrad.errors import (
     DTypeError,
     PlugradError,
     ShapeError,
-    suggestion,
 )
 from plugrad.tensor.backend import failed, nonsense
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype
@@ -100,19 +100,9 @@ class Tensor:
     def dispose(self) -> None:
         """Release the tensor now; using it afterwards raises `DisposedTensor`, disposing it again is harmless."""
         if not self.is_disposed:
+            self.__class__ = without_array(type(self))  # type: ignore[assignment]
             del self.array
             self.backend = self.node = None  # type: ignore[assignment]
-
-    def __getattr__(self, name: str) -> NoReturn:
-        # Python calls this when a slot is empty: the check for disposal costs nothing as long as
-        # there is an array.
-        if name == "array":
-            raise DisposedTensor(
-                "this tensor has been disposed; return it from its tidy block, or protect it with plugrad.keep"
-            )
-        raise AttributeError(
-            f"a Tensor has no attribute {name!r}{suggestion(name, dir(type(self)))}"
-        )
 
     # --- values on the host ----------------------------------------------------------------------
 
@@ -332,3 +322,24 @@ class Tensor:
         def square(self) -> Tensor: ...
 
         def squared_difference(self, other: TensorLike) -> Tensor: ...
+
+
+@cache
+def without_array(kind: type[Tensor]) -> type[Tensor]:
+    """Return the class of the disposed tensors of a class.
+
+    Only that class has a `__getattr__`, which Python calls for the empty slot. In a class that has one,
+    the interpreter cannot specialize the access to an attribute, and small programs take a seventh longer.
+    """
+
+    def explain(self: Tensor, name: str) -> NoReturn:
+        if name == "array":
+            raise DisposedTensor(
+                "this tensor has been disposed; return it from its tidy block, or protect it with plugrad.keep"
+            )
+        raise AttributeError(
+            f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self
+        )
+
+    body = {"__module__": kind.__module__, "__slots__": (), "__getattr__": explain}
+    return type(kind.__name__, (kind,), body)
