@@ -233,6 +233,8 @@ def test_zero_gradients_stay_zero_when_clipped():
         ([300.0, 400.0], "float16", 50.0, [30.0, 40.0]),
         ([3 + 4j, 0], "complex64", 1.0, [0.6 + 0.8j, 0]),
         ([3.0, 4.0], "float32", float("inf"), [3.0, 4.0]),
+        ([3e30, 4e30], "float32", 1.0, [0.6, 0.8]),
+        ([3e-30, 4e-30], "float32", 1e-30, [6e-31, 8e-31]),
     ],
 )
 def test_common_norm_of_every_dtype(gradient, dtype, largest, expected):

@@ -198,6 +198,11 @@ SECTIONS = [
             Rule("plugrad.hypot([inf, nan], [nan, inf])", "[inf, inf]"),
             Rule("plugrad.abs([3e30 + 4e30j, 3e-30 + 4e-30j])", "[5e30, 5e-30]", 1e-6),
             Rule(
+                "plugrad.optimizers.clip_by_global_norm([plugrad.asarray([3e30, 4e30])], 1.0)[0]",
+                "[0.6, 0.8]",
+                1e-6,
+            ),
+            Rule(
                 "plugrad.grad(plugrad.euclidean_norm)(plugrad.asarray([3e30, 4e30]))",
                 "[0.6, 0.8]",
                 1e-6,

@@ -9,8 +9,8 @@ from plugrad.errors import ArgumentValueError
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.attributes import listed, real
 from plugrad.ops.binary import clip, maximum
-from plugrad.ops.reduction import sum
-from plugrad.ops.unary import abs, sqrt, square
+from plugrad.ops.movement import stack
+from plugrad.ops.norms import vector_norm
 from plugrad.types.dtype import float16, float32
 
 if TYPE_CHECKING:
@@ -52,10 +52,9 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Te
     tensors = _tensors("clip_by_global_norm", gradients)
     if not tensors or max_norm == inf:
         return tensors
-    total, *others = [sum(square(_widened(abs(g)))) for g in tensors]
-    for part in others:
-        total = total + part.astype(total.dtype)
-    scale = max_norm / maximum(sqrt(total), max_norm)  # 1 where the norm is small enough
+    first, *others = [vector_norm(_widened(g)) for g in tensors]
+    norm = vector_norm(stack([first, *(x.astype(first.dtype) for x in others)]))
+    scale = max_norm / maximum(norm, max_norm)  # 1 where the norm is small enough
     return [g * scale.astype(g.dtype) for g in tensors]
 
 
