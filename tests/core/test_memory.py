@@ -317,3 +317,10 @@ def test_memory_counts_tensors_of_subclasses_and_no_disposed_ones():
     assert plugrad.memory().tensors == before + 2
     named.dispose()
     assert plugrad.memory().tensors == before + 1
+
+
+def test_memory_does_not_count_a_tensor_that_another_thread_is_just_making():
+    before = plugrad.memory().tensors
+    unfinished = object.__new__(plugrad.Tensor)
+    assert plugrad.memory().tensors == before
+    del unfinished

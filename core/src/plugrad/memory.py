@@ -155,7 +155,8 @@ def _count_tensors() -> int:
         kinds += kind.__subclasses__()
     referrers = chain.from_iterable(map(gc.get_referrers, kinds))
     live = list(filter(Tensor.__instancecheck__, referrers))
-    return sum(not x.is_disposed for x in live)
+    # A disposed tensor has no backend any more, one that another thread is just making none yet.
+    return sum(getattr(x, "backend", None) is not None for x in live)
 
 
 def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
