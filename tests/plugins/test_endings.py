@@ -115,7 +115,6 @@ def test_program_ends_quietly_with_its_own_status(ending, backend, tries):
         assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
 
 
-@pytest.mark.broken("wasm", reason="its arrays return their blocks in a finalizer")
 def test_no_python_code_runs_when_an_array_dies(backend):
     """Python raises Ctrl-C in the first Python code that it runs; in a finalizer, the interrupt is lost."""
     x = plugrad.zeros((200, 200))

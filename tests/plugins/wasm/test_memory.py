@@ -2,12 +2,14 @@
 
 import gc
 import itertools
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from plugrad.extend import OutOfMemory, ShapeError, bool_, float32, uint8
-from plugrad_wasm.memory import ADDRESS_SPACE, size_class
+from plugrad_wasm.memory import ADDRESS_SPACE, PATIENCE, size_class
 
 MEGABYTE = 1 << 20
 
@@ -169,3 +171,54 @@ def test_host_copies_outlive_the_backend(fresh):
     del x
     gc.collect()
     assert view.sum() == 10  # the view keeps the store
+
+
+def test_large_values_are_read_without_a_copy_and_keep_their_block(fresh):
+    x = fresh.put(np.arange(100_000, dtype=np.float32))
+    values = fresh.backend.to_numpy(x)
+    assert values.__array_interface__["data"][0] == fresh.store.host_address() + x.address
+    del x
+    assert usage(fresh)[0] == 1
+    fresh.put(np.zeros(100_000, np.float32))
+    np.testing.assert_array_equal(values, np.arange(100_000))
+    fresh.backend.close()
+    np.testing.assert_array_equal(values, np.arange(100_000))
+
+
+def test_small_values_are_copied(fresh):
+    x = fresh.put(np.arange(10, dtype=np.float32))
+    values = fresh.backend.to_numpy(x)
+    del x
+    assert usage(fresh) == (0, 0)
+    fresh.put(np.zeros(10, np.float32))
+    np.testing.assert_array_equal(values, np.arange(10))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
+def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh):
+    linear = fresh.backend.linear
+    kept = fresh.put(np.arange(1000, dtype=np.float32))
+    large = [fresh.put(np.ones((64 * MEGABYTE,), np.uint8)) for _ in range(10)]
+    full = resident()
+    del large
+    for size in itertools.islice(itertools.cycle([10, 1000, 3000]), 10 * PATIENCE):
+        linear.empty((size,), bool_)
+    assert resident() < full - 600 * MEGABYTE
+    np.testing.assert_array_equal(fresh.get(kept), np.arange(1000))
+    again = fresh.put(np.ones((64 * MEGABYTE,), np.uint8))
+    assert fresh.get(again).all()
+
+
+def test_memory_that_a_loop_needs_again_stays(fresh):
+    linear = fresh.backend.linear
+    discarded = []
+    linear.store.discard = lambda *span: discarded.append(span)
+    for _ in range(PATIENCE):
+        large = [linear.empty((n * MEGABYTE,), uint8) for n in (100, 200, 300)]
+        del large
+        linear.empty((10,), bool_)
+    assert discarded == []
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

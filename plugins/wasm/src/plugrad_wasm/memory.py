@@ -1,18 +1,20 @@
 """Linear memory: blocks of the one large array that all kernels see, and the arrays that own them.
 
-A block has a size class. When its array is freed, the block goes to the free list of its class,
-where the next array of that class finds it. The counters are exact: they count the bytes of the
-classes.
+A block has a size class. When its array dies, the block goes to the list of returned blocks, where
+the next array of its class finds it, and from there to the free list of the class. The counters are
+exact: they count the bytes of the classes.
 
-Threads: taking and returning a block is atomic under the interpreter's lock. Whatever finds no block
-on its free list takes the lock of the store.
+Threads and interrupts: Python lets other threads run, and raises `KeyboardInterrupt`, only after a
+call and at the end of a loop's body. Where a block moves from one place to another, the statements
+therefore call nothing. The death of an array runs no Python code either: an interrupt would be lost
+there. Whatever finds no free block takes the lock of the store.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +22,8 @@ import numpy as np
 from plugrad.extend import DType, Memory, OutOfMemory, ShapeError, size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from plugrad_wasm.runtime import Runtime
@@ -29,6 +33,9 @@ LARGEST_BLOCK: Final = (1 << 31) - 1  # beyond it, C's pointer differences overf
 PAGE: Final = 1 << 16
 ALIGNMENT: Final = 64
 MOST_AXES: Final = 64  # of an array of NumPy
+SHARED: Final = 1 << 16  # bytes from which a view on the host takes less time than a copy
+SLACK: Final = 256 << 20  # bytes of free blocks that are worth keeping
+PATIENCE: Final = 1000  # preparations after which free blocks that nothing needed are given back
 
 
 def size_class(size: int) -> int:
@@ -43,14 +50,32 @@ def size_class(size: int) -> int:
     return (size + step - 1) & -step
 
 
+class Block:
+    """A part of linear memory.
+
+    `release` puts it on the list of returned blocks. It is a function of C, and an array has it in its
+    slot ``__del__``, so that Python calls it when the array dies. `free` is the free list of its class.
+    """
+
+    __slots__ = ("address", "capacity", "free", "release")
+
+    def __init__(self, memory: LinearMemory, address: int, capacity: int) -> None:
+        """Describe the `capacity` bytes from `address` on."""
+        self.address = address
+        self.capacity = capacity
+        self.free = memory.free[capacity]
+        self.release: Callable[[], None] = partial(memory.returned.append, self)
+
+
 class WasmArray:
     """A dense array in linear memory that owns its block.
 
     `capacity` is the size class of the block, so that a result like it needs no arithmetic.
     """
 
-    __slots__ = ("address", "capacity", "dtype", "memory", "shape", "size")
+    __slots__ = ("__del__", "address", "capacity", "dtype", "memory", "shape", "size")
 
+    __del__: Callable[[], object]
     address: int
     capacity: int
     dtype: DType
@@ -70,25 +95,25 @@ class WasmArray:
         self.dtype = dtype
         self.size = size
         self.memory = memory
-        self.capacity = 0  # while there is no block, `__del__` returns none
-        used = memory.used + capacity
-        if used > memory.threshold:
-            memory.admit(used, capacity)
-        try:
-            self.address = memory.free[capacity].pop()
-        except IndexError:
-            self.address = memory.carve(capacity)
         self.capacity = capacity
-        memory.used += capacity  # not `used`: the garbage collector may have run meanwhile
+        returned = memory.returned
+        if (
+            returned and returned[-1].capacity == capacity
+        ):  # it was in use, so the counters are right
+            block = returned[-1]
+            self.__del__ = block.release
+            del returned[-1]
+            self.address = block.address
+            return
+        free = memory.free[capacity]
+        while not free or memory.used + capacity > memory.threshold:
+            memory.prepare(capacity)
+        block = free[-1]
+        self.__del__ = block.release
+        del free[-1]
+        self.address = block.address
+        memory.used += capacity
         memory.buffers += 1
-
-    def __del__(self) -> None:
-        capacity = self.capacity
-        if capacity:
-            memory = self.memory
-            memory.free[capacity].append(self.address)
-            memory.used -= capacity
-            memory.buffers -= 1
 
     def __repr__(self) -> str:
         return f"WasmArray(shape={self.shape}, dtype={self.dtype}, address={self.address:#x})"
@@ -103,6 +128,7 @@ class WasmView(WasmArray):
 
     def __init__(self, owner: WasmArray, shape: tuple[int, ...]) -> None:
         """Share the block of `owner`; `shape` has as many elements."""
+        self.__del__ = bool  # Python calls it, too: it must be a function of C that does nothing
         self.shape = shape
         self.dtype = owner.dtype
         self.size = owner.size
@@ -111,9 +137,6 @@ class WasmView(WasmArray):
         self.address = owner.address
         self.owner = owner
 
-    def __del__(self) -> None:
-        """Leave the block to its owner."""
-
 
 class Descriptor:
     """A few 32-bit integers in linear memory that describe shapes and strides to a kernel.
@@ -121,20 +144,20 @@ class Descriptor:
     The store caches descriptors. They belong to no tensor and are not counted as used.
     """
 
-    __slots__ = ("address", "capacity", "memory")
+    __slots__ = ("__del__", "address")
+
+    __del__: Callable[[], None]
 
     def __init__(self, memory: LinearMemory, values: tuple[int, ...]) -> None:
         """Write `values` to a new block."""
-        self.memory = memory
-        self.capacity = size_class(4 * len(values))
-        try:
-            self.address = memory.free[self.capacity].pop()
-        except IndexError:
-            self.address = memory.carve(self.capacity)
+        free = memory.free[size_class(4 * len(values))]
+        while not free:
+            memory.carve(size_class(4 * len(values)))
+        block = free[-1]
+        del free[-1]
+        self.address = block.address
+        self.__del__ = partial(free.append, block)
         memory.window((len(values),), np.dtype(np.int32), self.address)[...] = values
-
-    def __del__(self) -> None:
-        self.memory.free[self.capacity].append(self.address)
 
 
 class LinearMemory:
@@ -147,11 +170,14 @@ class LinearMemory:
         self.used = 0
         self.peak = 0
         self.buffers = 0
-        self.threshold = 0  # up to here, neither the limit nor the peak needs attention
-        self.free: defaultdict[int, list[int]] = defaultdict(list)
+        self.threshold = 0  # up to here, neither the limit nor what is needed wants attention
+        self.returned: list[Block] = []  # by arrays that have died; they still count as used
+        self.free: defaultdict[int, list[Block]] = defaultdict(list)
         self._spans: list[tuple[int, int]] = []  # (address, size) of merged free blocks
         self._top = -(-base // ALIGNMENT) * ALIGNMENT
         self._host = store.host_view()
+        self._needed = 0  # the most bytes in use at one time, and the number of preparations, since
+        self._preparations = 0  # the free blocks were last looked at
 
     # ---- arrays ----
 
@@ -175,7 +201,7 @@ class LinearMemory:
         return array
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
-        """Return a copy on the host.
+        """Return the elements on the host: a view of a large array, which it keeps alive, or a copy.
 
         Raises:
             ShapeError: the array has more axes than NumPy's arrays can have.
@@ -185,14 +211,18 @@ class LinearMemory:
                 f"wasm: a tensor with {len(array.shape)} axes cannot be copied to the host, where "
                 f"arrays have at most {MOST_AXES}; reshape it first"
             )
-        return self.window(array.shape, np.dtype(array.dtype), array.address).copy()
+        if array.capacity < SHARED:
+            return self.window(array.shape, np.dtype(array.dtype), array.address).copy()
+        buffer = host_buffer(self.store.host_address() + array.address, array)
+        return np.ndarray(array.shape, np.dtype(array.dtype), buffer)
 
     # ---- accounting ----
 
     def set_limit(self, limit: int | None) -> None:
         """Refuse to use more than `limit` bytes from now on."""
+        self.settle()  # the next array may not take a block that is beyond the limit without being asked
         self.limit = limit
-        self.threshold = self.peak if limit is None else min(self.peak, limit)
+        self.threshold = self._needed if limit is None else min(self._needed, limit)
 
     def admit(self, used: int, capacity: int) -> None:
         """Raise the peak to `used`.
@@ -207,17 +237,58 @@ class LinearMemory:
                 "plugrad.set_memory_limit"
             )
         self.peak = max(self.peak, used)
+        self._needed = max(self._needed, used)
         self.set_limit(self.limit)
 
     def report(self) -> Memory:
         """Return the blocks and bytes that arrays hold, and the extent of linear memory."""
+        self.settle()
         details = {"pooled": self._pooled(), "linear_memory": self.store.memory_size()}
         return Memory(self.buffers, self.used, self.peak, self.limit, details)
 
     # ---- blocks ----
 
-    def carve(self, capacity: int) -> int:
-        """Return the address of a block of a class whose free list is empty.
+    def settle(self) -> None:
+        """Move the returned blocks to the free lists of their classes."""
+        returned = self.returned
+        while returned:
+            block = returned[-1]
+            free = block.free
+            del returned[-1]
+            free += (block,)
+            self.used -= block.capacity
+            self.buffers -= 1
+
+    def prepare(self, capacity: int) -> None:
+        """Put a block on the free list of a class, and make room for it.
+
+        Raises:
+            OutOfMemory: the limit or the address space is exhausted.
+        """
+        self.settle()
+        self._preparations += 1
+        if self._preparations > PATIENCE:
+            self._trim()
+        used = self.used + capacity
+        if used > self.threshold:
+            self.admit(used, capacity)
+        free = self.free[capacity]
+        while not free:
+            self.carve(capacity)
+
+    def _trim(self) -> None:
+        """Give free blocks back to the system if there are many that nothing has needed for a while."""
+        blocks = sum(size * len(free) for size, free in list(self.free.items()))
+        if self.used + blocks > self._needed + max(SLACK, self._needed):
+            with self.store.lock:
+                self._merge()
+                for address, size in self._spans:
+                    self.store.discard(address, size)
+        self._preparations = self._needed = 0
+        self.set_limit(self.limit)
+
+    def carve(self, capacity: int) -> None:
+        """Put a new block on the free list of a class.
 
         Raises:
             OutOfMemory: the address space is exhausted.
@@ -228,26 +299,26 @@ class LinearMemory:
                 "Split it, or use the cpu backend"
             )
         with self.store.lock:
-            address = self._from_spans(capacity)
-            if address is None and self._is_worth_merging(capacity):
+            if self._from_spans(capacity):
+                return
+            if self._is_worth_merging(capacity):
                 self._merge()
-                address = self._from_spans(capacity)
-            if address is None:
-                address = self._from_top(capacity)
-            if address is None:
-                self._merge()
-                address = self._from_spans(capacity) or self._from_top(capacity)
-        if address is None:
-            raise OutOfMemory(
-                f"wasm: there is no room for {capacity} bytes besides the {self.used} in use; the "
-                "address space of 32-bit WebAssembly is 4 GiB. Use smaller batches, release tensors, "
-                "or use the cpu backend"
-            )
-        return address
+                if self._from_spans(capacity):
+                    return
+            if self._from_top(capacity):
+                return
+            self._merge()
+            if self._from_spans(capacity) or self._from_top(capacity):
+                return
+        raise OutOfMemory(
+            f"wasm: there is no room for {capacity} bytes besides the {self.used} in use; the "
+            "address space of 32-bit WebAssembly is 4 GiB. Use smaller batches, release tensors, "
+            "or use the cpu backend"
+        )
 
     def _pooled(self) -> int:
         """Return the bytes of all free blocks."""
-        blocks = sum(size * len(addresses) for size, addresses in list(self.free.items()))
+        blocks = sum(size * len(free) for size, free in list(self.free.items()))
         return blocks + sum(size for _, size in self._spans)
 
     def _is_worth_merging(self, capacity: int) -> bool:
@@ -255,46 +326,54 @@ class LinearMemory:
         extent = self.store.memory_size()
         return self._top + capacity > extent and self._pooled() > max(capacity, extent // 4)
 
-    def _from_top(self, capacity: int) -> int | None:
-        """Take a block above all others; grow linear memory if it ends below."""
+    def _from_top(self, capacity: int) -> bool:
+        """Make a block above all others, and return whether there was room; linear memory may grow."""
         address, extent = self._top, self.store.memory_size()
         missing = address + capacity - extent
         if missing > 0:
             room = ADDRESS_SPACE - PAGE - extent  # a block must not end at 2^32, which is 0
             generous = min(max(missing, extent // 8), room)
             if missing > room or not (self.store.grow(generous) or self.store.grow(missing)):
-                return None
+                return False
             self._host = self.store.host_view()
-        self._top += capacity
-        return address
+        block = Block(self, address, capacity)
+        free = block.free
+        self._top = address + capacity
+        free += (block,)
+        return True
 
-    def _from_spans(self, capacity: int) -> int | None:
-        """Take a block from the first merged span that is large enough."""
-        for i, (address, size) in enumerate(self._spans):
+    def _from_spans(self, capacity: int) -> bool:
+        """Make a block of the first merged span that is large enough; return whether there is one."""
+        spans = self._spans
+        for i, (address, size) in enumerate(spans):
             if size >= capacity:
-                self._spans[i : i + 1] = (
+                block = Block(self, address, capacity)
+                free = block.free
+                spans[i : i + 1] = (
                     [(address + capacity, size - capacity)] if size > capacity else []
                 )
-                return address
-        return None
+                free += (block,)
+                return True
+        return False
 
     def _merge(self) -> None:
-        """Join all free blocks into spans as long as possible, from which blocks of any size are taken."""
-        blocks = list(self._spans)
-        for size, addresses in list(self.free.items()):
-            # Other threads may take and return blocks meanwhile; each pop yields a block only once.
-            with suppress(IndexError):
-                while True:
-                    blocks.append((addresses.pop(), size))
-        spans: list[tuple[int, int]] = []
-        for address, size in sorted(blocks):
-            if spans and sum(spans[-1]) == address:
-                spans[-1] = spans[-1][0], spans[-1][1] + size
+        """Join all free blocks into spans as long as possible, from which blocks of any size are made."""
+        spans = self._spans
+        for size, free in list(self.free.items()):
+            while free:
+                spans += ((free[-1].address, size),)
+                del free[-1]
+        joined: list[tuple[int, int]] = []
+        for address, size in sorted(spans):
+            if joined and sum(joined[-1]) == address:
+                joined[-1] = joined[-1][0], joined[-1][1] + size
             else:
-                spans.append((address, size))
-        if spans and sum(spans[-1]) == self._top:
-            self._top = spans.pop()[0]
-        self._spans = spans
+                joined.append((address, size))
+        top = self._top
+        if joined and sum(joined[-1]) == top:
+            top = joined.pop()[0]
+        self._spans = joined
+        self._top = top
 
 
 def host_buffer(address: int, owner: object) -> memoryview:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from array import array
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -41,6 +42,8 @@ _SLOTS: Final = {"i32": "q8x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
 _ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
 _call_holding_lock = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
 _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
+
+DONT_NEED: Final = 4  # an advice of Linux about memory, after which its pages are empty
 
 VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
 
@@ -190,8 +193,22 @@ class Store:
 
     def host_view(self) -> memoryview:
         """Return the linear memory as a host buffer that keeps the store alive."""
-        base = ctypes.addressof(self._linear.data_ptr(self._store).contents)
-        return host_buffer(base, self._store)
+        return host_buffer(self.host_address(), self._store)
+
+    def host_address(self) -> int:
+        """Return the address of linear memory on the host; it does not change."""
+        return ctypes.addressof(self._linear.data_ptr(self._store).contents)
+
+    def discard(self, address: int, size: int) -> None:
+        """Give the whole pages of a span back to the system on Linux; elsewhere they stay."""
+        first, end = -(-address // PAGE) * PAGE, (address + size) // PAGE * PAGE
+        if sys.platform == "linux" and first < end:
+            advise = ctypes.CDLL(None).madvise
+            advise(
+                ctypes.c_void_p(self.host_address() + first),
+                ctypes.c_size_t(end - first),
+                DONT_NEED,
+            )
 
     def memory_size(self) -> int:
         """Return the extent of linear memory in bytes."""

@@ -56,6 +56,14 @@ class Runtime(Protocol):
         """Return the linear memory as a host buffer that keeps the store alive."""
         ...
 
+    def host_address(self) -> int:
+        """Return the address of linear memory on the host; it does not change."""
+        ...
+
+    def discard(self, address: int, size: int) -> None:
+        """Give the memory of a span, whose contents are lost, back to the system if it takes it."""
+        ...
+
     def memory_size(self) -> int:
         """Return the extent of linear memory in bytes."""
         ...
