@@ -282,7 +282,8 @@ class LinearMemory:
         if self.used + blocks > self._needed + max(SLACK, self._needed):
             with self.store.lock:
                 self._merge()
-                for address, size in self._spans:
+                above = self._top, self.store.memory_size() - self._top
+                for address, size in (*self._spans, above):
                     self.store.discard(address, size)
         self._preparations = self._needed = 0
         self.set_limit(self.limit)
