@@ -31,6 +31,7 @@ from plugrad.kernels.pooling import (
 )
 from plugrad.registry.kernels import register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
+from plugrad.settings.cache import UserCache as UserCache
 from plugrad.tape.rules import (
     GradientConfig as GradientConfig,
     gradient as gradient,

@@ -215,3 +215,52 @@ def test_unknown_dtypes_are_refused_by_casts(fresh):
     with pytest.raises(UnsupportedDtype, match="float16"):
         fresh("Cast", np.zeros(3, np.float32), dtype="float16")
     assert fresh("Cast", np.zeros(3, np.float32), dtype="int8").dtype == np.int8
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """The files of an empty cache of compiled modules."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return lambda: [*(tmp_path / "plugrad" / "plugrad-wasm").iterdir()]
+
+
+def test_a_module_is_compiled_once(cached, monkeypatch):
+    from plugrad_wasm.module import compiled
+
+    compiled(wasmtime.Engine())
+    assert len(cached()) == 1
+    monkeypatch.setattr(wasmtime.Module, "__init__", lambda *_: pytest.fail("compiled again"))
+    assert compiled(wasmtime.Engine()).exports
+
+
+def test_a_poisoned_file_is_never_run(cached, monkeypatch):
+    from plugrad_wasm.module import compiled
+
+    compiled(wasmtime.Engine())
+    (file,) = cached()
+    right = file.read_bytes()
+    loaded = []
+    monkeypatch.setattr(wasmtime.Module, "deserialize", lambda *values: loaded.append(values))
+    poisoned = bytearray(right)
+    poisoned[len(right) // 2] ^= 0xFF
+    file.write_bytes(poisoned)
+    assert compiled(wasmtime.Engine()).exports
+    assert loaded == []
+    assert file.read_bytes() == right
+
+
+def test_code_for_another_machine_is_compiled_again(cached):
+    from plugrad.extend import UserCache
+    from plugrad_wasm.module import binary, compiled, machine_code_key
+
+    key = machine_code_key(binary("relaxed"))
+    UserCache("plugrad-wasm").write(key, b"code of another version of wasmtime")
+    assert compiled(wasmtime.Engine()).exports
+    assert len(UserCache("plugrad-wasm").read(key)) > 100_000
+
+
+def test_exports_are_those_of_the_module():
+    from plugrad_wasm.module import VARIANTS, binary, export_names, program
+
+    _, module = program(VARIANTS)
+    assert export_names(binary(VARIANTS[0])) == [export.name for export in module.exports]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from plugrad.extend import (
@@ -37,7 +37,7 @@ class WasmBackend(Backend):
         """Return whether wasmtime and the compiled module are installed; nothing else is needed."""
         if find_spec("wasmtime") is None:
             return Probe(False, "wasmtime is not installed; run: pip install 'wasmtime>=50,<51'")
-        if not any(file.name.endswith(".wasm") for file in files("plugrad_wasm").iterdir()):
+        if not any(Path(__file__).parent.glob("*.wasm")):
             return Probe(False, "the module is not built; run: python plugins/wasm/hatch_build.py")
         return Probe(True, devices=(DEVICE,))
 

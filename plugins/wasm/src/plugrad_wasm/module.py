@@ -15,17 +15,22 @@ each other. Everything that releases it while it uses the store, such as a long 
 from __future__ import annotations
 
 import ctypes
+import platform
 import struct
 import sys
 from array import array
+from contextlib import suppress
+from ctypes import byref
 from functools import cache, lru_cache
-from importlib.resources import files
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import wasmtime
-from wasmtime._ffi import dll, wasm_trap_t, wasmtime_error_t
+from wasmtime._extern import wrap_extern
+from wasmtime._ffi import dll, wasm_trap_t, wasmtime_error_t, wasmtime_extern_t
 
-from plugrad.extend import ArgumentValueError, BackendUnavailable, UnsupportedDtype
+from plugrad.extend import ArgumentValueError, BackendUnavailable, UnsupportedDtype, UserCache
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.memory import PAGE, Descriptor, LinearMemory, host_buffer
 from plugrad_wasm.runtime import Call
@@ -45,6 +50,7 @@ _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
 
 DONT_NEED: Final = 4  # an advice of Linux about memory, after which its pages are empty
 
+EXPORT_SECTION: Final = 7
 VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
 
 # wasmtime has locks of its own, which a forked child must not inherit while they are held.
@@ -77,11 +83,9 @@ class Store:
         with _compiling:
             self._store = wasmtime.Store(self._engine)
             instance = wasmtime.Instance(self._store, module, [])
-        exports = instance.exports(self._store)
-        # Any: an export may be a function, a global or the memory; each is used as what it is.
-        self._exports: dict[str, Any] = {name: exports[name] for name in exports}
-        self._linear = self._exports["memory"]
-        self._stack_pointer = self._exports["__stack_pointer"]
+        self._instance = instance
+        self._linear = self._exported("memory")
+        self._stack_pointer = self._exported("__stack_pointer")
         self._stack_top = self._stack_pointer.value(self._store)
         self._context = ctypes.c_void_p.from_param(
             ctypes.cast(self._store._context(), ctypes.c_void_p).value
@@ -90,26 +94,36 @@ class Store:
         self._trap_address = ctypes.c_void_p.from_param(self._trap.buffer_info()[0])
         self.short = Calls(lambda name: self.bind(self._export(name)))
         self.long = Calls(lambda name: self.bind(self._export(name), is_long=True))
-        self.memory = LinearMemory(self, self._exports["__heap_base"].value(self._store))
+        self.memory = LinearMemory(self, self._exported("__heap_base").value(self._store))
         self.descriptor = lru_cache(maxsize=1024)(self._descriptor)
         self.scratch_size = lru_cache(maxsize=1024)(self._scratch_size)
         self._bound: list[wasmtime.Func] = []
         self._custom: dict[str, tuple[Call, Call]] = {}
 
+    def _exported(self, name: str) -> Any:
+        """Return one export, or None; wasmtime's own mapping wraps all of them, which takes 15 ms."""
+        item = wasmtime_extern_t()
+        text = name.encode()
+        found = dll.wasmtime_instance_export_get(
+            self._store._context(), byref(self._instance._instance), text, len(text), byref(item)
+        )
+        return wrap_extern(item) if found else None
+
     def _export(self, name: str) -> wasmtime.Func:
-        if name not in self._exports:
+        function = self._exported(name)
+        if function is None:
             kernel, _, dtype = name.removesuffix("_broadcast").rpartition("_")
             raise UnsupportedDtype(
                 f"the wasm backend does not have {kernel} for {dtype}; cast the input first, as in "
                 "x.astype('float32'), or compute on the cpu backend, as in x.to('cpu')"
             )
-        return self._exports[name]
+        return function
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
         """Return what an export says about the scratch memory that a kernel needs."""
         block = self.descriptor(descriptor)
         with self.lock:
-            return self._exports[name](self._store, block.address, channels)
+            return self._exported(name)(self._store, block.address, channels)
 
     # ---- calls ----
 
@@ -223,28 +237,17 @@ class Store:
         return True
 
 
-def _config() -> wasmtime.Config:
-    """Return wasmtime's defaults, which nothing beats, with its cache if there can be one."""
-    config = wasmtime.Config()
-    try:
-        config.cache = True
-    except wasmtime.WasmtimeError:  # no home directory, or not writable
-        config = wasmtime.Config()
-    return config
-
-
 @cache
 def program(variants: tuple[str, ...]) -> tuple[wasmtime.Engine, wasmtime.Module]:
     """Return the engine and the compiled module that all stores of this process share."""
     with _compiling:
-        engine = wasmtime.Engine(_config())
+        engine = wasmtime.Engine()
         return engine, compiled(engine, variants)
 
 
-@cache
-def exported_kernels() -> frozenset[str]:
-    """Return the kernels that the module exports for some dtype: ``add`` for ``add_float32``."""
-    return frozenset(str(export.name).rpartition("_")[0] for export in program(VARIANTS)[1].exports)
+def binary(variant: str) -> bytes:
+    """Return the module in WebAssembly's binary form."""
+    return Path(__file__).with_name(f"kernels-{variant}.wasm").read_bytes()
 
 
 def compiled(engine: wasmtime.Engine, variants: tuple[str, ...] = VARIANTS) -> wasmtime.Module:
@@ -255,12 +258,71 @@ def compiled(engine: wasmtime.Engine, variants: tuple[str, ...] = VARIANTS) -> w
     """
     failures: list[str] = []
     for variant in variants:
-        file = files("plugrad_wasm").joinpath(f"kernels-{variant}.wasm")
         try:
-            return wasmtime.Module(engine, file.read_bytes())
+            return from_cache(engine, binary(variant))
         except (OSError, wasmtime.WasmtimeError) as failure:
             failures.append(f"{variant}: {failure}")
     raise BackendUnavailable(
         f"plugrad-wasm does not contain a usable module ({'; '.join(failures)}); reinstall it, or "
         "build it with: python plugins/wasm/hatch_build.py"
     )
+
+
+def from_cache(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
+    """Return a compiled module from the user's cache; if it is not there, compile it and put it there.
+
+    Raises:
+        WasmtimeError: the module is not valid.
+    """
+    cache = UserCache("plugrad-wasm")
+    key = machine_code_key(code)
+    machine_code = cache.read(key)
+    if machine_code is not None:
+        with suppress(
+            wasmtime.WasmtimeError
+        ):  # of another version, or for other processor features
+            return wasmtime.Module.deserialize(engine, machine_code)
+    module = wasmtime.Module(engine, code)
+    cache.write(key, bytes(module.serialize()))
+    return module
+
+
+def machine_code_key(code: bytes) -> str:
+    """Return the key of a compiled module; wasmtime itself checks its version and the processor."""
+    return f"{sha256(code).hexdigest()} {platform.machine()}"
+
+
+@cache
+def exported_kernels() -> frozenset[str]:
+    """Return the kernels that the module exports for some dtype: ``add`` for ``add_float32``."""
+    names = export_names(binary(VARIANTS[0]))
+    return frozenset(name.rpartition("_")[0] for name in names)
+
+
+def export_names(code: bytes) -> list[str]:
+    """Return the names of the exports of a module (WebAssembly core specification, 5.5.10)."""
+
+    def number() -> int:
+        nonlocal position
+        value = shift = 0
+        while True:
+            byte = code[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    position = 8  # after the magic number and the version
+    while position < len(code):
+        section, size = number(), number()
+        if section == EXPORT_SECTION:
+            break
+        position += size
+    names: list[str] = []
+    for _ in range(number()):
+        length = number()
+        names.append(code[position : position + length].decode())
+        position += length + 1  # and the kind of the export
+        number()
+    return names

@@ -1,0 +1,103 @@
+"""Files that plugins keep in the user's cache directory, such as compiled code."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from contextlib import suppress
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DIGEST: Final = 32  # bytes of SHA-256, which a file begins with
+
+
+class UserCache:
+    """What a plugin remembers between processes, by key; only the user can change it.
+
+    A file is read if it and its directories belong to the user, nobody else can write to them, and its
+    digest is right. So a plugin can even keep machine code here. What is absent, damaged or not safe
+    is None, and what cannot be written is not kept: a plugin must work without its cache.
+
+    >>> cache = UserCache("plugrad-example")
+    >>> cache.write("answer", b"42")
+    >>> cache.read("answer"), cache.read("question")
+    (b'42', None)
+    """
+
+    def __init__(self, name: str) -> None:
+        """Use the directory `name` in plugrad's own; the name of the distribution is a good one."""
+        self._name = name
+
+    @cached_property
+    def folder(self) -> Path | None:
+        """The directory, or None if there is none that only the user can write to."""
+        for base in cache_directories():
+            folder = base / self._name
+            with suppress(OSError):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if _is_private(base) and _is_private(folder):
+                    return folder
+        return None
+
+    def read(self, key: str) -> bytes | None:
+        """Return what was written with a key, or None."""
+        file = self._file(key)
+        try:
+            data = file.read_bytes() if file is not None and _is_private(file) else b""
+        except OSError:
+            return None
+        content = data[DIGEST:]
+        return content if data[:DIGEST] == sha256(content).digest() else None
+
+    def write(self, key: str, content: bytes) -> None:
+        """Keep `content` under a key; readers in other processes see all of it or none."""
+        file = self._file(key)
+        if file is None:
+            return
+        part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        with suppress(OSError):
+            try:
+                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with open(descriptor, "wb") as target:
+                    target.write(sha256(content).digest() + content)
+                part.replace(file)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def _file(self, key: str) -> Path | None:
+        """Return the path of the file for a key."""
+        return self.folder and self.folder / f"{sha256(key.encode()).hexdigest()}.bin"
+
+
+def cache_directories() -> Iterator[Path]:
+    """Yield the directories that may hold the caches, the best one first.
+
+    The last one, among the temporary files, is for users without a home that they can write to.
+    """
+    with suppress(RuntimeError):  # there is no home
+        if sys.platform == "win32":
+            yield Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "plugrad"
+        elif sys.platform == "darwin":
+            yield Path.home() / "Library" / "Caches" / "plugrad"
+        else:
+            yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plugrad"
+    import tempfile  # takes a while, and most users have a home
+
+    user = os.getuid() if sys.platform != "win32" else "cache"
+    yield Path(tempfile.gettempdir()) / f"plugrad-{user}"
+
+
+def _is_private(path: Path) -> bool:
+    """Return whether a file or directory is the user's own, not a link, and not writable for others."""
+    if sys.platform == "win32":
+        return True  # the directories of users are private
+    found = path.lstat()
+    is_plain = stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)
+    return is_plain and found.st_uid == os.getuid() and not found.st_mode & 0o022

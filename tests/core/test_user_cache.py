@@ -1,0 +1,135 @@
+"""What plugins keep in the user's cache directory: only what the user wrote, and all of it, comes back."""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from plugrad.extend import UserCache
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A directory for caches, and one for temporary files, of this test only."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    return tmp_path
+
+
+def the_file(cache):
+    (file,) = cache.folder.iterdir()
+    return file
+
+
+def test_what_is_written_is_read_in_any_process(home):
+    UserCache("plugin").write("key", b"value" * 1000)
+    assert UserCache("plugin").read("key") == b"value" * 1000
+    UserCache("plugin").write("key", b"")
+    assert UserCache("plugin").read("key") == b""
+    assert UserCache("plugin").read("another key") is None
+    assert UserCache("another plugin").read("key") is None
+
+
+def test_a_damaged_file_is_not_read(home):
+    cache = UserCache("plugin")
+    cache.write("key", b"value")
+    whole = the_file(cache).read_bytes()
+    for damaged in (
+        b"",
+        whole[:-1],
+        whole[:10],
+        whole + b"!",
+        whole[:-1] + b"E",
+        b"\0" + whole[1:],
+    ):
+        the_file(cache).write_bytes(damaged)
+        assert cache.read("key") is None
+    cache.write("key", b"new")
+    assert cache.read("key") == b"new"
+
+
+@posix
+def test_files_and_directories_are_private(home):
+    cache = UserCache("plugin")
+    cache.write("key", b"value")
+    assert the_file(cache).stat().st_mode & 0o777 == 0o600
+    assert cache.folder.stat().st_mode & 0o777 == 0o700
+
+
+@posix
+def test_what_others_could_have_written_is_not_read(home):
+    cache = UserCache("plugin")
+    cache.write("key", b"value")
+    the_file(cache).chmod(0o620)
+    assert cache.read("key") is None
+    the_file(cache).chmod(0o600)
+    assert cache.read("key") == b"value"
+    link = the_file(cache)
+    link.rename(home / "elsewhere")
+    link.symlink_to(home / "elsewhere")
+    assert cache.read("key") is None
+
+
+@posix
+@pytest.mark.parametrize("level", ["plugrad", "plugrad/plugin"])
+def test_a_directory_that_others_can_write_to_is_not_used(home, level):
+    UserCache("plugin").write("key", b"value")
+    (home / "home" / level).chmod(0o777)
+    cache = UserCache("plugin")
+    assert cache.folder.is_relative_to(home / "temporary")
+    assert cache.read("key") is None
+    cache.write("key", b"other")
+    assert cache.read("key") == b"other"
+
+
+@posix
+def test_the_files_of_another_user_are_not_used(home, monkeypatch):
+    UserCache("plugin").write("key", b"value")
+    another = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: another)
+    cache = UserCache("plugin")
+    assert cache.folder is None
+    assert cache.read("key") is None
+    cache.write("key", b"value")
+
+
+def test_nothing_is_kept_where_nothing_can_be_written(home, monkeypatch):
+    (home / "home").write_text("a file, and not a directory")
+    (home / "temporary").rmdir()
+    (home / "temporary").write_text("likewise")
+    cache = UserCache("plugin")
+    cache.write("key", b"value")
+    assert cache.read("key") is None
+
+
+def test_a_full_disk_leaves_no_file(home, monkeypatch):
+    cache = UserCache("plugin")
+    cache.write("key", b"value")
+
+    def full(path, target):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    cache.write("key", b"new value")
+    assert cache.read("key") == b"value"
+    assert the_file(cache)
+
+
+def test_writers_and_readers_at_the_same_time(home):
+    values = [bytes([i]) * 100_000 for i in range(20)]
+
+    def work(value):
+        cache = UserCache("plugin")
+        cache.write("key", value)
+        return cache.read("key") in values
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, values * 5))
+    assert the_file(UserCache("plugin"))
