@@ -3,7 +3,9 @@
 import gc
 import itertools
 import sys
+import time
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -222,3 +224,41 @@ def test_memory_that_a_loop_needs_again_stays(fresh):
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_threads_that_take_turns_all_the_time_get_blocks_of_their_own(fresh):
+    linear = fresh.backend.linear
+    ends = time.monotonic() + 2
+    kept, failures = [[] for _ in range(6)], []
+
+    def work(mine, seed):
+        random = np.random.default_rng(seed)
+        try:
+            while time.monotonic() < ends:
+                mine.append(linear.empty((int(random.choice([10, 100, 3000, 20_000])),), bool_))
+                if len(mine) > 20:
+                    del mine[random.integers(20)]
+                if random.random() < 0.01:
+                    linear.report()
+                    with linear.store.lock:
+                        linear._merge()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [Thread(target=work, args=(mine, seed)) for seed, mine in enumerate(kept)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
+    spans = sorted((x.address, x.address + x.capacity) for mine in kept for x in mine)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    assert usage(fresh) == (len(spans), sum(end - start for start, end in spans))
+    kept.clear()
+    gc.collect()
+    assert usage(fresh) == (0, 0)

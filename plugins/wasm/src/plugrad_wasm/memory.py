@@ -251,7 +251,9 @@ class LinearMemory:
     def settle(self) -> None:
         """Move the returned blocks to the free lists of their classes."""
         returned = self.returned
-        while returned:
+        while True:
+            if not returned:  # as a condition of the loop, it would be tested before others may run
+                break
             block = returned[-1]
             free = block.free
             del returned[-1]
@@ -361,7 +363,9 @@ class LinearMemory:
         """Join all free blocks into spans as long as possible, from which blocks of any size are made."""
         spans = self._spans
         for size, free in list(self.free.items()):
-            while free:
+            while True:
+                if not free:
+                    break
                 spans += ((free[-1].address, size),)
                 del free[-1]
         joined: list[tuple[int, int]] = []
