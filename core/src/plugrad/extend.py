@@ -14,6 +14,7 @@ from plugrad.errors import (
     ArgumentValueError as ArgumentValueError,
     BackendUnavailable as BackendUnavailable,
     DTypeError as DTypeError,
+    KernelFailed as KernelFailed,
     OutOfMemory as OutOfMemory,
     PlugradError as PlugradError,
     ShapeError as ShapeError,

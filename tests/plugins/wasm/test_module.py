@@ -264,3 +264,14 @@ def test_exports_are_those_of_the_module():
 
     _, module = program(VARIANTS)
     assert export_names(binary(VARIANTS[0])) == [export.name for export in module.exports]
+
+
+@pytest.mark.parametrize(
+    "word", ["loop", "call", "call_indirect", "return_call", "call 0", "(loop"]
+)
+def test_an_expression_cannot_run_for_ever(word):
+    with pytest.raises(
+        ArgumentValueError, match=r"is not possible in an expression.*load_wasm_ker"
+    ):
+        elementwise(f"{word} (local.get $x)")
+    elementwise("(local.get $loop)", inputs=("loop",))

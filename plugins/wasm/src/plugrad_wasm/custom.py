@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import (
     ArgumentError,
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 
+ENDLESS: Final = re.compile(r"(?<![$.\w])(loop|call\w*|return_call\w*)(?![\w.])")
+
+
 def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:
     """Return an implementation that maps `expression` over float32 arrays of one shape.
 
@@ -32,9 +36,15 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
         inputs: the names of the inputs, which are locals in the expression.
 
     Raises:
-        ArgumentValueError: there is no input, or the name of one is not an identifier.
+        ArgumentValueError: there is no input, or the name of one is not an identifier; or the
+            expression has a loop or a call, which could keep the backend busy for ever.
     """
     names = tuple(inputs)
+    if endless := ENDLESS.search(expression):
+        raise ArgumentValueError(
+            f"elementwise: {endless[0]!r} is not possible in an expression, because nothing could stop it; use "
+            "load_wasm_kernel"
+        )
     if not names or not all(name.isidentifier() for name in names):
         raise ArgumentValueError(
             f"elementwise: inputs={names} must be one or more identifiers, such as ('x',)"

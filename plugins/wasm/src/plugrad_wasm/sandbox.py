@@ -1,0 +1,392 @@
+"""Kernels from other people's WebAssembly modules, each in a memory of its own and with limits.
+
+A module that a C compiler has linked puts its stack and its data where it likes, so it cannot share
+the memory of the backend. Its inputs are copied into its memory, and its outputs out of it. In
+return, it can do no harm: it sees nothing but its inputs, and is stopped when it takes too long.
+
+`plugrad_kernel.h` beside this file describes what a module exports and what its kernel receives.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakSet
+
+import numpy as np
+
+from plugrad.extend import (
+    ArgumentError,
+    ArgumentValueError,
+    KernelFailed,
+    OutOfMemory,
+    as_dtype,
+    size_of,
+)
+from plugrad_wasm.dtypes import supported
+from plugrad_wasm.forks import ForkLock
+from plugrad_wasm.watchdog import watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import wasmtime
+
+    from plugrad.extend import Kernel, Spec
+    from plugrad_wasm.memory import LinearMemory, WasmArray
+
+HEADER: Final = Path(__file__).with_name("plugrad_kernel.h")
+"""The header for kernels in C."""
+
+ABI: Final = 1
+START_SECONDS = 10.0  # for what a module does when it is instantiated
+ALIGNMENT: Final = 64
+PAGE: Final = 1 << 16
+MAGIC: Final = b"\0asm"
+CODES: Final = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64"),
+)
+"""The dtypes in the order of their codes in the header."""
+
+
+def load_wasm_kernel(
+    source: str | Path | bytes,
+    contract: Kernel[..., Any],
+    *,
+    seconds: float = 60.0,
+    memory: int = 1 << 30,
+) -> Callable[..., Any]:
+    """Return an implementation of a kernel that runs a WebAssembly module in a sandbox of its own.
+
+    The module is compiled when the kernel first runs. The shapes and dtypes of the outputs are those
+    of the contract. Each attribute is passed as a double, or as doubles if it is a tuple.
+
+    Args:
+        source: the path of a module, in binary or in text form; or the module itself.
+        contract: the kernel that it implements.
+        seconds: how long one call may take. Ctrl-C stops it at any time.
+        memory: how many bytes the module may use, inputs and outputs included.
+
+    Raises:
+        ArgumentError: there is no such file, or an argument has the wrong type.
+        ArgumentValueError: a limit is not positive. When the kernel runs: the module is not valid,
+            imports something, or does not export what the header says.
+        KernelFailed: when the kernel runs: it trapped, reported a failure, or took too long.
+        OutOfMemory: when the kernel runs: it needs more memory than it may use.
+    """
+    for name, limit in (("seconds", seconds), ("memory", memory)):
+        if not isinstance(limit, int | float) or isinstance(limit, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(f"load_wasm_kernel: {name}={limit!r} must be a number")
+        if not limit > 0:
+            raise ArgumentValueError(f"load_wasm_kernel: {name}={limit} must be positive")
+    sandbox = Sandbox(contract.name, _code(source), float(seconds), int(memory))
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        inputs: list[WasmArray | None] = [x if hasattr(x, "address") else None for x in arrays]
+        home = next((x.memory for x in inputs if x is not None), None)
+        linear: LinearMemory = home or arrays[0].linear  # without inputs, the backend comes first
+        promised = contract.infer(*(arrays if contract.inputs else ()), **attrs)
+        specs = cast("list[Spec]", [promised] if hasattr(promised, "dtype") else [*promised])
+        given = [
+            None if x is None else linear.window(x.shape, np.dtype(x.dtype), x.address)
+            for x in (inputs if contract.inputs else [])
+        ]
+        results = [linear.empty(s.shape, supported(s.dtype)) for s in specs]
+        targets = [linear.window(y.shape, np.dtype(y.dtype), y.address) for y in results]
+        sandbox.run(given, targets, attributes(contract, attrs))
+        return results[0] if hasattr(promised, "dtype") else results
+
+    return implementation
+
+
+def attributes(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> list[float]:
+    """Return the attributes as numbers, in the order of the contract.
+
+    Raises:
+        ArgumentError: one is neither a number nor a tuple of numbers.
+    """
+    numbers: list[float] = []
+    for name in contract.attributes:
+        value = attrs[name]
+        items = cast("Sequence[Any]", value) if isinstance(value, tuple | list) else [value]
+        try:
+            numbers += map(float, items)
+        except (TypeError, ValueError):
+            raise ArgumentError(
+                f"{contract.name}: the attribute {name}={value!r} cannot be passed to a module of WebAssembly; it "
+                "must be a number or a tuple of numbers"
+            ) from None
+    return numbers
+
+
+def _code(source: object) -> bytes:
+    """Return the module in binary form, or in text form as bytes.
+
+    Raises:
+        ArgumentError: it is neither, and no path of a file.
+    """
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, str) and source.lstrip().startswith("("):
+        return source.encode()
+    if not isinstance(source, str | Path):
+        raise ArgumentError(
+            f"load_wasm_kernel: source={source!r} must be a path, bytes, or a module in text form"
+        )
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise ArgumentError(f"load_wasm_kernel: {source}: {error.strerror}") from None
+
+
+class Sandbox:
+    """One module with a memory of its own; it runs one call at a time."""
+
+    def __init__(self, name: str, code: bytes, seconds: float, memory: int) -> None:
+        """Remember the module and its limits; `name` is for messages."""
+        self._name = name
+        self._code = code
+        self._seconds = seconds
+        self._limit = memory
+        self._lock = ForkLock()
+        self._program: tuple[wasmtime.Engine, wasmtime.Module] | None = None
+        self._instance: Instance | None = None
+        _sandboxes.add(self)
+
+    def close(self) -> None:
+        """Let go of the module; the next call would compile it again."""
+        self._program = self._instance = None
+
+    def run(
+        self,
+        inputs: Sequence[np.ndarray[Any, Any] | None],
+        outputs: Sequence[Any],
+        attrs: list[float],
+    ) -> None:
+        """Call the kernel with copies of the inputs, and write its outputs.
+
+        Raises:
+            KernelFailed: it trapped, reported a failure, or took too long.
+            OutOfMemory: it may not use that much memory.
+        """
+        with self._lock:
+            instance = self._instance or self._started()
+            self._instance = None  # after a failure, nothing is known about its memory
+            instance.call(inputs, outputs, attrs, self._seconds)
+            if not instance.has_grown:
+                self._instance = instance
+
+    def _started(self) -> Instance:
+        """Return a new instance of the module."""
+        import wasmtime
+
+        if self._program is None:
+            config = wasmtime.Config()
+            config.epoch_interruption = True
+            engine = wasmtime.Engine(config)
+            try:
+                is_text = not self._code.startswith(MAGIC)
+                code = bytes(wasmtime.wat2wasm(self._code)) if is_text else self._code
+                module = wasmtime.Module(engine, code)
+            except (wasmtime.WasmtimeError, UnicodeDecodeError) as error:
+                raise self.refused(f"it is not a valid module: {error}") from None
+            self._check(module)
+            self._program = engine, module
+        return Instance(self, *self._program, self._limit)
+
+    def _check(self, module: wasmtime.Module) -> None:
+        """Raise unless a module imports nothing and exports what is needed.
+
+        Raises:
+            ArgumentValueError: it does not.
+        """
+        import wasmtime
+
+        imports = [f"{x.module}.{x.name}" for x in module.imports]
+        if imports:
+            raise self.refused(f"it imports {', '.join(imports)}, and a kernel may import nothing")
+        exports = {x.name: x.type for x in module.exports}
+        if not isinstance(exports.get("memory"), wasmtime.MemoryType):
+            raise self.refused("it does not export its memory as 'memory'")
+        i32 = wasmtime.ValType.i32()
+        signatures = {"plugrad_abi_version": [], "kernel": [i32], "scratch_size": [i32]}
+        for name, parameters in signatures.items():
+            kind = exports.get(name)
+            if kind is None and name == "scratch_size":
+                continue
+            if not isinstance(kind, wasmtime.FuncType) or (kind.params, kind.results) != (
+                parameters,
+                [i32],
+            ):
+                takes = "one i32" if parameters else "nothing"
+                raise self.refused(
+                    f"it must export {name!r}, a function of {takes} that returns an i32"
+                )
+
+    def refused(self, what: str) -> ArgumentValueError:
+        """Return the error for a module that cannot be used."""
+        return ArgumentValueError(f"{self._name} on wasm: the module cannot be used: {what}")
+
+    def failed(self, what: str) -> KernelFailed:
+        """Return the error for a call that failed."""
+        return KernelFailed(f"{self._name} on wasm: the kernel {what}")
+
+    def exhausted(self, size: int) -> OutOfMemory:
+        """Return the error for a call that needs more memory than the module may use."""
+        return OutOfMemory(
+            f"{self._name} on wasm: there is no room for {size} bytes in the {self._limit} bytes that the module may "
+            "use; load it with a larger memory="
+        )
+
+
+_sandboxes: Final[WeakSet[Sandbox]] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Let go of all modules while wasmtime can still delete them."""
+    for sandbox in list(_sandboxes):
+        sandbox.close()
+
+
+class Instance:
+    """An instance of a custom module, and how to call it so that it can be stopped."""
+
+    def __init__(
+        self, sandbox: Sandbox, engine: wasmtime.Engine, module: wasmtime.Module, limit: int
+    ) -> None:
+        """Instantiate the module."""
+        import wasmtime
+
+        self._sandbox = sandbox
+        self.has_grown = False  # has the module put its own data behind that of the call?
+        self._engine = engine
+        self._store = wasmtime.Store(engine)
+        self._store.set_limits(memory_size=limit)
+        self._store.set_epoch_deadline(1)
+        instance = self._guarded(lambda: wasmtime.Instance(self._store, module, []), START_SECONDS)
+        exports = instance.exports(self._store)
+        self._exports: dict[str, Any] = {name: exports[name] for name in exports}
+        self._memory: wasmtime.Memory = self._exports["memory"]
+        self._end = self._memory.data_len(self._store)  # of what belongs to the module
+        version = self._guarded(
+            lambda: self._exports["plugrad_abi_version"](self._store), START_SECONDS
+        )
+        if version != ABI:
+            raise sandbox.refused(
+                f"its plugrad_abi_version is {version}, and this plugrad's is {ABI}"
+            )
+
+    def call(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float], seconds: float
+    ) -> None:
+        """Copy the inputs, call the kernel, and copy its outputs."""
+        # The numbers of the descriptor are known once every part has its place.
+        arrays = [*inputs, *outputs]
+        place = Placement(self._end)
+        numbers = place.take(8 * len(attrs))
+        data = [place.take(0 if x is None else x.nbytes) for x in arrays]
+        shapes = [place.take(0 if x is None else 8 * x.ndim) for x in arrays]
+        descriptor = place.take(28 + 28 * len(arrays))
+        self._reserve(place.end)
+        self._write(numbers, struct.pack(f"<{len(attrs)}d", *attrs))
+        tensors = b""
+        for x, address, shape in zip(arrays, data, shapes, strict=True):
+            if x is None:
+                tensors += bytes(28)
+                continue
+            steps = (np.array(x.strides, "int64") // x.itemsize) if x.size else np.zeros(x.ndim)
+            self._write(shape, np.array([*x.shape, *steps]).astype("<i4").tobytes())
+            code = CODES.index(str(as_dtype(x.dtype)))
+            fields = (address, code, x.ndim, shape, shape + 4 * x.ndim, size_of(x.shape), 0)
+            tensors += struct.pack("<7I", *fields)
+        for x, address in zip(inputs, data, strict=False):
+            if x is not None and x.size:
+                self._window(x, address)[...] = x
+        head = [len(inputs), len(outputs), numbers, len(attrs), 0, 0, descriptor + 28]
+        self._write(descriptor, struct.pack("<7I", *head) + tensors)
+        if "scratch_size" in self._exports:
+            needed = self._call("scratch_size", descriptor, seconds) & 0xFFFFFFFF
+            head[4:6] = place.take(needed), needed
+            self._reserve(place.end)
+            self._write(descriptor, struct.pack("<7I", *head))
+        extent = self._memory.data_len(self._store)
+        status = self._call("kernel", descriptor, seconds)
+        self.has_grown = self._memory.data_len(self._store) > extent
+        if status:
+            raise self._sandbox.failed(f"reported failure {status}")
+        for x, address in zip(outputs, data[len(inputs) :], strict=True):
+            if x.size:
+                x[...] = self._window(x, address)
+
+    def _call(self, name: str, descriptor: int, seconds: float) -> int:
+        """Call a function of the module."""
+        signed = descriptor - (1 << 32) if descriptor >= 1 << 31 else descriptor
+        return self._guarded(lambda: self._exports[name](self._store, signed), seconds)
+
+    def _guarded(self, work: Callable[[], Any], seconds: float) -> Any:
+        """Return what `work` returns, which runs the module; stop it after some seconds, or on Ctrl-C."""
+        import wasmtime
+
+        with watchdog.watching(self._engine, seconds) as guarded:
+            try:
+                return work()
+            except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+                failure = error
+            finally:
+                if guarded.is_stopped:
+                    self._store.set_epoch_deadline(1)  # from now on
+        if guarded.is_late:
+            raise self._sandbox.failed(
+                f"was stopped after {seconds:g} seconds; load it with a larger seconds="
+            ) from None
+        if guarded.is_interrupted:
+            raise self._sandbox.failed("was interrupted")
+        reason = str(failure).strip().splitlines()[-1].strip()
+        raise self._sandbox.failed(f"trapped: {reason}") from failure
+
+    def _reserve(self, end: int) -> None:
+        """Let the memory of the module reach to an address.
+
+        Raises:
+            OutOfMemory: it may not use that much.
+        """
+        import wasmtime
+
+        missing = end - self._memory.data_len(self._store)
+        if missing <= 0:
+            return
+        try:
+            self._memory.grow(self._store, -(-missing // PAGE))
+        except wasmtime.WasmtimeError:
+            raise self._sandbox.exhausted(end) from None
+
+    def _address(self) -> int:
+        """Return the address of the memory on the host, which changes when it grows."""
+        return ctypes.addressof(self._memory.data_ptr(self._store).contents)
+
+    def _write(self, address: int, data: bytes) -> None:
+        ctypes.memmove(self._address() + address, data, len(data))
+
+    def _window(self, like: Any, address: int) -> Any:
+        """Return a view of the memory with the shape and dtype of an array."""
+        buffer = (ctypes.c_char * like.nbytes).from_address(self._address() + address)
+        return np.ndarray(like.shape, like.dtype, buffer)
+
+
+class Placement:
+    """Addresses for the parts of a call, one after the other."""
+
+    def __init__(self, start: int) -> None:
+        """Begin at an address."""
+        self.end = start
+
+    def take(self, size: int) -> int:
+        """Return an aligned address with `size` free bytes."""
+        address = -(-self.end // ALIGNMENT) * ALIGNMENT
+        self.end = address + size
+        return address

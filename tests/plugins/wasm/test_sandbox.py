@@ -1,0 +1,456 @@
+"""Kernels from foreign modules: in C and in text form, and whatever a module may do wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import count
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+
+import plugrad
+from installed import open_installed
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    KernelFailed,
+    OutOfMemory,
+    UnsupportedDtype,
+)
+from plugrad.extend import (
+    NUMERIC,
+    KernelConfig,
+    Shaped,
+    Spec,
+    float32,
+    int32,
+    kernel,
+    register_kernel,
+)
+from plugrad.registry.transaction import snapshot
+from plugrad_wasm import HEADER, load_wasm_kernel
+
+ROOT = Path(__file__).parents[3]
+MODULES = Path(__file__).parent / "modules"
+
+
+@pytest.fixture
+def contract():
+    """Makes contracts that are gone after the test."""
+    open_installed()  # so that restoring does not remove its kernels
+    restore = snapshot()
+    names = map("test>Sandbox{}".format, count())
+    yield lambda rule: kernel(next(names), accepts=NUMERIC)(rule)
+    restore()
+
+
+@pytest.fixture
+def registered(contract):
+    """Registers a module for a contract with one output like its input, and returns the kernel."""
+
+    def make(source, rule=None, **limits):
+        made = contract(rule or (lambda x: Shaped(x.shape, x.dtype)))
+        register_kernel(KernelConfig(made.name, "wasm", load_wasm_kernel(source, made, **limits)))
+        return made
+
+    with plugrad.use("wasm"):
+        yield make
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """Compiles C to a module."""
+
+    def run(source):
+        target = tmp_path_factory.mktemp("modules") / "module.wasm"
+        flags = ["-target", "wasm32-freestanding", "-O3", "-nostdlib", "-Wl,--no-entry"]
+        command = [sys.executable, "-m", "ziglang", "cc", *flags, f"-I{HEADER.parent}"]
+        caches = {
+            "ZIG_GLOBAL_CACHE_DIR": str(target.parent),
+            "ZIG_LOCAL_CACHE_DIR": str(target.parent),
+        }
+        subprocess.run(
+            [*command, "-Wall", "-Werror", str(source), "-o", str(target)],
+            check=True,
+            env=os.environ | caches,
+        )
+        return target
+
+    return run
+
+
+def module(body, *, memory='(memory (export "memory") 1)', version=1, more=""):
+    """Return a module in text form whose kernel has this body."""
+    return f"""
+(module
+  {memory}
+  {more}
+  (func (export "plugrad_abi_version") (result i32) (i32.const {version}))
+  (func (export "kernel") (param $call i32) (result i32) {body}))
+"""
+
+
+ENDLESS = "(loop $again (br $again)) (i32.const 0)"
+
+
+# --- what works -----------------------------------------------------------------------------------
+
+
+def sums_and_largest(x: Spec, *, width: int) -> tuple[Spec, Spec]:
+    size = *x.shape[:-1], x.shape[-1] - width + 1
+    return Shaped(size, x.dtype), Shaped(x.shape[:-1], x.dtype)
+
+
+def test_a_kernel_in_c(compiled, registered):
+    run = registered(compiled(MODULES / "moving_sum.c"), sums_and_largest)
+    for dtype in ("float32", "int32"):
+        for shape in [(7,), (3, 20), (2, 3, 100)]:
+            x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+            sums, largest = run(plugrad.asarray(x), width=4)
+            expected = np.lib.stride_tricks.sliding_window_view(x, 4, -1).sum(-1, dtype)
+            np.testing.assert_array_equal(sums.numpy(), expected)
+            np.testing.assert_array_equal(largest.numpy(), expected.max(-1))
+            assert (sums.dtype, largest.dtype) == (dtype, dtype)
+    with pytest.raises(KernelFailed, match="reported failure 1"):
+        run(plugrad.asarray([1, 2, 3, 4], dtype="int8"), width=2)
+
+
+def test_the_kernel_in_c_of_the_documentation(compiled, registered, tmp_path):
+    page = (ROOT / "docs" / "examples" / "wasm_module.md").read_text("utf-8")
+    source = tmp_path / "moving_sum.c"
+    source.write_text(page.split("```c\n")[1].split("```")[0])
+
+    def moving_sum(x: Spec, *, width: int) -> Spec:
+        return Shaped((x.shape[0] - width + 1,), x.dtype)
+
+    run = registered(compiled(source), moving_sum)
+    assert run(plugrad.asarray([1.0, 2.0, 3.0, 4.0]), width=2).tolist() == [3, 5, 7]
+    with pytest.raises(KernelFailed, match="reported failure 1"):
+        run(plugrad.asarray([1, 2, 3]), width=2)
+
+
+def test_a_kernel_in_text_form_with_an_optional_input(registered):
+    def axpy(x: Spec, y: Spec | None = None, *, a: float) -> Spec:
+        return Shaped(x.shape, x.dtype)
+
+    run = registered(MODULES / "axpy.wat", axpy)
+    x = np.arange(100_000, dtype="float32")
+    y = np.full_like(x, 5)
+    np.testing.assert_array_equal(
+        run(plugrad.asarray(x), plugrad.asarray(y), a=2).numpy(), 2 * x + 5
+    )
+    np.testing.assert_array_equal(run(plugrad.asarray(x), None, a=3).numpy(), 3 * x)
+    assert run(plugrad.zeros((0, 3)), None, a=3).shape == (0, 3)
+    assert run(plugrad.asarray(2.0), None, a=3).item() == 6
+
+
+def test_attributes_are_numbers_or_tuples_of_numbers(registered):
+    def rule(x: Spec, *, flag: bool, sizes: tuple[int, ...], scale: float | str) -> Spec:
+        return Shaped((5,), float32)
+
+    load = "(f64.load offset={} (i32.load offset=8 (local.get $call)))"
+    store = "(f32.store offset={} (local.get $out) (f32.demote_f64 {}))"
+    body = "(local $out i32) (local.set $out (i32.load offset=28 (i32.load offset=24 (local.get $call))))"
+    body += "".join(store.format(4 * i, load.format(8 * i)) for i in range(4))
+    count = "(f64.convert_i32_s (i32.load offset=12 (local.get $call)))"
+    run = registered(module(body + store.format(16, count) + "(i32.const 0)"), rule)
+    x = plugrad.ones(1)
+    assert run(x, flag=True, sizes=(7, 8), scale=0.5).tolist() == [1, 7, 8, 0.5, 4]
+    with pytest.raises(ArgumentError, match="attribute scale='big' cannot be passed"):
+        run(x, flag=True, sizes=(), scale="big")
+
+
+def test_a_kernel_without_inputs(registered):
+    def rule(*, value: float) -> Spec:
+        return Shaped((), int32)
+
+    value = "(i32.trunc_f64_s (f64.load (i32.load offset=8 (local.get $call))))"
+    body = f"(i32.store (i32.load (i32.load offset=24 (local.get $call))) {value}) (i32.const 0)"
+    assert registered(module(body), rule)(value=42).item() == 42
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint8", "uint32", "float64"])
+def test_codes_of_dtypes(registered, dtype):
+    code = "(i32.load offset=4 (i32.load offset=24 (local.get $call)))"
+    out = "(i32.load offset=28 (i32.load offset=24 (local.get $call)))"
+    run = registered(module(f"(i32.store {out} {code}) (i32.const 0)"), lambda x: Shaped((), int32))
+    lines = HEADER.read_text().split("enum plugrad_dtype {")[1].split("}")[0].split()
+    expected = [line.rstrip(",") for line in lines].index(f"PLUGRAD_{dtype.upper()}")
+    values = [True] if dtype == "bool" else [1]
+    if dtype != "bool":
+        assert run(plugrad.asarray(values, dtype=dtype)).item() == expected
+
+
+def test_the_memory_of_a_module_that_allocates_stays_its_own(registered):
+    """The kernel keeps a counter in memory that it has grown; a call must not overwrite it."""
+    more = "(global $heap (mut i32) (i32.const 0))"
+    body = """
+    (if (i32.eqz (global.get $heap))
+      (then (global.set $heap (i32.shl (memory.grow (i32.const 1)) (i32.const 16)))
+            (i32.store (global.get $heap) (i32.const 7))))
+    (i32.store (i32.load offset=28 (i32.load offset=24 (local.get $call)))
+               (i32.load (global.get $heap)))
+    (i32.const 0)"""
+    run = registered(module(body, more=more), lambda x: Shaped((), int32))
+    for size in (1, 100_000, 10):
+        assert run(plugrad.full((size,), -1, dtype="int32")).item() == 7
+
+
+def test_it_works_in_threads(registered):
+    run = registered(module("(i32.const 0)"))
+    failures = []
+
+    def work():
+        try:
+            with plugrad.use("wasm"):
+                for _ in range(20):
+                    assert run(plugrad.ones(100)).shape == (100,)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+# --- what does not --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (b"", "not a valid module"),
+        (b"\0asm", "not a valid module"),
+        (b"\xff\xfe", "not a valid module"),
+        ("(module", "not a valid module"),
+        ("(module)", "does not export its memory"),
+        (
+            '(module (memory (export "memory") 1))',
+            "must export 'plugrad_abi_version', a function of nothing",
+        ),
+        (module("(i32.const 0)", version=7), "plugrad_abi_version is 7, and this plugrad's is 1"),
+        (
+            module("(i32.const 0)").replace('"kernel"', '"kernels"'),
+            "must export 'kernel', a function of one",
+        ),
+        (
+            module("(i32.const 0)").replace("(param $call i32)", "(param $call i64)"),
+            "must export 'kernel'",
+        ),
+        (
+            module("(i32.const 0)", memory='(import "env" "memory" (memory 1))'),
+            "imports env.memory",
+        ),
+        (
+            module("(i32.const 0)", more='(import "wasi" "exit" (func))').replace(
+                '(memory (export "memory") 1)', ""
+            ),
+            "imports wasi.exit, and a kernel may import nothing",
+        ),
+        (
+            module("(i32.const 0)", more='(func (export "scratch_size"))'),
+            "must export 'scratch_size'",
+        ),
+        (
+            module("(i32.const 0)", memory='(global (export "memory") i32 (i32.const 1))'),
+            "its memory",
+        ),
+    ],
+)
+def test_a_module_that_cannot_be_used_is_refused(registered, source, message):
+    run = registered(source)
+    with pytest.raises(ArgumentValueError, match=message):
+        run(plugrad.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("(unreachable)", "trapped: .*unreachable"),
+        ("(i32.div_s (i32.const 1) (i32.const 0))", "trapped: .*divide by zero"),
+        ("(i32.load (i32.const -8))", "trapped: .*out of bounds"),
+        ("(call 1 (local.get $call))", "trapped: .*stack"),
+        ("(i32.const 77)", "reported failure 77"),
+    ],
+)
+def test_a_kernel_that_fails_says_how_and_runs_again(registered, body, message):
+    size = "(i32.load offset=20 (i32.load offset=24 (local.get $call)))"
+    body = f"(if (i32.eq {size} (i32.const 3)) (then (return {body}))) (i32.const 0)"
+    run = registered(module(body))
+    for _ in range(3):
+        with pytest.raises(KernelFailed, match=message):
+            run(plugrad.ones(3))
+        assert run(plugrad.ones(4)).shape == (4,)
+    assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
+
+
+def test_an_endless_kernel_is_stopped(registered):
+    run = registered(module(ENDLESS), seconds=0.2)
+    start = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(KernelFailed, match=r"stopped after 0.2 seconds; load it with a larger"):
+            run(plugrad.ones(3))
+    assert time.monotonic() - start < 30  # and not for ever
+    assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
+
+
+def test_an_endless_start_is_stopped(registered, monkeypatch):
+    monkeypatch.setattr("plugrad_wasm.sandbox.START_SECONDS", 0.2)
+    more = "(func $begin (loop $again (br $again))) (start $begin)"
+    with pytest.raises(KernelFailed, match="stopped"):
+        registered(module("(i32.const 0)", more=more))(plugrad.ones(3))
+
+
+def test_memory_is_limited(registered):
+    has_grown = "(i32.ne (memory.grow (i32.const 1000)) (i32.const -1))"
+    run = registered(module(has_grown), memory=1 << 20)
+    assert run(plugrad.ones(3)).shape == (3,)
+    with pytest.raises(OutOfMemory, match="1048576 bytes that the module may use; load it with"):
+        run(plugrad.ones(1_000_000))
+    assert run(plugrad.ones(3)).shape == (3,)
+    large = registered(
+        module("(i32.const 0)", memory='(memory (export "memory") 100)'), memory=1 << 20
+    )
+    with pytest.raises((KernelFailed, OutOfMemory), match=r"memory"):
+        large(plugrad.ones(3))
+
+
+def test_scratch_beyond_the_limit_is_refused(registered):
+    more = '(func (export "scratch_size") (param i32) (result i32) (i32.const -1))'
+    run = registered(module("(i32.const 0)", more=more), memory=1 << 20)
+    with pytest.raises(OutOfMemory, match="load it with a larger memory="):
+        run(plugrad.ones(3))
+
+
+def test_results_that_the_backend_does_not_have_are_refused(registered):
+    run = registered(module("(i32.const 0)"), lambda x: Shaped(x.shape, plugrad.complex128))
+    with pytest.raises(UnsupportedDtype):
+        run(plugrad.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limits", "message"),
+    [
+        (["/no/such/file.wasm"], {}, "No such file"),
+        ([42], {}, "source=42 must be"),
+        ([b""], {"seconds": 0}, "seconds=0 must be positive"),
+        ([b""], {"seconds": "long"}, "seconds='long' must be a number"),
+        ([b""], {"memory": -1}, "memory=-1 must be positive"),
+    ],
+)
+def test_wrong_arguments(contract, arguments, limits, message):
+    with pytest.raises((ArgumentError, ArgumentValueError), match=message):
+        load_wasm_kernel(*arguments, contract(lambda x: x), **limits)
+
+
+def test_malformed_modules_crash_nothing(registered, contract, compiled):
+    """Bytes of a right module are changed at random: it runs, is refused, or fails."""
+    whole = compiled(MODULES / "moving_sum.c").read_bytes()
+    moving_sum = contract(sums_and_largest)
+    rng = np.random.default_rng(0)
+    x = plugrad.ones((2, 9))
+    right = refused = 0
+    for _ in range(1000):
+        code = bytearray(whole[: rng.integers(8, len(whole) + 1)] if rng.random() < 0.2 else whole)
+        for place in rng.integers(8, len(code), rng.integers(1, 5)):
+            code[place] = rng.integers(256)
+        run = load_wasm_kernel(bytes(code), moving_sum, seconds=0.5, memory=1 << 22)
+        try:
+            run(x.array, width=4)
+            right += 1
+        except (ArgumentValueError, KernelFailed, OutOfMemory):
+            refused += 1
+    assert right > 10
+    assert refused > 100
+    assert (x + 1).tolist() == [[2] * 9] * 2
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------
+
+PROGRAM = """
+import os, signal, sys, threading, time
+import plugrad
+from plugrad.extend import KernelConfig, Shaped, Spec, kernel, register_kernel
+from plugrad_wasm import load_wasm_kernel
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+@kernel("test>Endless")
+def endless(x: Spec) -> Spec:
+    return Shaped(x.shape, x.dtype)
+
+register_kernel(KernelConfig("test>Endless", "wasm", load_wasm_kernel(sys.argv[1], endless)))
+sent = []
+
+def interrupt():
+    time.sleep(0.2)
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+with plugrad.use("wasm"):
+    x = plugrad.ones(3)
+    for _ in range(3):
+        threading.Thread(target=interrupt).start()
+        try:
+            endless(x)
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent[-1] < 0.5)
+    assert (x + 1).tolist() == [2, 2, 2]
+    print(signal.set_wakeup_fd(-1))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot send itself a Ctrl-C")
+def test_ctrl_c_stops_an_endless_kernel():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, module(ENDLESS)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["True", "True", "True", "-1"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
+def test_other_readers_of_signals_get_them(registered):
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    previous = signal.set_wakeup_fd(writer)
+    handler = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        run = registered(module(ENDLESS), seconds=0.5)
+        Thread(target=lambda: (time.sleep(0.2), os.kill(os.getpid(), signal.SIGUSR1))).start()
+        with pytest.raises(KernelFailed, match="stopped after"):
+            run(plugrad.ones(3))
+        os.set_blocking(reader, False)
+        assert os.read(reader, 10) == bytes([signal.SIGUSR1])
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+        signal.set_wakeup_fd(previous)
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_has_a_watchdog_of_its_own(registered):
+    run = registered(module(ENDLESS), seconds=0.3)
+    with pytest.raises(KernelFailed, match="stopped after"):
+        run(plugrad.ones(3))
+    child = os.fork()
+    if child == 0:
+        try:
+            run(plugrad.ones(3))
+        except KernelFailed:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
