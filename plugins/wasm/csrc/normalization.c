@@ -1,36 +1,101 @@
-// Softmax along contiguous rows.
+// Normalizations: softmax along rows or columns, of batches, and by the neighbours on the last axis.
+#include <tgmath.h>
+
+#include "elementwise.h"
 #include "vector_math.h"
+
+// ---- softmax ----
 
 #define BLOCK 1024  // floats that are summed in single precision; the sums are added in double
 
-static float greatest(const float *row, int count) {
-    floats best = splat(-INFINITY);
-    int i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        const floats x = load(row + i);
-        best = choose(x > best, x, best);
-    }
-    float y = -INFINITY;
-    for (int lane = 0; lane < LANES; lane++) y = best[lane] > y ? best[lane] : y;
-    for (; i < count; i++) y = row[i] > y ? row[i] : y;
-    return y;  // ignores NaN, which reaches the sum through exp
+static inline floats larger(floats x, floats y) {
+#ifdef __wasm__
+    return __builtin_wasm_pmax_f32x4(x, y);  // x < y ? y : x
+#else
+    return choose(x < y, y, x);
+#endif
 }
 
-// out[i] = exp(row[i] - peak); return their sum. One loop for both would spill registers.
-static float exponentials(const float *row, float *out, int count, float peak) {
-    for (int i = 0; i < count; i++) out[i] = row[i] - peak;
-    MAP_FLOATS(exp_floats, out, out, count);
-    double sum = 0;
-    int i = 0;
-    while (count - i >= LANES) {
-        const int last = smaller(i + BLOCK, count);
-        floats total = {};
-        for (; i + LANES <= last; i += LANES) total += load(out + i);
-        sum += sum_lanes(total);
-    }
-    for (; i < count; i++) sum += out[i];
-    return sum;
+// exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The error is at
+// most one unit in the last place.
+static inline floats exp_below_zero(floats x) {
+    const floats magic = splat(12582912.f + 127.f);  // rounds, and leaves the exponent of 2^n
+    x = larger(x, splat(-88.f));
+    const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
+    const floats n = shifted - magic;
+#ifdef __wasm_relaxed_simd__
+    const floats r = multiply_add(n, splat(-0.693147180559945309f), x);  // exact but for 1e-9 n
+#else
+    const floats r = n * splat(-LN2_LOW) + (n * splat(-LN2_HIGH) + x);
+#endif
+    floats p = splat(1.3814597623422742e-3f);
+    p = multiply_add(p, r, splat(8.3687175065279007e-3f));
+    p = multiply_add(p, r, splat(4.1668388992547989e-2f));
+    p = multiply_add(p, r, splat(1.6666521131992340e-1f));
+    p = multiply_add(p, r, splat(0.5f));
+    p = multiply_add(p, r, splat(1.f));
+    p = multiply_add(p, r, splat(1.f));
+    return p * (floats)((ints)shifted << 23);
 }
+
+// The last elements of a row of `count`. A row shorter than a vector ends in its last lane, after
+// elements whose exponentials are 0.
+static inline floats load_last(const float *row, int count) {
+    if (count >= LANES) return load(row + count - LANES);
+    float lanes[LANES] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    for (int i = 0; i < count; i++) lanes[LANES - count + i] = row[i];
+    return load(lanes);
+}
+
+SHORT_LOOPS static inline void store_last(float *row, floats values, int count) {
+    if (count >= LANES) return store(row + count - LANES, values);
+    for (int i = 0; i < count; i++) row[i] = values[LANES - count + i];
+}
+
+// The passes over a row are functions, because inlined their constants would fill the registers.
+#define PASS SHORT_LOOPS __attribute__((noinline)) static
+
+// The largest element; NaN is ignored, and reaches the sum of exponentials.
+PASS float greatest(const float *row, int count) {
+    floats a = load_last(row, count), b = a, c = a, d = a;
+    int i = 0;
+    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+        a = larger(a, load(row + i));
+        b = larger(b, load(row + i + LANES));
+        c = larger(c, load(row + i + 2 * LANES));
+        d = larger(d, load(row + i + 3 * LANES));
+    }
+    for (; i + LANES <= count; i += LANES) a = larger(a, load(row + i));
+    a = larger(larger(a, b), larger(c, d));
+    float peak = -INFINITY;
+    for (int lane = 0; lane < LANES; lane++) peak = a[lane] > peak ? a[lane] : peak;
+    return peak;
+}
+
+// The sum of exp(row[i] - peak), which go to `out` if they are kept.
+#define EXPONENTIALS(name, are_kept)                                                               \
+    PASS float name(const float *row, float *out, int count, float peak) {                         \
+        const int whole = count / LANES * LANES;                                                   \
+        double sum = 0;                                                                            \
+        for (int i = 0; i < whole;) {                                                              \
+            const int last = smaller(i + BLOCK, whole);                                            \
+            floats total = {};                                                                     \
+            for (; i < last; i += LANES) {                                                         \
+                const floats y = exp_below_zero(load(row + i) - peak);                             \
+                if (are_kept) store(out + i, y);                                                   \
+                total += y;                                                                        \
+            }                                                                                      \
+            sum += sum_lanes(total);                                                               \
+        }                                                                                          \
+        if (whole < count) {                                                                       \
+            const floats y = exp_below_zero(load_last(row, count) - peak);                         \
+            if (are_kept) store_last(out, y, count);                                               \
+            for (int lane = LANES - (count - whole); lane < LANES; lane++) sum += y[lane];         \
+        }                                                                                          \
+        return sum;                                                                                \
+    }
+EXPONENTIALS(exponentials, true)
+EXPONENTIALS(sum_of_exponentials, false)
 
 KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
     for (; rows > 0; rows--, x += count, out += count) {
@@ -39,22 +104,181 @@ KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
     }
 }
 
-KERNEL(log_softmax_float32)(const float *x, float *out, int rows, int count) {
+KERNEL(log_softmax_float32)(const float *restrict x, float *restrict out, int rows, int count) {
     for (; rows > 0; rows--, x += count, out += count) {
         const float peak = greatest(x, count);
-        const float log_sum = logf(exponentials(x, out, count, peak));
+        const float log_sum = logf(sum_of_exponentials(x, out, count, peak));
         for (int i = 0; i < count; i++) out[i] = (x[i] - peak) - log_sum;
     }
 }
 
-#define DOUBLE_SOFTMAX(name, expression)                                                           \
+// Columns of x, which is (outer, length, inner), as whole vectors, `TILE` at a time. The columns that
+// are left over form a vector with some that have been computed before.
+#define TILE 64
+#define BLOCK_ROWS 64  // rows that are summed in single precision
+
+#define EACH_VECTOR(width) for (int v = 0, column = 0; column < (width); v++, column += LANES)
+
+PASS void greatest_of_columns(const float *x, floats *peaks, int length, int inner, int width) {
+    EACH_VECTOR(width) peaks[v] = splat(-INFINITY);
+    for (; length > 0; length--, x += inner)
+        EACH_VECTOR(width) peaks[v] = larger(peaks[v], load(x + column));
+}
+
+#define COLUMN_EXPONENTIALS(name, are_kept)                                                        \
+    PASS void name(const float *x, float *out, const floats *peaks, floats *sums, int length,      \
+                   int inner, int width) {                                                         \
+        double totals[TILE * LANES] = {0};                                                         \
+        for (int row = 0; row < length;) {                                                         \
+            const int last = smaller(row + BLOCK_ROWS, length);                                    \
+            EACH_VECTOR(width) sums[v] = (floats){};                                               \
+            for (; row < last; row++, x += inner, out += inner)                                    \
+                EACH_VECTOR(width) {                                                               \
+                    const floats y = exp_below_zero(load(x + column) - peaks[v]);                  \
+                    if (are_kept) store(out + column, y);                                          \
+                    sums[v] += y;                                                                  \
+                }                                                                                  \
+            EACH_VECTOR(width)                                                                     \
+            for (int lane = 0; lane < LANES; lane++) totals[v * LANES + lane] += sums[v][lane];    \
+        }                                                                                          \
+        EACH_VECTOR(width)                                                                         \
+        for (int lane = 0; lane < LANES; lane++) sums[v][lane] = totals[v * LANES + lane];         \
+    }
+COLUMN_EXPONENTIALS(column_exponentials, true)
+COLUMN_EXPONENTIALS(sums_of_column_exponentials, false)
+
+#define COLUMN_SOFTMAX(name, pass, finish, result)                                                 \
+    KERNEL(name##_columns_float32)(const float *x, float *out, int outer, int length, int inner) { \
+        const ptrdiff_t size = (ptrdiff_t)length * inner;                                          \
+        for (; outer > 0; outer--, x += size, out += size)                                         \
+            for (int first = 0, width; first < inner; first += width) {                            \
+                const int begin = smaller(first, inner - LANES);                                   \
+                width = smaller(TILE * LANES, (inner - begin) / LANES * LANES);                    \
+                const float *in = x + begin;                                                       \
+                float *to = out + begin;                                                           \
+                floats peaks[TILE], sums[TILE];                                                    \
+                greatest_of_columns(in, peaks, length, inner, width);                              \
+                pass(in, to, peaks, sums, length, inner, width);                                   \
+                EACH_VECTOR(width)                                                                 \
+                for (int lane = 0; lane < LANES; lane++) sums[v][lane] = finish(sums[v][lane]);    \
+                for (int row = 0; row < length; row++, in += inner, to += inner)                   \
+                    EACH_VECTOR(width) store(to + column, result);                                 \
+            }                                                                                      \
+    }
+#define INVERSE(sum) (1 / (sum))
+COLUMN_SOFTMAX(softmax, column_exponentials, INVERSE, load(to + column) * sums[v])
+COLUMN_SOFTMAX(log_softmax, sums_of_column_exponentials, logf,
+               load(in + column) - peaks[v] - sums[v])
+
+#define DOUBLE_SOFTMAX(name, before, after)                                                        \
     SMALL KERNEL(name##_float64)(const double *x, double *out, int rows, int count) {              \
         for (; rows > 0; rows--, x += count, out += count) {                                       \
             double peak = -INFINITY, sum = 0;                                                      \
             for (int i = 0; i < count; i++) peak = x[i] > peak ? x[i] : peak;                      \
-            for (int i = 0; i < count; i++) sum += exp(x[i] - peak);                               \
-            for (int i = 0; i < count; i++) out[i] = expression;                                   \
+            for (int i = 0; i < count; i++) {                                                      \
+                const double shifted = x[i] - peak, y = exp(shifted);                              \
+                out[i] = before;                                                                   \
+                sum += y;                                                                          \
+            }                                                                                      \
+            for (int i = 0; i < count; i++) out[i] = after;                                        \
         }                                                                                          \
     }
-DOUBLE_SOFTMAX(softmax, exp(x[i] - peak) / sum)
-DOUBLE_SOFTMAX(log_softmax, x[i] - peak - log(sum))
+DOUBLE_SOFTMAX(softmax, y, out[i] / sum)
+DOUBLE_SOFTMAX(log_softmax, shifted, out[i] - log(sum))
+
+// ---- batches ----
+
+// What differences from the mean are multiplied with.
+#define INVERSE_DEVIATION(dtype, type, effort)                                                     \
+    MAP(inverse_deviation, dtype, type, type, effort, 1 / sqrt(x + epsilon), type epsilon)
+EACH_FLOAT(INVERSE_DEVIATION)
+
+#define SCALED(i, j, k, l) out[i] = (x[i] - mean[j]) * factor[k] + offset[l]
+
+// descriptor: axes, sizes, and the strides by which mean, factor and offset are broadcast to x.
+#define BATCH_NORM(dtype, type, effort)                                                            \
+    effort static void scale_##dtype(const type *restrict x, const type *restrict mean,            \
+                                     const type *restrict factor, const type *restrict offset,     \
+                                     type *restrict out, int count, int mean_step,                 \
+                                     int factor_step, int offset_step) {                           \
+        if (mean_step == 1 && factor_step == 1 && offset_step == 1)                                \
+            for (int i = 0; i < count; i++) SCALED(i, i, i, i);                                    \
+        else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                           \
+            for (int i = 0; i < count; i++) SCALED(i, 0, 0, 0);                                    \
+        else                                                                                       \
+            for (int i = 0; i < count; i++)                                                        \
+                SCALED(i, i * mean_step, i * factor_step, i * offset_step);                        \
+    }                                                                                              \
+    effort KERNEL(batch_norm_##dtype)(const type *x, const type *mean, const type *factor,         \
+                                      const type *offset, type *out, const int *descriptor) {      \
+        const int axes = descriptor[0], outer = axes - 1, *sizes = descriptor + 1;                 \
+        const int *mean_strides = sizes + axes, *factor_strides = mean_strides + axes;             \
+        const int *offset_strides = factor_strides + axes, count = sizes[outer];                   \
+        int index[MAX_AXES] = {0}, same_index[MAX_AXES] = {0};                                     \
+        ptrdiff_t i = 0, j = 0, k = 0, same_k = 0;                                                 \
+        do {                                                                                       \
+            scale_##dtype(x, mean + i, factor + j, offset + k, out, count, mean_strides[outer],    \
+                          factor_strides[outer], offset_strides[outer]);                           \
+            x += count, out += count;                                                              \
+            step_axes(outer, sizes, same_index, offset_strides, offset_strides, &k, &same_k);      \
+        } while (step_axes(outer, sizes, index, mean_strides, factor_strides, &i, &j));            \
+    }
+EACH_FLOAT(BATCH_NORM)
+
+// ---- neighbours on the last axis ----
+
+// Rows are computed in scratch memory: `padded` has `radius` zeros on both sides of a row.
+#define RESPONSE(dtype, type, effort)                                                              \
+    effort static void sum_neighbours_##dtype(const type *restrict padded, type *restrict sums,    \
+                                              int count, int radius) {                             \
+        for (int i = 0; i < count; i++) sums[i] = padded[i];                                       \
+        for (int distance = 1; distance <= 2 * radius; distance++)                                 \
+            for (int i = 0; i < count; i++) sums[i] += padded[i + distance];                       \
+    }                                                                                              \
+    /* Powers that are multiples of 1/4 are products of roots. */                                  \
+    effort static void powers_##dtype(const type *restrict norms, type *restrict powers,           \
+                                      int count, type beta) {                                      \
+        const int quarters = beta >= 0 && beta < 2 ? (int)(4 * beta) : 0;                          \
+        if (quarters != 4 * beta)                                                                  \
+            for (int i = 0; i < count; i++) powers[i] = pow(norms[i], beta);                       \
+        else                                                                                       \
+            for (int i = 0; i < count; i++) {                                                      \
+                const type norm = norms[i], root = sqrt(norm), second_root = sqrt(root);           \
+                powers[i] = (quarters & 4 ? norm : 1) * (quarters & 2 ? root : 1) *                \
+                            (quarters & 1 ? second_root : 1);                                      \
+            }                                                                                      \
+    }                                                                                              \
+    effort static void norms_##dtype(const type *restrict x, type *restrict padded,                \
+                                     type *restrict norms, int count, int radius, type bias,       \
+                                     type alpha) {                                                 \
+        for (int i = 0; i < count; i++) padded[radius + i] = x[i] * x[i];                          \
+        sum_neighbours_##dtype(padded, norms, count, radius);                                      \
+        for (int i = 0; i < count; i++) norms[i] = bias + alpha * norms[i];                        \
+    }                                                                                              \
+    effort KERNEL(lrn_##dtype)(const type *restrict x, type *restrict out, int rows, int count,    \
+                               int radius, type bias, type alpha, type beta,                       \
+                               type *restrict padded) {                                            \
+        type *norms = padded + count + 2 * radius;                                                 \
+        memset(padded, 0, (count + 2 * radius) * sizeof(type));                                    \
+        for (; rows > 0; rows--, x += count, out += count) {                                       \
+            norms_##dtype(x, padded, norms, count, radius, bias, alpha);                           \
+            powers_##dtype(norms, out, count, beta);                                               \
+            for (int i = 0; i < count; i++) out[i] = x[i] / out[i];                                \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(lrn_gradient_##dtype)(const type *restrict x, const type *restrict y,            \
+                                        const type *restrict dy, type *restrict dx, int rows,      \
+                                        int count, int radius, type bias, type alpha, type beta,   \
+                                        type *restrict padded) {                                   \
+        type *restrict norms = padded + count + 2 * radius;                                        \
+        memset(padded, 0, (count + 2 * radius) * sizeof(type));                                    \
+        for (; rows > 0; rows--, x += count, y += count, dy += count, dx += count) {               \
+            norms_##dtype(x, padded, norms, count, radius, bias, alpha);                           \
+            powers_##dtype(norms, dx, count, beta);                                                \
+            for (int i = 0; i < count; i++) padded[radius + i] = dy[i] * y[i] / norms[i];          \
+            sum_neighbours_##dtype(padded, norms, count, radius);                                  \
+            for (int i = 0; i < count; i++)                                                        \
+                dx[i] = dy[i] / dx[i] - 2 * alpha * beta * x[i] * norms[i];                        \
+        }                                                                                          \
+    }
+EACH_FLOAT(RESPONSE)

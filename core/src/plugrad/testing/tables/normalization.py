@@ -10,7 +10,8 @@ from plugrad.testing.definitions import Array
 from plugrad.testing.rows import FLOATS, Row, numbers, of_shape, these
 
 INF = np.inf
-SHAPE = (2, 3, 4)
+# Rows and columns of a few elements, of whole vectors and of vectors with a remainder.
+ALONG = [((2, 3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), 2), ((1, 3, 9), 1), ((2, 21), 1)]
 RESPONSE = {"depth_radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}
 
 
@@ -46,19 +47,19 @@ ROWS = [
         Row(
             normalization.softmax,
             lambda x, a=axis: np.exp(log_softmax(x, a)),
-            [of_shape(*SHAPE)],
+            [of_shape(*shape)],
             {"dim": axis},
         )
-        for axis in (0, 1, 2)
+        for shape, axis in ALONG
     ),
     *(
         Row(
             normalization.log_softmax,
             lambda x, a=axis: log_softmax(x, a),
-            [of_shape(*SHAPE)],
+            [of_shape(*shape)],
             {"axis": axis},
         )
-        for axis in (0, 1, 2)
+        for shape, axis in ALONG
     ),
     *(
         Row(
