@@ -1,4 +1,4 @@
-// Normalizations: softmax along rows or columns, of batches, and by the neighbours on the last axis.
+// Normalizations: softmax of rows and columns, of batches, and by neighbours on the last axis.
 #include <tgmath.h>
 
 #include "elementwise.h"
@@ -112,8 +112,8 @@ KERNEL(log_softmax_float32)(const float *restrict x, float *restrict out, int ro
     }
 }
 
-// Columns of x, which is (outer, length, inner), as whole vectors, `TILE` at a time. The columns that
-// are left over form a vector with some that have been computed before.
+// Columns of x, which is (outer, length, inner), as whole vectors, `TILE` at a time. The columns
+// that are left over form a vector with some that have been computed before.
 #define TILE 64
 #define BLOCK_ROWS 64  // rows that are summed in single precision
 

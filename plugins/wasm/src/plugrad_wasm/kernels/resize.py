@@ -1,0 +1,77 @@
+"""Images of another size, and the gradients: the module computes which pixels each one shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import FLOATING, Pair, Shape, float32, uint8
+from plugrad.kernels import resize
+from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.kernels.unary import cast
+
+if TYPE_CHECKING:
+    from plugrad_wasm.memory import WasmArray
+
+BILINEAR = ExportNames("resize_bilinear")
+GRADIENT = ExportNames("resize_gradient")
+PLACE = 16  # bytes of a place in csrc/resize.c
+
+
+def resized(
+    export: str,
+    x: WasmArray,
+    shape: Shape,
+    images: Shape,
+    size: Pair,
+    align_corners: bool,
+    half_pixel_centers: bool,
+    *is_nearest: bool,
+) -> WasmArray:
+    """Return the result of a kernel for images of a shape and a size."""
+    memory = x.memory
+    out = memory.empty(shape, x.dtype)
+    run = call(x, export, x.size + out.size)
+    if out.size:
+        descriptor = memory.store.descriptor((*images, *size, align_corners, half_pixel_centers))
+        row = images[2] * images[3] * x.dtype.itemsize
+        scratch = memory.empty((PLACE * size[1] + row,), uint8)
+        run(x.address, out.address, descriptor.address, scratch.address, *is_nearest)
+    return out
+
+
+@table.implements(resize.resize_bilinear)
+def resize_bilinear(
+    images: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
+) -> WasmArray:
+    """Return images interpolated between rows, then between columns."""
+    x = images if images.dtype in FLOATING else cast(images, dtype=float32)
+    shape = (x.shape[0], *size, x.shape[3])
+    return resized(BILINEAR[x.dtype], x, shape, x.shape, size, align_corners, half_pixel_centers)
+
+
+@table.implements(resize.resize_bilinear_gradient)
+def resize_bilinear_gradient(
+    images: WasmArray, dy: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
+) -> WasmArray:
+    """Return dy distributed between columns, then between rows."""
+    how = (size, align_corners, half_pixel_centers, False)
+    return resized(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
+
+
+@table.implements(resize.resize_nearest_neighbor)
+def resize_nearest_neighbor(
+    images: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
+) -> WasmArray:
+    """Return images made of the pixels that are shown."""
+    export, shape = f"resize_nearest_{images.dtype.itemsize}", images.shape
+    out = (shape[0], *size, shape[3])
+    return resized(export, images, out, shape, size, align_corners, half_pixel_centers)
+
+
+@table.implements(resize.resize_nearest_neighbor_gradient)
+def resize_nearest_neighbor_gradient(
+    images: WasmArray, dy: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
+) -> WasmArray:
+    """Return, for each pixel, the sum of dy over the places that show it."""
+    how = (size, align_corners, half_pixel_centers, True)
+    return resized(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
