@@ -1,5 +1,5 @@
 // Images of another size, row by row: rows are interpolated first, then their columns.
-#include "common.h"
+#include "pixels.h"
 
 // The geometry as the host writes it to linear memory.
 typedef struct {
@@ -8,14 +8,8 @@ typedef struct {
     int align_corners, half_pixel_centers;
 } resizing;
 
-// What a place along an axis shows: the positions before and after it, and its distance from the
-// first as a fraction.
-typedef struct {
-    int low, high;
-    double share;
-} place;
-
-__attribute__((noinline)) static place place_between(int step, int length, int count, const resizing *r) {
+__attribute__((noinline)) static place place_between(int step, int length, int count,
+                                                     const resizing *r) {
     double at = r->align_corners && count > 1 ? step * ((length - 1) / (count - 1.))
                 : r->half_pixel_centers       ? (step + 0.5) * ((double)length / count) - 0.5
                                               : step * ((double)length / count);
@@ -25,7 +19,8 @@ __attribute__((noinline)) static place place_between(int step, int length, int c
 }
 
 // Integers avoid rounding errors.
-__attribute__((noinline)) static place nearest_place(int step, int length, int count, const resizing *r) {
+__attribute__((noinline)) static place nearest_place(int step, int length, int count,
+                                                     const resizing *r) {
     int64_t low = (int64_t)step * length / count;
     if (r->align_corners && count > 1)
         low = (2 * (int64_t)step * (length - 1) + count - 1) / (2 * ((int64_t)count - 1));
@@ -51,17 +46,6 @@ __attribute__((noinline)) static void place_columns(const resizing *r, place_of 
     ptrdiff_t image = 0;                                                                           \
     for (int n = 0; n < (r)->batch; n++, image += (ptrdiff_t)(r)->height * length)                 \
         for (int i = 0; i < (r)->out_height; i++)
-
-// Few channels are unrolled, but for the large types.
-#define WITH_CHANNELS(function, type, channels, ...)                                               \
-    do {                                                                                           \
-        if (sizeof(type) < 8 && channels == 1)                                                     \
-            function(__VA_ARGS__, 1);                                                              \
-        else if (sizeof(type) < 8 && channels == 3)                                                \
-            function(__VA_ARGS__, 3);                                                              \
-        else                                                                                       \
-            function(__VA_ARGS__, channels);                                                       \
-    } while (0)
 
 // scratch: the places of the columns, and one row of the images.
 #define RESIZING(dtype, type, effort)                                                              \

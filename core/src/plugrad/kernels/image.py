@@ -32,10 +32,11 @@ def crop_and_resize(
     """Return boxes cut out of images, each resized to `crop_size`; integers give float32.
 
     A box (y1, x1, y2, x2) is cut out of the image whose number is in `box_ind`; a negative number
-    counts from the end, and a number without an image is an error. The first row of a crop shows row
-    ``y1 * (height - 1)``, the last row shows row ``y2 * (height - 1)``, and the rows between are
-    evenly spaced; a single row shows the middle of the box. The columns likewise. A point outside
-    the image is `extrapolation_value`.
+    counts from the end, and a number without an image is an error, or gives zeros where checking
+    would have to wait for a device. The first row of a crop shows row ``y1 * (height - 1)``, the
+    last row shows row ``y2 * (height - 1)``, and the rows between are evenly spaced; a single row
+    shows the middle of the box. The columns likewise. A point outside the image is
+    `extrapolation_value`.
     """
     shape = _cropped("CropAndResize", image.shape, boxes, box_ind, crop_size)
     return Shaped(shape, image.dtype if image.dtype in FLOATING else float32)

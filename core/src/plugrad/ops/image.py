@@ -16,6 +16,7 @@ from plugrad.ops.arguments import as_tensor, cast, coerced
 from plugrad.ops.attributes import any_number, chosen, finite, flag, is_several, members, real
 from plugrad.ops.binary import divide, greater, less_equal, where
 from plugrad.ops.creation import arange, asarray, ones_like
+from plugrad.ops.indexing import positions_along
 from plugrad.ops.reduction import argmax, max, sum
 from plugrad.ops.unary import round
 from plugrad.types.dtype import FLOATING, REAL, float32, int32
@@ -59,7 +60,9 @@ def crop_and_resize(
         boxes: corners (y1, x1, y2, x2) in the shape (number of boxes, 4), as fractions of the
             height and width: 0 is the middle of the first row or column, 1 the middle of the last.
             With y1 > y2 the crop is upside down, with x1 > x2 it is mirrored.
-        box_ind: the number of the image that each box is cut out of; a negative one counts from the end.
+        box_ind: the number of the image that each box is cut out of; a negative one counts from the
+            end. Numbers in a tensor are checked on the cpu backend only. On other backends, a box
+            whose image does not exist contains zeros.
         crop_size: the size of the crops, one number or (height, width).
         method: "bilinear" interpolates, "nearest" takes the nearest pixel.
         extrapolation_value: the value of points outside the image.
@@ -74,17 +77,17 @@ def crop_and_resize(
     """
     op = "crop_and_resize"
     images = coerced(image, kernels.crop_and_resize, op, "image")
-    numbers = as_tensor(box_ind, op, "box_ind", backend=images.backend)
-    if not numbers.dtype.is_integer:
-        raise DTypeError(
-            f"{op}: box_ind are {numbers.dtype}; they must be integers, as after astype('int32')"
+    if not images.ndim:
+        raise ShapeError(
+            f"{op}: the image is 0-d; images have shape (batch, height, width, channels)"
         )
+    numbers = positions_along(box_ind, images, 0, op, "box_ind")
     chosen(method, get_args(Interpolation), op, "method")
     height, width = sizes_of(crop_size, 2, f"{op}: crop_size")
     return kernels.crop_and_resize(
         images,
         _as_floats(boxes, op, "boxes", images),
-        cast(numbers, int32),
+        numbers,
         crop_size=(height, width),
         method=method,
         extrapolation_value=any_number(extrapolation_value, op, "extrapolation_value"),

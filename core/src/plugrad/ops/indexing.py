@@ -283,7 +283,9 @@ def as_positions(
     return indices if indices.dtype in (int32, int64) else cast(indices, int32)
 
 
-def positions_along(indices: TensorLike, x: Tensor, axis: int, op: str) -> Tensor:
+def positions_along(
+    indices: TensorLike, x: Tensor, axis: int, op: str, name: str = "indices"
+) -> Tensor:
     """Return positions along an axis of x; host values are checked.
 
     Raises:
@@ -291,8 +293,8 @@ def positions_along(indices: TensorLike, x: Tensor, axis: int, op: str) -> Tenso
         TensorIndexError: a host value is out of range.
     """
     if isinstance(indices, Tensor):
-        return as_positions(indices, op, x.backend)
-    values = host_positions(indices, op)
+        return as_positions(indices, op, x.backend, name)
+    values = host_positions(indices, op, name)
     check_range(values, x.shape[axis], axis, op)
     return tensor_from(values.astype(np.int32, copy=False), x.backend)
 
