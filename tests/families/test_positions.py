@@ -157,6 +157,21 @@ def test_positions_out_of_range(backend):
         assert gradient.tolist() == [[1, 0], [0, 1]]  # and nothing from one row in the other
 
 
+def test_coordinates_out_of_range(backend):
+    """The same for rows of coordinates: what is read there is 0, and what is written is lost."""
+    if backend == "cpu":
+        pytest.skip("the cpu raises")
+    x = plugrad.asarray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    far = plugrad.reshape(on_device(0, 3, 1, -1, -3, 0, 2**30, 2**30, 0, 1), (5, 2))
+    lost = plugrad.asarray([10.0, 20.0, 30.0, 40.0, 50.0])
+    assert plugrad.gather_nd(x, far).tolist() == [0, 6, 0, 0, 2]
+    assert plugrad.scatter_nd(far, lost, (2, 3)).tolist() == [[0, 50, 0], [0, 0, 20]]
+    assert plugrad.tensor_scatter_update(x, far, lost).tolist() == [[1, 50, 3], [4, 5, 20]]
+    assert plugrad.sparse_to_dense(far, lost, (2, 3), -1.0).tolist() == [[-1, 50, -1], [-1, -1, 20]]
+    gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.gather_nd(x, far)))(x)
+    assert gradient.tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
 def test_positions_out_of_range_in_batches_and_coordinates():
     with plugrad.use("cpu"):
         x = numbers(2, 3)

@@ -62,6 +62,9 @@ def signs(*names: str) -> list[Rule]:
     return [Rule(f"plugrad.{name}(zeros)", "zeros") for name in names]
 
 
+WASM = ("wasm",)  # of the backends that do not wait, the one with kernels for coordinates
+
+
 def unseen(call: str, value: str, backends: tuple[str, ...] = ("wasm", "webgpu")) -> Rule:
     """Return the rule of positions that the host does not see: an error, or a value on some backends."""
     reason = "The positions are on the device, and the host does not wait for them."
@@ -378,8 +381,20 @@ SECTIONS = [
             unseen("plugrad.take([1.0, 2.0], plugrad.asarray([0, 2, -3]))", "[1.0, 0.0, 0.0]"),
             unseen("plugrad.take_along_axis([1.0, 2.0], plugrad.asarray([0, 2]))", "[1.0, 0.0]"),
             unseen("plugrad.asarray([1.0, 2.0])[plugrad.asarray([0, 2])]", "[1.0, 0.0]"),
-            Rule("plugrad.gather_nd([1.0, 2.0], plugrad.asarray([[2]]))", "TensorIndexError"),
-            Rule("plugrad.scatter_nd(plugrad.asarray([[2]]), [1.0], (2,))", "TensorIndexError"),
+            unseen(
+                "plugrad.gather_nd([1.0, 2.0], plugrad.asarray([[2], [1]]))", "[0.0, 2.0]", WASM
+            ),
+            unseen("plugrad.scatter_nd(plugrad.asarray([[2]]), [1.0], (2,))", "[0.0, 0.0]", WASM),
+            unseen(
+                "plugrad.tensor_scatter_update([1.0, 2.0], plugrad.asarray([[2], [-3]]), [3.0, 4.0])",
+                "[1.0, 2.0]",
+                WASM,
+            ),
+            unseen(
+                "plugrad.sparse_to_dense(plugrad.asarray([-3, 1]), [1.0, 2.0], (2,))",
+                "[0.0, 2.0]",
+                WASM,
+            ),
             Rule(
                 "checked(lambda: plugrad.take([1.0, 2.0], plugrad.asarray([2])))",
                 "TensorIndexError",
@@ -388,6 +403,15 @@ SECTIONS = [
                 "checked(lambda: plugrad.take_along_axis([1.0, 2.0], plugrad.asarray([2])))",
                 "TensorIndexError",
             ),
+            *[
+                Rule(f"checked(lambda: plugrad.{call})", "TensorIndexError")
+                for call in (
+                    "gather_nd([1.0, 2.0], plugrad.asarray([[2]]))",
+                    "scatter_nd(plugrad.asarray([2]), [1.0], (2,))",
+                    "tensor_scatter_update([[1.0]], plugrad.asarray([[0, -2]]), [2.0])",
+                    "sparse_to_dense(plugrad.asarray(2), 1.0, (2,))",
+                )
+            ],
             Rule("plugrad.one_hot([0, 2, -1], 2)", "[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]"),
             Rule("plugrad.unsorted_segment_sum([1.0, 2.0, 4.0], [0, 2, -1], 2)", "[1.0, 0.0]"),
             Rule("plugrad.bincount([0, 5, 1], size=2)", "[1, 1]"),

@@ -22,6 +22,36 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
     }
 EACH_ITEM_SIZE(GATHER)
 
+// The places of rows of coordinates on axes that are flattened; one out of range gives a place that
+// is out of range, also when counted from the end. descriptor: depth, sizes[depth].
+KERNEL(flat_places)(const int32_t *restrict coordinates, int32_t *restrict out, int count,
+                    const int *descriptor) {
+    const int depth = descriptor[0], *sizes = descriptor + 1;
+    for (int i = 0; i < count; i++, coordinates += depth) {
+        int place = 0, is_valid = 1;
+        for (int axis = 0; axis < depth; axis++) {
+            const int size = sizes[axis], index = coordinates[axis];
+            const int position = index + (index < 0 ? size : 0);
+            is_valid &= is_within(position, size);
+            place = place * size + position;
+        }
+        out[i] = is_valid ? place : INT32_MIN;
+    }
+}
+
+// Write row i of updates, or the only one if `step` is 0, to out[places[i]], in order.
+#define SCATTER(item_size, type)                                                                   \
+    SHORT_LOOPS KERNEL(scatter_##item_size)(const type *restrict updates,                          \
+                                            const int32_t *restrict places, type *restrict out,    \
+                                            int count, int inner, int size, int step) {            \
+        for (int i = 0; i < count; i++, updates += step) {                                         \
+            if (!is_within(places[i], size)) continue;                                             \
+            type *row = out + (ptrdiff_t)places[i] * inner;                                        \
+            for (int k = 0; k < inner; k++) row[k] = updates[k];                                   \
+        }                                                                                          \
+    }
+EACH_ITEM_SIZE(SCATTER)
+
 #define ONE_HOT(item_size, type)                                                                   \
     KERNEL(one_hot_##item_size)(const int32_t *indices, type *out, int count, int depth,           \
                                 uint64_t on, uint64_t off) {                                       \

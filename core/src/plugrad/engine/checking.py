@@ -12,16 +12,16 @@ import numpy as np
 
 from plugrad.contract.kernel import KERNELS
 from plugrad.errors import KernelFailed, PlugradError, TensorIndexError, shown
-from plugrad.kernels.indexing import gather
+from plugrad.kernels.indexing import gather, gather_nd
+from plugrad.kernels.scatter import scatter_nd, sparse_to_dense, tensor_scatter_update
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, string
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend, Implementation
-    from plugrad.types.specs import Shape
 
 
 def place(kernel_name: str, backend: Backend) -> str:
@@ -90,8 +90,7 @@ def checked(kernel_name: str, function: Implementation, backend: Backend) -> Imp
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         before = [_values(x, backend) for x in arrays]
-        if contract is gather:
-            _check_positions(kernel_name, before[1], before[0].shape, attrs["axis"])
+        _check_positions(kernel_name, _positions(contract, before, attrs))
         result = function(*arrays, **attrs)
         where = place(kernel_name, backend)
         check_arrays(kernel_name, result, backend, arrays, attrs)
@@ -121,18 +120,45 @@ def _values(x: Any, backend: Backend) -> Any:
     return None if x is None or x is backend else np.array(backend.to_numpy(x))
 
 
-def _check_positions(kernel_name: str, positions: Any, shape: Shape, axis: int) -> None:
-    """Raise for a position out of range; without this, devices that do not show it to the host read 0.
+def _positions(
+    contract: Kernel[..., Any] | None, arrays: Sequence[Any], attrs: Mapping[str, Any]
+) -> Iterator[tuple[int, int, Any]]:
+    """Yield each axis on which a call reads or writes by position, its size, and the positions."""
+    if contract is gather:
+        axis = attrs["axis"]
+        yield axis, arrays[0].shape[axis], arrays[1]
+        return
+    if contract is gather_nd:
+        shape, rows = arrays[0].shape, arrays[1]
+    elif contract is scatter_nd:
+        shape, rows = attrs["shape"], _rows(arrays[0])
+    elif contract is tensor_scatter_update:
+        shape, rows = arrays[0].shape, _rows(arrays[1])
+    elif contract is sparse_to_dense:
+        shape, rows = attrs["output_shape"], _rows(arrays[0])
+    else:
+        return
+    for axis in range(rows.shape[-1]):
+        yield axis, shape[axis], rows[..., axis]
+
+
+def _rows(indices: Any) -> Any:
+    """Return rows of coordinates; those with one axis or none are positions on the first axis."""
+    return indices if indices.ndim > 1 else indices[..., None]
+
+
+def _check_positions(kernel_name: str, positions: Iterator[tuple[int, int, Any]]) -> None:
+    """Raise for a position out of range; without this, some devices read 0 there and write nothing.
 
     Raises:
         TensorIndexError: there is one.
     """
-    size = shape[axis]
-    wrong = positions[(positions < -size) | (positions >= size)]
-    if wrong.size:
-        raise TensorIndexError(
-            f"{kernel_name}: index {wrong[0]} is out of range for axis {axis} of size {size}"
-        )
+    for axis, size, places in positions:
+        wrong = places[(places < -size) | (places >= size)]
+        if wrong.size:
+            raise TensorIndexError(
+                f"{kernel_name}: index {wrong.flat[0]} is out of range for axis {axis} of size {size}"
+            )
 
 
 def _equal(a: Any, b: Any) -> bool:

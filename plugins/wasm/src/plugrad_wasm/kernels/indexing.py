@@ -12,6 +12,7 @@ from plugrad_wasm.bits import bits_of
 from plugrad_wasm.declare import ExportNames, call, table
 from plugrad_wasm.dtypes import supported
 from plugrad_wasm.kernels.unary import cast, clip_by_value
+from plugrad_wasm.memory import WasmView
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
@@ -27,6 +28,31 @@ def positions(indices: WasmArray) -> WasmArray:
             indices, clip_value_min=int(INT32.min), clip_value_max=int(INT32.max)
         )
     return cast(indices, dtype=int32)
+
+
+def flat_places(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
+    """Return the place of each row of coordinates when the first axes of `shape` are flattened.
+
+    Rows with a coordinate out of range have a place that is out of range.
+    """
+    depth = indices.shape[-1]
+    memory = indices.memory
+    out = memory.empty(indices.shape[:-1], int32)
+    indices = positions(indices)
+    descriptor = memory.store.descriptor((depth, *shape[:depth]))
+    call(indices, "flat_places", indices.size)(
+        indices.address, out.address, out.size, descriptor.address
+    )
+    return out
+
+
+@table.implements(indexing.gather_nd)
+def gather_nd(params: WasmArray, indices: WasmArray) -> WasmArray:
+    """Return the parts of `params` at coordinates: a gather along the flattened axes."""
+    depth = indices.shape[-1]
+    rest = params.shape[depth:]
+    rows = WasmView(params, (size_of(params.shape[:depth]), *rest))
+    return gather(rows, flat_places(indices, params.shape), axis=0, batch_dims=0)
 
 
 @table.implements(indexing.gather)
@@ -68,10 +94,17 @@ def one_hot(
 def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: int) -> WasmArray:
     """Return the sums of the elements with equal segment ids."""
     shape = x.shape[len(segment_ids.shape) :]
-    out = x.memory.empty((num_segments, *shape), x.dtype)
-    ids = positions(segment_ids)
+    return segment_sums(x, positions(segment_ids), (num_segments, *shape), num_segments)
+
+
+def segment_sums(
+    x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int
+) -> WasmArray:
+    """Return the sums of the parts of `x` with each id; `shape` begins with axes for the segments."""
+    out = x.memory.empty(shape, x.dtype)
+    inner = out.size // (num_segments or 1)
     run = call(x, SEGMENT_SUM[x.dtype], x.size + out.size)
-    run(x.address, ids.address, out.address, ids.size, size_of(shape), num_segments)
+    run(x.address, ids.address, out.address, ids.size, inner, num_segments)
     return out
 
 

@@ -46,6 +46,11 @@ def read(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArr
     return out
 
 
+def duplicate(x: WasmArray) -> WasmArray:
+    """Return a copy that may be written to."""
+    return read(x, x.shape, row_major(x.shape))
+
+
 def cut(x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None) -> WasmArray:
     """Return the block of `x` that begins at an index, or every `steps`-th element of it."""
     strides = row_major(x.shape)

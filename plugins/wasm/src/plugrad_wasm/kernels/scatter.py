@@ -1,0 +1,63 @@
+"""Kernels that write elements at positions. A position out of range writes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import size_of
+from plugrad.kernels import scatter
+from plugrad_wasm.declare import call, table
+from plugrad_wasm.kernels.indexing import flat_places, segment_sums
+from plugrad_wasm.kernels.movement import broadcast_to, duplicate
+from plugrad_wasm.memory import WasmView
+
+if TYPE_CHECKING:
+    from plugrad_wasm.memory import WasmArray
+
+Sizes = tuple[int, ...]
+
+
+def rows_of(indices: WasmArray) -> WasmArray:
+    """Return rows of coordinates; without rows, each position is one."""
+    return indices if len(indices.shape) > 1 else WasmView(indices, (indices.size, 1))
+
+
+def write(out: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
+    """Return `out` after writing the updates, or the only one, at rows of coordinates."""
+    if updates.size:
+        depth = indices.shape[-1]
+        inner = size_of(out.shape[depth:])
+        places = flat_places(indices, out.shape)
+        step = inner if updates.size == places.size * inner else 0
+        run = call(updates, f"scatter_{out.dtype.itemsize}", places.size * inner)
+        size = size_of(out.shape[:depth])
+        run(updates.address, places.address, out.address, places.size, inner, size, step)
+    return out
+
+
+@table.implements(scatter.scatter_nd)
+def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmArray:
+    """Return the sums of the updates for each place."""
+    rows = rows_of(indices)
+    size = size_of(shape[: rows.shape[-1]])
+    return segment_sums(updates, flat_places(rows, shape), shape, size)
+
+
+@table.implements(scatter.tensor_scatter_update)
+def tensor_scatter_update(tensor: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
+    """Return a copy with the updates; of several updates for one place, the last one stays."""
+    return write(duplicate(tensor), rows_of(indices), updates)
+
+
+@table.implements(scatter.sparse_to_dense)
+def sparse_to_dense(
+    sparse_indices: WasmArray,
+    sparse_values: WasmArray,
+    default_value: WasmArray,
+    *,
+    output_shape: Sizes,
+) -> WasmArray:
+    """Return the values at the given places, and the default value elsewhere."""
+    out = broadcast_to(default_value, shape=output_shape)
+    out = out if out is not default_value else duplicate(out)
+    return write(out, rows_of(sparse_indices), sparse_values)
