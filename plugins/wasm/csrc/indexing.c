@@ -62,15 +62,26 @@ EACH_ITEM_SIZE(SCATTER)
     }
 EACH_ITEM_SIZE(ONE_HOT)
 
-// x is (count, inner), out (segments, inner).
+// x is (batch, count, inner), ids (batch, count), out (batch, segments, inner).
 #define SEGMENT_SUM(dtype, type, effort)                                                           \
     effort KERNEL(segment_sum_##dtype)(const type *restrict x, const int32_t *restrict ids,        \
-                                       type *restrict out, int count, int inner, int segments) {   \
-        memset(out, 0, (size_t)segments * inner * sizeof(type));                                   \
-        for (int i = 0; i < count; i++, x += inner) {                                              \
-            if (!is_within(ids[i], segments)) continue;                                            \
-            type *row = out + (ptrdiff_t)ids[i] * inner;                                           \
-            for (int k = 0; k < inner; k++) row[k] += x[k];                                        \
-        }                                                                                          \
+                                       type *restrict out, int batch, int count, int inner,        \
+                                       int segments) {                                             \
+        memset(out, 0, (size_t)batch * segments * inner * sizeof(type));                           \
+        for (; batch > 0; batch--, out += (ptrdiff_t)segments * inner)                             \
+            for (int i = 0; i < count; i++, ids++, x += inner) {                                   \
+                if (!is_within(*ids, segments)) continue;                                          \
+                type *row = out + (ptrdiff_t)*ids * inner;                                         \
+                for (int k = 0; k < inner; k++) row[k] += x[k];                                    \
+            }                                                                                      \
     }
 EACH_NUMBER(SEGMENT_SUM)
+
+// How often each id occurs in each row of (batch, count), or whether it does; out is (batch, bins).
+KERNEL(count_ids)(const int32_t *restrict ids, int32_t *restrict out, int batch, int count, int bins,
+                  int is_binary) {
+    memset(out, 0, (size_t)batch * bins * sizeof *out);
+    for (; batch > 0; batch--, out += bins)
+        for (int i = 0; i < count; i++, ids++)
+            if (is_within(*ids, bins)) out[*ids] = is_binary ? 1 : out[*ids] + 1;
+}

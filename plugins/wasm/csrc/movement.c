@@ -47,3 +47,17 @@ EACH_ITEM_SIZE(COPY)
         for (int i = 0; i < count; i++) out[i] = (type)bits;                                       \
     }
 EACH_ITEM_SIZE(FILL)
+
+// Matrices without what lies more than `lower` diagonals below or `upper` above the main one; a
+// negative number keeps all.
+#define BAND_PART(item_size, type)                                                                 \
+    KERNEL(band_part_##item_size)(const type *restrict x, type *restrict out, int batch, int rows, \
+                                  int columns, const int32_t *lower, const int32_t *upper) {       \
+        const int below = *lower < 0 ? rows : smaller(*lower, rows);                               \
+        const int above = *upper < 0 ? columns : smaller(*upper, columns);                         \
+        for (; batch > 0; batch--)                                                                 \
+            for (int i = 0; i < rows; i++, x += columns, out += columns)                           \
+                for (int j = 0; j < columns; j++)                                                  \
+                    out[j] = j >= i - below && j <= i + above ? x[j] : 0;                          \
+    }
+EACH_ITEM_SIZE(BAND_PART)

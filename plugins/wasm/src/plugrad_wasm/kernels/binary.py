@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 add = paired("add")
+multiply = paired("multiply")
 
 table.update(
     {
         binary.add: add,
+        binary.multiply: multiply,
         binary.greater: swapped(paired("less", dtype=bool_)),
         binary.greater_equal: swapped(paired("less_equal", dtype=bool_)),
     }

@@ -98,13 +98,13 @@ def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: 
 
 
 def segment_sums(
-    x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int
+    x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int, batch: int = 1
 ) -> WasmArray:
-    """Return the sums of the parts of `x` with each id; `shape` begins with axes for the segments."""
+    """Return the sums of the parts of `x` with each id; `shape` begins with axes for batch and segments."""
     out = x.memory.empty(shape, x.dtype)
-    inner = out.size // (num_segments or 1)
+    count, inner = ids.size // (batch or 1), out.size // (batch * num_segments or 1)
     run = call(x, SEGMENT_SUM[x.dtype], x.size + out.size)
-    run(x.address, ids.address, out.address, ids.size, inner, num_segments)
+    run(x.address, ids.address, out.address, batch, count, inner, num_segments)
     return out
 
 

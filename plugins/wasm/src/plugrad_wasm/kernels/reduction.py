@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from plugrad.extend import int32, reduced, size_of
 from plugrad.kernels import reduction
 from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.kernels.indexing import positions, segment_sums
 from plugrad_wasm.kernels.movement import transpose
+from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +66,7 @@ def by_axis(kernel: str) -> Callable[..., WasmArray]:
 
 
 greatest = folded("max")
+total = by_axis("sum")
 
 
 @table.implements(reduction.max)
@@ -85,9 +88,41 @@ def position(kernel: str) -> Callable[..., WasmArray]:
     return implementation
 
 
+@table.implements(reduction.bincount)
+def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray:
+    """Return the counts of all elements, or the sums of their weights."""
+    return binned(x, weights, (size,))
+
+
+@table.implements(reduction.dense_bincount)
+def dense_bincount(
+    x: WasmArray, weights: WasmArray | None, *, size: int, binary_output: bool
+) -> WasmArray:
+    """Return the counts of each row, or whether each count is not 0."""
+    shape = (*x.shape[:-1], size)
+    if not binary_output:
+        return binned(x, weights, shape)
+    found = binned(x, None, shape, is_binary=True)
+    return found if weights is None else cast(found, dtype=weights.dtype)
+
+
+def binned(
+    x: WasmArray, weights: WasmArray | None, shape: Axes, *, is_binary: bool = False
+) -> WasmArray:
+    """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
+    ids = positions(x)
+    batch, size = size_of(shape[:-1]), shape[-1]
+    if weights is not None:
+        return segment_sums(weights, ids, shape, size, batch)
+    out = x.memory.empty(shape, int32)
+    run = call(x, "count_ids", ids.size + out.size)
+    run(ids.address, out.address, batch, ids.size // (batch or 1), size, is_binary)
+    return out
+
+
 table.update(
     {
-        reduction.sum: by_axis("sum"),
+        reduction.sum: total,
         reduction.prod: by_axis("prod"),
         reduction.mean: by_axis("mean"),
         reduction.min: by_axis("min"),
