@@ -3,8 +3,8 @@
 
 #include "elementwise.h"
 
-void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
-               int item_size, int out_size) {
+ONCE void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
+                    int item_size, int out_size) {
     const int outer = descriptor[0] - 1;
     const int *sizes = descriptor + 1, *a_strides = sizes + outer + 1;
     const int *b_strides = a_strides + outer + 1;

@@ -27,27 +27,37 @@
 // of the module is compiled when the backend opens.
 #define FAST
 #define SMALL __attribute__((minsize))
+#define ONCE __attribute__((noinline))  // for what has so many callers that copies would be large
 
 #define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, SMALL)
 #define EACH_INTEGER(X)                                                                            \
     X(int32, int32_t, FAST)                                                                        \
     X(int64, int64_t, SMALL)                                                                       \
-    X(int8, int8_t, SMALL)                                                                         \
-    X(uint8, uint8_t, SMALL)                                                                       \
-    X(uint32, uint32_t, SMALL)
+    X(int8, int8_t, FAST)                                                                          \
+    X(int16, int16_t, SMALL)                                                                       \
+    X(uint8, uint8_t, FAST)                                                                        \
+    X(uint16, uint16_t, SMALL)                                                                     \
+    X(uint32, uint32_t, SMALL)                                                                     \
+    X(uint64, uint64_t, SMALL)
 #define EACH_NUMBER(X) EACH_FLOAT(X) EACH_INTEGER(X)
-#define EACH_ITEM_SIZE(X) X(1, uint8_t) X(4, uint32_t) X(8, uint64_t)
+#define EACH_ITEM_SIZE(X) X(1, uint8_t) X(2, uint16_t) X(4, uint32_t) X(8, uint64_t)
 
 #define LEAST_int32 INT32_MIN
 #define LEAST_int64 INT64_MIN
 #define LEAST_int8 INT8_MIN
+#define LEAST_int16 INT16_MIN
 #define LEAST_uint8 0
+#define LEAST_uint16 0
 #define LEAST_uint32 0
+#define LEAST_uint64 0
 #define GREATEST_int32 INT32_MAX
 #define GREATEST_int64 INT64_MAX
 #define GREATEST_int8 INT8_MAX
+#define GREATEST_int16 INT16_MAX
 #define GREATEST_uint8 UINT8_MAX
+#define GREATEST_uint16 UINT16_MAX
 #define GREATEST_uint32 UINT32_MAX
+#define GREATEST_uint64 UINT64_MAX
 
 // Floats without their fraction, saturating; NaN gives 0. C leaves such a cast undefined.
 #define TRUNCATE_int32_float32 __builtin_wasm_trunc_saturate_s_i32_f32
@@ -56,6 +66,8 @@
 #define TRUNCATE_int64_float64 __builtin_wasm_trunc_saturate_s_i64_f64
 #define TRUNCATE_uint32_float32 __builtin_wasm_trunc_saturate_u_i32_f32
 #define TRUNCATE_uint32_float64 __builtin_wasm_trunc_saturate_u_i32_f64
+#define TRUNCATE_uint64_float32 __builtin_wasm_trunc_saturate_u_i64_f32
+#define TRUNCATE_uint64_float64 __builtin_wasm_trunc_saturate_u_i64_f64
 
 typedef uint8_t boolean;  // one byte, 0 or 1, as NumPy stores it
 

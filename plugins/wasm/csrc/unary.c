@@ -80,8 +80,11 @@ MAP(logical_not, bool, boolean, boolean, FAST, !x)
     TO_INTEGER(from, type, int32, int32_t, effort)                                                 \
     TO_INTEGER(from, type, int64, int64_t, effort)                                                 \
     TO_NARROW(from, type, int8, int8_t, effort)                                                    \
+    TO_NARROW(from, type, int16, int16_t, effort)                                                  \
     TO_NARROW(from, type, uint8, uint8_t, effort)                                                  \
+    TO_NARROW(from, type, uint16, uint16_t, effort)                                                \
     TO_INTEGER(from, type, uint32, uint32_t, effort)                                               \
+    TO_INTEGER(from, type, uint64, uint64_t, effort)                                               \
     TO_BOOL(from, type, effort)
 EACH_FLOAT(FROM_FLOAT)
 
@@ -92,8 +95,11 @@ EACH_FLOAT(FROM_FLOAT)
     CAST(from, type, int32, int32_t, effort)                                                       \
     CAST(from, type, int64, int64_t, effort)                                                       \
     CAST(from, type, int8, int8_t, effort)                                                         \
+    CAST(from, type, int16, int16_t, effort)                                                       \
     CAST(from, type, uint8, uint8_t, effort)                                                       \
+    CAST(from, type, uint16, uint16_t, effort)                                                     \
     CAST(from, type, uint32, uint32_t, effort)                                                     \
+    CAST(from, type, uint64, uint64_t, effort)                                                     \
     TO_BOOL(from, type, effort)
 EACH_INTEGER(FROM_INTEGER)
 FROM_INTEGER(bool, boolean, FAST)

@@ -8,7 +8,7 @@ import pytest
 from plugrad.extend import DTypeError, ShapeError, UnsupportedDtype, as_dtype, bool_, float32
 
 INF, NAN = np.inf, np.nan
-INTEGERS = ["int8", "int32", "int64", "uint8", "uint32"]
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES = ["bool", "float32", "float64", *INTEGERS]
 SPECIAL = [
     0.0,
@@ -319,3 +319,54 @@ def test_an_input_is_not_changed(run, rng):
         run.functions[name](x)
     assert x.dtype is float32
     np.testing.assert_array_equal(run.get(x), before)
+
+
+# --- float16 is stored in 16 bits and computed in float32 ---
+
+HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
+
+
+def test_all_halves_widen(run):
+    np.testing.assert_array_equal(run("Cast", HALVES, dtype="float32"), HALVES.astype("float32"))
+    np.testing.assert_array_equal(run("Cast", HALVES, dtype="float64"), HALVES.astype("float64"))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_narrowing_rounds_half_to_even(run, source):
+    """Also of numbers between two halves, next to them, and out of range."""
+    finite = np.sort(HALVES[np.isfinite(HALVES)].astype(np.float64))
+    between = (finite[1:] + finite[:-1]) / 2
+    far = [65519.99, 65520, 65536, 1e30, -1e300, 2.0**-25, 2.0**-26, INF, -INF, NAN]
+    near = np.concatenate([finite, between, far]).astype(source)
+    ends = np.array([-INF, INF], source)
+    x = np.concatenate([near, *np.nextafter(near, ends[:, None])])
+    y = run("Cast", x, dtype="float16")
+    np.testing.assert_array_equal(y, x.astype(np.float16))
+    zeros = y == 0
+    np.testing.assert_array_equal(np.signbit(y[zeros]), np.signbit(x[zeros]))
+
+
+@pytest.mark.parametrize("name", ["Neg", "Square", "Sqrt", "Floor", "Ceil", "Sign", "Relu"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_functions_of_all_halves(run, name):
+    reference = FUNCTIONS[name][0] if name in FUNCTIONS else lambda x: np.maximum(x, 0)
+    expected = reference(HALVES.astype(np.float64)).astype(np.float16)
+    np.testing.assert_array_equal(run(name, HALVES), expected)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_pairs_of_halves(run, rng):
+    a, b = rng.permutation(HALVES), rng.permutation(HALVES)
+    operations = {
+        "Add": np.add,
+        "Sub": np.subtract,
+        "Multiply": np.multiply,
+        "RealDiv": np.divide,
+        "NextAfter": np.nextafter,
+    }
+    for name, reference in (*operations.items(), *COMPARISONS.items()):
+        np.testing.assert_array_equal(run(name, a, b), reference(a, b))
+        np.testing.assert_array_equal(run(name, a, b[:1]), reference(a, b[:1]))
+        rows = a.reshape(-1, 64)
+        np.testing.assert_array_equal(run(name, rows, b[:64]), reference(rows, b[:64]))

@@ -10,6 +10,7 @@ import plugrad
 NAN, INF = np.nan, np.inf
 FOLDS = {"Sum": np.sum, "Prod": np.prod, "Max": np.max, "Min": np.min, "Mean": np.mean}
 SHAPE = (3, 4, 2, 5)
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 AXES = [axes for n in range(5) for axes in combinations(range(4), n)]
 
 
@@ -28,7 +29,7 @@ def test_folds_over_any_axes(run, rng, name, axes):
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8", "uint32", "float64"])
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float64"])
 def test_folds_keep_the_dtype(run, rng, dtype):
     x = rng.integers(1, 4, (7, 70)).astype(dtype)
     for name in ("Sum", "Prod", "Max", "Min"):
@@ -129,9 +130,7 @@ SCANS = {"Cumsum": np.add, "Cumprod": np.multiply}
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("name", SCANS)
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "int8", "int32", "int64", "uint8", "uint32"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "float64", *INTEGERS])
 def test_scans(run, rng, dtype, name, exclusive, reverse):
     combine = SCANS[name]
     for shape in [(5,), (3, 4, 17), (2, 33, 1), (3, 1, 40), (2, 0, 3), (0, 4)]:

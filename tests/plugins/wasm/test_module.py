@@ -207,13 +207,13 @@ def test_names_of_inputs_do_not_clash_with_the_loop(fresh):
 
 
 def test_unknown_dtypes_are_refused_at_the_door(fresh):
-    with pytest.raises(UnsupportedDtype, match="float16"):
-        fresh.backend.from_numpy(np.zeros(3, np.float16))
+    with pytest.raises(UnsupportedDtype, match="complex128"):
+        fresh.backend.from_numpy(np.zeros(3, np.complex128))
 
 
 def test_unknown_dtypes_are_refused_by_casts(fresh):
-    with pytest.raises(UnsupportedDtype, match="float16"):
-        fresh("Cast", np.zeros(3, np.float32), dtype="float16")
+    with pytest.raises(UnsupportedDtype, match="complex128"):
+        fresh("Cast", np.zeros(3, np.float32), dtype="complex128")
     assert fresh("Cast", np.zeros(3, np.float32), dtype="int8").dtype == np.int8
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from plugrad.extend import UnsupportedDtype, bool_, complex64, float32, int32, int64
 
-DTYPES = ["bool", "float32", "float64", "int8", "int32", "int64", "uint8", "uint32"]
+DTYPES = ["bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
+DTYPES += ["uint16", "uint32", "uint64"]
 
 
 def sequence(shape, dtype="float32"):

@@ -9,16 +9,22 @@ from plugrad.extend import (
     UnsupportedDtype,
     as_dtype,
     bool_,
+    float16,
     float32,
     float64,
     int8,
+    int16,
     int32,
     int64,
     uint8,
+    uint16,
     uint32,
+    uint64,
 )
 
-DTYPES: Final = frozenset((bool_, float32, float64, int8, int32, int64, uint8, uint32))
+DTYPES: Final = frozenset(
+    (bool_, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+)
 
 
 def supported(spelling: object) -> DType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import broadcast, size_of
+from plugrad.extend import broadcast, float16, size_of
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, table
@@ -13,6 +13,7 @@ from plugrad_wasm.kernels.binary import multiply
 from plugrad_wasm.kernels.indexing import positions
 from plugrad_wasm.kernels.movement import copy, read, transpose
 from plugrad_wasm.kernels.reduction import total
+from plugrad_wasm.kernels.unary import in_float32
 from plugrad_wasm.memory import WasmView
 from plugrad_wasm.strides import collapsed, row_major
 
@@ -63,6 +64,8 @@ def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:
 @table.implements(linalg.matmul)
 def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) -> WasmArray:
     """Return the products of the matrices in the last two axes."""
+    if a.dtype is float16:
+        return in_float32(matmul, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     plan = product(a.shape, b.shape, transpose_a, transpose_b)
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)

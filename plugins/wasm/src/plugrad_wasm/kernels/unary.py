@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import INTEGER, DType, bool_, float32
+from plugrad.extend import INTEGER, DType, bool_, float16, float32, float64, uint64
 from plugrad.kernels import unary
-from plugrad_wasm.bits import as_float32, fill
+from plugrad_wasm.bits import as_float32, bits_of, fill
 from plugrad_wasm.declare import ExportNames, Unary, call, declare_exports, table, unary as mapped
 from plugrad_wasm.dtypes import supported
 
@@ -39,6 +39,8 @@ def predicate(kernel: str, *, of_integers: bool) -> Unary:
 
 def converter(dtype: DType) -> Callable[[float], float]:
     """Return the function that converts an attribute to the type that exports take for a dtype."""
+    if dtype is uint64:  # beyond 2^63, its bits are those of a negative number
+        return lambda value: bits_of(int(value), dtype)
     return int if dtype in INTEGER else as_float32 if dtype is float32 else float
 
 
@@ -57,11 +59,21 @@ table.update(
 
 STEP = ExportNames("step")
 CLIP = ExportNames("clip")
+FLOAT16_CASTS = {(float16, float32), (float32, float16), (float64, float16)}
+
+
+def in_float32(
+    function: Callable[..., WasmArray], *inputs: WasmArray, **attributes: object
+) -> WasmArray:
+    """Return the result of an implementation for float16, computed in float32."""
+    return cast(function(*(cast(x, dtype=float32) for x in inputs), **attributes), dtype=float16)
 
 
 @table.implements(unary.step)
 def step(x: WasmArray, *, alpha: float) -> WasmArray:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
+    if x.dtype is float16:
+        return in_float32(step, x, alpha=alpha)
     out = x.memory.like(x)
     call(x, STEP[x.dtype], x.size)(x.address, out.address, x.size, converter(x.dtype)(alpha))
     return out
@@ -70,6 +82,10 @@ def step(x: WasmArray, *, alpha: float) -> WasmArray:
 @table.implements(unary.clip_by_value)
 def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float) -> WasmArray:
     """Return x within the bounds, which may exceed the limits of an integer dtype; NaN stays NaN."""
+    if x.dtype is float16:
+        return in_float32(
+            clip_by_value, x, clip_value_min=clip_value_min, clip_value_max=clip_value_max
+        )
     out = x.memory.like(x)
     bounds = [clip_value_min, clip_value_max]
     if x.dtype in INTEGER:
@@ -86,6 +102,8 @@ def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     dtype = supported(dtype)
     if x.dtype is dtype:
         return x
+    if float16 in (x.dtype, dtype) and (x.dtype, dtype) not in FLOAT16_CASTS:
+        return cast(cast(x, dtype=float32), dtype=dtype)  # rounding twice only where it overflows
     out = x.memory.empty(x.shape, dtype)
     call(x, f"cast_{x.dtype}_{dtype}", x.size)(x.address, out.address, x.size)
     return out

@@ -1,0 +1,127 @@
+// float16: stored in 16 bits, computed in float32 by the kernels of that type, a block at a time.
+#include "elementwise.h"
+
+#define BLOCK 256
+
+typedef uint16_t half;
+
+static inline float of_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+// The exponents differ by 112; a product with a power of two is exact for denormal numbers, too.
+static inline float widened(half x) {
+    const uint32_t magnitude = x & 0x7fff;
+    const uint32_t bits = bits_of(of_bits(magnitude << 13) * 0x1p112f);
+    const uint32_t special = magnitude >= 0x7c00 ? 0x7f800000 : 0;  // infinity and NaN
+    return of_bits(bits | special | (uint32_t)(x & 0x8000) << 16);
+}
+
+// Rounds half to even. A number that is denormal in float16 is added to one whose last bit has the
+// value of theirs; adding an odd half of what is cut off rounds the others.
+static inline half narrowed(float x) {
+    const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
+    const uint32_t small = bits_of(of_bits(magnitude) + 0.5f) - bits_of(0.5f);
+    const uint32_t usual = (magnitude - (112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    uint32_t y = magnitude < 113 << 23 ? small : usual;
+    y = magnitude >= 0x47800000 ? 0x7c00 : y;  // from 2^16 on
+    y = magnitude > 0x7f800000 ? 0x7e00 : y;
+    return y | (bits >> 16 & 0x8000);
+}
+
+// Rounding twice is harmless if the first result is odd where it is not exact.
+static half narrowed_double(double x) {
+    const float y = x;
+    uint32_t bits = bits_of(y);
+    if (x != x || y == x || (bits & 0x7fffffff) == 0x7f800000) return narrowed(y);
+    if (__builtin_fabs(y) > __builtin_fabs(x)) bits--;
+    return narrowed(of_bits(bits | 1));
+}
+
+MAP(cast_float16, float32, half, float, FAST, widened(x))
+MAP(cast_float32, float16, float, half, FAST, narrowed(x))
+MAP(cast_float64, float16, double, half, SMALL, narrowed_double(x))
+
+// ---- kernels of float32 on blocks ----
+
+ONCE static void map(void (*kernel)(const float *, void *, int), const half *x, void *out,
+                     int count, int keeps_bools) {
+    float values[BLOCK], y[BLOCK];
+    for (int first = 0; first < count; first += BLOCK) {
+        const int size = smaller(BLOCK, count - first);
+        cast_float16_float32(x + first, values, size);
+        kernel(values, keeps_bools ? (void *)((boolean *)out + first) : y, size);
+        if (!keeps_bools) cast_float32_float16(y, (half *)out + first, size);
+    }
+}
+
+ONCE static void combine(void (*kernel)(const float *, const float *, void *, int, int, int),
+                         const half *left, const half *right, void *out, int count, int left_step,
+                         int right_step, int keeps_bools) {
+    float a[BLOCK], b[BLOCK], y[BLOCK];
+    for (int first = 0; first < count; first += BLOCK) {
+        const int size = smaller(BLOCK, count - first);
+        cast_float16_float32(left + first * left_step, a, left_step ? size : 1);
+        cast_float16_float32(right + first * right_step, b, right_step ? size : 1);
+        kernel(a, b, keeps_bools ? (void *)((boolean *)out + first) : y, size, left_step,
+               right_step);
+        if (!keeps_bools) cast_float32_float16(y, (half *)out + first, size);
+    }
+}
+
+#define MAPPED(name, result, keeps_bools)                                                          \
+    void name##_float32(const float *, void *, int);                                               \
+    KERNEL(name##_float16)(const half *x, result *out, int count) {                                \
+        map(name##_float32, x, out, count, keeps_bools);                                           \
+    }
+#define COMBINED(name, result, keeps_bools)                                                        \
+    void name##_float32(const float *, const float *, void *, int, int, int);                      \
+    KERNEL(name##_float16)(const half *left, const half *right, result *out, int count,            \
+                           int left_step, int right_step) {                                        \
+        combine(name##_float32, left, right, out, count, left_step, right_step, keeps_bools);      \
+    }                                                                                              \
+    KERNEL(name##_float16_broadcast)(const char *left, const char *right, char *out,               \
+                                     const int *descriptor) {                                      \
+        broadcast((run)name##_float16, left, right, out, descriptor, sizeof(half),                 \
+                  sizeof(result));                                                                 \
+    }
+
+#define FUNCTION(name) MAPPED(name, half, 0)
+#define PREDICATE(name) MAPPED(name, boolean, 1)
+#define OPERATION(name) COMBINED(name, half, 0)
+#define COMPARISON(name) COMBINED(name, boolean, 1)
+
+FUNCTION(abs) FUNCTION(acos) FUNCTION(acosh) FUNCTION(asin) FUNCTION(asinh) FUNCTION(atan)
+FUNCTION(atanh) FUNCTION(ceil) FUNCTION(cos) FUNCTION(cosh) FUNCTION(elu) FUNCTION(erf)
+FUNCTION(exp) FUNCTION(expm1) FUNCTION(floor) FUNCTION(log) FUNCTION(log10) FUNCTION(log1p)
+FUNCTION(log2) FUNCTION(negative) FUNCTION(reciprocal) FUNCTION(relu) FUNCTION(relu6)
+FUNCTION(round) FUNCTION(rsqrt) FUNCTION(selu) FUNCTION(sigmoid) FUNCTION(sign) FUNCTION(sin)
+FUNCTION(sinh) FUNCTION(softplus) FUNCTION(sqrt) FUNCTION(square) FUNCTION(tan) FUNCTION(tanh)
+FUNCTION(trunc)
+
+PREDICATE(is_finite) PREDICATE(is_inf) PREDICATE(is_nan) PREDICATE(sign_bit)
+
+OPERATION(add) OPERATION(atan2) OPERATION(divide) OPERATION(elu_gradient) OPERATION(floor_divide)
+OPERATION(hypot) OPERATION(log_add_exp) OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
+OPERATION(power) OPERATION(prelu) OPERATION(remainder) OPERATION(squared_difference)
+OPERATION(subtract)
+
+COMPARISON(equal) COMPARISON(less) COMPARISON(less_equal) COMPARISON(not_equal)
+
+// The neighbour of a in the direction of b; bits of one sign are in the order of the numbers.
+static half neighbour(half a, half b) {
+    const float x = widened(a), y = widened(b);
+    if (x != x || y != y) return 0x7e00;
+    if (x == y) return b;
+    if (x == 0) return (b & 0x8000) | 1;
+    return (x < y) == (x > 0) ? a + 1 : a - 1;
+}
+PAIRS(next_after, float16, half, half, SMALL, neighbour(a, b))
