@@ -71,6 +71,11 @@
 
 typedef uint8_t boolean;  // one byte, 0 or 1, as NumPy stores it
 
+// Complex numbers are pairs of floats. Products follow the plain formula, as NumPy's do.
+#pragma STDC CX_LIMITED_RANGE ON
+typedef float _Complex complex64;
+typedef double _Complex complex128;
+
 // ---- vectors ----
 
 #define VECTOR_BYTES 16

@@ -76,6 +76,7 @@ EACH_ITEM_SIZE(ONE_HOT)
             }                                                                                      \
     }
 EACH_NUMBER(SEGMENT_SUM)
+SEGMENT_SUM(complex64, complex64, SMALL)
 
 // How often each id occurs in each row of (batch, count), or whether it does; out is (batch, bins).
 KERNEL(count_ids)(const int32_t *restrict ids, int32_t *restrict out, int batch, int count, int bins,

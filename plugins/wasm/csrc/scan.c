@@ -29,6 +29,8 @@
     SCAN(cumsum, dtype, type, double, effort, 0, +)                                                \
     SCAN(cumprod, dtype, type, double, effort, 1, *)
 EACH_FLOAT(FLOAT_KERNELS)
+SCAN(cumsum, complex64, complex64, complex128, SMALL, 0, +)
+SCAN(cumprod, complex64, complex64, complex128, SMALL, 1, *)
 
 #define INTEGER_KERNELS(dtype, type, effort)                                                       \
     SCAN(cumsum, dtype, type, type, effort, 0, +)                                                  \

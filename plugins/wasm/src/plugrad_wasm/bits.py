@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1024)
-def _bits_of(value: Scalar, dtype: DType, negative_zero: bool) -> int:
+def _bits_of(value: Scalar, dtype: DType, spelling: str) -> int:
     with np.errstate(over="ignore", invalid="ignore"):
         pattern = np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")
     return int(pattern.astype(np.uint64).view(np.int64))
@@ -27,7 +27,7 @@ def bits_of(value: Scalar, dtype: DType) -> int:
     '0x3f800000'
     """
     # Equal keys share an entry of the cache, and -0.0 == 0.0.
-    return _bits_of(value, dtype, str(value).startswith("-"))
+    return _bits_of(value, dtype, str(value))
 
 
 def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:

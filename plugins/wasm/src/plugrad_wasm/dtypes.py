@@ -9,6 +9,7 @@ from plugrad.extend import (
     UnsupportedDtype,
     as_dtype,
     bool_,
+    complex64,
     float16,
     float32,
     float64,
@@ -23,7 +24,8 @@ from plugrad.extend import (
 )
 
 DTYPES: Final = frozenset(
-    (bool_, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+    (bool_, complex64, float16, float32, float64, int8, int16, int32, int64)
+    + (uint8, uint16, uint32, uint64)
 )
 
 

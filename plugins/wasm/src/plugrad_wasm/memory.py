@@ -120,18 +120,20 @@ class WasmArray:
 
 
 class WasmView(WasmArray):
-    """Another shape for the block of an array, which it keeps alive."""
+    """Another shape, or dtype, for the block of an array, which it keeps alive."""
 
     __slots__ = ("owner",)
 
     owner: WasmArray
 
-    def __init__(self, owner: WasmArray, shape: tuple[int, ...]) -> None:
-        """Share the block of `owner`; `shape` has as many elements."""
+    def __init__(
+        self, owner: WasmArray, shape: tuple[int, ...], dtype: DType | None = None
+    ) -> None:
+        """Share the block of `owner`, whose elements have the new shape and dtype."""
         self.__del__ = bool  # Python calls it, too: it must be a function of C that does nothing
         self.shape = shape
-        self.dtype = owner.dtype
-        self.size = owner.size
+        self.dtype = owner.dtype if dtype is None else dtype
+        self.size = owner.size if dtype is None else size_of(shape)
         self.memory = owner.memory
         self.capacity = owner.capacity
         self.address = owner.address

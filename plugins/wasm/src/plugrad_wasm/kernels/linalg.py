@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import broadcast, float16, size_of
+from plugrad.extend import broadcast, complex64, float16, float32, size_of
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, table
@@ -14,11 +14,8 @@ from plugrad_wasm.kernels.indexing import positions
 from plugrad_wasm.kernels.movement import copy, read, transpose
 from plugrad_wasm.kernels.reduction import total
 from plugrad_wasm.kernels.unary import in_float32
-from plugrad_wasm.memory import WasmView
+from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import collapsed, row_major
-
-if TYPE_CHECKING:
-    from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
@@ -61,11 +58,38 @@ def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:
     return lead + tuple(0 if n == 1 else step for n, step in steps)
 
 
+def turned(x: WasmArray) -> WasmArray:
+    """Return the transposed matrices."""
+    axes = len(x.shape)
+    return transpose(x, perm=(*range(axes - 2), axes - 1, axes - 2))
+
+
+def complex_matmul(a: WasmArray, b: WasmArray) -> WasmArray:
+    """Return the products of complex matrices as real ones.
+
+    A number x + iy of `a` is a row (x, y) of floats, and one of `b` is the matrix ((x, y), (-y, x)).
+    """
+    memory = a.memory
+    *batch, depth, columns = b.shape
+    expanded = memory.empty((*batch, 2 * depth, columns), complex64)
+    run = call(b, "expand_complex64", expanded.size)
+    run(b.address, expanded.address, size_of((*batch, depth)), columns)
+    whole = matmul(in_floats(a), in_floats(expanded), transpose_a=False, transpose_b=False)
+    return WasmView(whole, (*whole.shape[:-1], columns), complex64)
+
+
+def in_floats(x: WasmArray) -> WasmArray:
+    """Return complex numbers as pairs of floats along the last axis."""
+    return WasmView(x, (*x.shape[:-1], 2 * x.shape[-1]), float32)
+
+
 @table.implements(linalg.matmul)
 def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) -> WasmArray:
     """Return the products of the matrices in the last two axes."""
     if a.dtype is float16:
         return in_float32(matmul, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    if a.dtype is complex64:
+        return complex_matmul(turned(a) if transpose_a else a, turned(b) if transpose_b else b)
     plan = product(a.shape, b.shape, transpose_a, transpose_b)
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)

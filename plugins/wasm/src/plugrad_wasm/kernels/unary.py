@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import INTEGER, DType, bool_, float16, float32, float64, uint64
+from plugrad.extend import INTEGER, DType, bool_, complex64, float16, float32, float64, uint64
 from plugrad.kernels import unary
 from plugrad_wasm.bits import as_float32, bits_of, fill
 from plugrad_wasm.declare import ExportNames, Unary, call, declare_exports, table, unary as mapped
 from plugrad_wasm.dtypes import supported
+from plugrad_wasm.kernels.complex import real
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,6 +103,10 @@ def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     dtype = supported(dtype)
     if x.dtype is dtype:
         return x
+    if x.dtype is complex64 and dtype is not bool_:
+        return cast(real(x), dtype=dtype)
+    if dtype is complex64 and x.dtype is not float32:
+        x = cast(x, dtype=float32)
     if float16 in (x.dtype, dtype) and (x.dtype, dtype) not in FLOAT16_CASTS:
         return cast(cast(x, dtype=float32), dtype=dtype)  # rounding twice only where it overflows
     out = x.memory.empty(x.shape, dtype)
