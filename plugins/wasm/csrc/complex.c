@@ -13,6 +13,11 @@ static inline complex128 number(double real, double imag) { return __builtin_com
 
 static inline bool is_infinite(complex128 z) { return isinf(creal(z)) || isinf(cimag(z)); }
 
+static inline double length(double x, double y) {
+    const double finite = sqrt(x * x + y * y);
+    return fabs(x) == INFINITY || fabs(y) == INFINITY ? INFINITY : finite;
+}
+
 static inline complex128 turned(complex128 z) { return number(-cimag(z), creal(z)); }     // i z
 static inline complex128 turned_back(complex128 z) { return number(cimag(z), -creal(z)); }  // -i z
 
@@ -28,16 +33,23 @@ static complex128 quotient(complex128 a, complex128 b) {
 
 static complex128 inverse(complex128 z) { return z == 0 ? number(NAN, NAN) : quotient(1, z); }
 
-// ---- logarithms and powers ----
+// ---- roots, logarithms and powers ----
+
+static complex128 root(complex128 z) {
+    const double x = creal(z), y = cimag(z), whole = fabs(x) + length(x, y);
+    if (!(whole > 0 && whole < INFINITY)) return csqrt(z);
+    const double large = sqrt(whole / 2), small = fabs(y) / (2 * large);
+    return x < 0 ? number(small, copysign(large, y)) : number(large, copysign(small, y));
+}
 
 static complex128 logarithm(complex128 z) {
     const double x = fabs(creal(z)), y = fabs(cimag(z));
     const double large = x > y ? x : y, small = x > y ? y : x;
     // Near the unit circle, where the length rounds to 1.
-    const double length = large > 0.5 && large < 2
-                              ? log1p((large - 1) * (large + 1) + small * small) / 2
-                              : log(hypot(x, y));
-    return number(length, carg(z));
+    const double real = large > 0.5 && large < 2
+                            ? log1p((large - 1) * (large + 1) + small * small) / 2
+                            : log(length(x, y));
+    return number(real, carg(z));
 }
 
 static complex128 logarithm_of_1_plus(complex128 z) {
@@ -74,7 +86,7 @@ typedef struct {
 static ellipse ellipse_through(complex128 z) {
     const double x = fabs(creal(z)), y = fabs(cimag(z));
     if (is_infinite(z)) return (ellipse){x, y, INFINITY};
-    const double far = hypot(x + 1, y), near = hypot(x - 1, y), axis = (far + near) / 2;
+    const double far = length(x + 1, y), near = length(x - 1, y), axis = (far + near) / 2;
     const double from_far = y * y / (far + x + 1);
     // The half axis minus 1, and minus x, without cancellation.
     double beyond_1, beyond_x;
@@ -125,14 +137,14 @@ MAP(imag, complex64, complex64, float, FAST, cimagf(x))
 PAIRS(complex, float32, float, complex64, FAST, __builtin_complex(a, b))
 MAP(cast_float32, complex64, float, complex64, FAST, x)
 MAP(cast_complex64, bool, complex64, boolean, FAST, x != 0)
-MAP(complex_abs, complex64, complex64, float, SMALL, hypot(crealf(x), cimagf(x)))
+MAP(complex_abs, complex64, complex64, float, FAST, length(crealf(x), cimagf(x)))
 COMPLEX_MAP(conj, FAST, conjf(x))
 
 COMPLEX_MAP(negative, FAST, -x)
 COMPLEX_MAP(square, FAST, x *x)
 COMPLEX_MAP(reciprocal, SMALL, inverse(x))
-COMPLEX_MAP(sqrt, SMALL, csqrt(x))
-COMPLEX_MAP(rsqrt, SMALL, quotient(1, csqrt(x)))
+COMPLEX_MAP(sqrt, SMALL, root(x))
+COMPLEX_MAP(rsqrt, SMALL, quotient(1, root(x)))
 COMPLEX_MAP(exp, SMALL, cexp(x))
 COMPLEX_MAP(expm1, SMALL, exponential_minus_1(x))
 COMPLEX_MAP(log, SMALL, logarithm(x))
