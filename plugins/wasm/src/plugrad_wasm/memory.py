@@ -140,25 +140,32 @@ class WasmView(WasmArray):
         self.owner = owner
 
 
-class Descriptor:
-    """A few 32-bit integers in linear memory that describe shapes and strides to a kernel.
-
-    The store caches descriptors. They belong to no tensor and are not counted as used.
-    """
+class CachedBlock:
+    """A block that the store caches for kernels. It belongs to no tensor and is not counted as used."""
 
     __slots__ = ("__del__", "address")
 
     __del__: Callable[[], None]
 
-    def __init__(self, memory: LinearMemory, values: tuple[int, ...]) -> None:
-        """Write `values` to a new block."""
-        free = memory.free[size_class(4 * len(values))]
+    def __init__(self, memory: LinearMemory, size: int) -> None:
+        """Take a block of `size` bytes, which are not set."""
+        free = memory.free[size_class(size)]
         while not free:
-            memory.carve(size_class(4 * len(values)))
+            memory.carve(size_class(size))
         block = free[-1]
         del free[-1]
         self.address = block.address
         self.__del__ = partial(free.append, block)
+
+
+class Descriptor(CachedBlock):
+    """A few 32-bit integers in linear memory that describe shapes and strides to a kernel."""
+
+    __slots__ = ()
+
+    def __init__(self, memory: LinearMemory, values: tuple[int, ...]) -> None:
+        """Write `values` to a new block."""
+        super().__init__(memory, 4 * len(values))
         memory.window((len(values),), np.dtype(np.int32), self.address)[...] = values
 
 

@@ -32,7 +32,7 @@ from wasmtime._ffi import dll, wasm_trap_t, wasmtime_error_t, wasmtime_extern_t
 
 from plugrad.extend import ArgumentValueError, BackendUnavailable, UnsupportedDtype, UserCache
 from plugrad_wasm.forks import ForkLock
-from plugrad_wasm.memory import PAGE, Descriptor, LinearMemory, host_buffer
+from plugrad_wasm.memory import PAGE, CachedBlock, Descriptor, LinearMemory, host_buffer
 from plugrad_wasm.runtime import Call
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ DONT_NEED: Final = 4  # an advice of Linux about memory, after which its pages a
 
 EXPORT_SECTION: Final = 7
 VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
+
+KEPT: Final = 1 << 24  # bytes of the largest table that a store keeps
 
 # wasmtime has locks of its own, which a forked child must not inherit while they are held.
 _compiling: Final = ForkLock()
@@ -96,6 +98,7 @@ class Store:
         self.long = Calls(lambda name: self.bind(self._export(name), is_long=True))
         self.memory = LinearMemory(self, self._exported("__heap_base").value(self._store))
         self.descriptor = lru_cache(maxsize=1024)(self._descriptor)
+        self._table = lru_cache(maxsize=8)(self._filled)
         self.scratch_size = lru_cache(maxsize=1024)(self._scratch_size)
         self._bound: list[wasmtime.Func] = []
         self._custom: dict[str, tuple[Call, Call]] = {}
@@ -204,6 +207,15 @@ class Store:
 
     def _descriptor(self, values: tuple[int, ...]) -> Descriptor:
         return Descriptor(self.memory, values)
+
+    def table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
+        """Return `size` bytes that an export fills; unless they are many, it does so once."""
+        return (self._table if size <= KEPT else self._filled)(name, descriptor, size)
+
+    def _filled(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
+        block = CachedBlock(self.memory, size)
+        self.long[name](block.address, self.descriptor(descriptor).address)
+        return block
 
     def host_view(self) -> memoryview:
         """Return the linear memory as a host buffer that keeps the store alive."""

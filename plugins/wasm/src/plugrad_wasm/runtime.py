@@ -44,6 +44,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def table(self) -> Callable[[str, tuple[int, ...], int], Located]:
+        """The function (export, descriptor, size) that returns `size` bytes filled by an export."""
+        ...
+
+    @property
     def scratch_size(self) -> Callable[[str, tuple[int, ...], int], int]:
         """The function (export, descriptor, channels) that returns the elements of scratch memory to provide."""
         ...
