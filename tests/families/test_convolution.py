@@ -10,16 +10,9 @@ from families import windows
 from families.case import VIEWS, Case, Near, Refusal
 from families.domains import uniform
 from families.sliding import channels_first, complete, gradient_cases
-from plugrad.errors import (
-    ArgumentError,
-    ArgumentValueError,
-    DTypeError,
-    ShapeError,
-    UnsupportedDtype,
-)
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import convolution
 
-FLOAT32_ONLY = {"wasm"}  # its convolutions; it has float64 elsewhere
 LONG_SUM = "each element is a sum of hundreds of products"
 
 numbers = [uniform(-2, 2), uniform(-2, 2)]
@@ -139,13 +132,15 @@ def test_values_of_other_shapes(shapes, backend, rng):
 
 @pytest.mark.parametrize("case", [*CASES[:6], *KERNELS[:6]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
-    if backend in FLOAT32_ONLY:
-        with pytest.raises(
-            UnsupportedDtype, match=r"not have conv2d.* for float64.*astype\('float32'\)"
-        ):
-            case.check_values(rng, "float64")
-    else:
-        case.check_values_of_other_dtypes(rng)
+    case.check_values_of_other_dtypes(rng)
+
+
+def test_values_of_other_dtypes_with_many_channels(backend, rng):
+    case = Case(
+        *(plugrad.conv2d, windows.convolve, numbers, ((1, 5, 6, 70), (2, 2, 70, 6))), is_sum=True
+    )
+    for each in (case, *gradient_kernels(case)):
+        each.check_values_of_other_dtypes(rng)
 
 
 @pytest.mark.parametrize("layout", VIEWS)

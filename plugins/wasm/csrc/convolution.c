@@ -1,78 +1,87 @@
 // Convolution as matrix multiplication: each output pixel is a row, the patch of the image that the
 // filter covers there, times the matrix of filters.
 //
-// Images are NHWC, filters HWIO. The forward pass packs patches directly into strips; the gradients
-// copy a chunk of patches at a time to scratch memory.
+// Images have their channels at the end, filters the input and then the output channels. The
+// forward pass in float32 packs patches directly into strips; the other passes copy a chunk of
+// patches at a time to scratch memory.
 #include "gemm.h"
 #include "window.h"
 
 #define CHUNK 256  // output pixels whose patches are in scratch memory at a time
 #define STRIP_FLOATS 24576  // packed patches that stay in the cache while all filters use them
+#define PANEL_DEPTH 256  // rows of four doubles that stay in the cache while all pixels use them
 
-static inline int patch_size(const window *w) {
-    return w->filter_height * w->filter_width * w->channels;
-}
+static inline int patch_size(const window *w) { return cell_count(w) * w->channels; }
 
-static inline int pixel_count(const window *w) { return w->batch * w->out_height * w->out_width; }
-
-// Where the patch of one output pixel begins: a row and column of an image, or of its padding.
+// Where the patch of one output pixel begins: a cell of an image, or of its padding.
 typedef struct {
     ptrdiff_t image;
-    int row, column;
+    int layer, row, column;
 } corner;
 
 static inline corner corner_of(const window *w, int pixel) {
-    const int column = pixel % w->out_width, rest = pixel / w->out_width;
-    const int row = rest % w->out_height, image = rest / w->out_height;
-    return (corner){(ptrdiff_t)image * w->height * w->width * w->channels,
-                    row * w->stride_height - w->pad_top,
-                    column * w->stride_width - w->pad_left};
+    const int column = pixel % w->width.out, rows = pixel / w->width.out;
+    const int row = rows % w->height.out, layers = rows / w->height.out;
+    const int layer = layers % w->depth.out, image = layers / w->depth.out;
+    return (corner){(ptrdiff_t)image * image_size(w), start_of(&w->depth, layer),
+                    start_of(&w->height, row), start_of(&w->width, column)};
 }
 
-static inline int is_inside(const window *w, int row, int column) {
-    return row >= 0 && row < w->height && column >= 0 && column < w->width;
+// The offset of what layer l of the filter meets in x, or -1 if that is padding.
+static inline ptrdiff_t layer_offset(const window *w, corner c, int l) {
+    const int layer = c.layer + l * w->depth.dilation;
+    if (!is_inside(&w->depth, layer)) return -1;
+    return c.image + (ptrdiff_t)layer * w->height.size * w->width.size * w->channels;
 }
 
-static inline ptrdiff_t offset_of(const window *w, corner c, int row, int column) {
-    return c.image + ((ptrdiff_t)row * w->width + column) * w->channels;
+// The offset of what row i of the filter meets in a layer, or -1 if that is padding.
+static inline ptrdiff_t row_offset(const window *w, corner c, ptrdiff_t layer, int i) {
+    const int row = c.row + i * w->height.dilation;
+    if (layer < 0 || !is_inside(&w->height, row)) return -1;
+    return layer + (ptrdiff_t)row * w->width.size * w->channels;
 }
 
 // Whether all columns of a filter row are contiguous within the image, so that they are one run.
-static inline int is_one_run(const window *w, corner c, int row) {
-    return w->dilation_width == 1 && is_inside(w, row, c.column) &&
-           c.column + w->filter_width <= w->width;
+static inline int is_one_run(const window *w, corner c) {
+    return w->width.dilation == 1 && c.column >= 0 && c.column + w->width.filter <= w->width.size;
 }
 
-// ---- forward ----
+// ---- forward in float32 ----
 
 // Pack the patches of four pixels into a strip; `zeros` stands for pixels in the padding.
 static void pack_patches(const window *w, const float *x, const float *zeros,
                          const corner corners[4], float *strip) {
-    for (int i = 0; i < w->filter_height; i++) {
-        int row[4], one_run = 1;
-        for (int p = 0; p < 4; p++) {
-            row[p] = corners[p].row + i * w->dilation_height;
-            one_run &= is_one_run(w, corners[p], row[p]);
-        }
-        const int runs = one_run ? 1 : w->filter_width;
-        const int length = one_run ? w->filter_width * w->channels : w->channels;
-        for (int j = 0; j < runs; j++, strip += 4 * length) {
-            const float *sources[4];
+    int fits = 1;
+    for (int p = 0; p < 4; p++) fits &= is_one_run(w, corners[p]);
+    for (int l = 0; l < w->depth.filter; l++) {
+        ptrdiff_t layer[4], row[4];
+        for (int p = 0; p < 4; p++) layer[p] = layer_offset(w, corners[p], l);
+        for (int i = 0; i < w->height.filter; i++) {
+            int one_run = fits;
             for (int p = 0; p < 4; p++) {
-                const int column = corners[p].column + j * w->dilation_width;
-                sources[p] = is_inside(w, row[p], column)
-                                 ? x + offset_of(w, corners[p], row[p], column)
-                                 : zeros;
+                row[p] = row_offset(w, corners[p], layer[p], i);
+                one_run &= row[p] >= 0;
             }
-            interleave(sources, length, strip, 4);
+            const int runs = one_run ? 1 : w->width.filter;
+            const int length = one_run ? w->width.filter * w->channels : w->channels;
+            for (int j = 0; j < runs; j++, strip += 4 * length) {
+                const float *sources[4];
+                for (int p = 0; p < 4; p++) {
+                    const int column = corners[p].column + j * w->width.dilation;
+                    sources[p] = row[p] >= 0 && is_inside(&w->width, column)
+                                     ? x + row[p] + (ptrdiff_t)column * w->channels
+                                     : zeros;
+                }
+                interleave(sources, length, strip, 4);
+            }
         }
     }
 }
 
-// scratch: channels zeros, packed filters, strips; see conv2d_scratch.
-KERNEL(conv2d_float32)(const float *x, const float *filter, float *out, const window *w,
-                       int out_channels, float *scratch) {
-    const int depth = patch_size(w), pixels = pixel_count(w);
+// scratch: channels zeros, packed filters, strips; see convolution_scratch.
+KERNEL(convolution_float32)(const float *x, const float *filter, float *out, const window *w,
+                            int out_channels, float *scratch) {
+    const int depth = patch_size(w), pixels = position_count(w);
     const int block = smaller(round_up(pixels, 4), STRIP_FLOATS / depth / 4 * 4 + 4);
     float *panels = scratch + w->channels;
     float *strips = panels + depth * round_up(out_channels, 4);
@@ -94,82 +103,151 @@ KERNEL(conv2d_float32)(const float *x, const float *filter, float *out, const wi
     }
 }
 
-// The number of floats of scratch memory that conv2d_float32 needs.
-EXPORTED(conv2d_scratch) int64_t conv2d_scratch(const window *w, int out_channels) {
+// ---- the other passes, chunk by chunk ----
+
+typedef struct {
+    const double *data;
+    ptrdiff_t row_stride, column_stride;
+} matrix_of_doubles;
+
+// Add rows (each `step` apart) times a packed panel of four columns to a tile of out, or set it.
+static void double_tile(const double *const rows[4], ptrdiff_t step, const double *panel, int depth,
+                        double *out, ptrdiff_t stride, int height, int width, int accumulate) {
+    doubles sums[8] = {}, left, right;
+    for (int k = 0; k < depth; k++) {
+        memcpy(&left, panel + 4 * k, sizeof left);
+        memcpy(&right, panel + 4 * k + 2, sizeof right);
+        for (int i = 0; i < 4; i++) {
+            const doubles scale = (doubles){} + rows[i][k * step];
+            sums[2 * i] = multiply_add_doubles(scale, left, sums[2 * i]);
+            sums[2 * i + 1] = multiply_add_doubles(scale, right, sums[2 * i + 1]);
+        }
+    }
+    double tile[16];
+    memcpy(tile, sums, sizeof tile);
+    for (int i = 0; i < height; i++, out += stride)
+        for (int j = 0; j < width; j++) out[j] = (accumulate ? out[j] : 0) + tile[4 * i + j];
+}
+
+static void product_float64(matrix_of_doubles a, matrix_of_doubles b, double *out, int rows,
+                            int columns, int depth, int accumulate) {
+    double panel[PANEL_DEPTH * 4];
+    for (int j = 0; j < columns; j += 4)
+        for (int k = 0; k < depth; k += PANEL_DEPTH) {
+            const int length = smaller(PANEL_DEPTH, depth - k), width = smaller(4, columns - j);
+            for (int l = 0; l < length; l++)
+                for (int c = 0; c < 4; c++)
+                    panel[4 * l + c] = c < width ? b.data[(k + l) * b.row_stride +
+                                                          (j + c) * b.column_stride]
+                                                 : 0;
+            for (int i = 0; i < rows; i += 4) {
+                const double *sources[4];
+                for (int r = 0; r < 4; r++)  // a partial tile repeats the last row
+                    sources[r] = a.data + smaller(i + r, rows - 1) * a.row_stride +
+                                 k * a.column_stride;
+                double_tile(sources, a.column_stride, panel, length,
+                            out + (ptrdiff_t)i * columns + j, columns, smaller(4, rows - i), width,
+                            accumulate || k > 0);
+            }
+        }
+}
+
+#define product_float32 multiply_matrices
+#define MATRIX_float32 matrix
+#define MATRIX_float64 matrix_of_doubles
+
+// Visit the runs of the patch of one pixel in memory order: their offsets in x (or -1 in the
+// padding) and their length.
+#define EACH_RUN(w, c, body)                                                                       \
+    const int fits = is_one_run(w, c);                                                             \
+    for (int l = 0; l < (w)->depth.filter; l++) {                                                  \
+        const ptrdiff_t layer = layer_offset(w, c, l);                                             \
+        for (int i = 0; i < (w)->height.filter; i++) {                                             \
+            const ptrdiff_t row = row_offset(w, c, layer, i);                                      \
+            const int one_run = fits && row >= 0, runs = one_run ? 1 : (w)->width.filter;          \
+            const int length = one_run ? (w)->width.filter * (w)->channels : (w)->channels;        \
+            for (int j = 0; j < runs; j++, patch += length) {                                      \
+                const int column = (c).column + j * (w)->width.dilation;                           \
+                const int inside = row >= 0 && is_inside(&(w)->width, column);                     \
+                const ptrdiff_t offset = row + (ptrdiff_t)column * (w)->channels;                  \
+                body                                                                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+#define PATCHES(dtype, type, effort)                                                               \
+    SHORT_LOOPS static void gather_patches_##dtype(const window *w, const type *x, int first,      \
+                                                   int count, type *restrict patch) {              \
+        for (int p = first; p < first + count; p++) {                                              \
+            const corner c = corner_of(w, p);                                                      \
+            EACH_RUN(w, c, {                                                                       \
+                if (inside)                                                                        \
+                    for (int k = 0; k < length; k++) patch[k] = x[offset + k];                     \
+                else                                                                               \
+                    for (int k = 0; k < length; k++) patch[k] = 0;                                 \
+            })                                                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    static void scatter_patches_##dtype(const window *w, const type *patch, int first, int count,  \
+                                        type *restrict x) {                                        \
+        for (int p = first; p < first + count; p++) {                                              \
+            const corner c = corner_of(w, p);                                                      \
+            EACH_RUN(w, c, {                                                                       \
+                if (inside)                                                                        \
+                    for (int k = 0; k < length; k++) x[offset + k] += patch[k];                    \
+            })                                                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    /* dx = the patches of dy * transposed filter, summed where they overlap; scratch: CHUNK       \
+       patches */                                                                                  \
+    KERNEL(convolution_input_gradient_##dtype)(const type *dy, const type *filter, type *dx,       \
+                                               const window *w, int out_channels, type *scratch) { \
+        const int depth = patch_size(w), pixels = position_count(w);                               \
+        const MATRIX_##dtype transposed = {filter, 1, out_channels};                               \
+        memset(dx, 0, sizeof(type) * w->batch * image_size(w));                                    \
+        for (int first = 0; first < pixels; first += CHUNK) {                                      \
+            const int count = smaller(CHUNK, pixels - first);                                      \
+            const MATRIX_##dtype rows = {dy + (ptrdiff_t)first * out_channels, out_channels, 1};   \
+            product_##dtype(rows, transposed, scratch, count, depth, out_channels, 0);             \
+            scatter_patches_##dtype(w, scratch, first, count, dx);                                 \
+        }                                                                                          \
+    }                                                                                              \
+    /* dfilter = transposed patches of x * dy, chunk by chunk; scratch: CHUNK patches */           \
+    KERNEL(convolution_filter_gradient_##dtype)(const type *x, const type *dy, type *dfilter,      \
+                                                const window *w, int out_channels,                 \
+                                                type *scratch) {                                   \
+        const int depth = patch_size(w), pixels = position_count(w);                               \
+        memset(dfilter, 0, sizeof(type) * depth * out_channels);                                   \
+        for (int first = 0; first < pixels; first += CHUNK) {                                      \
+            const int count = smaller(CHUNK, pixels - first);                                      \
+            const MATRIX_##dtype rows = {dy + (ptrdiff_t)first * out_channels, out_channels, 1};   \
+            gather_patches_##dtype(w, x, first, count, scratch);                                   \
+            product_##dtype((MATRIX_##dtype){scratch, 1, depth}, rows, dfilter, depth,             \
+                            out_channels, count, 1);                                               \
+        }                                                                                          \
+    }
+EACH_FLOAT(PATCHES)
+
+// scratch: CHUNK patches
+KERNEL(convolution_float64)(const double *x, const double *filter, double *out, const window *w,
+                            int out_channels, double *scratch) {
+    const int depth = patch_size(w), pixels = position_count(w);
+    for (int first = 0; first < pixels; first += CHUNK) {
+        const int count = smaller(CHUNK, pixels - first);
+        gather_patches_float64(w, x, first, count, scratch);
+        product_float64((matrix_of_doubles){scratch, depth, 1},
+                        (matrix_of_doubles){filter, out_channels, 1},
+                        out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0);
+    }
+}
+
+// ---- the number of elements of scratch memory that these kernels need ----
+
+EXPORTED(packed_scratch) int64_t packed_scratch(const window *w, int out_channels) {
     const int64_t depth = patch_size(w);
     return w->channels + depth * round_up(out_channels, 4) + STRIP_FLOATS + 8 * depth;
 }
 
-// ---- gradients ----
-
-// Call `body` for each run of the patch of one pixel: its offset in x (or -1 in the padding) and
-// its length; patches are visited in memory order.
-#define EACH_RUN(w, c, body)                                                                       \
-    for (int i = 0; i < (w)->filter_height; i++) {                                                 \
-        const int row = (c).row + i * (w)->dilation_height, one_run = is_one_run(w, c, row);       \
-        const int runs = one_run ? 1 : (w)->filter_width;                                          \
-        const int length = one_run ? (w)->filter_width * (w)->channels : (w)->channels;            \
-        for (int j = 0; j < runs; j++, patch += length) {                                          \
-            const int column = (c).column + j * (w)->dilation_width;                               \
-            const int inside = is_inside(w, row, column);                                          \
-            const ptrdiff_t offset = offset_of(w, c, row, column);                                 \
-            body                                                                                   \
-        }                                                                                          \
-    }
-
-SHORT_LOOPS static void gather_patches(const window *w, const float *x, int first, int count,
-                                       float *restrict patch) {
-    for (int p = first; p < first + count; p++) {
-        const corner c = corner_of(w, p);
-        EACH_RUN(w, c, {
-            if (inside)
-                for (int k = 0; k < length; k++) patch[k] = x[offset + k];
-            else
-                for (int k = 0; k < length; k++) patch[k] = 0;
-        })
-    }
-}
-
-static void scatter_patches(const window *w, const float *patch, int first, int count,
-                            float *restrict x) {
-    for (int p = first; p < first + count; p++) {
-        const corner c = corner_of(w, p);
-        EACH_RUN(w, c, {
-            if (inside)
-                for (int k = 0; k < length; k++) x[offset + k] += patch[k];
-        })
-    }
-}
-
-// dx = the patches of dy * transposed filter, summed where they overlap. scratch: CHUNK patches.
-KERNEL(conv2d_input_gradient_float32)(const float *dy, const float *filter, float *dx,
-                                      const window *w, int out_channels, float *scratch) {
-    const int depth = patch_size(w), pixels = pixel_count(w);
-    const matrix transposed = {filter, 1, out_channels};
-    memset(dx, 0, sizeof(float) * w->batch * w->height * w->width * w->channels);
-    for (int first = 0; first < pixels; first += CHUNK) {
-        const int count = smaller(CHUNK, pixels - first);
-        const matrix rows = {dy + (ptrdiff_t)first * out_channels, out_channels, 1};
-        multiply_matrices(rows, transposed, scratch, count, depth, out_channels, 0);
-        scatter_patches(w, scratch, first, count, dx);
-    }
-}
-
-// dfilter = transposed patches of x * dy, chunk by chunk. scratch: CHUNK patches.
-KERNEL(conv2d_filter_gradient_float32)(const float *x, const float *dy, float *dfilter,
-                                       const window *w, int out_channels, float *scratch) {
-    const int depth = patch_size(w), pixels = pixel_count(w);
-    memset(dfilter, 0, sizeof(float) * depth * out_channels);
-    for (int first = 0; first < pixels; first += CHUNK) {
-        const int count = smaller(CHUNK, pixels - first);
-        gather_patches(w, x, first, count, scratch);
-        multiply_matrices((matrix){scratch, 1, depth},
-                          (matrix){dy + (ptrdiff_t)first * out_channels, out_channels, 1}, dfilter,
-                          depth, out_channels, count, 1);
-    }
-}
-
-// The number of floats of scratch memory that the gradients need.
-EXPORTED(conv2d_gradient_scratch) int64_t conv2d_gradient_scratch(const window *w, int) {
-    return (int64_t)patch_size(w) * smaller(CHUNK, pixel_count(w));
+EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int) {
+    return (int64_t)patch_size(w) * smaller(CHUNK, position_count(w));
 }

@@ -10,22 +10,20 @@ typedef struct {
     int row, column, first_row, last_row, first_column, last_column;
 } cells;
 
-static inline int ceil_divide(int a, int b) { return a <= 0 ? 0 : (a + b - 1) / b; }
-
 static inline cells cells_at(const window *w, int out_row, int out_column) {
-    const int row = out_row * w->stride_height - w->pad_top;
-    const int column = out_column * w->stride_width - w->pad_left;
+    const int row = out_row * w->height.stride - w->height.before;
+    const int column = out_column * w->width.stride - w->width.before;
     return (cells){
         row,
         column,
-        ceil_divide(-row, w->dilation_height),
-        smaller(w->filter_height, ceil_divide(w->height - row, w->dilation_height)),
-        ceil_divide(-column, w->dilation_width),
-        smaller(w->filter_width, ceil_divide(w->width - column, w->dilation_width)),
+        ceil_divide(-row, w->height.dilation),
+        smaller(w->height.filter, ceil_divide(w->height.size - row, w->height.dilation)),
+        ceil_divide(-column, w->width.dilation),
+        smaller(w->width.filter, ceil_divide(w->width.size - column, w->width.dilation)),
     };
 }
 
-static inline int cell_count(cells c) {
+static inline int covered(cells c) {
     const int rows = c.last_row - c.first_row, columns = c.last_column - c.first_column;
     return rows > 0 && columns > 0 ? rows * columns : 0;
 }
@@ -34,8 +32,8 @@ static inline int cell_count(cells c) {
 #define EACH_POSITION(w)                                                                           \
     ptrdiff_t y = 0;                                                                               \
     for (int image = 0; image < (w)->batch; image++)                                               \
-        for (int out_row = 0; out_row < (w)->out_height; out_row++)                                \
-            for (int out_column = 0; out_column < (w)->out_width;                                  \
+        for (int out_row = 0; out_row < (w)->height.out; out_row++)                                \
+            for (int out_column = 0; out_column < (w)->width.out;                                  \
                  out_column++, y += (w)->channels)
 
 // Visit the cells of a window with `cell`, their offset in the input.
@@ -44,8 +42,8 @@ static inline int cell_count(cells c) {
         for (int j = (c).first_column; j < (c).last_column; j++)
 
 static inline ptrdiff_t cell_offset(const window *w, int image, cells c, int i, int j) {
-    const int row = c.row + i * w->dilation_height, column = c.column + j * w->dilation_width;
-    return (((ptrdiff_t)image * w->height + row) * w->width + column) * w->channels;
+    const int row = c.row + i * w->height.dilation, column = c.column + j * w->width.dilation;
+    return (((ptrdiff_t)image * w->height.size + row) * w->width.size + column) * w->channels;
 }
 
 #define POOLING(dtype, type, effort)                                                               \
@@ -75,7 +73,7 @@ static inline ptrdiff_t cell_offset(const window *w, int image, cells c, int i, 
     }                                                                                              \
     effort KERNEL(max_pool_gradient_##dtype)(const type *dy, const type *x, const type *out,       \
                                              type *dx, const window *w) {                          \
-        memset(dx, 0, sizeof(type) * w->batch * w->height * w->width * w->channels);               \
+        memset(dx, 0, sizeof(type) * w->batch * w->height.size * w->width.size * w->channels);     \
         EACH_POSITION(w) {                                                                         \
             const cells c = cells_at(w, out_row, out_column);                                      \
             for (int first = 0; first < w->channels; first += WIDTH) {                             \
@@ -95,7 +93,7 @@ EACH_NUMBER(POOLING)
     effort KERNEL(avg_pool_##dtype)(const type *restrict x, type *restrict out, const window *w) { \
         EACH_POSITION(w) {                                                                         \
             const cells c = cells_at(w, out_row, out_column);                                      \
-            const type count = cell_count(c);                                                      \
+            const type count = covered(c);                                                         \
             for (int k = 0; k < w->channels; k++) out[y + k] = 0;                                  \
             EACH_CELL(w, c) {                                                                      \
                 const type *cell = x + cell_offset(w, image, c, i, j);                             \
@@ -106,10 +104,10 @@ EACH_NUMBER(POOLING)
     }                                                                                              \
     effort KERNEL(avg_pool_gradient_##dtype)(const type *restrict dy, type *restrict dx,           \
                                              const window *w) {                                    \
-        memset(dx, 0, sizeof(type) * w->batch * w->height * w->width * w->channels);               \
+        memset(dx, 0, sizeof(type) * w->batch * w->height.size * w->width.size * w->channels);     \
         EACH_POSITION(w) {                                                                         \
             const cells c = cells_at(w, out_row, out_column);                                      \
-            const type share = (type)1 / cell_count(c);                                            \
+            const type share = (type)1 / covered(c);                                               \
             EACH_CELL(w, c) {                                                                      \
                 type *cell = dx + cell_offset(w, image, c, i, j);                                  \
                 for (int k = 0; k < w->channels; k++) cell[k] += share * dy[y + k];                \

@@ -1,11 +1,54 @@
-// The geometry of a window that slides over NHWC images, as the host writes it to linear memory.
+// The geometry of a window that slides over channels-last images, as the host writes it to linear
+// memory. Images with fewer than three spatial axes have leading axes of size 1.
 #pragma once
 
+#include "common.h"
+
 typedef struct {
-    int batch, height, width, channels;
-    int out_height, out_width;
-    int filter_height, filter_width;
-    int stride_height, stride_width;
-    int dilation_height, dilation_width;
-    int pad_top, pad_left;
+    int size, out;  // of the image, and the number of positions of the window
+    int filter, stride, dilation;
+    int before;  // cells of padding; negative if the first window begins inside the image
+} axis;
+
+typedef struct {
+    int batch, channels;
+    axis depth, height, width;
 } window;
+
+// Where the window begins at one of its positions.
+static inline int start_of(const axis *a, int out) { return out * a->stride - a->before; }
+
+static inline int is_inside(const axis *a, int cell) { return cell >= 0 && cell < a->size; }
+
+static inline int image_size(const window *w) {
+    return w->depth.size * w->height.size * w->width.size * w->channels;
+}
+
+static inline int position_count(const window *w) {
+    return w->batch * w->depth.out * w->height.out * w->width.out;
+}
+
+static inline int cell_count(const window *w) {
+    return w->depth.filter * w->height.filter * w->width.filter;
+}
+
+// a / b rounded up for b > 0, or at least 0.
+static inline int ceil_divide(int a, int b) { return a <= 0 ? 0 : (a - 1) / b + 1; }
+
+// The cells first <= i < last of the window at one position, along one axis, that lie in the image.
+typedef struct {
+    int start, first, last;
+} span;
+
+static inline span span_at(const axis *a, int out) {
+    const int start = start_of(a, out);
+    return (span){start, ceil_divide(-start, a->dilation),
+                  smaller(a->filter, ceil_divide(a->size - start, a->dilation))};
+}
+
+// The positions first <= out < last at which one cell of the window lies in the image.
+static inline span positions_of(const axis *a, int cell) {
+    const int start = cell * a->dilation - a->before;
+    return (span){start, ceil_divide(-start, a->stride),
+                  smaller(a->out, ceil_divide(a->size - start, a->stride))};
+}

@@ -1,10 +1,10 @@
-"""Convolutions and their gradients; the exports of the module compute in NHWC."""
+"""Convolutions and their gradients over any number of axes; the module has the channels at the end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window, geometry, size_of
+from plugrad.extend import DataFormat, Padding, Rounding, Window, float32, geometry, size_of
 from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, table
@@ -16,19 +16,25 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 
-FORWARD = ExportNames("conv2d")
-INPUT_GRADIENT = ExportNames("conv2d_input_gradient")
-FILTER_GRADIENT = ExportNames("conv2d_filter_gradient")
+FORWARD = ExportNames("convolution")
+INPUT_GRADIENT = ExportNames("convolution_input_gradient")
+FILTER_GRADIENT = ExportNames("convolution_filter_gradient")
 
 
 def channels_last(x: WasmArray, data_format: DataFormat) -> WasmArray:
-    """Return images of a data format as NHWC."""
-    return x if data_format == "NHWC" else transpose(x, perm=(0, 2, 3, 1))
+    """Return images with the channels at the end."""
+    return x if data_format.endswith("C") else transpose(x, perm=(0, *range(2, len(x.shape)), 1))
 
 
 def formatted(x: WasmArray, data_format: DataFormat) -> WasmArray:
-    """Return NHWC images in a data format."""
-    return x if data_format == "NHWC" else transpose(x, perm=(0, 3, 1, 2))
+    """Return images with the channels at the end in a data format."""
+    last = len(x.shape) - 1
+    return x if data_format.endswith("C") else transpose(x, perm=(0, last, *range(1, last)))
+
+
+def image_of(shape: Sizes, data_format: DataFormat) -> Sizes:
+    """Return the shape that `channels_last` gives images of a shape."""
+    return shape if data_format.endswith("C") else (shape[0], *shape[2:], shape[1])
 
 
 def convolved(
@@ -41,7 +47,7 @@ def convolved(
     image: Sizes,
     filter: Sizes,
 ) -> WasmArray:
-    """Return the result of one of the three kernels for images of an NHWC shape."""
+    """Return the result of one of the three kernels for images with the channels at the end."""
     memory = a.memory
     work = image[0] * size_of(window.out) * size_of(filter)
     run = call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
@@ -50,22 +56,22 @@ def convolved(
     out = memory.empty(out_shape, a.dtype)
     fields = window_descriptor(image, window)
     descriptor = memory.store.descriptor(fields)
-    kind = "conv2d_scratch" if names is FORWARD else "conv2d_gradient_scratch"
-    size = memory.store.scratch_size(kind, fields, filter[3])
+    is_packed = names is FORWARD and a.dtype is float32
+    kind = "packed_scratch" if is_packed else "chunk_scratch"
+    size = memory.store.scratch_size(kind, fields, filter[-1])
     scratch = memory.empty((size,), a.dtype)
-    run(a.address, b.address, out.address, descriptor.address, filter[3], scratch.address)
+    run(a.address, b.address, out.address, descriptor.address, filter[-1], scratch.address)
     return out
 
 
-@table.implements(convolution.conv2d)
-def conv2d(
+def correlate(
     x: WasmArray,
     filter: WasmArray,
     *,
-    strides: Pair,
+    strides: Sizes,
     pad: Padding,
     data_format: DataFormat,
-    dilations: Pair,
+    dilations: Sizes,
     dim_rounding_mode: Rounding,
 ) -> WasmArray:
     """Return the cross-correlation of images with filters."""
@@ -73,47 +79,44 @@ def conv2d(
         x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     x = channels_last(x, data_format)
-    shape = (batch, *window.out, filter.shape[3])
+    shape = (batch, *window.out, filter.shape[-1])
     out = convolved(FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape)
     return formatted(out, data_format)
 
 
-@table.implements(convolution.conv2d_input_gradient)
-def conv2d_input_gradient(
+def input_gradient(
     dy: WasmArray,
     filter: WasmArray,
     *,
     input_shape: Sizes,
-    strides: Pair,
+    strides: Sizes,
     pad: Padding,
     data_format: DataFormat,
-    dilations: Pair,
+    dilations: Sizes,
     dim_rounding_mode: Rounding,
 ) -> WasmArray:
-    """Return the gradient of `conv2d` with respect to its images."""
-    batch, channels, window = geometry(
+    """Return the gradient of `correlate` with respect to its images."""
+    _, _, window = geometry(
         input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     dy = channels_last(dy, data_format)
-    size = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
-    image = (batch, *size, channels)
+    image = image_of(input_shape, data_format)
     dx = convolved(INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape)
     return formatted(dx, data_format)
 
 
-@table.implements(convolution.conv2d_filter_gradient)
-def conv2d_filter_gradient(
+def filter_gradient(
     x: WasmArray,
     dy: WasmArray,
     *,
     filter_shape: Sizes,
-    strides: Pair,
+    strides: Sizes,
     pad: Padding,
     data_format: DataFormat,
-    dilations: Pair,
+    dilations: Sizes,
     dim_rounding_mode: Rounding,
 ) -> WasmArray:
-    """Return the gradient of `conv2d` with respect to its filters."""
+    """Return the gradient of `correlate` with respect to its filters."""
     _, _, window = geometry(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
@@ -121,3 +124,12 @@ def conv2d_filter_gradient(
     return convolved(
         FILTER_GRADIENT, x, dy, filter_shape, window, image=x.shape, filter=filter_shape
     )
+
+
+table.update(
+    {
+        convolution.conv2d: correlate,
+        convolution.conv2d_input_gradient: input_gradient,
+        convolution.conv2d_filter_gradient: filter_gradient,
+    }
+)
