@@ -78,6 +78,8 @@ OTHER_SHAPES = [
     ((2, 5, 5, 3), (1, 1, 3, 1)),
     ((1, 4, 9, 1), (3, 3, 1, 5)),
     ((1, 7, 5, 17), (2, 5, 17, 1)),
+    ((2, 4, 11, 21), (3, 3, 21, 1)),
+    ((1, 5, 13, 3), (3, 3, 3, 7)),
     ((0, 6, 7, 3), (3, 2, 3, 2)),
     ((2, 6, 7, 3), (3, 2, 3, 0)),
 ]
@@ -115,8 +117,10 @@ def test_values(case, backend, rng):
 
 
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
-def test_values_of_other_shapes(shapes, backend, rng):
-    case = Case(plugrad.depthwise_conv2d, convolve, numbers, shapes, {"pad": "same"}, is_sum=True)
+@pytest.mark.parametrize("strides", [1, 2])
+def test_values_of_other_shapes(shapes, strides, backend, rng):
+    attrs = {"strides": strides, "pad": "same"}
+    case = Case(plugrad.depthwise_conv2d, convolve, numbers, shapes, attrs, is_sum=True)
     for each in (case, *gradient_kernels(case)):
         each.check_values(rng)
 

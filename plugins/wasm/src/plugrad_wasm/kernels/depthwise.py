@@ -1,0 +1,122 @@
+"""Depthwise convolutions and their gradients; the exports of the module have one filter for each channel."""
+
+from __future__ import annotations
+
+from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window, geometry, size_of
+from plugrad.kernels import depthwise
+from plugrad_wasm.bits import fill
+from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.kernels.convolution import channels_last, formatted, image_of
+from plugrad_wasm.kernels.movement import read, reverse
+from plugrad_wasm.kernels.reduction import folded
+from plugrad_wasm.memory import WasmArray, WasmView
+from plugrad_wasm.strides import row_major
+from plugrad_wasm.windows import reversed_window, window_descriptor
+
+Sizes = tuple[int, ...]
+
+FORWARD = ExportNames("depthwise")
+INPUT_GRADIENT = ExportNames("depthwise_input_gradient")
+FILTER_GRADIENT = ExportNames("depthwise_filter_gradient")
+
+total = folded("sum")
+
+
+def repeated(x: WasmArray, multiplier: int) -> WasmArray:
+    """Return channels-last images in which each channel is repeated."""
+    if multiplier == 1:
+        return x
+    copies = read(x, (*x.shape, multiplier), (*row_major(x.shape), 0))
+    return WasmView(copies, (*x.shape[:-1], x.shape[-1] * multiplier))
+
+
+def slid(
+    names: ExportNames, a: WasmArray, b: WasmArray, out_shape: Sizes, window: Window, image: Sizes
+) -> WasmArray:
+    """Return the result of one of the three kernels for images of an NHWC shape with repeated channels."""
+    memory = a.memory
+    cells = size_of(window.filter)
+    work = image[0] * size_of(window.out) * cells * image[3]
+    run = call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    if 0 in (*image, *window.out):
+        return fill(memory, out_shape, a.dtype, 0)
+    out = memory.empty(out_shape, a.dtype)
+    descriptor = memory.store.descriptor(window_descriptor(image, window))
+    addresses = [x.address for x in (a, b, out, descriptor)]
+    if names is FORWARD:  # a row of zeros and a pointer for each row and each cell of the filter
+        scratch = memory.empty((image[2] * image[3] + window.filter[0] + cells,), a.dtype)
+        run(*addresses, scratch.address)
+    else:
+        run(*addresses)
+    return out
+
+
+@table.implements(depthwise.depthwise_conv2d)
+def depthwise_conv2d(
+    x: WasmArray,
+    filter: WasmArray,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> WasmArray:
+    """Return the cross-correlation of each channel of images with its own filters."""
+    batch, _, window = geometry(
+        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    x = repeated(channels_last(x, data_format), filter.shape[3])
+    shape = (batch, *window.out, x.shape[3])
+    return formatted(slid(FORWARD, x, filter, shape, window, x.shape), data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_input_gradient)
+def depthwise_conv2d_input_gradient(
+    dy: WasmArray,
+    filter: WasmArray,
+    *,
+    input_shape: Sizes,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> WasmArray:
+    """Return the gradient of `depthwise_conv2d` with respect to its images."""
+    _, channels, window = geometry(
+        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    dy = channels_last(dy, data_format)
+    batch, height, width, _ = image_of(input_shape, data_format)
+    image = (batch, height, width, dy.shape[3])
+    if strides == (1, 1):  # dy slides under the reversed filters, which is faster
+        back = reversed_window((height, width), window)
+        dx = slid(FORWARD, dy, reverse(filter, dims=(0, 1)), image, back, dy.shape)
+    else:
+        dx = slid(INPUT_GRADIENT, dy, filter, image, window, image)
+    if filter.shape[3] != 1:
+        copies = WasmView(dx, (batch, height, width, channels, filter.shape[3]))
+        dx = total(copies, (4,), False)
+    return formatted(dx, data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_filter_gradient)
+def depthwise_conv2d_filter_gradient(
+    x: WasmArray,
+    dy: WasmArray,
+    *,
+    filter_shape: Sizes,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> WasmArray:
+    """Return the gradient of `depthwise_conv2d` with respect to its filters."""
+    _, _, window = geometry(
+        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    x = repeated(channels_last(x, data_format), filter_shape[3])
+    dy = channels_last(dy, data_format)
+    return slid(FILTER_GRADIENT, x, dy, filter_shape, window, x.shape)
