@@ -67,6 +67,7 @@ POSITIONS = [
 ]
 WINDOWS = [
     ((2, 6, 7, 3), {"window_shape": 2}),
+    ((1, 5, 6, 70), {"window_shape": 3, "pad": "same"}),
     ((2, 6, 7, 3), {"window_shape": (2, 3), "dilations": 2}),
     ((2, 6, 7, 3), {"window_shape": 2, "dilations": (3, 2), "strides": (1, 2)}),
     ((2, 6, 7, 3), {"window_shape": 2, "dilations": (2, 1), "pad": "same"}),
@@ -95,7 +96,14 @@ def labelled(case):
     return f"{case} {case.shapes[0]}"
 
 
-@pytest.mark.parametrize("case", [*CASES, *KERNELS, *POSITIONS, *POOLS], ids=labelled)
+MANY_CHANNELS = [
+    case.with_shapes((1, 5, 6, 70)) for case in (LARGEST[0], AVERAGE[0], POSITIONS[0], POSITIONS[1])
+] + gradient_cases(GRADIENTS, SLIDING[0], (1, 5, 6, 70), ties=True)
+
+
+@pytest.mark.parametrize(
+    "case", [*CASES, *KERNELS, *POSITIONS, *POOLS, *MANY_CHANNELS], ids=labelled
+)
 def test_values(case, backend, rng):
     case.check_values(rng)
 

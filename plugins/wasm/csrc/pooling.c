@@ -1,69 +1,97 @@
-// Pooling over windows of NHWC images, vectorised over channels. Padding is ignored.
-#include "common.h"
+// Pooling over windows of channels-last images, vectorised over channels. Padding is ignored; every
+// window contains a cell of its image.
 #include "window.h"
 
 #define WIDTH 64  // channels that are processed together where a mask is needed
 
-// The cells of the window at one output position that lie inside the image: [first, last) per axis,
-// counted in filter cells.
-typedef struct {
-    int row, column, first_row, last_row, first_column, last_column;
-} cells;
-
-static inline cells cells_at(const window *w, int out_row, int out_column) {
-    const int row = out_row * w->height.stride - w->height.before;
-    const int column = out_column * w->width.stride - w->width.before;
-    return (cells){
-        row,
-        column,
-        ceil_divide(-row, w->height.dilation),
-        smaller(w->height.filter, ceil_divide(w->height.size - row, w->height.dilation)),
-        ceil_divide(-column, w->width.dilation),
-        smaller(w->width.filter, ceil_divide(w->width.size - column, w->width.dilation)),
-    };
-}
-
-static inline int covered(cells c) {
-    const int rows = c.last_row - c.first_row, columns = c.last_column - c.first_column;
-    return rows > 0 && columns > 0 ? rows * columns : 0;
-}
-
-// Visit output positions in order with `c`, the `cells` there, and `y`, their offset in the output.
-#define EACH_POSITION(w)                                                                           \
+// Visit the windows in order: `layers`, `rows` and `columns` are their cells in the image, and y is
+// the offset of their result.
+#define EACH_WINDOW(w, ...)                                                                        \
     ptrdiff_t y = 0;                                                                               \
     for (int image = 0; image < (w)->batch; image++)                                               \
-        for (int out_row = 0; out_row < (w)->height.out; out_row++)                                \
-            for (int out_column = 0; out_column < (w)->width.out;                                  \
-                 out_column++, y += (w)->channels)
-
-// Visit the cells of a window with `cell`, their offset in the input.
-#define EACH_CELL(w, c)                                                                            \
-    for (int i = (c).first_row; i < (c).last_row; i++)                                             \
-        for (int j = (c).first_column; j < (c).last_column; j++)
-
-static inline ptrdiff_t cell_offset(const window *w, int image, cells c, int i, int j) {
-    const int row = c.row + i * w->height.dilation, column = c.column + j * w->width.dilation;
-    return (((ptrdiff_t)image * w->height.size + row) * w->width.size + column) * w->channels;
-}
-
-#define POOLING(dtype, type, effort)                                                               \
-    effort KERNEL(max_pool_##dtype)(const type *restrict x, type *restrict out, const window *w,   \
-                                    type least) {                                                  \
-        EACH_POSITION(w) {                                                                         \
-            const cells c = cells_at(w, out_row, out_column);                                      \
-            for (int k = 0; k < w->channels; k++) out[y + k] = least;                              \
-            EACH_CELL(w, c) {                                                                      \
-                const type *cell = x + cell_offset(w, image, c, i, j);                             \
-                for (int k = 0; k < w->channels; k++) {                                            \
-                    const type value = cell[k], best = out[y + k];                                 \
-                    out[y + k] = value > best || value != value ? value : best;                    \
+        for (int out_layer = 0; out_layer < (w)->depth.out; out_layer++) {                         \
+            const span layers = span_at(&(w)->depth, out_layer);                                   \
+            for (int out_row = 0; out_row < (w)->height.out; out_row++) {                          \
+                const span rows = span_at(&(w)->height, out_row);                                  \
+                for (int out_column = 0; out_column < (w)->width.out;                              \
+                     out_column++, y += (w)->channels) {                                           \
+                    const span columns = span_at(&(w)->width, out_column);                         \
+                    __VA_ARGS__                                                                    \
                 }                                                                                  \
             }                                                                                      \
+        }
+
+// Visit the cells of a window: x + cell are the channels of one of them.
+#define EACH_CELL(w, ...)                                                                          \
+    for (int l = layers.first; l < layers.last; l++)                                               \
+        for (int i = rows.first; i < rows.last; i++) {                                             \
+            const int layer = layers.start + l * (w)->depth.dilation;                              \
+            const int row = rows.start + i * (w)->height.dilation;                                 \
+            const ptrdiff_t line =                                                                 \
+                (((ptrdiff_t)image * (w)->depth.size + layer) * (w)->height.size + row) *          \
+                (w)->width.size;                                                                   \
+            for (int j = columns.first; j < columns.last; j++) {                                   \
+                const int column = columns.start + j * (w)->width.dilation;                        \
+                const ptrdiff_t cell = (line + column) * (w)->channels;                            \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }
+
+#define CELLS                                                                                      \
+    ((layers.last - layers.first) * (rows.last - rows.first) * (columns.last - columns.first))
+
+#define LARGEST(dtype, type, effort)                                                               \
+    SHORT_LOOPS effort KERNEL(max_pool_##dtype)(const type *restrict x, type *restrict out,        \
+                                                const window *w) {                                 \
+        EACH_WINDOW(w, {                                                                           \
+            int is_first = 1;                                                                      \
+            EACH_CELL(w, {                                                                         \
+                if (is_first)                                                                      \
+                    for (int k = 0; k < w->channels; k++) out[y + k] = x[cell + k];                \
+                else                                                                               \
+                    for (int k = 0; k < w->channels; k++) {                                        \
+                        const type value = x[cell + k], best = out[y + k];                         \
+                        out[y + k] = ((value > best) | (value != value)) ? value : best;           \
+                    }                                                                              \
+                is_first = 0;                                                                      \
+            })                                                                                     \
+        })                                                                                         \
+    }                                                                                              \
+    static void replace_##dtype(const type *restrict x, int32_t position, type *restrict best,     \
+                                int32_t *restrict positions, int count) {                          \
+        for (int k = 0; k < count; k++) {                                                          \
+            const type value = x[k], old = best[k];                                                \
+            const int32_t place = positions[k];                                                    \
+            const bool found = (value > old) | ((value != value) & (old == old));                  \
+            best[k] = found ? value : old;                                                         \
+            positions[k] = found ? position + k : place;                                           \
         }                                                                                          \
     }                                                                                              \
+    /* positions: of the first largest elements, or the first NaN, plus image * offset */          \
+    effort KERNEL(max_pool_with_argmax_##dtype)(const type *restrict x, type *restrict out,        \
+                                                const window *w, int32_t *restrict positions,      \
+                                                int offset) {                                      \
+        EACH_WINDOW(w, {                                                                           \
+            int is_first = 1;                                                                      \
+            EACH_CELL(w, {                                                                         \
+                const int32_t position = cell + image * offset;                                    \
+                if (is_first)                                                                      \
+                    for (int k = 0; k < w->channels; k++)                                          \
+                        out[y + k] = x[cell + k], positions[y + k] = position + k;                 \
+                else                                                                               \
+                    replace_##dtype(x + cell, position, out + y, positions + y, w->channels);      \
+                is_first = 0;                                                                      \
+            })                                                                                     \
+        })                                                                                         \
+    }
+EACH_INTEGER(LARGEST)
+LARGEST(float32, float, FAST)
+LARGEST(float64, double, FAST)
+
+#define POOLING(dtype, type, effort)                                                               \
     /* The first cell of a window that equals the maximum, or is NaN like it, gets dy. */          \
-    effort static void give_##dtype(type *restrict rest, const type *restrict x,                   \
-                                    const type *restrict out, type *restrict dx, int width) {      \
+    static void give_##dtype(type *restrict rest, const type *restrict x,                          \
+                             const type *restrict out, type *restrict dx, int width) {             \
         for (int k = 0; k < width; k++) {                                                          \
             const bool found = (x[k] == out[k]) | (x[k] != x[k]);                                  \
             const type all = rest[k];                                                              \
@@ -71,47 +99,40 @@ static inline ptrdiff_t cell_offset(const window *w, int image, cells c, int i, 
             rest[k] = found ? 0 : all;                                                             \
         }                                                                                          \
     }                                                                                              \
-    effort KERNEL(max_pool_gradient_##dtype)(const type *dy, const type *x, const type *out,       \
-                                             type *dx, const window *w) {                          \
-        memset(dx, 0, sizeof(type) * w->batch * w->height.size * w->width.size * w->channels);     \
-        EACH_POSITION(w) {                                                                         \
-            const cells c = cells_at(w, out_row, out_column);                                      \
+    KERNEL(max_pool_gradient_##dtype)(const type *dy, const type *x, const type *out, type *dx,    \
+                                      const window *w) {                                           \
+        memset(dx, 0, sizeof(type) * w->batch * image_size(w));                                    \
+        EACH_WINDOW(w, {                                                                           \
             for (int first = 0; first < w->channels; first += WIDTH) {                             \
                 const int width = smaller(WIDTH, w->channels - first);                             \
                 type rest[WIDTH];                                                                  \
                 memcpy(rest, dy + y + first, width * sizeof(type));                                \
-                EACH_CELL(w, c) {                                                                  \
-                    const ptrdiff_t cell = cell_offset(w, image, c, i, j) + first;                 \
-                    give_##dtype(rest, x + cell, out + y + first, dx + cell, width);               \
-                }                                                                                  \
+                EACH_CELL(w, {                                                                     \
+                    give_##dtype(rest, x + cell + first, out + y + first, dx + cell + first,       \
+                                 width);                                                           \
+                })                                                                                 \
             }                                                                                      \
-        }                                                                                          \
-    }
-EACH_NUMBER(POOLING)
-
-#define AVERAGE_POOLING(dtype, type, effort)                                                       \
-    effort KERNEL(avg_pool_##dtype)(const type *restrict x, type *restrict out, const window *w) { \
-        EACH_POSITION(w) {                                                                         \
-            const cells c = cells_at(w, out_row, out_column);                                      \
-            const type count = covered(c);                                                         \
-            for (int k = 0; k < w->channels; k++) out[y + k] = 0;                                  \
-            EACH_CELL(w, c) {                                                                      \
-                const type *cell = x + cell_offset(w, image, c, i, j);                             \
-                for (int k = 0; k < w->channels; k++) out[y + k] += cell[k];                       \
-            }                                                                                      \
-            for (int k = 0; k < w->channels; k++) out[y + k] /= count;                             \
-        }                                                                                          \
+        })                                                                                         \
     }                                                                                              \
-    effort KERNEL(avg_pool_gradient_##dtype)(const type *restrict dy, type *restrict dx,           \
-                                             const window *w) {                                    \
-        memset(dx, 0, sizeof(type) * w->batch * w->height.size * w->width.size * w->channels);     \
-        EACH_POSITION(w) {                                                                         \
-            const cells c = cells_at(w, out_row, out_column);                                      \
-            const type share = (type)1 / covered(c);                                               \
-            EACH_CELL(w, c) {                                                                      \
-                type *cell = dx + cell_offset(w, image, c, i, j);                                  \
-                for (int k = 0; k < w->channels; k++) cell[k] += share * dy[y + k];                \
-            }                                                                                      \
-        }                                                                                          \
+    SHORT_LOOPS KERNEL(avg_pool_##dtype)(const type *restrict x, type *restrict out,               \
+                                         const window *w) {                                        \
+        EACH_WINDOW(w, {                                                                           \
+            const type count = CELLS;                                                              \
+            for (int k = 0; k < w->channels; k++) out[y + k] = 0;                                  \
+            EACH_CELL(w, {                                                                         \
+                for (int k = 0; k < w->channels; k++) out[y + k] += x[cell + k];                   \
+            })                                                                                     \
+            for (int k = 0; k < w->channels; k++) out[y + k] /= count;                             \
+        })                                                                                         \
+    }                                                                                              \
+    KERNEL(avg_pool_gradient_##dtype)(const type *restrict dy, type *restrict dx,                  \
+                                      const window *w) {                                           \
+        memset(dx, 0, sizeof(type) * w->batch * image_size(w));                                    \
+        EACH_WINDOW(w, {                                                                           \
+            const type share = (type)1 / CELLS;                                                    \
+            EACH_CELL(w, {                                                                         \
+                for (int k = 0; k < w->channels; k++) dx[cell + k] += share * dy[y + k];           \
+            })                                                                                     \
+        })                                                                                         \
     }
-EACH_FLOAT(AVERAGE_POOLING)
+EACH_FLOAT(POOLING)

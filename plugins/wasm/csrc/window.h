@@ -8,7 +8,7 @@ typedef struct {
     int size, out;  // of the image, and the number of positions of the window
     int filter, stride, dilation;
     int before;  // cells of padding; negative if the first window begins inside the image
-} axis;
+} axis;          // the host sees to it that no position of a cell overflows
 
 typedef struct {
     int batch, channels;
@@ -32,8 +32,8 @@ static inline int cell_count(const window *w) {
     return w->depth.filter * w->height.filter * w->width.filter;
 }
 
-// a / b rounded up for b > 0, or at least 0.
-static inline int ceil_divide(int a, int b) { return a <= 0 ? 0 : (a - 1) / b + 1; }
+// a / b rounded up, or 0 if a is negative.
+static inline int ceil_divide(int a, int b) { return a <= 0 ? 0 : b == 1 ? a : (a - 1) / b + 1; }
 
 // The cells first <= i < last of the window at one position, along one axis, that lie in the image.
 typedef struct {
@@ -41,7 +41,8 @@ typedef struct {
 } span;
 
 static inline span span_at(const axis *a, int out) {
-    const int start = start_of(a, out);
+    const int start = start_of(a, out), extent = (a->filter - 1) * a->dilation + 1;
+    if (start >= 0 && start + extent <= a->size) return (span){start, 0, a->filter};
     return (span){start, ceil_divide(-start, a->dilation),
                   smaller(a->filter, ceil_divide(a->size - start, a->dilation))};
 }
