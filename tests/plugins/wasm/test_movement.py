@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from plugrad.extend import UnsupportedDtype, bool_, complex64, float32, int32, int64
+from plugrad.extend import UnsupportedDtype, bool_, complex128, float32, int32, int64
 
 DTYPES = ["bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
 DTYPES += ["uint16", "uint32", "uint64"]
