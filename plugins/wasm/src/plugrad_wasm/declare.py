@@ -15,12 +15,16 @@ from plugrad_wasm.memory import WasmArray
 from plugrad_wasm.strides import Pairing, pairing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
 
     from plugrad_wasm.runtime import Call
 
 LONG: Final = 1 << 16
 """From this number of elements on, a call lets other threads run, which costs less than the call."""
+
+PART: Final = 1 << 24
+"""How many elements one call takes at most: between two calls, Python raises Ctrl-C."""
 
 Unary: TypeAlias = Callable[[WasmArray], WasmArray]
 Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
@@ -49,6 +53,15 @@ def call(x: WasmArray, export: str, work: int) -> Call:
     return (store.short if work < LONG else store.long)[export]
 
 
+def run_in_parts(
+    run: Call, size: int, places: Sequence[tuple[WasmArray, int]], *attributes: float
+) -> None:
+    """Call an export for `size` elements, part by part; each array advances by so many elements."""
+    for first in range(0, size, PART):
+        addresses = [x.address + first * step * x.dtype.itemsize for x, step in places]
+        run(*addresses, min(PART, size - first), *attributes)
+
+
 def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
     """Return the implementation of an elementwise kernel whose result has the dtype of x, or `dtype`."""
     names = ExportNames(kernel)
@@ -61,9 +74,10 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
             if dtype is None
             else memory.empty(x.shape, dtype)
         )
-        store = memory.store
-        run = (store.short if size < LONG else store.long)[names[x.dtype]]
-        run(x.address, out.address, size)
+        if size < LONG:
+            memory.store.short[names[x.dtype]](x.address, out.address, size)
+        else:
+            run_in_parts(memory.store.long[names[x.dtype]], size, ((x, 1), (out, 1)))
         return out
 
     return implementation
@@ -97,17 +111,21 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             if dtype is None
             else memory.empty(shape, dtype)
         )
-        store = memory.store
-        run = (store.short if size < LONG else store.long)[names[a.dtype]]
-        run(a.address, b.address, out.address, size, 1, 1)
+        if size < LONG:
+            run = memory.store.short[names[a.dtype]]
+            run(a.address, b.address, out.address, size, 1, 1)
+        else:
+            run = memory.store.long[names[a.dtype]]
+            run_in_parts(run, size, ((a, 1), (b, 1), (out, 1)), 1, 1)
         return out
 
     def stretch(a: WasmArray, b: WasmArray, pair: Pairing) -> WasmArray:
         memory = a.memory
         out = memory.empty(pair.shape, dtype or a.dtype)
         if pair.descriptor is None:
+            steps = pair.a_step, pair.b_step
             run = call(a, names[a.dtype], pair.size)
-            run(a.address, b.address, out.address, pair.size, pair.a_step, pair.b_step)
+            run_in_parts(run, pair.size, ((a, steps[0]), (b, steps[1]), (out, 1)), *steps)
         elif pair.size:
             descriptor = memory.store.descriptor(pair.descriptor)
             run = call(a, broadcast_names[a.dtype], pair.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.extend import broadcast, complex64, float16, float32, size_of
 from plugrad.kernels import linalg
@@ -17,8 +17,14 @@ from plugrad_wasm.kernels.unary import in_float32
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import collapsed, row_major
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
+
+# The multiplications of one call, a third of a second: between two calls, Python raises Ctrl-C.
+MOST_PRODUCTS, MOST_PRODUCTS_FLOAT32 = 1 << 29, 1 << 33
 
 
 class Product(NamedTuple):
@@ -95,20 +101,47 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
         return fill(a.memory, plan.shape, a.dtype, 0)
     out = a.memory.empty(plan.shape, a.dtype)
     if out.size:
-        descriptor = a.memory.store.descriptor(plan.descriptor)
-        run = call(a, MATMUL[a.dtype], size_of(plan.shape) * plan.depth)
-        run(
-            a.address,
-            b.address,
-            out.address,
-            plan.rows,
-            plan.columns,
-            plan.depth,
-            *plan.a_strides,
-            *plan.b_strides,
-            descriptor.address,
-        )
+        run = call(a, MATMUL[a.dtype], out.size * plan.depth)
+        most = MOST_PRODUCTS_FLOAT32 if a.dtype is float32 else MOST_PRODUCTS
+        for part, offsets in parts(plan, most):
+            run(
+                *(
+                    x.address + n * x.dtype.itemsize
+                    for x, n in zip((a, b, out), offsets, strict=True)
+                ),
+                part.rows,
+                part.columns,
+                part.depth,
+                *part.a_strides,
+                *part.b_strides,
+                a.memory.store.descriptor(part.descriptor).address,
+            )
     return out
+
+
+def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
+    """Yield products that together are `plan`, and where each begins in the operands and the result.
+
+    A part has about `most` multiplications. Batches are split along their first axis, single matrices
+    into blocks of rows.
+    """
+    axes, *fields = plan.descriptor
+    sizes, a_steps, b_steps = fields[:axes], fields[axes : 2 * axes], fields[2 * axes :]
+    work = plan.rows * plan.columns * plan.depth
+    if work * size_of(tuple(sizes)) <= most:
+        yield plan, (0, 0, 0)
+    elif size_of(tuple(sizes)) > 1:
+        rest = (axes - 1, *sizes[1:], *a_steps[1:], *b_steps[1:]) if axes > 1 else (1, 1, 0, 0)
+        matrices = plan._replace(descriptor=rest)
+        size = plan.rows * plan.columns * size_of(tuple(sizes[1:]))
+        for i in range(sizes[0]):
+            for part, (a, b, out) in parts(matrices, most):
+                yield part, (a + i * a_steps[0], b + i * b_steps[0], out + i * size)
+    else:
+        height = max(1, most // (plan.columns * plan.depth))
+        for first in range(0, plan.rows, height):
+            rows = min(height, plan.rows - first)
+            yield plan._replace(rows=rows), (first * plan.a_strides[0], 0, first * plan.columns)
 
 
 # ---- sums of products: each step takes the pair of operands with the fewest multiplications ----
