@@ -140,7 +140,9 @@ CONVOLUTIONS = [
         ),
         fused_case(kind, FIRST[kind], {"data_format": "NCHW", "activation": "sigmoid"}, bias=(4,)),
         fused_case(
-            kind, FIRST[kind], {"data_format": "NCHW", "activation": "prelu"}, slopes=(4, 3, 1)
+            *(kind, FIRST[kind], {"data_format": "NCHW", "activation": "prelu"}),
+            bias=(),
+            slopes=(4, 3, 1),
         ),
         fused_case(
             *(kind, FIRST[kind], {"data_format": "NCHW", "activation": "prelu", "dilations": 2}),
@@ -150,9 +152,25 @@ CONVOLUTIONS = [
     )
 ]
 CASES = [*PRODUCTS, *CONVOLUTIONS]
+# Without a bias, a sum may lie so near to the kink that differences in float32 step over it.
+UNBIASED = [
+    fused_case(kind, FIRST[kind], {"data_format": "NCHW", "activation": "prelu"}, slopes=(4, 3, 1))
+    for kind in LAST
+]
+WIDE = [
+    fused_case("matmul", ((3, 2), (2, 1500)), {"activation": activation}, bias=bias, slopes=slopes)
+    for activation, bias, slopes in [
+        ("relu6", (1500,), None),
+        ("sigmoid", (3, 1), None),
+        ("elu", (), None),
+        ("prelu", (1500,), (1500,)),
+        ("prelu", (3, 1), (1500,)),
+        ("leakyrelu", (3, 1500), None),
+    ]
+]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, *UNBIASED, *WIDE], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 

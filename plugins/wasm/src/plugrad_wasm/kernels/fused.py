@@ -1,0 +1,124 @@
+"""Products and convolutions with a bias and an activation, which are applied in place."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from plugrad.kernels import fused
+from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
+from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.kernels import convolution, depthwise, linalg
+from plugrad_wasm.kernels.unary import converter
+from plugrad_wasm.strides import collapsed, stretched
+
+if TYPE_CHECKING:
+    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+    from plugrad_wasm.memory import WasmArray
+
+Sizes = tuple[int, ...]
+
+FINISH = ExportNames("finish")
+
+
+@lru_cache(maxsize=4096)
+def finishing(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
+    """Return the descriptor of a walk over a result of a shape, beside a bias and weights."""
+    axes = collapsed(shape, stretched(bias, shape), stretched(weights, shape))
+    return (len(axes[0]), *axes[0], *axes[1], *axes[2])
+
+
+def finished(
+    y: WasmArray,
+    bias: WasmArray | None,
+    weights: WasmArray | None,
+    activation: Activation,
+    alpha: float,
+    data_format: DataFormat = "NHWC",
+) -> WasmArray:
+    """Return the activation of y plus the bias; y is overwritten."""
+    if y.size and (bias is not None or activation != "linear"):
+        operands = bias, weights
+        shapes = (() if x is None else beside_images(x.shape, data_format) for x in operands)
+        descriptor = y.memory.store.descriptor(finishing(y.shape, *shapes))
+        call(y, FINISH[y.dtype], y.size)(
+            y.address,
+            *(0 if x is None else x.address for x in operands),
+            descriptor.address,
+            ACTIVATIONS.index(activation),
+            converter(y.dtype)(alpha),
+        )
+    return y
+
+
+@table.implements(fused.matmul)
+def matmul(
+    a: WasmArray,
+    b: WasmArray,
+    bias: WasmArray | None,
+    prelu_activation_weights: WasmArray | None,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> WasmArray:
+    """Return the product with its bias and activation."""
+    y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+
+
+@table.implements(fused.conv2d)
+def conv2d(
+    x: WasmArray,
+    filter: WasmArray,
+    bias: WasmArray | None,
+    prelu_activation_weights: WasmArray | None,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> WasmArray:
+    """Return the convolution with its bias and activation."""
+    y = convolution.correlate(
+        x,
+        filter,
+        strides=strides,
+        pad=pad,
+        data_format=data_format,
+        dilations=dilations,
+        dim_rounding_mode=dim_rounding_mode,
+    )
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+
+
+@table.implements(fused.depthwise_conv2d)
+def depthwise_conv2d(
+    x: WasmArray,
+    filter: WasmArray,
+    bias: WasmArray | None,
+    prelu_activation_weights: WasmArray | None,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> WasmArray:
+    """Return the depthwise convolution with its bias and activation."""
+    y = depthwise.depthwise_conv2d(
+        x,
+        filter,
+        strides=strides,
+        pad=pad,
+        data_format=data_format,
+        dilations=dilations,
+        dim_rounding_mode=dim_rounding_mode,
+    )
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
