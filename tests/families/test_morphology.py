@@ -102,7 +102,13 @@ halves = Domain(lambda rng, shape, dtype: (rng.integers(0, 3, shape) / 2).astype
 WITH_TIES = [replace(kernel, domains=[halves, halves, SMALL]) for kernel in KERNELS]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS], ids=str)
+MANY_CHANNELS = [
+    CASES[1].with_shapes((1, 4, 5, 70), (3, 2, 70)),
+    *gradient_kernels({"pad": "same"}, (1, 4, 5, 70), (3, 2, 70)),
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FIRST, *KERNELS, *MANY_CHANNELS], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 

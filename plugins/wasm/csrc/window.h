@@ -53,3 +53,36 @@ static inline span positions_of(const axis *a, int cell) {
     return (span){start, ceil_divide(-start, a->stride),
                   smaller(a->out, ceil_divide(a->size - start, a->stride))};
 }
+
+// Visit the windows in order: `layers`, `rows` and `columns` are their cells in the image, and y is
+// the offset of their result.
+#define EACH_WINDOW(w, ...)                                                                        \
+    ptrdiff_t y = 0;                                                                               \
+    for (int image = 0; image < (w)->batch; image++)                                               \
+        for (int out_layer = 0; out_layer < (w)->depth.out; out_layer++) {                         \
+            const span layers = span_at(&(w)->depth, out_layer);                                   \
+            for (int out_row = 0; out_row < (w)->height.out; out_row++) {                          \
+                const span rows = span_at(&(w)->height, out_row);                                  \
+                for (int out_column = 0; out_column < (w)->width.out;                              \
+                     out_column++, y += (w)->channels) {                                           \
+                    const span columns = span_at(&(w)->width, out_column);                         \
+                    __VA_ARGS__                                                                    \
+                }                                                                                  \
+            }                                                                                      \
+        }
+
+// Visit the cells of a window: x + cell are the channels of one of them.
+#define EACH_CELL(w, ...)                                                                          \
+    for (int l = layers.first; l < layers.last; l++)                                               \
+        for (int i = rows.first; i < rows.last; i++) {                                             \
+            const int layer = layers.start + l * (w)->depth.dilation;                              \
+            const int row = rows.start + i * (w)->height.dilation;                                 \
+            const ptrdiff_t line =                                                                 \
+                (((ptrdiff_t)image * (w)->depth.size + layer) * (w)->height.size + row) *          \
+                (w)->width.size;                                                                   \
+            for (int j = columns.first; j < columns.last; j++) {                                   \
+                const int column = columns.start + j * (w)->width.dilation;                        \
+                const ptrdiff_t cell = (line + column) * (w)->channels;                            \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }

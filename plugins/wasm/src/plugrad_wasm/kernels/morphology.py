@@ -1,0 +1,73 @@
+"""Grayscale morphology: the largest sums of pixels and weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import Padding, Pair, Window, size_of, sliding_window
+from plugrad.kernels import morphology
+from plugrad_wasm.bits import fill
+from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.windows import window_descriptor
+
+if TYPE_CHECKING:
+    from plugrad_wasm.memory import WasmArray
+
+Sizes = tuple[int, ...]
+
+DILATION = ExportNames("dilation")
+GRADIENT = ExportNames("dilation_gradient")
+
+
+def dilated(
+    names: ExportNames,
+    inputs: tuple[WasmArray, ...],
+    shape: Sizes,
+    window: Window,
+    *attributes: int,
+) -> WasmArray:
+    """Return the result of an export; the inputs begin with the images and the filter."""
+    x, filter = inputs[:2]
+    memory = x.memory
+    if 0 in (*x.shape, *window.out):
+        return fill(memory, shape, x.dtype, 0)
+    out = memory.empty(shape, x.dtype)
+    descriptor = memory.store.descriptor(window_descriptor(x.shape, window))
+    work = x.shape[0] * size_of(window.out) * filter.size
+    addresses = [array.address for array in (*inputs, out, descriptor)]
+    call(x, names[x.dtype], work)(*addresses, *attributes)
+    return out
+
+
+def window_of(
+    x: WasmArray, filter: WasmArray, strides: Pair, pad: Padding, dilations: Pair
+) -> Window:
+    """Return the windows of NHWC images."""
+    return sliding_window(x.shape[1:3], filter.shape[:2], strides, pad, dilations)
+
+
+@table.implements(morphology.dilation2d)
+def dilation2d(
+    x: WasmArray, filter: WasmArray, *, strides: Pair, pad: Padding, dilations: Pair
+) -> WasmArray:
+    """Return the largest sum of each window."""
+    window = window_of(x, filter, strides, pad, dilations)
+    return dilated(DILATION, (x, filter), (x.shape[0], *window.out, x.shape[3]), window)
+
+
+@table.implements(morphology.dilation2d_input_gradient)
+def dilation2d_input_gradient(
+    x: WasmArray, filter: WasmArray, dy: WasmArray, *, strides: Pair, pad: Padding, dilations: Pair
+) -> WasmArray:
+    """Return dy at the first pixel with the largest sum of each window."""
+    window = window_of(x, filter, strides, pad, dilations)
+    return dilated(GRADIENT, (x, filter, dy), x.shape, window, x.size, False)
+
+
+@table.implements(morphology.dilation2d_filter_gradient)
+def dilation2d_filter_gradient(
+    x: WasmArray, filter: WasmArray, dy: WasmArray, *, strides: Pair, pad: Padding, dilations: Pair
+) -> WasmArray:
+    """Return the sums of dy at the first cell with the largest sum of each window."""
+    window = window_of(x, filter, strides, pad, dilations)
+    return dilated(GRADIENT, (x, filter, dy), filter.shape, window, filter.size, True)
