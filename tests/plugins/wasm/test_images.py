@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from plugrad.extend import sliding_window
+from plugrad.extend import ArgumentValueError, sliding_window
 
 
 def patches(image, window):
@@ -95,6 +95,18 @@ def test_convolution_of_no_images(run):
     dy = np.zeros((0, 4, 4, 5), np.float32)
     df = run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, **attrs)
     np.testing.assert_array_equal(df, np.zeros(f.shape))
+
+
+def test_a_window_whose_cells_cannot_be_counted_is_refused(run):
+    x, f = np.ones((1, 5, 5, 1), np.float32), np.ones((3, 3, 1, 1), np.float32)
+    far = {"strides": (1, 1), "pad": "same", "dilations": (2**30, 2**30), "dim_rounding_mode": None}
+    with pytest.raises(ArgumentValueError, match="reaches further than"):
+        run("Conv2D", x, f, data_format="NHWC", **far)
+    with pytest.raises(ArgumentValueError, match="reaches further than"):
+        run("Pool", x, window_shape=(3, 3), pooling_type="max", **far)
+    far["dilations"] = (2**29, 2**29)
+    y = run("DepthwiseConv2dNative", x, f, data_format="NHWC", **far)
+    np.testing.assert_array_equal(y, x)
 
 
 # image, window, strides, pad
