@@ -233,8 +233,9 @@ class Case:
         """
         dtype, order = ("float64", 2) if backend == "cpu" else ("float32", 1)
         is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
-        arrays = self.drawn(rng, "complex128" if is_complex else dtype)
-        if missing := lacking(self.results(arrays, dtype)):
+        number = {"float64": "complex128", "float32": "complex64"}[dtype] if is_complex else dtype
+        arrays = self.drawn(rng, number)
+        if missing := lacking(self.results(arrays, number)):
             pytest.skip(f"{backend} does not store {missing}")
         check_gradient(*self.with_fixed(arrays), order=order, dtype=dtype)
         if backend != "cpu":
@@ -273,7 +274,7 @@ class Case:
     def derivatives(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
         """Return the gradients of the weighted result, and those of their weighted sum."""
         function, *tensors = self.with_fixed(arrays)
-        positions = tuple(i for i, x in enumerate(tensors) if x.dtype.kind == "floating")
+        positions = tuple(i for i, x in enumerate(tensors) if x.dtype.is_inexact)
 
         def weighted(x: plugrad.Tensor) -> plugrad.Tensor:
             weights = np.linspace(0.5, 1.5, x.size).reshape(x.shape)

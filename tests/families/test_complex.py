@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import VIEWS, Refusal, from_table
+from families.case import VIEWS, Refusal, from_table, lacking
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
@@ -30,8 +30,14 @@ def test_values_of_views(case, layout, backend, rng):
         shaped.check_values(rng, case.main, layout)
 
 
-def test_special_values():
+def require_complex64():
+    if missing := lacking(["complex64"]):
+        pytest.skip(f"the backend does not store {missing}")
+
+
+def test_special_values(backend):
     """Infinite and NaN parts stay where they are; the absolute value does not overflow."""
+    require_complex64()
     parts = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], np.float32)
     z = plugrad.complex(parts, parts[::-1].copy())
     np.testing.assert_array_equal(plugrad.real(z).numpy(), parts)
@@ -102,6 +108,25 @@ def test_gradients_of_functions_of_a_complex_number(name):
 def test_gradients_of_functions_of_two_complex_numbers(function):
     check_gradient(function, Z, W)
     check_gradient(function, Z, W[0] if function is not plugrad.matmul else W)
+
+
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+def test_values_and_gradients_in_single_precision(name, backend):
+    require_complex64()
+    z = np.concatenate([Z.ravel(), [3 + 4j, -2.5 - 1e-3j]]).astype("complex64")
+    function = getattr(plugrad, name)
+    values = function(plugrad.asarray(z)).numpy()
+    with plugrad.use("cpu"):
+        exact = function(plugrad.asarray(z.astype("complex128"))).numpy()
+    np.testing.assert_allclose(values, exact, rtol=2e-6)
+    check_gradient(function, Z.astype("complex64"), order=1, dtype="float32")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.is_differentiable], ids=str)
+def test_gradients_of_the_kernels(case, backend, rng):
+    require_complex64()
+    shaped = case if case.shapes else case.with_shapes(*[(3, 5)] * len(case.domains))
+    shaped.check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize("name", ["real", "imag", "abs", "conj", "sum", "mean", "prod"])

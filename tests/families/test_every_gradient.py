@@ -37,7 +37,8 @@ IN_DOUBLE = {"Cast": "its rows cast to float64"}
 def test_gradient_agrees_with_finite_differences_in_single_precision(name, backend, rng):
     cases = checks()[name]
     single = [c for c in cases if {"float32", "complex64"} & set(c.dtypes)] or cases
-    if backend != "cpu" and "float32" not in single[0].dtypes:
+    stored = {"float32", "complex64"} & plugrad.which().backend.dtypes()
+    if backend != "cpu" and not stored & set(single[0].dtypes):
         pytest.skip(f"{backend} has neither float64 nor complex numbers")
     single[0].check_first_gradient(rng)
 

@@ -37,6 +37,26 @@ def test_values_of_views(case, layout, backend, rng):
     case.check_values(rng, "complex64", layout)
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.is_differentiable], ids=label)
+def test_gradients_of_the_kernels(case, backend, rng):
+    if not has_complex():
+        pytest.skip(f"{backend} has no complex64")
+    case.check_gradient(rng, backend)
+
+
+@pytest.mark.parametrize("n", [16, 1000, 1024, 10_007, 30_030, 65_536])
+def test_error_grows_with_the_logarithm_of_the_length(n, backend, rng):
+    if not has_complex():
+        pytest.skip(f"{backend} has no complex64")
+    x = (rng.normal(size=n) + 1j * rng.normal(size=n)).astype("complex64")
+    for transform, expected in (
+        (plugrad.fft.fft, np.fft.fft(x.astype("complex128"))),
+        (plugrad.fft.ifft, np.fft.ifft(x.astype("complex128"))),
+    ):
+        error = np.linalg.norm(transform(plugrad.asarray(x)).numpy() - expected)
+        assert error <= 5e-8 * np.log2(n) * np.linalg.norm(expected)
+
+
 # --- plugrad.fft -----------------------------------------------------------------------------------
 
 NORMS = ("backward", "ortho", "forward")

@@ -6,6 +6,10 @@ import plugrad
 from plugrad.kernels import signal
 from plugrad.testing.rows import Row, of_shape
 
+LONG = 36
+# Powers of two, other small factors, vectors with a rest, and large primes with and without company.
+LENGTHS = [(2, 64), (1000,), (2, 243), (3, 525), (2, 1001), (1024,), (2, 37), (202,), (1009,)]
+
 ROWS = [
     Row(
         kernel,
@@ -13,11 +17,11 @@ ROWS = [
         [of_shape(*shape)],
         factor=2,
         op=op,
-        is_edge=0 in shape,
+        is_edge=0 in shape or shape[-1] > LONG,
     )
     for kernel, op, reference in [
         (signal.fft, plugrad.fft.fft, np.fft.fft),
         (signal.ifft, plugrad.fft.ifft, np.fft.ifft),
     ]
-    for shape in [(8,), (7,), (3, 5), (2, 3, 4), (2, 2, 12), (1,), (31,), (0, 4)]
+    for shape in [(8,), (7,), (3, 5), (2, 3, 4), (2, 2, 12), (1,), (31,), (0, 4), *LENGTHS]
 ]
