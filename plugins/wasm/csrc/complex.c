@@ -18,20 +18,36 @@ static inline double length(double x, double y) {
     return fabs(x) == INFINITY || fabs(y) == INFINITY ? INFINITY : finite;
 }
 
+// The same in single precision, as vectors. Extreme numbers are scaled before they are squared.
+static inline float absolute_value(complex64 z) {
+    const float x = fabsf(crealf(z)), y = fabsf(cimagf(z)), larger = x > y ? x : y;
+    const float scale = larger > 1e18f ? 0x1p-70f : larger < 1e-18f ? 0x1p120f : 1;
+    const float inverse = larger > 1e18f ? 0x1p70f : larger < 1e-18f ? 0x1p-120f : 1;
+    const float a = x * scale, b = y * scale, finite = sqrtf(a * a + b * b) * inverse;
+    return x == INFINITY || y == INFINITY ? INFINITY : finite;
+}
+
 static inline complex128 turned(complex128 z) { return number(-cimag(z), creal(z)); }     // i z
 static inline complex128 turned_back(complex128 z) { return number(cimag(z), -creal(z)); }  // -i z
 
-// ---- quotients: the smaller part of the divisor is divided by the larger one ----
+// ---- quotients ----
 
-static complex128 quotient(complex128 a, complex128 b) {
+// If the square of the divisor is out of range, its smaller part is divided by the larger one.
+static complex128 careful_quotient(complex128 a, complex128 b) {
     const double x = creal(b), y = cimag(b);
     if (x == 0 && y == 0) return number(creal(a) / fabs(x), cimag(a) / fabs(x));
-    if (fabs(x) < fabs(y)) return turned_back(quotient(a, turned_back(b)));
+    if (fabs(x) < fabs(y)) return turned_back(careful_quotient(a, turned_back(b)));
     const double ratio = y / x, scale = 1 / (x + y * ratio);
     return number((creal(a) + cimag(a) * ratio) * scale, (cimag(a) - creal(a) * ratio) * scale);
 }
 
-static complex128 inverse(complex128 z) { return z == 0 ? number(NAN, NAN) : quotient(1, z); }
+static inline complex128 quotient(complex128 a, complex128 b) {
+    const double x = creal(b), y = cimag(b), square = x * x + y * y;
+    return square > 0 && square < INFINITY ? a * number(x, -y) * (1 / square)
+                                           : careful_quotient(a, b);
+}
+
+static inline complex128 inverse(complex128 z) { return z == 0 ? number(NAN, NAN) : quotient(1, z); }
 
 // ---- roots, logarithms and powers ----
 
@@ -137,12 +153,12 @@ MAP(imag, complex64, complex64, float, FAST, cimagf(x))
 PAIRS(complex, float32, float, complex64, FAST, __builtin_complex(a, b))
 MAP(cast_float32, complex64, float, complex64, FAST, x)
 MAP(cast_complex64, bool, complex64, boolean, FAST, x != 0)
-MAP(complex_abs, complex64, complex64, float, FAST, length(crealf(x), cimagf(x)))
+MAP(complex_abs, complex64, complex64, float, FAST, absolute_value(x))
 COMPLEX_MAP(conj, FAST, conjf(x))
 
 COMPLEX_MAP(negative, FAST, -x)
 COMPLEX_MAP(square, FAST, x *x)
-COMPLEX_MAP(reciprocal, SMALL, inverse(x))
+COMPLEX_MAP(reciprocal, FAST, inverse(x))
 COMPLEX_MAP(sqrt, SMALL, root(x))
 COMPLEX_MAP(rsqrt, SMALL, quotient(1, root(x)))
 COMPLEX_MAP(exp, SMALL, cexp(x))
@@ -164,7 +180,7 @@ COMPLEX_MAP(asinh, SMALL, turned_back(arc_sine(turned(x))))
 COMPLEX_MAP(acosh, SMALL, area_cosine(x))
 COMPLEX_MAP(atanh, SMALL, area_tangent(x))
 COMPLEX_MAP(sigmoid, SMALL, quotient(1, 1 + cexp(-(complex128)x)))
-MAP(is_nan, complex64, complex64, boolean, SMALL, isnan(crealf(x)) || isnan(cimagf(x)))
+MAP(is_nan, complex64, complex64, boolean, FAST, isnan(crealf(x)) || isnan(cimagf(x)))
 MAP(is_inf, complex64, complex64, boolean, SMALL, is_infinite(x))
 MAP(is_finite, complex64, complex64, boolean, SMALL, isfinite(crealf(x)) && isfinite(cimagf(x)))
 
@@ -172,7 +188,7 @@ COMPLEX_PAIRS(add, FAST, a + b)
 COMPLEX_PAIRS(subtract, FAST, a - b)
 COMPLEX_PAIRS(multiply, FAST, a *b)
 COMPLEX_PAIRS(squared_difference, FAST, (a - b) * (a - b))
-COMPLEX_PAIRS(divide, SMALL, quotient(a, b))
+COMPLEX_PAIRS(divide, FAST, quotient(a, b))
 COMPLEX_PAIRS(power, SMALL, power_of(a, b))
 PAIRS(equal, complex64, complex64, boolean, SMALL, a == b)
 PAIRS(not_equal, complex64, complex64, boolean, SMALL, a != b)
