@@ -16,8 +16,9 @@ static inline floats larger(floats x, floats y) {
 #endif
 }
 
-// exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The error is at
-// most one unit in the last place.
+// exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The polynomial
+// has the least relative error, 1e-7. The result is within three units in the last place, and
+// within five where it is less than 1e-9.
 static inline floats exp_below_zero(floats x) {
     const floats magic = splat(12582912.f + 127.f);  // rounds, and leaves the exponent of 2^n
     x = larger(x, splat(-88.f));
@@ -28,11 +29,10 @@ static inline floats exp_below_zero(floats x) {
 #else
     const floats r = n * splat(-LN2_LOW) + (n * splat(-LN2_HIGH) + x);
 #endif
-    floats p = splat(1.3814597623422742e-3f);
-    p = multiply_add(p, r, splat(8.3687175065279007e-3f));
-    p = multiply_add(p, r, splat(4.1668388992547989e-2f));
-    p = multiply_add(p, r, splat(1.6666521131992340e-1f));
-    p = multiply_add(p, r, splat(0.5f));
+    floats p = splat(8.3125215023756027e-3f);
+    p = multiply_add(p, r, splat(4.1890159249305725e-2f));
+    p = multiply_add(p, r, splat(1.6667114198207855e-1f));
+    p = multiply_add(p, r, splat(4.9999231100082397e-1f));
     p = multiply_add(p, r, splat(1.f));
     p = multiply_add(p, r, splat(1.f));
     return p * (floats)((ints)shifted << 23);
@@ -97,18 +97,31 @@ PASS float greatest(const float *row, int count) {
 EXPONENTIALS(exponentials, true)
 EXPONENTIALS(sum_of_exponentials, false)
 
-KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
-    for (; rows > 0; rows--, x += count, out += count) {
-        const float scale = 1 / exponentials(x, out, count, greatest(x, count));
-        for (int i = 0; i < count; i++) out[i] *= scale;
+// out[i] = an expression of y = row[i] and one or two numbers.
+#define FINISH(name, expression, ...)                                                              \
+    PASS void name(const float *row, float *out, int count, __VA_ARGS__) {                         \
+        int i = 0;                                                                                 \
+        for (floats y; i + 2 * LANES <= count; i += 2 * LANES) {                                   \
+            y = load(row + i);                                                                     \
+            const floats first = expression;                                                       \
+            y = load(row + i + LANES);                                                             \
+            store(out + i, first);                                                                 \
+            store(out + i + LANES, expression);                                                    \
+        }                                                                                          \
+        for (float y; i < count; i++) y = row[i], out[i] = expression;                             \
     }
+FINISH(multiply, y *factor, float factor)
+FINISH(subtract, (y - a) - b, float a, float b)
+
+KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
+    for (; rows > 0; rows--, x += count, out += count)
+        multiply(out, out, count, 1 / exponentials(x, out, count, greatest(x, count)));
 }
 
-KERNEL(log_softmax_float32)(const float *restrict x, float *restrict out, int rows, int count) {
+KERNEL(log_softmax_float32)(const float *x, float *out, int rows, int count) {
     for (; rows > 0; rows--, x += count, out += count) {
         const float peak = greatest(x, count);
-        const float log_sum = logf(sum_of_exponentials(x, out, count, peak));
-        for (int i = 0; i < count; i++) out[i] = (x[i] - peak) - log_sum;
+        subtract(x, out, count, peak, logf(sum_of_exponentials(x, out, count, peak)));
     }
 }
 
