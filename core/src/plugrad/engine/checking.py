@@ -12,6 +12,7 @@ import numpy as np
 
 from plugrad.contract.kernel import KERNELS
 from plugrad.errors import KernelFailed, PlugradError, TensorIndexError, shown
+from plugrad.kernels.image import crop_and_resize, crop_and_resize_image_gradient
 from plugrad.kernels.indexing import gather, gather_nd
 from plugrad.kernels.scatter import scatter_nd, sparse_to_dense, tensor_scatter_update
 from plugrad.tensor.tensor import Tensor
@@ -136,6 +137,10 @@ def _positions(
         shape, rows = arrays[0].shape, _rows(arrays[1])
     elif contract is sparse_to_dense:
         shape, rows = attrs["output_shape"], _rows(arrays[0])
+    elif contract is crop_and_resize:
+        shape, rows = arrays[0].shape, _rows(arrays[2])
+    elif contract is crop_and_resize_image_gradient:
+        shape, rows = attrs["image_shape"], _rows(arrays[2])
     else:
         return
     for axis in range(rows.shape[-1]):
