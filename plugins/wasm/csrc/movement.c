@@ -10,6 +10,11 @@
                                        const int *source_strides, const int *target_strides) {     \
         const ptrdiff_t source_row = source_strides[0], source_step = source_strides[1];           \
         const ptrdiff_t target_row = target_strides[0], target_step = target_strides[1];           \
+        if (source_step == -1 && target_step == 1) {                                               \
+            for (int i = 0; i < rows; i++, source += source_row, target += target_row)             \
+                for (int j = 0; j < columns; j++) target[j] = source[-j];                          \
+            return;                                                                                \
+        }                                                                                          \
         if (source_step == 1 && target_step == 1) {                                                \
             for (int i = 0; i < rows; i++, source += source_row, target += target_row)             \
                 if (columns * sizeof(type) >= 128)                                                 \
