@@ -1,7 +1,9 @@
 // Kernels that combine two tensors element by element: an expression of a and b each.
 #include <tgmath.h>
 
+#include "double_math.h"
 #include "elementwise.h"
+#include "vector_math.h"
 
 ONCE void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
                     int item_size, int out_size) {
@@ -57,7 +59,6 @@ EACH_INTEGER(INTEGER_ARITHMETIC)
         const type below = floor(y);                                                               \
         return y == 0 ? copysign(0, a / b) : y - below > 0.5f ? below + 1 : below;                 \
     }                                                                                              \
-    static type power_of_##dtype(type a, type b) { return pow(a, b); }                             \
     static type log_of_sum_##dtype(type a, type b) {                                               \
         const type larger = a > b || a != a ? a : b;                                               \
         return fabs(larger) < (type)INFINITY ? larger + log1p(exp(-fabs(a - b))) : larger;         \
@@ -75,7 +76,6 @@ EACH_FLOAT(FLOAT_ARITHMETIC)
     PAIRS(squared_difference, dtype, type, type, effort, (a - b) * (a - b))                        \
     PAIRS(floor_divide, dtype, type, type, SMALL, quotient_##dtype(a, b))                          \
     PAIRS(remainder, dtype, type, type, SMALL, modulo_##dtype(a, b))                               \
-    PAIRS(power, dtype, type, type, SMALL, power_of_##dtype(a, b))                                 \
     PAIRS(equal, dtype, type, boolean, effort, a == b)                                             \
     PAIRS(not_equal, dtype, type, boolean, effort, a != b)                                         \
     PAIRS(less, dtype, type, boolean, effort, a < b)                                               \
@@ -84,11 +84,63 @@ EACH_NUMBER(NUMBER_KERNELS)
 
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     PAIRS(divide, dtype, type, type, effort, a / b)                                                \
-    PAIRS(atan2, dtype, type, type, SMALL, atan2(a, b))                                            \
     PAIRS(hypot, dtype, type, type, SMALL, hypot(a, b))                                            \
     PAIRS(log_add_exp, dtype, type, type, SMALL, log_of_sum_##dtype(a, b))                         \
     PAIRS(next_after, dtype, type, type, SMALL, nextafter(a, b))
 EACH_FLOAT(FLOAT_KERNELS)
+
+VECTOR_PAIRS(atan2)
+PAIRS(atan2, float64, double, double, SMALL, atan2(a, b))
+
+// ---- powers ----
+
+#define INTEGER_POWERS(dtype, type, effort)                                                        \
+    PAIRS(power, dtype, type, type, SMALL, power_of_##dtype(a, b))
+EACH_INTEGER(INTEGER_POWERS)
+PAIRS(power, float64, double, double, SMALL, b == 2 ? a * a : pow(a, b))
+
+// |a|^b = exp(b log |a|) in double precision; a negative base needs an integer as exponent.
+static floats general_power(floats a, floats b) {
+    const floats magnitude = absolute(a), half = b * 0.5f;
+    const ints is_usual = (magnitude > splat(0.f)) & (magnitude < splat(INFINITY)) &
+                          (absolute(b) < splat(INFINITY));
+    if (!(is_usual[0] & is_usual[1] & is_usual[2] & is_usual[3]))
+        return (floats){powf(a[0], b[0]), powf(a[1], b[1]), powf(a[2], b[2]), powf(a[3], b[3])};
+    typedef float pair __attribute__((vector_size(8)));
+    pair parts[2];
+    for (int i = 0; i < 2; i++) {
+        const pair base = {magnitude[2 * i], magnitude[2 * i + 1]};
+        const pair exponent = {b[2 * i], b[2 * i + 1]};
+        const doubles logarithm = log_series(__builtin_convertvector(base, doubles), 5);
+        const doubles product = __builtin_convertvector(exponent, doubles) * logarithm;
+        parts[i] = __builtin_convertvector(exp_series(product, 5), pair);
+    }
+    floats y = __builtin_shufflevector(parts[0], parts[1], 0, 1, 2, 3);
+    const ints is_integer = __builtin_elementwise_trunc(b) == b;
+    const ints is_odd = is_integer & (__builtin_elementwise_trunc(half) != half);
+    const ints is_negative = a < splat(0.f);
+    y = choose(is_negative & ~is_integer, splat(NAN), y);
+    return (floats)((ints)y ^ (is_negative & is_odd & INT32_MIN));
+}
+
+// Exponents that are common have shorter ways.
+static inline floats power_floats(floats a, floats b) {
+    const float exponent = b[0];
+    const ints differs = b != splat(exponent);
+    if (differs[1] | differs[2] | differs[3]) return general_power(a, b);
+    if (exponent == 2) return a * a;
+    if (exponent == 3) return a * a * a;
+    if (exponent == 1) return a;
+    if (exponent == -1) return 1.f / a;
+    if (exponent == 4) return (a * a) * (a * a);
+    if (exponent == -2) return (1.f / a) * (1.f / a);
+    if (exponent == 0.5f || exponent == -0.5f) {  // of -infinity and -0 as of their magnitudes
+        const floats root = __builtin_elementwise_sqrt(choose(a == -INFINITY, -a, a)) + 0.f;
+        return exponent > 0 ? root : 1.f / root;
+    }
+    return general_power(a, b);
+}
+VECTOR_PAIRS(power)
 
 // There are no comparisons of bools: the host compares their bytes as uint8.
 PAIRS(logical_and, bool, boolean, boolean, FAST, a & b)

@@ -91,7 +91,7 @@ static inline floats load(const float *source) {
 
 static inline void store(float *target, floats lanes) { memcpy(target, &lanes, sizeof lanes); }
 
-static inline floats splat(float value) { return (floats){} + value; }
+static inline floats splat(float value) { return (floats){value, value, value, value}; }
 
 static inline floats choose(ints mask, floats yes, floats no) {
     return (floats)((mask & (ints)yes) | (~mask & (ints)no));

@@ -15,11 +15,21 @@
     }
 
 // The functions that take most of the time of models have vectors for float32.
-#define VECTOR_KERNEL(name, float64_expression)                                                    \
+#define FLOATS_KERNEL(name)                                                                        \
     KERNEL(name##_float32)(const float *values, float *out, int count) {                           \
         MAP_FLOATS(name##_floats, values, out, count);                                             \
-    }                                                                                              \
+    }
+#define VECTOR_KERNEL(name, float64_expression)                                                    \
+    FLOATS_KERNEL(name)                                                                            \
     MAP(name, float64, double, double, SMALL, float64_expression)
+#define DOUBLES_KERNEL(name)                                                                       \
+    KERNEL(name##_float64)(const double *values, double *out, int count) {                         \
+        for (int i = 0; i < count; i += 2) {                                                       \
+            const doubles y = name##_doubles((doubles){values[i], values[smaller(i + 1, count - 1)]}); \
+            out[i] = y[0];                                                                         \
+            if (i + 1 < count) out[i + 1] = y[1];                                                  \
+        }                                                                                          \
+    }
 
 // ---- two inputs: an expression of a and b, with broadcasting ----
 
@@ -49,8 +59,36 @@ void broadcast(run combine, const char *a, const char *b, char *out, const int *
             RUN(type, 0, i, expression)                                                            \
         }                                                                                          \
     }                                                                                              \
+    BROADCAST(name, dtype, type, result)
+
+#define BROADCAST(name, dtype, type, result)                                                       \
     KERNEL(name##_##dtype##_broadcast)(const char *left, const char *right, char *out,             \
                                        const int *descriptor) {                                    \
         broadcast((run)name##_##dtype, left, right, out, descriptor, sizeof(type),                 \
                   sizeof(result));                                                                 \
     }
+
+// A function of vectors of floats.
+#define VECTOR_PAIRS(name)                                                                         \
+    KERNEL(name##_float32)(const float *left, const float *right, float *out, int count,           \
+                           int left_step, int right_step) {                                        \
+        for (int i = 0; i < count; i += LANES) {                                                   \
+            const int rest = smaller(LANES, count - i);                                            \
+            const floats a = load_run(left + i * left_step, rest, left_step);                      \
+            const floats b = load_run(right + i * right_step, rest, right_step);                   \
+            const floats y = name##_floats(a, b);                                                  \
+            if (rest == LANES)                                                                     \
+                store(out + i, y);                                                                 \
+            else                                                                                   \
+                memcpy(out + i, &y, rest * sizeof(float));                                         \
+        }                                                                                          \
+    }                                                                                              \
+    BROADCAST(name, float32, float, float)
+
+static inline floats load_run(const float *values, int rest, int step) {
+    if (step == 0) return splat(*values);
+    if (rest == LANES) return load(values);
+    float padded[LANES] = {0};
+    memcpy(padded, values, rest * sizeof(float));
+    return load(padded);
+}

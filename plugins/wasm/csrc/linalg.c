@@ -1,4 +1,5 @@
-// Matrix multiplication: packed and tiled for float32, plain loops for the other dtypes.
+// Matrix multiplication: packed and tiled for floats, plain loops for integers.
+#include "double_math.h"
 #include "gemm.h"
 
 // Block sizes: a packed block of a stays in the L1 cache, a packed block of b in the L2 cache.
@@ -185,12 +186,64 @@ static void matmul_one_float32(matrix a, matrix b, float *out, int rows, int col
 typedef matrix matrix_float32;
 MATMUL(float32, float, FAST)
 
-#define PLAIN_MATMUL(dtype, type, effort)                                                          \
+#define MATRIX(dtype, type)                                                                        \
     typedef struct {                                                                               \
         const type *data;                                                                          \
         ptrdiff_t row_stride, column_stride;                                                       \
-    } matrix_##dtype;                                                                              \
+    } matrix_##dtype;
+
+#define PLAIN_MATMUL(dtype, type, effort)                                                          \
+    MATRIX(dtype, type)                                                                            \
     PLAIN(dtype, type)                                                                             \
     MATMUL(dtype, type, effort)
 EACH_INTEGER(PLAIN_MATMUL)
-PLAIN_MATMUL(float64, double, SMALL)
+
+// ---- float64: tiles of 4 x 4, which stay in registers ----
+
+#define TILE 4
+
+MATRIX(float64, double)
+
+// out (height x width) += a * panel; rows of a that are missing repeat the last one.
+static void add_tile(matrix_float64 a, const double *panel, double *out, ptrdiff_t stride,
+                     int height, int width, int depth) {
+    const double *rows[TILE];
+    for (int i = 0; i < TILE; i++) rows[i] = a.data + smaller(i, height - 1) * a.row_stride;
+    doubles left[TILE] = {}, right[TILE] = {};
+    for (int k = 0; k < depth; k++, panel += TILE) {
+        doubles first, second;
+        memcpy(&first, panel, sizeof first);
+        memcpy(&second, panel + 2, sizeof second);
+        for (int i = 0; i < TILE; i++) {
+            const doubles x = repeated(rows[i][k * a.column_stride]);
+            left[i] = multiply_add_doubles(x, first, left[i]);
+            right[i] = multiply_add_doubles(x, second, right[i]);
+        }
+    }
+    for (int i = 0; i < height; i++) {
+        const double sums[TILE] = {left[i][0], left[i][1], right[i][0], right[i][1]};
+        for (int j = 0; j < width; j++) out[i * stride + j] += sums[j];
+    }
+}
+
+static void matmul_one_float64(matrix_float64 a, matrix_float64 b, double *out, int rows,
+                               int columns, int depth) {
+    double panel[BLOCK_DEPTH * TILE];
+    memset(out, 0, (size_t)rows * columns * sizeof *out);
+    for (int k = 0; k < depth; k += BLOCK_DEPTH)
+        for (int j = 0; j < columns; j += TILE) {
+            const int length = smaller(BLOCK_DEPTH, depth - k), width = smaller(TILE, columns - j);
+            const double *corner = b.data + k * b.row_stride + j * b.column_stride;
+            for (int l = 0; l < length; l++)
+                for (int c = 0; c < TILE; c++)
+                    panel[l * TILE + c] =
+                        c < width ? corner[l * b.row_stride + c * b.column_stride] : 0;
+            for (int i = 0; i < rows; i += TILE) {
+                const double *first = a.data + i * a.row_stride + k * a.column_stride;
+                add_tile((matrix_float64){first, a.row_stride, a.column_stride}, panel,
+                         out + (ptrdiff_t)i * columns + j, columns, smaller(TILE, rows - i), width,
+                         length);
+            }
+        }
+}
+MATMUL(float64, double, FAST)

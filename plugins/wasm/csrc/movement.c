@@ -1,8 +1,32 @@
 // One strided copy moves everything: the host chooses its strides so that it is a transpose, slice,
 // pad, concat, tile, reverse or broadcast.
-#include "common.h"
+#include "gemm.h"
 
-#define TILE 16
+#define TILE 32
+
+// Transpose 4 x 4 elements: target[row * target_row + column] = source[column * source_step + row].
+#define TRANSPOSE(item_size, type)                                                                 \
+    static inline void transpose_##item_size(const type *source, ptrdiff_t source_step,            \
+                                             type *target, ptrdiff_t target_row) {                 \
+        type block[4][4];                                                                          \
+        for (int column = 0; column < 4; column++)                                                 \
+            for (int row = 0; row < 4; row++)                                                      \
+                block[row][column] = source[column * source_step + row];                           \
+        for (int row = 0; row < 4; row++)                                                          \
+            for (int column = 0; column < 4; column++)                                             \
+                target[row * target_row + column] = block[row][column];                            \
+    }
+TRANSPOSE(1, uint8_t)
+TRANSPOSE(2, uint16_t)
+TRANSPOSE(8, uint64_t)
+
+static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, uint32_t *target,
+                               ptrdiff_t target_row) {
+    floats rows[4];
+    for (int column = 0; column < 4; column++)
+        rows[column] = load((const float *)source + column * source_step);
+    store_transposed(rows, (float *)target, target_row);
+}
 
 // Copy a plane of rows x columns whose strides are arbitrary.
 #define COPY_PLANE(item_size, type)                                                                \
@@ -24,12 +48,23 @@
             return;                                                                                \
         }                                                                                          \
         /* Square tiles, so that a transposition uses whole cache lines on both sides. */          \
+        const int is_transposition = source_row == 1 && target_step == 1;                          \
         for (int top = 0; top < rows; top += TILE)                                                 \
-            for (int left = 0; left < columns; left += TILE)                                       \
-                for (int i = top; i < smaller(top + TILE, rows); i++)                              \
-                    for (int j = left; j < smaller(left + TILE, columns); j++)                     \
+            for (int left = 0; left < columns; left += TILE) {                                     \
+                const int bottom = smaller(top + TILE, rows);                                      \
+                const int right = smaller(left + TILE, columns);                                   \
+                /* What blocks of 4 x 4 leave over at both edges goes one by one. */                \
+                const int low = is_transposition ? bottom - (bottom - top) % 4 : top;              \
+                const int end = is_transposition ? right - (right - left) % 4 : left;              \
+                for (int i = top; i < low; i += 4)                                                 \
+                    for (int j = left; j < end; j += 4)                                            \
+                        transpose_##item_size(source + j * source_step + i, source_step,           \
+                                              target + i * target_row + j, target_row);            \
+                for (int i = top; i < bottom; i++)                                                 \
+                    for (int j = i < low ? end : left; j < right; j++)                             \
                         target[i * target_row + j * target_step] =                                 \
                             source[i * source_row + j * source_step];                              \
+            }                                                                                      \
     }
 
 // descriptor: axes (at least 2), sizes, source_strides, target_strides; strides in elements.

@@ -1,16 +1,18 @@
 // Reductions of axes. The host brings x to the form (outer, reduced, inner).
 //
-// Rows are combined elementwise, `WIDTH` columns at a time; a contiguous row (inner = 1) is first
+// Rows are combined elementwise, `WIDTH` columns at a time, which stay in registers, and block by
+// block along `STRIPE` columns, which memory delivers well; a contiguous row (inner = 1) is first
 // cut into `WIDTH` interleaved columns. Sums of BLOCK rows are computed in the precision of the
 // elements and then added in double, which is as accurate as pairwise summation and vectorises.
 #include "common.h"
 
 #define WIDTH 16
 #define BLOCK 16
+#define STRIPE 256
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
-    effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,         \
+    ONCE effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,         \
                                            int rows, ptrdiff_t stride, int width) {                \
         for (int first = 0; first < rows; first += BLOCK) {                                        \
             const int last = smaller(first + BLOCK, rows);                                         \
@@ -38,11 +40,16 @@
                 for (int i = rows * WIDTH; i < reduced; i++) y = combine(y, x[i]);                 \
                 *out = finish(y, reduced);                                                         \
             } else                                                                                 \
-                for (int first = 0; first < inner; first += WIDTH) {                               \
-                    const int width = smaller(WIDTH, inner - first);                               \
-                    total totals[WIDTH];                                                           \
+                for (int first = 0; first < inner; first += STRIPE) {                              \
+                    const int width = smaller(STRIPE, inner - first);                              \
+                    total totals[STRIPE];                                                          \
                     for (int i = 0; i < width; i++) totals[i] = initial;                           \
-                    name##_rows_##dtype(totals, x + first, reduced, inner, width);                 \
+                    for (int row = 0; row < reduced; row += BLOCK)                                 \
+                        for (int i = 0; i < width; i += WIDTH)                                     \
+                            name##_rows_##dtype(totals + i,                                        \
+                                                x + (ptrdiff_t)row * inner + first + i,            \
+                                                smaller(BLOCK, reduced - row), inner,              \
+                                                smaller(WIDTH, width - i));                        \
                     for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);   \
                 }                                                                                  \
     }

@@ -1,6 +1,7 @@
 // Kernels that map each element of one tensor: an expression of x each.
 #include <tgmath.h>
 
+#include "double_math.h"
 #include "elementwise.h"
 #include "vector_math.h"
 
@@ -25,7 +26,6 @@ EACH_INTEGER(INTEGER_KERNELS)
     MAP(acosh, dtype, type, type, effort, x < 1 ? NAN : acosh(x)) /* musl's is wrong there */      \
     MAP(asin, dtype, type, type, effort, asin(x))                                                  \
     MAP(asinh, dtype, type, type, effort, asinh(x))                                                \
-    MAP(atan, dtype, type, type, effort, atan(x))                                                  \
     MAP(atanh, dtype, type, type, effort, atanh(x))                                                \
     MAP(ceil, dtype, type, type, effort, ceil(x))                                                  \
     MAP(cosh, dtype, type, type, effort, cosh(x))                                                  \
@@ -47,14 +47,17 @@ EACH_FLOAT(FLOAT_KERNELS)
 
 // ---- the functions that take most of the time of models: vectors for float32 ----
 
-VECTOR_KERNEL(exp, exp(x))
+FLOATS_KERNEL(exp)
+DOUBLES_KERNEL(exp)
 VECTOR_KERNEL(expm1, expm1(x))
-VECTOR_KERNEL(log, log(x))
+FLOATS_KERNEL(log)
+DOUBLES_KERNEL(log)
 VECTOR_KERNEL(log1p, log1p(x))
 VECTOR_KERNEL(sin, sin(x))
 VECTOR_KERNEL(cos, cos(x))
 VECTOR_KERNEL(tanh, tanh(x))
 VECTOR_KERNEL(erf, erf(x))
+VECTOR_KERNEL(atan, atan(x))
 
 MAP(logical_not, bool, boolean, boolean, FAST, !x)
 

@@ -165,3 +165,27 @@ static inline floats erf_floats(floats x) {
     const floats y = choose(m < splat(1.f), multiply_add(p, m, m), 1.f - exp_floats(q));
     return with_sign_of(x, y);
 }
+
+// x + x p(x^2) on [0, tan(pi / 8)], to which (x - 1) / (x + 1) leads from larger ones.
+static inline floats atan2_floats(floats y, floats x) {
+    const floats height = absolute(y), width = absolute(x);
+    const ints is_steep = height > width;
+    const floats least = choose(is_steep, width, height), most = choose(is_steep, height, width);
+    floats t = least / most;
+    t = choose(most == splat(0.f), splat(0.f), t);
+    t = choose(least == splat(__builtin_inff()), splat(1.f), t);
+    const ints is_high = t > splat(0.41421356237f);
+    t = choose(is_high, (t - 1.f) / (t + 1.f), t);
+    const floats square = t * t;
+    floats p = splat(8.05374449538e-2f);
+    p = multiply_add(p, square, splat(-1.38776856032e-1f));
+    p = multiply_add(p, square, splat(1.99777106478e-1f));
+    p = multiply_add(p, square, splat(-3.33329491539e-1f));
+    floats angle = multiply_add(p * square, t, t);
+    angle = choose(is_high, angle + 0.785398163397448f, angle);
+    angle = choose(is_steep, 1.57079632679489662f - angle, angle);
+    angle = choose((ints)x < 0, 3.14159265358979324f - angle, angle);
+    return choose((x != x) | (y != y), x + y, with_sign_of(y, angle));
+}
+
+static inline floats atan_floats(floats x) { return atan2_floats(x, splat(1.f)); }

@@ -87,6 +87,41 @@ def test_functions_are_within_a_few_units_in_the_last_place(run, rng, name, dtyp
         assert np.all(units <= TOLERANCE[dtype]), (x[units.argmax()], units.max())
 
 
+def units_off(actual, expected):
+    """Return the largest error in units in the last place of float32; infinities and NaN are equal."""
+    rounded = expected.astype(np.float32)
+    finite = np.isfinite(rounded)
+    np.testing.assert_array_equal(actual[~finite], rounded[~finite])
+    np.testing.assert_array_equal(
+        np.signbit(actual[rounded == 0]), np.signbit(rounded[rounded == 0])
+    )
+    error = np.abs(actual[finite].astype(float) - expected[finite])
+    return (error / np.spacing(np.abs(rounded[finite]))).max(initial=0)
+
+
+CONSTANTS = [2, 3, 4, 1, 0, -1, -2, 0.5, -0.5, 5, 1.5, -3]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_powers_are_within_two_units_in_the_last_place(run, rng):
+    """In general, with one exponent for all, and for what is special."""
+    special = np.float32([*SPECIAL, -2.0, 3.0, -3.0, 1e20, 1e-20, 1 + 2**-23])
+    a = np.exp(rng.uniform(-80, 80, 10_001)).astype(np.float32)
+    b = (rng.uniform(-88, 88, a.size) / np.log(a)).astype(np.float32)
+    pairs = [(a, b), (-a, np.round(b)), [x.ravel() for x in np.meshgrid(special, special)]]
+    pairs += [(special, np.float32(constant)) for constant in CONSTANTS]
+    for x, y in pairs:
+        exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+        assert units_off(run("Pow", x, y), exact.astype(np.float64)) <= 2
+
+
+def test_angles_are_within_three_units_in_the_last_place(run, rng):
+    special = np.float32(SPECIAL)
+    pairs = [*rng.standard_normal((5, 2, 2001)).astype(np.float32), np.meshgrid(special, special)]
+    for y, x in pairs:
+        assert units_off(run("Atan2", y, x), np.arctan2(y.astype(float), x.astype(float))) <= 3
+
+
 @pytest.mark.parametrize("name", ["Sin", "Cos"])
 def test_angles_near_multiples_of_half_pi(run, name):
     n = np.arange(-5000, 5000)

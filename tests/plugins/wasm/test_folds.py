@@ -53,6 +53,15 @@ def test_folds_of_every_length(run, rng, length):
         np.testing.assert_array_equal(fold(run, "Min", data, axis), data.min(axis=axis))
 
 
+@pytest.mark.parametrize("inner", [255, 256, 257, 530])
+@pytest.mark.parametrize("length", [1, 15, 16, 33])
+def test_folds_of_wide_rows(run, rng, length, inner):
+    x = rng.standard_normal((2, length, inner)).astype(np.float32)
+    expected = np.sum(x.astype(float), axis=1)
+    np.testing.assert_allclose(fold(run, "Sum", x, (1,)), expected, rtol=2e-5, atol=1e-5)
+    np.testing.assert_array_equal(fold(run, "Max", x, (1,)), x.max(axis=1))
+
+
 def test_long_sums_stay_exact(run):
     x = np.full(3_000_001, 0.1, np.float32)  # every addition rounds the same way
     np.testing.assert_allclose(fold(run, "Sum", x, (0,)), np.sum(x, dtype=float), rtol=2e-7)
@@ -202,12 +211,15 @@ def test_matrix_products_of_every_size(run, rng, transpose_a, transpose_b):
                 np.testing.assert_allclose(actual, a @ b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("float64", 1e-12)])
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(200, 100, 600), (7, 2100, 300)])
-def test_matrix_products_across_blocks(run, rng, rows, columns, depth):
-    a = rng.standard_normal((rows, depth)).astype(np.float32)
-    b = rng.standard_normal((depth, columns)).astype(np.float32)
+def test_matrix_products_across_blocks(run, rng, rows, columns, depth, dtype, tolerance):
+    a = rng.standard_normal((rows, depth)).astype(dtype)
+    b = rng.standard_normal((depth, columns)).astype(dtype)
     flags = {"transpose_a": False, "transpose_b": False}
-    np.testing.assert_allclose(run("BatchMatMul", a, b, **flags), a @ b, rtol=1e-3, atol=1e-4)
+    expected = a.astype(float) @ b.astype(float)
+    actual = run("BatchMatMul", a, b, **flags)
+    np.testing.assert_allclose(actual, expected, rtol=10 * tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,12 @@ def test_transpose(run, perm, dtype):
     np.testing.assert_array_equal(run("Transpose", x, perm=perm), x.transpose(perm))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (17, 33), (100, 3), (64, 64), (0, 5), (2, 37, 19)])
-def test_transpose_by_tiles(run, shape):
-    x = sequence(shape)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int16"])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (17, 33), (100, 3), (64, 64), (0, 5), (2, 37, 19), (39, 70), (7, 35, 101)]
+)
+def test_transpose_by_tiles(run, shape, dtype):
+    x = sequence(shape, dtype)
     perm = tuple(reversed(range(len(shape))))
     np.testing.assert_array_equal(run("Transpose", x, perm=perm), x.transpose(perm))
 
