@@ -1,0 +1,147 @@
+// The order of rows: a stable radix sort of keys that are ordered like the elements.
+//
+// An entry has a word of the key in its upper half and the position in its lower half. Wide elements
+// have two words and are sorted by the lower one first.
+#include "common.h"
+
+#define DIGITS 4  // of a word, 8 bits each
+#define FEW 32    // so many are sorted by insertion
+#define SIGN 0x80000000u
+
+static inline uint64_t entry(uint32_t key, int position) {
+    return (uint64_t)key << 32 | (uint32_t)position;
+}
+
+static void insertion_sort(uint64_t *entries, int count) {
+    for (int i = 1; i < count; i++) {
+        const uint64_t moved = entries[i];
+        int j = i;
+        for (; j > 0 && entries[j - 1] >> 32 > moved >> 32; j--) entries[j] = entries[j - 1];
+        entries[j] = moved;
+    }
+}
+
+// Sort by the upper halves; return where the result is, which is one of the two arrays.
+static uint64_t *sort_entries(uint64_t *entries, uint64_t *spare, int count) {
+    if (count <= FEW) {
+        insertion_sort(entries, count);
+        return entries;
+    }
+    int counts[DIGITS][256] = {};
+    for (int i = 0; i < count; i++)
+        for (int digit = 0; digit < DIGITS; digit++)
+            counts[digit][entries[i] >> (32 + 8 * digit) & 255]++;
+    for (int digit = 0; digit < DIGITS; digit++) {
+        const int shift = 32 + 8 * digit;
+        int *places = counts[digit];
+        if (places[entries[0] >> shift & 255] == count) continue;  // all have the same digit
+        for (int i = 0, next = 0; i < 256; i++) {
+            const int first = next;
+            next += places[i];
+            places[i] = first;
+        }
+        for (int i = 0; i < count; i++) spare[places[entries[i] >> shift & 255]++] = entries[i];
+        uint64_t *const sorted = spare;
+        spare = entries;
+        entries = sorted;
+    }
+    return entries;
+}
+
+// Keep the entries that can be among the first `kept`, by the first bits of their keys; return how
+// many there are. Sorting all would take ten times as long.
+#define LEADING 11
+
+static int select_entries(uint64_t *entries, int count, int kept) {
+    int counts[1 << LEADING] = {};
+    for (int i = 0; i < count; i++) counts[entries[i] >> (64 - LEADING)]++;
+    uint64_t last = 0;
+    for (int found = counts[0]; found < kept; found += counts[last]) last++;
+    int selected = 0;
+    for (int i = 0; i < count; i++) {
+        entries[selected] = entries[i];
+        selected += entries[i] >> (64 - LEADING) <= last;
+    }
+    return selected;
+}
+
+// ---- keys: one word of the element at a place; NaN is the largest, and -0 equals 0 ----
+
+static inline uint32_t key_of_float(uint32_t bits) {
+    if ((bits & ~SIGN) > 0x7f800000) return UINT32_MAX;
+    return bits == SIGN ? SIGN : bits & SIGN ? ~bits : bits | SIGN;
+}
+
+static inline uint64_t key_of_double(uint64_t bits) {
+    const uint64_t sign = 1ull << 63;
+    if ((bits & ~sign) > 0x7ff0000000000000) return UINT64_MAX;
+    return bits == sign ? sign : bits & sign ? ~bits : bits | sign;
+}
+
+static inline uint32_t key_of_half(uint32_t bits) {
+    if ((bits & 0x7fff) > 0x7c00) return UINT16_MAX;
+    return bits == 0x8000 ? 0x8000 : bits & 0x8000 ? bits ^ 0xffff : bits | 0x8000;
+}
+
+// `flip` inverts the order.
+typedef void (*keys)(const void *row, uint64_t *entries, int count, int word, uint32_t flip);
+
+#define KEYS(dtype, type, key)                                                                     \
+    static void keys_##dtype(const void *row, uint64_t *entries, int count, int word,              \
+                             uint32_t flip) {                                                      \
+        for (int i = 0; i < count; i++) {                                                          \
+            const int place = (int)entries[i];                                                     \
+            const type x = ((const type *)row)[place];                                             \
+            entries[i] = entry((uint32_t)((key) >> 32 * word) ^ flip, place);                      \
+        }                                                                                          \
+    }
+
+// The positions of the first `kept` elements in order, or in the order of x if not `is_sorted`.
+// scratch has two entries for each element of a row.
+static void argsort(keys find, const char *x, int32_t *out, uint64_t *scratch, int rows, int count,
+                    int kept, int descending, int is_sorted, int item_size, int words) {
+    for (; rows > 0; rows--, x += (ptrdiff_t)count * item_size, out += kept) {
+        const uint32_t flip = descending ? UINT32_MAX : 0;
+        uint64_t *entries = scratch;
+        for (int i = 0; i < count; i++) entries[i] = i;
+        int selected = count;
+        if (kept < count) {
+            find(x, entries, count, words - 1, flip);
+            selected = select_entries(entries, count, kept);
+        }
+        for (int word = 0; word < words; word++) {
+            find(x, entries, selected, word, flip);
+            uint64_t *const spare = entries == scratch ? scratch + count : scratch;
+            entries = sort_entries(entries, spare, selected);
+        }
+        if (!is_sorted) {
+            for (int i = 0; i < kept; i++) entries[i] = entry(entries[i], (int)entries[i]);
+            uint64_t *const spare = entries == scratch ? scratch + count : scratch;
+            entries = sort_entries(entries, spare, kept);
+        }
+        for (int i = 0; i < kept; i++) out[i] = (int32_t)entries[i];
+    }
+}
+
+#define ARGSORT(dtype, type, words, key)                                                           \
+    KEYS(dtype, type, key)                                                                         \
+    KERNEL(argsort_##dtype)(const char *x, int32_t *out, uint64_t *scratch, int rows, int count,   \
+                            int kept, int descending, int is_sorted) {                             \
+        argsort(keys_##dtype, x, out, scratch, rows, count, kept, descending, is_sorted,           \
+                sizeof(type), words);                                                              \
+    }
+
+ARGSORT(float16, uint16_t, 1, (uint64_t)key_of_half(x))
+ARGSORT(float32, uint32_t, 1, (uint64_t)key_of_float(x))
+ARGSORT(float64, uint64_t, 2, key_of_double(x))
+ARGSORT(int8, int8_t, 1, (uint64_t)((uint32_t)x ^ SIGN))
+ARGSORT(int16, int16_t, 1, (uint64_t)((uint32_t)x ^ SIGN))
+ARGSORT(int32, int32_t, 1, (uint64_t)((uint32_t)x ^ SIGN))
+ARGSORT(int64, int64_t, 2, (uint64_t)x ^ 1ull << 63)
+ARGSORT(uint8, uint8_t, 1, (uint64_t)x)
+ARGSORT(uint16, uint16_t, 1, (uint64_t)x)
+ARGSORT(uint32, uint32_t, 1, (uint64_t)x)
+ARGSORT(uint64, uint64_t, 2, x)
+// The imaginary part is the upper half in memory, and the lower word in order.
+ARGSORT(complex64, uint64_t, 2,
+        (uint64_t)key_of_float((uint32_t)x) << 32 | key_of_float((uint32_t)(x >> 32)))

@@ -1,0 +1,53 @@
+"""Positions in order, against NumPy: radix sort, insertion, selection, and keys of every dtype."""
+
+import numpy as np
+import pytest
+
+FLOATS = ["float16", "float32", "float64"]
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0]
+
+
+def values(rng, dtype, length):
+    """Return two rows with many equal elements, and with all that is special."""
+    if dtype == "bool":
+        return rng.random((2, length)) < 0.5
+    if dtype in INTEGERS:
+        limits = np.iinfo(dtype)
+        x = rng.integers(limits.min, limits.max, (2, length), dtype, endpoint=True)
+    else:
+        scales = rng.choice([1, 1e-3, 1e3], (2, length))
+        x = (rng.standard_normal((2, length)) * scales).astype(dtype)
+        is_special = rng.random((2, length)) < 0.3
+        x[is_special] = rng.choice(SPECIAL, is_special.sum())
+    x[:, ::3] = x[:, :1]
+    return x
+
+
+def ordered(x, axis, descending):
+    if not descending:
+        return np.argsort(x, axis, stable=True)
+    return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
+
+
+@pytest.mark.parametrize("dtype", ["bool", *FLOATS, *INTEGERS])
+@pytest.mark.parametrize("length", [0, 1, 32, 33, 3000])
+def test_positions_in_order(run, rng, dtype, length):
+    x = values(rng, dtype, length)
+    for descending in (False, True):
+        for data, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
+            actual = run("ArgSort", data, axis=axis, descending=descending, stable=True)
+            np.testing.assert_array_equal(actual, ordered(data, axis, descending))
+
+
+@pytest.mark.parametrize("dtype", ["bool", *FLOATS, *INTEGERS])
+@pytest.mark.parametrize("length", [1, 33, 3000])
+def test_largest_elements(run, rng, dtype, length):
+    x = values(rng, dtype, length)
+    for k in {0, 1, length // 3, length}:
+        for is_sorted in (True, False):
+            places = ordered(x, 1, descending=True)[:, :k]
+            places = places if is_sorted else np.sort(places)
+            found = run.functions["TopK"](run.put(x), k=k, sorted=is_sorted)
+            np.testing.assert_array_equal(run.get(found[1]), places)
+            np.testing.assert_array_equal(run.get(found[0]), np.take_along_axis(x, places, 1))
