@@ -56,16 +56,20 @@ static inline floats expm1_floats(floats x) {
     return choose(x == splat(0.f), x, y);  // keeps the sign of zero
 }
 
-static inline floats log_floats(floats x) {
-    const floats smallest = splat(1.17549435e-38f), infinity = splat(__builtin_inff());
-    const ints is_denormal = x < smallest;
+// The parts of x = m 2^n with m between the square roots of 1/2 and 2, and log(m).
+typedef struct {
+    floats n, high, low;  // log(m) = high + low
+} logarithm;
+
+static inline logarithm split_logarithm(floats x) {
+    const ints is_denormal = x < splat(1.17549435e-38f);
     const ints bits = (ints)choose(is_denormal, x * splat(8388608.f), x);
     ints e = (bits >> 23) - 126 - (is_denormal & 23);
     floats m = (floats)((bits & 0x007fffff) | 0x3f000000);  // in [0.5, 1)
     const ints is_low = m < splat(0.707106781186547524f);
     e += is_low;  // a true mask is -1
     m = choose(is_low, m + m, m) - 1.f;
-    const floats square = m * m, n = __builtin_convertvector(e, floats);
+    const floats square = m * m;
     floats p = splat(7.0376836292e-2f);
     p = multiply_add(p, m, splat(-1.1514610310e-1f));
     p = multiply_add(p, m, splat(1.1676998740e-1f));
@@ -75,13 +79,35 @@ static inline floats log_floats(floats x) {
     p = multiply_add(p, m, splat(2.0000714765e-1f));
     p = multiply_add(p, m, splat(-2.4999993993e-1f));
     p = multiply_add(p, m, splat(3.3333331174e-1f));
-    floats y = p * m * square;
-    y = multiply_add(n, splat(LN2_LOW), y);
-    y = multiply_add(square, splat(-0.5f), y);
-    y = multiply_add(n, splat(LN2_HIGH), m + y);
+    return (logarithm){__builtin_convertvector(e, floats), m,
+                       multiply_add(square, splat(-0.5f), p * m * square)};
+}
+
+// y, or what a logarithm is of numbers that are not positive and finite.
+static inline floats logarithm_of(floats x, floats y) {
+    const floats infinity = splat(__builtin_inff());
     y = choose(x == infinity, x, y);
     y = choose(x == splat(0.f), -infinity, y);
     return choose((x < splat(0.f)) | (x != x), splat(__builtin_nanf("")), y);
+}
+
+static inline floats log_floats(floats x) {
+    const logarithm l = split_logarithm(x);
+    const floats y = multiply_add(l.n, splat(LN2_LOW), l.low);
+    return logarithm_of(x, multiply_add(l.n, splat(LN2_HIGH), l.high + y));
+}
+
+static inline floats log2_floats(floats x) {
+    const logarithm l = split_logarithm(x);
+    return logarithm_of(x, multiply_add(l.high + l.low, splat(1.44269504088896341f), l.n));
+}
+
+// The products of n with the upper part of log10(2) are exact.
+static inline floats log10_floats(floats x) {
+    const logarithm l = split_logarithm(x);
+    const floats y = multiply_add(l.n, splat(4.605038981195214e-06f),
+                                  (l.high + l.low) * splat(0.43429448190325183f));
+    return logarithm_of(x, multiply_add(l.n, splat(0.301025390625f), y));
 }
 
 // log(1 + x), corrected for the rounding error of 1 + x.
@@ -98,11 +124,13 @@ static inline floats with_sign_of(floats sign, floats magnitude) {
     return (floats)((ints)magnitude | ((ints)sign & INT32_MIN));
 }
 
-// sin(x + quarters * pi / 2), or the scalar function where pi / 2 in four parts is not enough.
-static inline floats sine(floats x, int quarters, float (*scalar)(float)) {
-    const ints is_far = ~(absolute(x) <= splat(8192.f));  // NaN and infinity too
-    if (is_far[0] | is_far[1] | is_far[2] | is_far[3])
-        return (floats){scalar(x[0]), scalar(x[1]), scalar(x[2]), scalar(x[3])};
+// x is near, a multiple of pi / 2; the sine and the cosine of what is left.
+typedef struct {
+    ints quadrant;
+    floats sine, cosine;
+} angle;
+
+static inline angle split_angle(floats x) {
     const floats magic = splat(12582912.f);
     const floats shifted = multiply_add(x, splat(0.636619772367581343f), magic);
     const floats n = shifted - magic;
@@ -119,8 +147,25 @@ static inline floats sine(floats x, int quarters, float (*scalar)(float)) {
     c = multiply_add(c, square, splat(-1.388731625493765e-3f));
     c = multiply_add(c, square, splat(4.166664568298827e-2f));
     c = multiply_add(c, square * square, multiply_add(square, splat(-0.5f), splat(1.f)));
-    const ints quadrant = (ints)shifted - (ints)magic + quarters;
-    const floats y = choose((quadrant & 1) != 0, c, s);
+    return (angle){(ints)shifted - (ints)magic, s, c};
+}
+
+// Whether pi / 2 in four parts is not enough for some lane; so for NaN and infinity, too.
+static inline int is_far(floats x) {
+    const ints far = ~(absolute(x) <= splat(8192.f));
+    return far[0] | far[1] | far[2] | far[3];
+}
+
+static inline floats by_lanes(float (*scalar)(float), floats x) {
+    return (floats){scalar(x[0]), scalar(x[1]), scalar(x[2]), scalar(x[3])};
+}
+
+// sin(x + quarters * pi / 2)
+static inline floats sine(floats x, int quarters, float (*scalar)(float)) {
+    if (is_far(x)) return by_lanes(scalar, x);
+    const angle a = split_angle(x);
+    const ints quadrant = a.quadrant + quarters;
+    const floats y = choose((quadrant & 1) != 0, a.cosine, a.sine);
     return (floats)((ints)y ^ ((quadrant & 2) << 30));
 }
 
@@ -129,6 +174,51 @@ static inline floats sin_floats(floats x) {
 }
 
 static inline floats cos_floats(floats x) { return sine(x, 1, cosf); }
+
+static inline floats tan_floats(floats x) {
+    if (is_far(x)) return by_lanes(tanf, x);
+    const angle a = split_angle(x);
+    const floats y = choose((a.quadrant & 1) != 0, -a.cosine / a.sine, a.sine / a.cosine);
+    return choose(x == splat(0.f), x, y);
+}
+
+// exp(|x|) / 2 in two factors, the larger of which does not overflow before the result.
+static inline floats half_of_exp(floats magnitude) {
+    const floats root = exp_floats(magnitude * 0.5f);
+    return root * 0.5f * root;
+}
+
+static inline floats sinh_floats(floats x) {
+    const floats magnitude = absolute(x), below = expm1_floats(magnitude);
+    const floats usual = 0.5f * (below + below / (below + 1.f));
+    return with_sign_of(x, choose(magnitude > splat(88.f), half_of_exp(magnitude), usual));
+}
+
+static inline floats cosh_floats(floats x) {
+    const floats magnitude = absolute(x), e = exp_floats(magnitude);
+    const floats usual = multiply_add(e, splat(0.5f), 0.5f / e);
+    return choose(magnitude > splat(88.f), half_of_exp(magnitude), usual);
+}
+
+static inline floats asinh_floats(floats x) {
+    const floats m = absolute(x), square = m * m;
+    const floats usual = log1p_floats(m + square / (1.f + __builtin_elementwise_sqrt(square + 1.f)));
+    const floats large = log_floats(m) + 0.693147180559945309f;
+    return with_sign_of(x, choose(m > splat(1e9f), large, usual));
+}
+
+static inline floats acosh_floats(floats x) {
+    const floats t = x - 1.f;
+    const floats usual = log1p_floats(t + __builtin_elementwise_sqrt(t + t + t * t));
+    const floats large = log_floats(x) + 0.693147180559945309f;
+    const floats y = choose(x > splat(1e9f), large, usual);
+    return choose(x < splat(1.f), splat(__builtin_nanf("")), y);
+}
+
+static inline floats atanh_floats(floats x) {
+    const floats m = absolute(x);
+    return with_sign_of(x, 0.5f * log1p_floats((m + m) / (1.f - m)));
+}
 
 static inline floats tanh_floats(floats x) {
     const floats magnitude = absolute(x), square = x * x;
@@ -189,3 +279,12 @@ static inline floats atan2_floats(floats y, floats x) {
 }
 
 static inline floats atan_floats(floats x) { return atan2_floats(x, splat(1.f)); }
+
+// sqrt(1 - x^2) is NaN out of range.
+static inline floats cosine_of_sine(floats x) {
+    return __builtin_elementwise_sqrt((1.f - x) * (1.f + x));
+}
+
+static inline floats asin_floats(floats x) { return atan2_floats(x, cosine_of_sine(x)); }
+
+static inline floats acos_floats(floats x) { return atan2_floats(cosine_of_sine(x), x); }
