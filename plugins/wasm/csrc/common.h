@@ -29,7 +29,7 @@
 #define SMALL __attribute__((minsize))
 #define ONCE __attribute__((noinline))  // for what has so many callers that copies would be large
 
-#define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, SMALL)
+#define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, FAST)
 #define EACH_INTEGER(X)                                                                            \
     X(int32, int32_t, FAST)                                                                        \
     X(int64, int64_t, SMALL)                                                                       \

@@ -200,18 +200,23 @@ static inline floats cosh_floats(floats x) {
     return choose(magnitude > splat(88.f), half_of_exp(magnitude), usual);
 }
 
+// log(1 + t), or log(2 t) where that is the same.
+static inline floats log_of_large(ints is_large, floats t) {
+    const floats more = choose(is_large, splat(0.693147180559945309f), splat(0.f));
+    return log1p_floats(t) + more;
+}
+
 static inline floats asinh_floats(floats x) {
     const floats m = absolute(x), square = m * m;
-    const floats usual = log1p_floats(m + square / (1.f + __builtin_elementwise_sqrt(square + 1.f)));
-    const floats large = log_floats(m) + 0.693147180559945309f;
-    return with_sign_of(x, choose(m > splat(1e9f), large, usual));
+    const ints is_large = m > splat(1e9f);
+    const floats t = m + square / (1.f + __builtin_elementwise_sqrt(square + 1.f));
+    return with_sign_of(x, log_of_large(is_large, choose(is_large, m, t)));
 }
 
 static inline floats acosh_floats(floats x) {
-    const floats t = x - 1.f;
-    const floats usual = log1p_floats(t + __builtin_elementwise_sqrt(t + t + t * t));
-    const floats large = log_floats(x) + 0.693147180559945309f;
-    const floats y = choose(x > splat(1e9f), large, usual);
+    const ints is_large = x > splat(1e9f);
+    const floats below = x - 1.f, root = __builtin_elementwise_sqrt(below * (x + 1.f));
+    const floats y = log_of_large(is_large, choose(is_large, x, below + root));
     return choose(x < splat(1.f), splat(__builtin_nanf("")), y);
 }
 
