@@ -81,6 +81,7 @@ typedef double _Complex complex128;
 #define VECTOR_BYTES 16
 #define LANES (VECTOR_BYTES / 4)
 typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t ints __attribute__((vector_size(VECTOR_BYTES)));
 
 static inline floats load(const float *source) {
@@ -101,6 +102,14 @@ static inline floats choose(ints mask, floats yes, floats no) {
 static inline floats multiply_add(floats a, floats b, floats c) {
 #ifdef __wasm_relaxed_simd__
     return __builtin_wasm_relaxed_madd_f32x4(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+static inline doubles multiply_add_doubles(doubles a, doubles b, doubles c) {
+#ifdef __wasm_relaxed_simd__
+    return __builtin_wasm_relaxed_madd_f64x2(a, b, c);
 #else
     return a * b + c;
 #endif

@@ -6,6 +6,7 @@
 
 #include "elementwise.h"
 
+#undef complex  // the name of a kernel, which macros pass on
 #undef I
 #define PI_2 1.57079632679489661923
 

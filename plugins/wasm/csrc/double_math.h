@@ -3,21 +3,12 @@
 
 #include "common.h"
 
-typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t longs __attribute__((vector_size(VECTOR_BYTES)));
 
 static inline doubles repeated(double value) { return (doubles){value, value}; }
 
 static inline doubles choose_doubles(longs mask, doubles yes, doubles no) {
     return (doubles)((mask & (longs)yes) | (~mask & (longs)no));
-}
-
-static inline doubles multiply_add_doubles(doubles a, doubles b, doubles c) {
-#ifdef __wasm_relaxed_simd__
-    return __builtin_wasm_relaxed_madd_f64x2(a, b, c);
-#else
-    return a * b + c;
-#endif
 }
 
 #define LN2_DOUBLE_HIGH 0x1.62e42feep-1  // its products with exponents are exact

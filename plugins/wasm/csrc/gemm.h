@@ -10,16 +10,6 @@
 #define TILE_ROWS 4
 #define TILE_COLUMNS 12
 
-typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
-
-static inline doubles multiply_add_doubles(doubles a, doubles b, doubles c) {
-#ifdef __wasm_relaxed_simd__
-    return __builtin_wasm_relaxed_madd_f64x2(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
-
 // The element in row i and column k is data[i * row_stride + k * column_stride].
 typedef struct {
     const float *data;
