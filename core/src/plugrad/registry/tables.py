@@ -37,7 +37,7 @@ class KernelTable:
         """
 
         def decorate(function: Function) -> Function:
-            self._add(KernelConfig(kernel.name, self.backend, function, setup, dispose))
+            self.add(KernelConfig(kernel.name, self.backend, function, setup, dispose))
             return function
 
         return decorate
@@ -52,9 +52,14 @@ class KernelTable:
             RegistrationError: the table has one of the kernels already.
         """
         for kernel, function in functions.items():
-            self._add(KernelConfig(kernel.name, self.backend, function, on_host=on_host))
+            self.add(KernelConfig(kernel.name, self.backend, function, on_host=on_host))
 
-    def _add(self, config: KernelConfig) -> None:
+    def add(self, config: KernelConfig) -> None:
+        """Declare one implementation.
+
+        Raises:
+            RegistrationError: the table has the kernel already.
+        """
         if config.kernel_name in self._configs:
             raise RegistrationError(
                 f"backend {self.backend!r} implements {config.kernel_name} twice"

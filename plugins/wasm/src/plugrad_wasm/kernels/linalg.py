@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.extend import broadcast, complex64, float16, float32, size_of
 from plugrad.kernels import linalg

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import float16, float32, size_of
+from plugrad.extend import float32, size_of
 from plugrad.kernels import normalization
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, binary, call, table
 from plugrad_wasm.kernels.movement import transpose
-from plugrad_wasm.kernels.unary import converter, in_float32
+from plugrad_wasm.kernels.unary import converter
 from plugrad_wasm.strides import collapsed, stretched
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ def along_axis(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
     rows, columns = ExportNames(kernel), ExportNames(f"{kernel}_columns")
 
     def function(x: WasmArray, axis: int) -> WasmArray:
-        if x.dtype is float16:
-            return in_float32(lambda x: function(x, axis), x)
         rank = len(x.shape)
         length, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
         if inner != 1 and (x.dtype is not float32 or inner < VECTOR):

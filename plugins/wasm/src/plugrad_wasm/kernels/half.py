@@ -1,0 +1,62 @@
+"""float16 for kernels whose exports compute in float32 and float64 only."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.extend import Kernel, KernelTable, float16, float32
+from plugrad.kernels import (
+    convolution,
+    convolution3d,
+    depthwise,
+    fused,
+    image,
+    morphology,
+    normalization,
+    pooling,
+    pooling3d,
+    resize,
+)
+from plugrad_wasm.kernels.unary import cast
+
+if TYPE_CHECKING:
+    from plugrad.extend import Implementation
+    from plugrad_wasm.memory import WasmArray
+
+FAMILIES: Final = (
+    *(convolution, convolution3d, depthwise, fused, image),
+    *(morphology, normalization, pooling, pooling3d, resize),
+)
+
+
+def with_float16(table: KernelTable) -> KernelTable:
+    """Return a table whose kernels of these families take float16, too: they compute in float32."""
+    names = {
+        kernel.name for f in FAMILIES for kernel in vars(f).values() if isinstance(kernel, Kernel)
+    }
+    extended = KernelTable(table.backend)
+    for config in table:
+        if config.kernel_name in names:
+            config = config._replace(kernel_func=through_float32(config.kernel_func))
+        extended.add(config)
+    return extended
+
+
+def through_float32(function: Implementation) -> Implementation:
+    """Return an implementation that computes float16 in float32; the results are float16 again."""
+
+    @wraps(function)
+    def implementation(*arrays: WasmArray | None, **attrs: Any) -> Any:
+        if not any(x is not None and x.dtype is float16 for x in arrays):
+            return function(*arrays, **attrs)
+        result: list[WasmArray] | WasmArray = function(*(wide(x) for x in arrays), **attrs)
+        return [narrow(y) for y in result] if isinstance(result, list) else narrow(result)
+
+    def wide(x: WasmArray | None) -> WasmArray | None:
+        return cast(x, dtype=float32) if x is not None and x.dtype is float16 else x
+
+    def narrow(y: WasmArray) -> WasmArray:
+        return cast(y, dtype=float16) if y.dtype is float32 else y
+
+    return implementation
