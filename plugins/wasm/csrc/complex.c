@@ -48,7 +48,9 @@ static inline complex128 quotient(complex128 a, complex128 b) {
                                            : careful_quotient(a, b);
 }
 
-static inline complex128 inverse(complex128 z) { return z == 0 ? number(NAN, NAN) : quotient(1, z); }
+static inline complex128 inverse(complex128 z) {
+    return z == 0 ? number(NAN, NAN) : quotient(1, z);
+}
 
 // ---- roots, logarithms and powers ----
 
