@@ -196,6 +196,39 @@ COMPLEX_PAIRS(power, SMALL, power_of(a, b))
 PAIRS(equal, complex64, complex64, boolean, SMALL, a == b)
 PAIRS(not_equal, complex64, complex64, boolean, SMALL, a != b)
 
+// ---- sums: those of floats with twice the columns; one column is cut into COLUMNS first ----
+
+#define COLUMNS 8
+
+typedef void reduction(const float *x, float *out, int outer, int reduced, int inner);
+reduction sum_float32, mean_float32;
+
+static void reduce(reduction of_floats, const float *x, float *out, int outer, int reduced,
+                   int inner, double divisor) {
+    if (inner > 1) {
+        of_floats(x, out, outer, reduced, 2 * inner);
+        return;
+    }
+    for (; outer > 0; outer--, x += 2 * reduced, out += 2) {
+        float columns[2 * COLUMNS];
+        double total[2] = {0};
+        if (reduced >= COLUMNS) {
+            sum_float32(x, columns, 1, reduced / COLUMNS, 2 * COLUMNS);
+            for (int i = 0; i < 2 * COLUMNS; i++) total[i % 2] += columns[i];
+        }
+        for (int i = reduced / COLUMNS * 2 * COLUMNS; i < 2 * reduced; i++) total[i % 2] += x[i];
+        for (int i = 0; i < 2; i++) out[i] = total[i] / divisor;
+    }
+}
+
+KERNEL(sum_complex64)(const float *x, float *out, int outer, int reduced, int inner) {
+    reduce(sum_float32, x, out, outer, reduced, inner, 1);
+}
+
+KERNEL(mean_complex64)(const float *x, float *out, int outer, int reduced, int inner) {
+    reduce(mean_float32, x, out, outer, reduced, inner, reduced);
+}
+
 // ---- matrices: a complex product is a real one with twice the depth and the columns ----
 
 // x is (rows, columns), out (rows, 2, columns): each row, and the row times i.

@@ -71,8 +71,6 @@
     REDUCTION(min, dtype, type, type, type, type, effort, __builtin_inff(), LEAST, WHOLE)
 EACH_FLOAT(FLOAT_KERNELS)
 
-REDUCTION(sum, complex64, complex64, complex64, complex128, complex64, FAST, 0, SUM, WHOLE)
-REDUCTION(mean, complex64, complex64, complex64, complex128, complex64, FAST, 0, SUM, AVERAGE)
 REDUCTION(prod, complex64, complex64, complex128, complex128, complex64, SMALL, 1, PRODUCT, WHOLE)
 
 #define INTEGER_KERNELS(dtype, type, effort)                                                       \
