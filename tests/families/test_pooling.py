@@ -161,6 +161,15 @@ def test_half_precision_goes_on_beyond_2048(backend):
         assert (y.item(), y.dtype) == (1000, "float16")
 
 
+def test_positions_in_half_precision(backend):
+    if "float16" not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no float16")
+    x = plugrad.reshape(plugrad.arange(16, dtype="float16"), (1, 4, 4, 1))
+    y, positions = plugrad.max_pool_with_argmax(x, 2)
+    assert (y.dtype, positions.dtype) == ("float16", "int32")
+    assert y.tolist() == positions.tolist() == [[[[5], [7]], [[13], [15]]]]
+
+
 def test_padding_is_never_the_largest(backend):
     x = plugrad.full((1, 2, 2, 1), -5.0)
     assert plugrad.max_pool(x, 2, 1, 1).numpy().max() == -5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,8 +51,8 @@ def through_float32(function: Implementation) -> Implementation:
     def implementation(*arrays: WasmArray | None, **attrs: Any) -> Any:
         if not any(x is not None and x.dtype is float16 for x in arrays):
             return function(*arrays, **attrs)
-        result: list[WasmArray] | WasmArray = function(*(wide(x) for x in arrays), **attrs)
-        return [narrow(y) for y in result] if isinstance(result, list) else narrow(result)
+        result: Sequence[WasmArray] | WasmArray = function(*(wide(x) for x in arrays), **attrs)
+        return [narrow(y) for y in result] if isinstance(result, Sequence) else narrow(result)
 
     def wide(x: WasmArray | None) -> WasmArray | None:
         return cast(x, dtype=float32) if x is not None and x.dtype is float16 else x
