@@ -9,7 +9,6 @@
 
 #define CHUNK 256  // output pixels whose patches are in scratch memory at a time
 #define STRIP_FLOATS 24576  // packed patches that stay in the cache while all filters use them
-#define PANEL_DEPTH 256  // rows of four doubles that stay in the cache while all pixels use them
 
 static inline int patch_size(const window *w) { return cell_count(w) * w->channels; }
 
@@ -105,54 +104,8 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
 
 // ---- the other passes, chunk by chunk ----
 
-typedef struct {
-    const double *data;
-    ptrdiff_t row_stride, column_stride;
-} matrix_of_doubles;
-
-// Add rows (each `step` apart) times a packed panel of four columns to a tile of out, or set it.
-static void double_tile(const double *const rows[4], ptrdiff_t step, const double *panel, int depth,
-                        double *out, ptrdiff_t stride, int height, int width, int accumulate) {
-    doubles sums[8] = {}, left, right;
-    for (int k = 0; k < depth; k++) {
-        memcpy(&left, panel + 4 * k, sizeof left);
-        memcpy(&right, panel + 4 * k + 2, sizeof right);
-        for (int i = 0; i < 4; i++) {
-            const doubles scale = (doubles){} + rows[i][k * step];
-            sums[2 * i] = multiply_add_doubles(scale, left, sums[2 * i]);
-            sums[2 * i + 1] = multiply_add_doubles(scale, right, sums[2 * i + 1]);
-        }
-    }
-    double tile[16];
-    memcpy(tile, sums, sizeof tile);
-    for (int i = 0; i < height; i++, out += stride)
-        for (int j = 0; j < width; j++) out[j] = (accumulate ? out[j] : 0) + tile[4 * i + j];
-}
-
-static void product_float64(matrix_of_doubles a, matrix_of_doubles b, double *out, int rows,
-                            int columns, int depth, int accumulate) {
-    double panel[PANEL_DEPTH * 4];
-    for (int j = 0; j < columns; j += 4)
-        for (int k = 0; k < depth; k += PANEL_DEPTH) {
-            const int length = smaller(PANEL_DEPTH, depth - k), width = smaller(4, columns - j);
-            for (int l = 0; l < length; l++)
-                for (int c = 0; c < 4; c++)
-                    panel[4 * l + c] = c < width ? b.data[(k + l) * b.row_stride +
-                                                          (j + c) * b.column_stride]
-                                                 : 0;
-            for (int i = 0; i < rows; i += 4) {
-                const double *sources[4];
-                for (int r = 0; r < 4; r++)  // a partial tile repeats the last row
-                    sources[r] = a.data + smaller(i + r, rows - 1) * a.row_stride +
-                                 k * a.column_stride;
-                double_tile(sources, a.column_stride, panel, length,
-                            out + (ptrdiff_t)i * columns + j, columns, smaller(4, rows - i), width,
-                            accumulate || k > 0);
-            }
-        }
-}
-
 #define product_float32 multiply_matrices
+#define product_float64 multiply_doubles
 #define MATRIX_float32 matrix
 #define MATRIX_float64 matrix_of_doubles
 

@@ -16,6 +16,11 @@ typedef struct {
     ptrdiff_t row_stride, column_stride;
 } matrix;
 
+typedef struct {
+    const double *data;
+    ptrdiff_t row_stride, column_stride;
+} matrix_of_doubles;
+
 static inline int round_up(int count, int multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
@@ -56,3 +61,5 @@ void pack_panels(matrix b, int depth, int columns, float *packed);
 // out (rows x columns, dense) = a * b, or += it.
 void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
                        int accumulate);
+void multiply_doubles(matrix_of_doubles a, matrix_of_doubles b, double *out, int rows, int columns,
+                      int depth, int accumulate);

@@ -1,5 +1,4 @@
 // Matrix multiplication: packed and tiled for floats, plain loops for integers.
-#include "double_math.h"
 #include "gemm.h"
 
 // Block sizes: a packed block of a stays in the L1 cache, a packed block of b in the L2 cache.
@@ -186,64 +185,65 @@ static void matmul_one_float32(matrix a, matrix b, float *out, int rows, int col
 typedef matrix matrix_float32;
 MATMUL(float32, float, FAST)
 
-#define MATRIX(dtype, type)                                                                        \
+#define PLAIN_MATMUL(dtype, type, effort)                                                          \
     typedef struct {                                                                               \
         const type *data;                                                                          \
         ptrdiff_t row_stride, column_stride;                                                       \
-    } matrix_##dtype;
-
-#define PLAIN_MATMUL(dtype, type, effort)                                                          \
-    MATRIX(dtype, type)                                                                            \
+    } matrix_##dtype;                                                                              \
     PLAIN(dtype, type)                                                                             \
     MATMUL(dtype, type, effort)
 EACH_INTEGER(PLAIN_MATMUL)
 
 // ---- float64: tiles of 4 x 4, which stay in registers ----
 
-#define TILE 4
+#define PANEL_DEPTH 256  // rows of four doubles that stay in the cache while all rows of a use them
 
-MATRIX(float64, double)
-
-// out (height x width) += a * panel; rows of a that are missing repeat the last one.
-static void add_tile(matrix_float64 a, const double *panel, double *out, ptrdiff_t stride,
-                     int height, int width, int depth) {
-    const double *rows[TILE];
-    for (int i = 0; i < TILE; i++) rows[i] = a.data + smaller(i, height - 1) * a.row_stride;
-    doubles left[TILE] = {}, right[TILE] = {};
-    for (int k = 0; k < depth; k++, panel += TILE) {
-        doubles first, second;
-        memcpy(&first, panel, sizeof first);
-        memcpy(&second, panel + 2, sizeof second);
-        for (int i = 0; i < TILE; i++) {
-            const doubles x = repeated(rows[i][k * a.column_stride]);
-            left[i] = multiply_add_doubles(x, first, left[i]);
-            right[i] = multiply_add_doubles(x, second, right[i]);
+// Add rows (each `step` apart) times a packed panel of four columns to a tile of out, or set it.
+static void double_tile(const double *const rows[4], ptrdiff_t step, const double *panel, int depth,
+                        double *out, ptrdiff_t stride, int height, int width, int accumulate) {
+    doubles sums[8] = {}, left, right;
+    for (int k = 0; k < depth; k++) {
+        memcpy(&left, panel + 4 * k, sizeof left);
+        memcpy(&right, panel + 4 * k + 2, sizeof right);
+        for (int i = 0; i < 4; i++) {
+            const doubles scale = (doubles){} + rows[i][k * step];
+            sums[2 * i] = multiply_add_doubles(scale, left, sums[2 * i]);
+            sums[2 * i + 1] = multiply_add_doubles(scale, right, sums[2 * i + 1]);
         }
     }
-    for (int i = 0; i < height; i++) {
-        const double sums[TILE] = {left[i][0], left[i][1], right[i][0], right[i][1]};
-        for (int j = 0; j < width; j++) out[i * stride + j] += sums[j];
-    }
+    double tile[16];
+    memcpy(tile, sums, sizeof tile);
+    for (int i = 0; i < height; i++, out += stride)
+        for (int j = 0; j < width; j++) out[j] = (accumulate ? out[j] : 0) + tile[4 * i + j];
 }
+
+void multiply_doubles(matrix_of_doubles a, matrix_of_doubles b, double *out, int rows, int columns,
+                      int depth, int accumulate) {
+    double panel[PANEL_DEPTH * 4];
+    for (int j = 0; j < columns; j += 4)
+        for (int k = 0; k < depth; k += PANEL_DEPTH) {
+            const int length = smaller(PANEL_DEPTH, depth - k), width = smaller(4, columns - j);
+            for (int l = 0; l < length; l++)
+                for (int c = 0; c < 4; c++)
+                    panel[4 * l + c] = c < width ? b.data[(k + l) * b.row_stride +
+                                                          (j + c) * b.column_stride]
+                                                 : 0;
+            for (int i = 0; i < rows; i += 4) {
+                const double *sources[4];
+                for (int r = 0; r < 4; r++)  // a partial tile repeats the last row
+                    sources[r] = a.data + smaller(i + r, rows - 1) * a.row_stride +
+                                 k * a.column_stride;
+                double_tile(sources, a.column_stride, panel, length,
+                            out + (ptrdiff_t)i * columns + j, columns, smaller(4, rows - i), width,
+                            accumulate || k > 0);
+            }
+        }
+}
+
+typedef matrix_of_doubles matrix_float64;
 
 static void matmul_one_float64(matrix_float64 a, matrix_float64 b, double *out, int rows,
                                int columns, int depth) {
-    double panel[BLOCK_DEPTH * TILE];
-    memset(out, 0, (size_t)rows * columns * sizeof *out);
-    for (int k = 0; k < depth; k += BLOCK_DEPTH)
-        for (int j = 0; j < columns; j += TILE) {
-            const int length = smaller(BLOCK_DEPTH, depth - k), width = smaller(TILE, columns - j);
-            const double *corner = b.data + k * b.row_stride + j * b.column_stride;
-            for (int l = 0; l < length; l++)
-                for (int c = 0; c < TILE; c++)
-                    panel[l * TILE + c] =
-                        c < width ? corner[l * b.row_stride + c * b.column_stride] : 0;
-            for (int i = 0; i < rows; i += TILE) {
-                const double *first = a.data + i * a.row_stride + k * a.column_stride;
-                add_tile((matrix_float64){first, a.row_stride, a.column_stride}, panel,
-                         out + (ptrdiff_t)i * columns + j, columns, smaller(TILE, rows - i), width,
-                         length);
-            }
-        }
+    multiply_doubles(a, b, out, rows, columns, depth, 0);
 }
 MATMUL(float64, double, FAST)
