@@ -1,7 +1,7 @@
 // The order of rows: a stable radix sort of keys that are ordered like the elements.
 //
 // An entry has a word of the key in its upper half and the position in its lower half. Wide elements
-// have two words and are sorted by the lower one first.
+// have several words and are sorted by the lowest one first.
 #include "common.h"
 
 #define DIGITS 4  // of a word, 8 bits each
@@ -87,12 +87,12 @@ static inline uint32_t key_of_half(uint32_t bits) {
 typedef void (*keys)(const void *row, uint64_t *entries, int count, int word, uint32_t flip);
 
 #define KEYS(dtype, type, key)                                                                     \
-    static void keys_##dtype(const void *row, uint64_t *entries, int count, int word,              \
-                             uint32_t flip) {                                                      \
+    static void keys_##dtype(const void *row, uint64_t *entries, int count,                        \
+                             [[maybe_unused]] int word, uint32_t flip) {                           \
         for (int i = 0; i < count; i++) {                                                          \
             const int place = (int)entries[i];                                                     \
             const type x = ((const type *)row)[place];                                             \
-            entries[i] = entry((uint32_t)((key) >> 32 * word) ^ flip, place);                      \
+            entries[i] = entry((uint32_t)(key) ^ flip, place);                                     \
         }                                                                                          \
     }
 
@@ -131,17 +131,23 @@ static void argsort(keys find, const char *x, int32_t *out, uint64_t *scratch, i
                 sizeof(type), words);                                                              \
     }
 
-ARGSORT(float16, uint16_t, 1, (uint64_t)key_of_half(x))
-ARGSORT(float32, uint32_t, 1, (uint64_t)key_of_float(x))
-ARGSORT(float64, uint64_t, 2, key_of_double(x))
-ARGSORT(int8, int8_t, 1, (uint64_t)((uint32_t)x ^ SIGN))
-ARGSORT(int16, int16_t, 1, (uint64_t)((uint32_t)x ^ SIGN))
-ARGSORT(int32, int32_t, 1, (uint64_t)((uint32_t)x ^ SIGN))
-ARGSORT(int64, int64_t, 2, (uint64_t)x ^ 1ull << 63)
-ARGSORT(uint8, uint8_t, 1, (uint64_t)x)
-ARGSORT(uint16, uint16_t, 1, (uint64_t)x)
-ARGSORT(uint32, uint32_t, 1, (uint64_t)x)
-ARGSORT(uint64, uint64_t, 2, x)
-// The imaginary part is the upper half in memory, and the lower word in order.
-ARGSORT(complex64, uint64_t, 2,
-        (uint64_t)key_of_float((uint32_t)x) << 32 | key_of_float((uint32_t)(x >> 32)))
+ARGSORT(float16, uint16_t, 1, key_of_half(x))
+ARGSORT(float32, uint32_t, 1, key_of_float(x))
+ARGSORT(float64, uint64_t, 2, key_of_double(x) >> 32 * word)
+ARGSORT(int8, int8_t, 1, (uint32_t)x ^ SIGN)
+ARGSORT(int16, int16_t, 1, (uint32_t)x ^ SIGN)
+ARGSORT(int32, int32_t, 1, (uint32_t)x ^ SIGN)
+ARGSORT(int64, int64_t, 2, ((uint64_t)x ^ 1ull << 63) >> 32 * word)
+ARGSORT(uint8, uint8_t, 1, x)
+ARGSORT(uint16, uint16_t, 1, x)
+ARGSORT(uint32, uint32_t, 1, x)
+ARGSORT(uint64, uint64_t, 2, x >> 32 * word)
+
+// Complex numbers with NaN in the imaginary part follow those without, and then come those with NaN
+// in the real part; the real part is the lower half in memory.
+static inline uint32_t key_of_complex(uint64_t x, int word) {
+    const uint32_t real = key_of_float((uint32_t)x), imaginary = key_of_float((uint32_t)(x >> 32));
+    if (word < 2) return word == 0 ? imaginary : real;
+    return (real == UINT32_MAX) << 1 | (imaginary == UINT32_MAX);
+}
+ARGSORT(complex64, uint64_t, 3, key_of_complex(x, word))

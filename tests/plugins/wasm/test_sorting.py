@@ -10,6 +10,9 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0]
 
 def values(rng, dtype, length):
     """Return two rows with many equal elements, and with all that is special."""
+    if dtype == "complex64":
+        real, imaginary = values(rng, "float32", length), values(rng, "float32", length)[:, ::-1]
+        return np.stack([real, imaginary], -1).view(np.complex64)[..., 0]
     if dtype == "bool":
         return rng.random((2, length)) < 0.5
     if dtype in INTEGERS:
@@ -30,7 +33,7 @@ def ordered(x, axis, descending):
     return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
 
 
-@pytest.mark.parametrize("dtype", ["bool", *FLOATS, *INTEGERS])
+@pytest.mark.parametrize("dtype", ["bool", "complex64", *FLOATS, *INTEGERS])
 @pytest.mark.parametrize("length", [0, 1, 32, 33, 3000])
 def test_positions_in_order(run, rng, dtype, length):
     x = values(rng, dtype, length)
