@@ -48,6 +48,7 @@ class WasmBackend(Backend):
                 f"the wasm backend has one device, '0', not {device!r}; leave the device out"
             )
         try:
+            from plugrad_wasm.half import with_float16
             from plugrad_wasm.kernels import table
             from plugrad_wasm.module import Store
         except ImportError as failure:
@@ -56,7 +57,7 @@ class WasmBackend(Backend):
             ) from failure
         self.linear = Store().memory
         self.device = DEVICE.name
-        return table
+        return with_float16(table)
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""

@@ -1,6 +1,6 @@
 """The implementations, one module per family; importing a module adds them to the table."""
 
-from plugrad_wasm.declare import table as declared
+from plugrad_wasm.declare import table
 from plugrad_wasm.kernels import (
     activation,
     binary,
@@ -13,7 +13,6 @@ from plugrad_wasm.kernels import (
     depthwise,
     detection,
     fused,
-    half,
     image,
     indexing,
     linalg,
@@ -37,8 +36,6 @@ from plugrad_wasm.kernels import (
     unary,
 )
 
-table = half.with_float16(declared)
-
 __all__ = [
     "activation",
     "binary",
@@ -51,7 +48,6 @@ __all__ = [
     "depthwise",
     "detection",
     "fused",
-    "half",
     "image",
     "indexing",
     "linalg",
