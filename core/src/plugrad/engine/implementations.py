@@ -16,7 +16,7 @@ from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
 from plugrad.registry.kernels import get_kernel, listen
 from plugrad.settings.layers import config
-from plugrad.types.dtype import as_dtype, string
+from plugrad.types.dtype import INTEGER, as_dtype, string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,11 @@ def holds_strings(x: Any) -> bool:
 
 def _may_hold_strings(kernel_name: str) -> bool:
     contract = KERNELS.get(kernel_name)
-    return contract is not None and (string in contract.accepts or "dtype" in contract.attributes)
+    if contract is None or (contract.is_elementwise and string not in contract.accepts):
+        return False
+    # If the first input holds positions, the contract does not say what the others may hold.
+    has_positions_first = contract.accepts <= INTEGER and len(contract.inputs) > 1
+    return has_positions_first or string in contract.accepts or "dtype" in contract.attributes
 
 
 def _shares_numpy_memory(backend: Backend) -> bool:
