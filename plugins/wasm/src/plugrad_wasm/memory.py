@@ -35,6 +35,7 @@ ALIGNMENT: Final = 64
 MOST_AXES: Final = 64  # of an array of NumPy
 SHARED: Final = 1 << 16  # bytes from which a view on the host takes less time than a copy
 SLACK: Final = 256 << 20  # bytes of free blocks that are worth keeping
+MUCH: Final = 1 << 26  # bytes of free blocks that are worth the time to join them
 PATIENCE: Final = 1000  # preparations after which free blocks that nothing needed are given back
 
 
@@ -334,9 +335,9 @@ class LinearMemory:
         return blocks + sum(size for _, size in self._spans)
 
     def _is_worth_merging(self, capacity: int) -> bool:
-        """Return whether memory would grow although more than a quarter of it is free."""
+        """Return whether memory would grow although much of it, more than a quarter, is free."""
         extent = self.store.memory_size()
-        return self._top + capacity > extent and self._pooled() > max(capacity, extent // 4)
+        return self._top + capacity > extent and self._pooled() > max(capacity, extent // 4, MUCH)
 
     def _from_top(self, capacity: int) -> bool:
         """Make a block above all others, and return whether there was room; linear memory may grow."""
