@@ -267,11 +267,22 @@ def test_exports_are_those_of_the_module():
 
 
 @pytest.mark.parametrize(
-    "word", ["loop", "call", "call_indirect", "return_call", "call 0", "(loop"]
+    "word",
+    [
+        *("loop", "call", "call_indirect", "return_call", "call 0", "(loop", "unreachable"),
+        *("f32.load offset=4", "f32.store", "i32.load8_u", "memory.grow", "i32.atomic.rmw.add"),
+        *("i32.div_s", "i64.rem_u", "i32.trunc_f32_s", "v128.load"),
+    ],
 )
-def test_an_expression_cannot_run_for_ever(word):
+def test_an_expression_can_neither_trap_nor_run_for_ever(word):
     with pytest.raises(
         ArgumentValueError, match=r"is not possible in an expression.*load_wasm_ker"
     ):
         elementwise(f"{word} (local.get $x)")
+
+
+def test_harmless_expressions_pass(fresh):
     elementwise("(local.get $loop)", inputs=("loop",))
+    text = "(f32.convert_i32_s (i32.trunc_sat_f32_s (f32.div (local.get $x) (f32.const 2))))"
+    x = fresh.put(np.float32([5, -5, 1e30]))
+    np.testing.assert_array_equal(fresh.get(elementwise(text)(x)), np.float32([2, -2, 2**31]))

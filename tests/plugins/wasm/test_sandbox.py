@@ -420,6 +420,44 @@ def test_ctrl_c_stops_an_endless_kernel():
     assert done.stdout.split() == ["True", "True", "True", "-1"]
 
 
+TRAPS = """
+import faulthandler, sys
+import plugrad
+from plugrad.errors import KernelFailed
+from plugrad.extend import KernelConfig, Shaped, Spec, kernel, register_kernel
+from plugrad_wasm import load_wasm_kernel
+
+with plugrad.use("wasm"):
+    x = plugrad.ones(3) + 1
+    faulthandler.enable()
+    for i, source in enumerate(sys.argv[1:]):
+        contract = kernel(f"test>Trap{i}")(lambda x: Shaped(x.shape, x.dtype))
+        implementation = load_wasm_kernel(source, contract)
+        register_kernel(KernelConfig(contract.name, "wasm", implementation))
+        try:
+            contract(x)
+        except KernelFailed as failure:
+            print("trapped" in str(failure))
+    assert (x + 1).tolist() == [3, 3, 3]
+"""
+
+
+def test_a_trap_does_not_end_a_process_with_a_faulthandler():
+    bodies = [
+        *("(unreachable)", "(i32.div_s (i32.const 1) (i32.const 0))"),
+        *("(i32.load (i32.const -8))", "(call 1 (local.get $call))"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", TRAPS, *map(module, bodies)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["True"] * 4
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
 def test_other_readers_of_signals_get_them(registered):
     reader, writer = os.pipe()

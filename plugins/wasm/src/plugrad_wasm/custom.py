@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 
-ENDLESS: Final = re.compile(r"(?<![$.\w])(loop|call\w*|return_call\w*)(?![\w.])")
+HARMFUL: Final = re.compile(
+    r"(?<![$.\w])"
+    r"(loop|call\w*|return_call\w*|unreachable|(memory|table)\.\w+|\w+\.(atomic\.|load|store)[\w.]*"
+    r"|i(32|64)\.(div|rem)_[su]|i(32|64)\.trunc_f(32|64)_[su])"
+    r"(?![\w.])"
+)
+"""Instructions that could run for ever, trap, or reach the memory of others."""
 
 
 def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:
@@ -37,13 +43,14 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
 
     Raises:
         ArgumentValueError: there is no input, or the name of one is not an identifier; or the
-            expression has a loop or a call, which could keep the backend busy for ever.
+            expression has a loop, a call, an access to memory, or an integer division, which could
+            run for ever, harm others, or end the process.
     """
     names = tuple(inputs)
-    if endless := ENDLESS.search(expression):
+    if harmful := HARMFUL.search(expression):
         raise ArgumentValueError(
-            f"elementwise: {endless[0]!r} is not possible in an expression, because nothing could stop it; use "
-            "load_wasm_kernel"
+            f"elementwise: {harmful[0]!r} is not possible in an expression, because it could run for ever or trap; "
+            "use load_wasm_kernel"
         )
     if not names or not all(name.isidentifier() for name in names):
         raise ArgumentValueError(

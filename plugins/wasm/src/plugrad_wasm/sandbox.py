@@ -187,6 +187,9 @@ class Sandbox:
         if self._program is None:
             config = wasmtime.Config()
             config.epoch_interruption = True
+            # A trap is not a signal here, because other handlers of signals, such as those of
+            # faulthandler, would end the process.
+            config.signals_based_traps = False
             engine = wasmtime.Engine(config)
             try:
                 is_text = not self._code.startswith(MAGIC)
