@@ -160,6 +160,30 @@ fn floor_divide(a: f32, b: f32) -> f32 {
   return select(quotient, with_sign(0.0, sign), quotient == 0.0);
 }
 
+// --- pairs: numbers of 48 bits, as a float and a small rest
+//
+// `zero` is 0, but a parameter, so that no compiler knows it. It hides a rounded number from the algebra of
+// fast-math, which would find that the error of each rounding is 0.
+
+fn hidden(x: f32, zero: u32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) ^ zero);
+}
+
+// a + b and its rounding error, which is exact (Knuth)
+fn exact_sum(a: f32, b: f32, zero: u32) -> vec2f {
+  let sum = hidden(a + b, zero);
+  let of_b = hidden(sum - a, zero);
+  let of_a = hidden(sum - of_b, zero);
+  return vec2f(sum, hidden(a - of_a, zero) + hidden(b - of_b, zero));
+}
+
+// The rest of a sum that is infinite or NaN is 0.
+fn add_pairs(a: vec2f, b: vec2f, zero: u32) -> vec2f {
+  let sum = exact_sum(a.x, b.x, zero);
+  let is_finite = (bitcast<u32>(sum.x) & 0x7f800000u) != 0x7f800000u;
+  return vec2f(sum.x, select(0.0, sum.y + (a.y + b.y), is_finite));
+}
+
 // --- indices
 
 // The number of an invocation in a grid of one or more rows

@@ -1,0 +1,155 @@
+"""Running sums and products along an axis, in blocks."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from plugrad.extend import float32, int32, uint32
+from plugrad.kernels import scan
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.elements import STORED, require
+from plugrad_webgpu.program import Program, plan
+from plugrad_webgpu.reduce import MOST_STEPS
+from plugrad_webgpu.shaders import shader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from plugrad.extend import DType
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.program import Plan
+
+SOFTWARE_INVOCATIONS = 256
+GPU_INVOCATIONS = 65_536
+# The shortest blocks: shorter ones do not justify the dispatches for their totals.
+SOFTWARE_RUN = 1024
+GPU_RUN = 64
+
+Role = Literal["totals", "rows", "blocks"]
+"""What a program computes: the totals of blocks, or running totals of whole rows or of blocks."""
+
+
+class Rule(NamedTuple):
+    """How running totals of one dtype are kept, in WGSL."""
+
+    dtype: DType
+    state: str
+    join: str
+    """The combination of the totals a and b."""
+    identity: str
+    lift: str = "x"
+    """The total of an element x."""
+    lower: str = "total"
+    """The element that is the result for a total."""
+
+
+class Level(NamedTuple):
+    """The dispatches for elements, or for the totals of blocks of elements, and so on."""
+
+    totals: Plan | None
+    """None where each row is one block."""
+    scan: Plan
+
+
+# A float32 sum of ones stops at 2^24, and one of tenths loses digits long before.
+IN_PAIRS = Rule(
+    float32,
+    "vec2f",
+    "add_pairs(a, b, parameters.zero)",
+    "0.0",
+    "vec2f(x, 0.0)",
+    "total.x + total.y",
+)
+SUMS = {float32: IN_PAIRS} | {t: Rule(t, STORED[t], "a + b", "0") for t in (int32, uint32)}
+PRODUCTS = {t: Rule(t, STORED[t], "a * b", "1") for t in (float32, int32, uint32)}
+
+
+def accumulated(
+    rules: Mapping[DType, Rule], x: GpuArray, *, axis: int, exclusive: bool, reverse: bool
+) -> GpuArray:
+    """Return the combination of the elements up to each one."""
+    require(x.dtype, rules, "the webgpu kernel of running totals")
+    device = x.buffer.device
+    levels = _levels(rules[x.dtype], x.shape, axis, exclusive, reverse, device.is_software)
+    inputs = [x]
+    for level in levels:
+        if level.totals is not None:
+            inputs.append(device.launch(level.totals, inputs[-1]))
+    running = device.launch(levels[-1].scan, inputs.pop())
+    for level, values in zip(levels[-2::-1], reversed(inputs), strict=True):
+        running = device.launch(level.scan, values, running)
+    return running
+
+
+@lru_cache(maxsize=4096)
+def _levels(
+    rule: Rule, shape: Shape, axis: int, exclusive: bool, reverse: bool, is_software: bool
+) -> tuple[Level, ...]:
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    return tuple(_made(rule, shape, (outer, shape[axis], inner), exclusive, reverse, is_software))
+
+
+def _made(
+    rule: Rule, shape: Shape, rows: Shape, exclusive: bool, reverse: bool, is_software: bool
+) -> Iterator[Level]:
+    """Yield the levels of a scan; those above the first accumulate totals, without the own one."""
+    outer, length, inner = rows
+    size = (2,) if rule.state == "vec2f" else ()
+    is_state = False
+    while True:
+        run = _run(outer * inner, length, is_software)
+        blocks = -(-length // run)
+        count = outer * blocks * inner
+        parameters = (count, length, inner, run, blocks, exclusive, reverse, 0)
+        role: Role = "blocks" if blocks > 1 else "rows"
+        scan_plan = plan(_program(rule, role, is_state), parameters, count, shape, rule.dtype)
+        if blocks <= 1:
+            yield Level(None, scan_plan)
+            return
+        shape = (outer, blocks, inner, *size)
+        program = _program(rule, "totals", is_state)
+        yield Level(plan(program, parameters, count, shape, rule.dtype), scan_plan)
+        length, exclusive, reverse, is_state = blocks, True, False, True
+
+
+def _run(columns: int, length: int, is_software: bool) -> int:
+    """Return the size of the blocks: enough blocks for the device, and loops within bounds."""
+    invocations, least = (
+        (SOFTWARE_INVOCATIONS, SOFTWARE_RUN) if is_software else (GPU_INVOCATIONS, GPU_RUN)
+    )
+    return min(max(-(-length * columns // invocations), least), MOST_STEPS)
+
+
+@cache
+def _program(rule: Rule, role: Role, is_state: bool) -> Program:
+    """Return the program that accumulates elements, or states of totals."""
+    stored = STORED[rule.dtype]
+    is_total = role == "totals"
+    result = rule.state if is_state or is_total else stored
+    arrays = [f"var<storage, read_write> output: array<{result}>;"]
+    if role == "blocks":
+        arrays.insert(0, f"var<storage, read> starts: array<{rule.state}>;")
+    running = "output[at] = result_of(select(total, before, parameters.is_exclusive == 1u));"
+    source = partial(
+        shader,
+        "scan",
+        element=rule.state if is_state else stored,
+        state=rule.state,
+        result=result,
+        join=rule.join,
+        lift="x" if is_state else rule.lift,
+        lower="total" if is_state or is_total else rule.lower,
+        bindings="\n".join(f"@group(0) @binding({i}) {a}" for i, a in enumerate(arrays, start=1)),
+        start="starts[index]" if role == "blocks" else f"{rule.state}({rule.identity})",
+        each="" if is_total else running,
+        last="output[index] = total;" if is_total else "",
+    )
+    return Program(f"scan {rule.join} {role}", source)
+
+
+table.update(
+    {scan.cumsum: partial(accumulated, SUMS), scan.cumprod: partial(accumulated, PRODUCTS)}
+)
