@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.buffers import GpuArray, Recorder
     from plugrad_webgpu.device import Device
 
 
-def uploaded(device: Device, array: NDArray[Any], dtype: DType) -> GpuArray:
+def uploaded(device: Recorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     """Return a copy of a host array of a supported dtype on the device."""
     if array.size == 1:
         # A fill is part of the batch, in order; an upload might have to submit the batch first.
