@@ -1,4 +1,4 @@
-"""Softmax and its logarithm."""
+"""Normalizations along an axis, of batches, and by neighbours."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import float32
+from plugrad.extend import ArgumentValueError, float32
 from plugrad.kernels import normalization
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.reduction import largest
-from plugrad_webgpu.limits import MOST_LOOPS
+from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import reduction
 from plugrad_webgpu.shaders import shader
@@ -87,3 +87,103 @@ def softmax(logits: GpuArray, *, dim: int) -> GpuArray:
 def log_softmax(logits: GpuArray, *, axis: int) -> GpuArray:
     """Return x - log(sum(exp(x))) along an axis."""
     return _log_softmax(logits, axis)
+
+
+# --- batches ----------------------------------------------------------------------------------------
+
+# The factor has the shape of the variance, so that roots and quotients are few.
+_factor = elementwise(
+    "1.0 / sqrt(variance + parameters.epsilon)", ("variance",), attributes=("epsilon",)
+)
+_multiply = elementwise("a * b", ("a", "b"))
+_scaled = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+_scaled_and_moved = elementwise("(x - mean) * factor + offset", ("mean", "factor", "offset", "x"))
+
+
+@table.implements(normalization.batch_norm)
+def batch_norm(
+    x: GpuArray,
+    mean: GpuArray,
+    variance: GpuArray,
+    offset: GpuArray | None,
+    scale: GpuArray | None,
+    *,
+    variance_epsilon: float,
+) -> GpuArray:
+    """Return (x - mean) * factor + offset."""
+    factor = _factor(variance, epsilon=variance_epsilon)
+    if scale is not None:
+        factor = _multiply(factor, scale)
+    if offset is None:
+        return _scaled(mean, factor, x)
+    return _scaled_and_moved(mean, factor, offset, x)
+
+
+# --- neighbours -------------------------------------------------------------------------------------
+
+
+def _response(term: str, finish: str, *inputs: str) -> Program:
+    """Return a program that computes `finish` from the sum of `term` over the neighbours k of each element i."""
+    arrays = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
+    arrays.append("var<storage, read_write> output: array<f32>;")
+    bindings = "\n".join(f"@group(0) @binding({i}) {array}" for i, array in enumerate(arrays))
+    source = partial(shader, "normalization_response", term=term, finish=finish, bindings=bindings)
+    return Program(finish, source)
+
+
+_NORM = "(parameters.bias + parameters.alpha * sum)"
+_SQUARES = "x[k] * x[k]"
+_RESPONSE = _response(_SQUARES, f"x[i] * power({_NORM}, -parameters.beta)", "x")
+_NORMS = _response(_SQUARES, _NORM, "x")
+_RESPONSE_GRADIENT = _response(
+    "dy[k] * y[k] / norms[k]",
+    "dy[i] * power(norms[i], -parameters.beta) - 2.0 * parameters.alpha * parameters.beta * x[i] * sum",
+    *("x", "y", "dy", "norms"),
+)
+
+
+@table.implements(normalization.local_response_normalization)
+def local_response_normalization(
+    x: GpuArray, *, depth_radius: int, bias: float, alpha: float, beta: float
+) -> GpuArray:
+    """Return x divided by a power of the sum of squares in its neighbourhood."""
+    step = _response_plan(_RESPONSE, x.shape, depth_radius, bias, alpha, beta)
+    return x.buffer.device.launch(step, x)
+
+
+@table.implements(normalization.local_response_normalization_gradient)
+def local_response_normalization_gradient(
+    x: GpuArray,
+    y: GpuArray,
+    dy: GpuArray,
+    *,
+    depth_radius: int,
+    bias: float,
+    alpha: float,
+    beta: float,
+) -> GpuArray:
+    """Return the gradient for x, which acts directly and as a neighbour of other elements."""
+    device, how = x.buffer.device, (depth_radius, bias, alpha, beta)
+    norms = device.launch(_response_plan(_NORMS, x.shape, *how), x)
+    return device.launch(_response_plan(_RESPONSE_GRADIENT, x.shape, *how), x, y, dy, norms)
+
+
+@lru_cache(maxsize=1024)
+def _response_plan(
+    program: Program, shape: Shape, depth_radius: int, bias: float, alpha: float, beta: float
+) -> Plan:
+    """Return the plan with an invocation for each element.
+
+    Raises:
+        ArgumentValueError: the neighbours are too many for the loops of a shader.
+    """
+    count, length = math.prod(shape), shape[-1]
+    radius = min(depth_radius, length)
+    steps = min(2 * radius + 1, length)
+    if steps > MOST_LOOPS:
+        raise ArgumentValueError(
+            f"local_response_normalization on webgpu: depth_radius={depth_radius} on an axis of {length} elements "
+            f"takes {steps} steps of a loop, more than the {MOST_LOOPS} of a shader; {REMEDY}"
+        )
+    parameters = (count, length, radius, float(bias), float(alpha), float(beta))
+    return plan(program, parameters, count, shape, float32)
