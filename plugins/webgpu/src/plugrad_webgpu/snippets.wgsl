@@ -177,11 +177,41 @@ fn exact_sum(a: f32, b: f32, zero: u32) -> vec2f {
   return vec2f(sum, hidden(a - of_a, zero) + hidden(b - of_b, zero));
 }
 
-// The rest of a sum that is infinite or NaN is 0.
+// A pair whose number is infinite or NaN has no rest.
+fn pair(number: f32, rest: f32) -> vec2f {
+  return vec2f(number, select(0.0, rest, (bitcast<u32>(rest) & 0x7f800000u) != 0x7f800000u));
+}
+
+fn pair_of(n: u32) -> vec2f {
+  let number = f32(n);
+  return vec2f(number, f32(i32(n - u32(number))));
+}
+
+// The same number with the smallest rest
+fn normal_pair(a: vec2f, zero: u32) -> vec2f {
+  let sum = exact_sum(a.x, a.y, zero);
+  return pair(sum.x, sum.y);
+}
+
 fn add_pairs(a: vec2f, b: vec2f, zero: u32) -> vec2f {
   let sum = exact_sum(a.x, b.x, zero);
-  let is_finite = (bitcast<u32>(sum.x) & 0x7f800000u) != 0x7f800000u;
-  return vec2f(sum.x, select(0.0, sum.y + (a.y + b.y), is_finite));
+  return pair(sum.x, sum.y + (a.y + b.y));
+}
+
+fn multiply_pairs(a: vec2f, b: vec2f, zero: u32) -> vec2f {
+  let product = hidden(a.x * b.x, zero);
+  let a_high = leading(a.x);
+  let b_high = leading(b.x);
+  let a_low = a.x - a_high;
+  let b_low = b.x - b_high;
+  let error = ((hidden(a_high * b_high - product, zero) + a_high * b_low) + a_low * b_high) + a_low * b_low;
+  return normal_pair(pair(product, error + (a.x * b.y + a.y * b.x)), zero);
+}
+
+fn divide_pairs(a: vec2f, b: vec2f, zero: u32) -> vec2f {
+  let quotient = hidden(a.x / b.x, zero);
+  let rest = add_pairs(a, -multiply_pairs(vec2f(quotient, 0.0), b, zero), zero);
+  return normal_pair(pair(quotient, (rest.x + rest.y) / b.x), zero);
 }
 
 // --- indices

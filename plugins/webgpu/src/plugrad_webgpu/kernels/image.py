@@ -1,0 +1,226 @@
+"""Images that are cut, flipped and warped: shaders compute which pixels each pixel of a result shows."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from plugrad.extend import float32, uint32
+from plugrad.kernels import image as kernels
+from plugrad.kernels.image import FillMode
+from plugrad_webgpu.copying import filled
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.elements import require
+from plugrad_webgpu.kernels.indexing import INDEX_DTYPES
+from plugrad_webgpu.kernels.movement import reverse
+from plugrad_webgpu.kernels.unary import cast
+from plugrad_webgpu.program import Program, plan
+from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.transfers import uploaded
+
+if TYPE_CHECKING:
+    from plugrad.extend import Pair, Shape
+    from plugrad.kernels.image import Fill, Interpolation
+    from plugrad_webgpu.buffers import GpuArray, Recorder
+
+FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
+CHUNK = 16  # channels of an invocation
+HALF_OF_ROUNDING = 0.5e-9  # of places that are rounded to nine digits
+
+PointKind = Literal["boxes", "transforms"]
+Role = Literal["forward", "measure", "add"]
+
+
+class View(NamedTuple):
+    """Which points of images a result shows: arrays, and how the shader reads them."""
+
+    kind: PointKind
+    arrays: tuple[GpuArray, ...]
+    interpolation: Interpolation
+    fill_mode: FillMode
+    step: int = 0
+    rests: int = 0
+    nudge: float = 0.0
+
+
+def in_boxes(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> View:
+    """Return the view of boxes in images."""
+    require(box_ind.dtype, INDEX_DTYPES, "the webgpu kernel CropAndResize (box_ind)")
+    return View("boxes", (boxes, box_ind), method, "nearest")
+
+
+def transformed(transforms: GpuArray, interpolation: Interpolation, fill_mode: FillMode) -> View:
+    """Return the view through transforms, one for each image or one for all."""
+    step = 8 if transforms.shape[0] > 1 else 0
+    return View("transforms", (transforms,), interpolation, fill_mode, step)
+
+
+def rotated(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
+    """Return the view of images that are rotated around a center, given in fractions of their size."""
+    _, height, width, _ = x.shape
+    sine, cosine = math.sin(radians), math.cos(radians)
+    middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
+    across = middle_x - middle_x * cosine + middle_y * sine
+    down = middle_y - middle_x * sine - middle_y * cosine
+    exact = np.array([cosine, -sine, across, sine, cosine, down, 0, 0])
+    numbers = exact.astype(np.float32)
+    pairs = np.stack([numbers, (exact - numbers).astype(np.float32)])
+    turn = uploaded(x.buffer.device, pairs, float32)
+    # The cosine of a quarter turn is not exactly 0, which would decide between two pixels.
+    return View("transforms", (turn,), "nearest", "constant", 0, 8, HALF_OF_ROUNDING)
+
+
+# --- kernels ----------------------------------------------------------------------------------------
+
+
+@table.implements(kernels.crop_and_resize)
+def crop_and_resize(
+    image: GpuArray,
+    boxes: GpuArray,
+    box_ind: GpuArray,
+    *,
+    crop_size: Pair,
+    method: Interpolation,
+    extrapolation_value: float,
+) -> GpuArray:
+    """Return the contents of boxes in images, resized; a box in no image contains zeros."""
+    shape = (boxes.shape[0], *crop_size, image.shape[3])
+    view = in_boxes(boxes, box_ind, method)
+    return shown(cast(image, dtype=float32), view, shape, extrapolation_value)
+
+
+@table.implements(kernels.crop_and_resize_image_gradient)
+def crop_and_resize_image_gradient(
+    dy: GpuArray, boxes: GpuArray, box_ind: GpuArray, *, image_shape: Shape, method: Interpolation
+) -> GpuArray:
+    """Return the images' gradient: dy added to the pixels that its boxes show."""
+    return returned(dy, in_boxes(boxes, box_ind, method), image_shape)
+
+
+@table.implements(kernels.flip_left_right)
+def flip_left_right(image: GpuArray) -> GpuArray:
+    """Return images with their columns reversed."""
+    return reverse(image, dims=(2,))
+
+
+@table.implements(kernels.rotate_with_offset)
+def rotate_with_offset(
+    image: GpuArray, *, radians: float, fill_value: Fill, center: tuple[float, ...]
+) -> GpuArray:
+    """Return the rotated images."""
+    return shown(image, rotated(image, radians, center), image.shape, fill_value)
+
+
+@table.implements(kernels.rotate_with_offset_gradient)
+def rotate_with_offset_gradient(
+    dy: GpuArray, *, radians: float, center: tuple[float, ...]
+) -> GpuArray:
+    """Return the images' gradient: dy added to the pixels that the result shows."""
+    return returned(dy, rotated(dy, radians, center), dy.shape)
+
+
+@table.implements(kernels.transform)
+def transform(
+    image: GpuArray,
+    transforms: GpuArray,
+    *,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+    fill_value: Fill,
+    output_shape: Pair,
+) -> GpuArray:
+    """Return the transformed images."""
+    view = transformed(transforms, interpolation, fill_mode)
+    return shown(image, view, (image.shape[0], *output_shape, image.shape[3]), fill_value)
+
+
+@table.implements(kernels.transform_image_gradient)
+def transform_image_gradient(
+    dy: GpuArray,
+    transforms: GpuArray,
+    *,
+    image_shape: Shape,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+) -> GpuArray:
+    """Return the images' gradient: dy added to the pixels that the result shows."""
+    return returned(dy, transformed(transforms, interpolation, fill_mode), image_shape)
+
+
+# --- one sampler for all ----------------------------------------------------------------------------
+
+
+def shown(images: GpuArray, view: View, shape: Shape, fill_value: Fill) -> GpuArray:
+    """Return a result whose pixels show points of images, and `fill_value` outside."""
+    device, channels = images.buffer.device, shape[3]
+    filling = _filling(device, fill_value, channels)
+    program = _program("forward", view.kind, view.interpolation)
+    parameters = _parameters(view, images.shape, shape)
+    step = plan(program, parameters, parameters[0], shape, float32)
+    return device.launch(step, *view.arrays, images, filling)
+
+
+def returned(dy: GpuArray, view: View, images: Shape) -> GpuArray:
+    """Return images in which each pixel is the weighted sum of dy over the places that show it.
+
+    The sums do not depend on the order of the additions, which on a device is different each time.
+    """
+    device = dy.buffer.device
+    sums = filled(device, (*images, 3), 0, uint32)
+    parameters = _parameters(view, images, dy.shape)
+    roles: tuple[Role, ...] = ("measure", "add")
+    for role in roles:
+        program = _program(role, view.kind, view.interpolation)
+        step = plan(program, parameters, parameters[0], dy.shape, float32)
+        device.launch_into(step, sums, *view.arrays, dy)
+    count = math.prod(images)
+    return device.launch(plan(_TOTAL, (count,), count, images, float32), sums)
+
+
+def _filling(device: Recorder, value: Fill, channels: int) -> GpuArray:
+    """Return the channels of a pixel outside of the images."""
+    if not isinstance(value, tuple):
+        return filled(device, (channels,), value, float32)
+    with np.errstate(over="ignore"):
+        return uploaded(device, np.array(value).astype(np.float32), float32)
+
+
+def _parameters(view: View, images: Shape, result: Shape) -> tuple[int, *tuple[int | float, ...]]:
+    """Return the parameters of image.wgsl."""
+    chunk = min(max(result[3], 1), CHUNK)
+    chunks = -(-result[3] // chunk)
+    count = math.prod(result[:3]) * chunks
+    fill_mode = FILL_MODES.index(view.fill_mode)
+    sizes = (*images, *result[1:3], fill_mode, 0)
+    return (count, chunks, chunk, *sizes, view.step, view.rests, view.nudge)
+
+
+@cache
+def _program(role: Role, kind: PointKind, interpolation: Interpolation) -> Program:
+    names = (
+        ["boxes: array<f32>", "numbers: array<i32>"]
+        if kind == "boxes"
+        else ["transforms: array<f32>"]
+    )
+    if role == "forward":
+        names += ["images: array<f32>", "filling: array<f32>"]
+        output, files = "output: array<f32>", ["image_forward"]
+    else:
+        names += ["dy: array<f32>"]
+        output, files = "sums: array<atomic<u32>>", ["sums", "image_gradient"]
+    arrays = [*[f"var<storage, read> {n};" for n in names], f"var<storage, read_write> {output};"]
+    source = partial(
+        shader,
+        *("image", f"image_{kind}", *files),
+        bindings="\n".join(f"@group(0) @binding({i}) {a}" for i, a in enumerate(arrays)),
+        interpolation=interpolation,
+        more="3" if interpolation == "bilinear" else "0",
+        send=role,
+    )
+    return Program(f"image {role} {kind}", source)
+
+
+_TOTAL = Program("total", partial(shader, "sums_total"))
