@@ -1,21 +1,19 @@
-"""Images of another size, and the gradients: one axis after the other, at places that the host computes."""
+"""Images of another size, and the gradients: the host computes which places are shown."""
 
 from __future__ import annotations
 
 import math
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import float32, int32, uint32
+from plugrad.extend import float32, uint32
 from plugrad.kernels import resize
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import vector
-from plugrad_webgpu.kernels.indexing import gather
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.reduce import MOST_STEPS
 from plugrad_webgpu.shaders import shader
 from plugrad_webgpu.transfers import uploaded
 
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray
 
 ROWS, COLUMNS = 1, 2
+CHUNK = 4  # elements or vectors of an invocation
+MOST_STEPS = 8192  # of each of them: all loops of an invocation together must stay below 65,535
 
 
 @table.implements(resize.resize_bilinear)
@@ -34,17 +34,9 @@ def resize_bilinear(
 ) -> GpuArray:
     """Return images interpolated between rows, then between columns."""
     x = cast(images, dtype=float32)
-    for axis in (ROWS, COLUMNS):
-        count, length, outer = size[axis - 1], x.shape[axis], math.prod(x.shape[:axis])
-        low, share = _around(length, count, align_corners, half_pixel_centers)
-        shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-        inner, width = _vectors(math.prod(shape[axis + 1 :]))
-        words = uploaded(x.buffer.device, np.concatenate([low, share.view(np.uint32)]), uint32)
-        invocations = outer * count * inner
-        parameters = (invocations, inner, length, count, 0, count)
-        step = plan(_program("resize", width), parameters, invocations, shape, float32)
-        x = x.buffer.device.launch(step, words, x)
-    return x
+    how = (align_corners, half_pixel_centers)
+    rows, columns = (_around(x.shape[axis], size[axis - 1], *how) for axis in (ROWS, COLUMNS))
+    return _resized(x, rows, columns, "f32", "first + (second - first) * share")
 
 
 @table.implements(resize.resize_bilinear_gradient)
@@ -54,8 +46,8 @@ def resize_bilinear_gradient(
     """Return dy distributed between columns, then between rows."""
     for axis in (COLUMNS, ROWS):
         length = images.shape[axis]
-        low, share = _around(length, size[axis - 1], align_corners, half_pixel_centers)
-        dy = _collected(dy, axis, length, low, share, reach=1)
+        places = _around(length, size[axis - 1], align_corners, half_pixel_centers)
+        dy = _collected(dy, axis, length, places, reach=1)
     return dy
 
 
@@ -63,12 +55,10 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: GpuArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> GpuArray:
-    """Return the rows that are shown, and of these rows the columns that are shown."""
-    for axis in (ROWS, COLUMNS):
-        shown = _shown(images.shape[axis], size[axis - 1], align_corners, half_pixel_centers)
-        positions = uploaded(images.buffer.device, shown.view(np.int32), int32)
-        images = gather(images, positions, axis=axis, batch_dims=0)
-    return images
+    """Return the pixels that are shown; they are the bits of any 32-bit dtype."""
+    how = (align_corners, half_pixel_centers)
+    rows, columns = (_shown(images.shape[axis], size[axis - 1], *how) for axis in (ROWS, COLUMNS))
+    return _resized(images, rows, columns, "u32", "first")
 
 
 @table.implements(resize.resize_nearest_neighbor_gradient)
@@ -78,58 +68,75 @@ def resize_nearest_neighbor_gradient(
     """Return the sums of dy over the columns that show the same column, then over rows."""
     for axis in (COLUMNS, ROWS):
         length = images.shape[axis]
-        shown = _shown(length, size[axis - 1], align_corners, half_pixel_centers)
-        dy = _collected(dy, axis, length, shown, np.zeros(shown.size, np.float32), reach=0)
+        places = _shown(length, size[axis - 1], align_corners, half_pixel_centers)
+        dy = _collected(dy, axis, length, places, reach=0)
     return dy
 
 
-def _collected(
-    dy: GpuArray,
-    axis: int,
-    length: int,
-    low: NDArray[np.uint32],
-    share: NDArray[np.float32],
-    reach: int,
-) -> GpuArray:
+class Places(NamedTuple):
+    """The position before each step along an axis, and the distance from there, a share of 1."""
+
+    low: NDArray[np.uint32]
+    share: NDArray[np.float32]
+
+
+def _resized(x: GpuArray, rows: Places, columns: Places, element: str, mix: str) -> GpuArray:
+    """Return images whose pixels show points between the pixels of images."""
+    words = [part.view(np.uint32) for places in (rows, columns) for part in places]
+    shape = (x.shape[0], rows.low.size, columns.low.size, x.shape[3])
+    channels, chunk, chunks, width = _chunks(shape[3])
+    count = math.prod(shape[:3]) * chunks
+    parameters = (count, chunks, chunk, channels, *x.shape[1:3], *shape[1:3])
+    step = plan(_program(vector(element, width), mix), parameters, count, shape, x.dtype)
+    device = x.buffer.device
+    return device.launch(step, uploaded(device, np.concatenate(words), uint32), x)
+
+
+def _collected(dy: GpuArray, axis: int, length: int, places: Places, reach: int) -> GpuArray:
     """Return, for each position along an axis, the weighted sum of dy over the steps that show it.
 
     A step shows the positions from `low` to ``low + reach``.
     """
-    device, steps, outer = dy.buffer.device, low.size, math.prod(dy.shape[:axis])
-    positions = np.arange(length)
+    device, (low, share), positions = dy.buffer.device, places, np.arange(length)
     ranges = [low.searchsorted(positions - reach), low.searchsorted(positions, "right")]
     words = np.concatenate([low, share.view(np.uint32), *ranges]).astype(np.uint32)
-    places = uploaded(device, words, uint32)
+    numbers = uploaded(device, words, uint32)
     shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
-    inner, width = _vectors(math.prod(shape[axis + 1 :]))
-    count = outer * length * inner
+    inner, chunk, chunks, width = _chunks(math.prod(shape[axis + 1 :]))
+    program = _gradient_program(vector("f32", width))
+    count = math.prod(shape[: axis + 1]) * chunks
     output = device.empty(shape, float32)
-    for begin in range(0, steps, MOST_STEPS):
-        parameters = (count, inner, length, steps, begin, min(begin + MOST_STEPS, steps))
-        step = plan(_program("gradient", width), parameters, count, shape, float32)
-        device.launch_into(step, output, places, dy)
+    for begin in range(0, low.size, MOST_STEPS):
+        steps = (low.size, begin, min(begin + MOST_STEPS, low.size))
+        parameters = (count, chunks, chunk, inner, length, *steps)
+        device.launch_into(plan(program, parameters, count, shape, float32), output, numbers, dy)
     return output
 
 
-def _vectors(inner: int) -> tuple[int, int]:
-    """Return the number of vectors, or of elements, that are next to each other, and their width."""
-    return (inner // 4, 4) if inner % 4 == 0 else (inner, 1)
+def _chunks(size: int) -> tuple[int, int, int, int]:
+    """Return how elements are divided: the vectors or elements, those of a chunk, the chunks, the width of a vector."""
+    width = 4 if size % 4 == 0 else 1
+    vectors = size // width
+    chunk = min(max(vectors, 1), CHUNK)
+    return vectors, chunk, -(-vectors // chunk), width
 
 
 @cache
-def _program(entry_point: Literal["resize", "gradient"], width: int) -> Program:
-    source = partial(shader, "resize", element=vector("f32", width))
-    return Program(entry_point, source, entry_point=entry_point)
+def _program(element: str, mix: str) -> Program:
+    return Program("resize", partial(shader, "resize", element=element, mix=mix))
+
+
+@cache
+def _gradient_program(element: str) -> Program:
+    return Program("resize gradient", partial(shader, "resize_gradient", element=element))
 
 
 # --- places, in double precision or in integers: the sizes are numbers of the host ------------------
 
 
 @lru_cache(maxsize=256)
-def _around(
-    length: int, count: int, align_corners: bool, half_pixel_centers: bool
-) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-    """Return the position before each place along an axis, and its distance from there."""
+def _around(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Places:
+    """Return the places between positions that a resized axis shows."""
     steps = np.arange(count)
     places: NDArray[Any]
     if align_corners and count > 1:
@@ -140,14 +147,12 @@ def _around(
         places = steps * (length / count)
     places = np.clip(places, 0, length - 1)
     low = places.astype(np.uint32)
-    return low, (places - low).astype(np.float32)
+    return Places(low, (places - low).astype(np.float32))
 
 
 @lru_cache(maxsize=256)
-def _shown(
-    length: int, count: int, align_corners: bool, half_pixel_centers: bool
-) -> NDArray[np.uint32]:
-    """Return the position that each place along an axis shows."""
+def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Places:
+    """Return the positions that a resized axis shows."""
     steps = np.arange(count)
     if align_corners and count > 1:
         shown = (2 * steps * (length - 1) + count - 1) // (2 * (count - 1))
@@ -155,4 +160,4 @@ def _shown(
         shown = (2 * steps + 1) * length // (2 * count)
     else:
         shown = steps * length // count
-    return shown.astype(np.uint32)
+    return Places(shown.astype(np.uint32), np.zeros(count, np.float32))

@@ -1,54 +1,49 @@
-// The middle one of the axes (outer, length, inner) is resized to `steps` places. Step i of the result shows the
-// point between low[i] and the next position, at a share of the distance, which the host has computed.
+// Images of another size. Row i of the result shows the point between row low[i] of the image and the next one, at a
+// share of the distance; its columns likewise. The host has computed both.
 //
-// The gradient has an invocation for each element of the image, which collects from the steps that show it.
+// An invocation works on some channels of one pixel, because divisions, of which its place takes several, are slow.
 
 struct Parameters {
   count: u32,
-  inner: u32,   // elements or vectors
-  length: u32,
-  steps: u32,
-  begin: u32,   // the steps from which a gradient collects
-  end: u32,
+  chunks: u32,      // of the channels of a pixel
+  chunk: u32,       // elements or vectors of channels
+  channels: u32,    // elements or vectors
+  height: u32,
+  width: u32,
+  out_height: u32,
+  out_width: u32,
 }
 var<immediate> parameters: Parameters;
 
-// The steps' positions `low` and the bits of their shares; for a gradient followed by the first step that shows
-// each position, and the end of these steps
+// The positions `low` of the rows of the result and the bits of their shares, then those of its columns
 @group(0) @binding(0) var<storage, read> places: array<u32>;
 @group(0) @binding(1) var<storage, read> input: array<$element>;
 @group(0) @binding(2) var<storage, read_write> output: array<$element>;
 
-fn share_of(step: u32) -> f32 { return bitcast<f32>(places[parameters.steps + step]); }
+fn mixed(first: $element, second: $element, share: f32) -> $element { return $mix; }
 
 @compute @workgroup_size(64)
-fn resize(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  let inner = index % parameters.inner;
-  let step = (index / parameters.inner) % parameters.steps;
-  let row = index / (parameters.inner * parameters.steps) * parameters.length;
-  let low = places[step];
-  let first = input[(row + low) * parameters.inner + inner];
-  let second = input[(row + min(low + 1u, parameters.length - 1u)) * parameters.inner + inner];
-  output[index] = first + (second - first) * share_of(step);
-}
-
-@compute @workgroup_size(64)
-fn gradient(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let index = linear_index(id, groups, 64u);
-  if (index >= parameters.count) { return; }
-  let inner = index % parameters.inner;
-  let position = (index / parameters.inner) % parameters.length;
-  let row = index / (parameters.inner * parameters.length) * parameters.steps;
-  let ranges = 2u * parameters.steps + position;
-  let end = min(places[ranges + parameters.length], parameters.end);
-  var sum = $element();
-  if (parameters.begin > 0u) { sum = output[index]; }
-  for (var step = max(places[ranges], parameters.begin); step < end; step++) {
-    let share = share_of(step);
-    let weight = select(share, 1.0 - share, places[step] == position);
-    if (weight != 0.0) { sum += input[(row + step) * parameters.inner + inner] * weight; }
+  let pixel = index / parameters.chunks;
+  let row_of_all = pixel / parameters.out_width;
+  let j = 2u * parameters.out_height + pixel % parameters.out_width;
+  let i = row_of_all % parameters.out_height;
+  let image = row_of_all / parameters.out_height * parameters.height;
+  let down = bitcast<f32>(places[parameters.out_height + i]);
+  let right = bitcast<f32>(places[parameters.out_width + j]);
+  let top = (image + places[i]) * parameters.width;
+  let bottom = (image + min(places[i] + 1u, parameters.height - 1u)) * parameters.width;
+  let column = places[j];
+  let next = min(column + 1u, parameters.width - 1u);
+  let first = (index % parameters.chunks) * parameters.chunk;
+  let end = min(first + parameters.chunk, parameters.channels);
+  for (var c = first; c < end; c++) {
+    let before = mixed(
+      input[(top + column) * parameters.channels + c], input[(bottom + column) * parameters.channels + c], down);
+    let after = mixed(
+      input[(top + next) * parameters.channels + c], input[(bottom + next) * parameters.channels + c], down);
+    output[pixel * parameters.channels + c] = mixed(before, after, right);
   }
-  output[index] = sum;
 }
