@@ -15,6 +15,7 @@ from plugrad.kernels import (
     movement,
     normalization,
     reduction,
+    scatter,
     unary,
 )
 
@@ -328,6 +329,28 @@ def test_segment_sum(run, rng, dtype):
     np.testing.assert_array_equal(
         run(indexing.unsorted_segment_sum, x, ids, num_segments=5), expected
     )
+
+
+@pytest.mark.parametrize("inner", [1, 3, 4])
+@pytest.mark.parametrize("segments", [7, 3000])
+def test_sums_of_many_elements_do_not_depend_on_the_run(run, rng, inner, segments):
+    x = floats(rng, (20_000, inner))
+    ids = rng.integers(-1, segments + 1, 20_000).astype(np.int32)
+    ids[rng.random(20_000) < 0.5] = 5  # a segment that is longer than a block
+    expected = np.zeros((segments + 2, inner))
+    np.add.at(expected, ids, x)
+    found = run(indexing.unsorted_segment_sum, x, ids, num_segments=segments)
+    close(found, expected[:segments], atol=1e-4)
+    again = run(indexing.unsorted_segment_sum, x, ids, num_segments=segments)
+    np.testing.assert_array_equal(found, again)
+
+
+def test_large_unsigned_positions_are_out_of_range(run):
+    x = np.arange(1, 4, dtype=np.float32)
+    far = np.uint32([2, 2**32 - 1, 2**31])
+    np.testing.assert_array_equal(run(indexing.gather, x, far, axis=0), [3, 0, 0])
+    np.testing.assert_array_equal(run(indexing.gather_nd, x, far[:, None]), [3, 0, 0])
+    np.testing.assert_array_equal(run(scatter.scatter_nd, far, x, shape=(3,)), [0, 0, 1])
 
 
 def test_creation(run):

@@ -88,6 +88,11 @@ fn place(x: f32) -> i32 {
   return select(bits, -(bits & 0x7fffffff), bits < 0);
 }
 
+// A number that orders floats: NaN is the largest
+fn order_key(x: f32) -> u32 {
+  return select(bitcast<u32>(place(x)) ^ 0x80000000u, 0xffffffffu, is_nan(x));
+}
+
 fn next_after(a: f32, b: f32) -> f32 {
   if (is_nan(a) || is_nan(b)) { return nan(); }
   if (place(a) == place(b)) { return b; }
@@ -219,4 +224,14 @@ fn divide_pairs(a: vec2f, b: vec2f, zero: u32) -> vec2f {
 // The number of an invocation in a grid of one or more rows
 fn linear_index(id: vec3u, groups: vec3u, workgroup: u32) -> u32 {
   return id.y * groups.x * workgroup + id.x;
+}
+
+// A position counted from the front: the bits of a negative i32 count from the end, a u32 is never negative. The
+// result is out of range if the position is.
+fn from_front_i32(position: u32, size: u32) -> u32 {
+  return select(position, position + size, position > 0x7fffffffu);
+}
+
+fn from_front_u32(position: u32, size: u32) -> u32 {
+  return position;
 }

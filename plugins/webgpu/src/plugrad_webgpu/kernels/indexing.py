@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from plugrad.extend import float32, host_bodies, int32, uint32
 from plugrad.kernels import indexing
+from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.copying import filled, word_of
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import DTYPES, require, vector
+from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, require, vector
+from plugrad_webgpu.ordering import order_of_labels
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
-    from plugrad.extend import DType, Scalar
+    from plugrad.extend import DType, Scalar, Shape
     from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.program import Plan
 
 INDEX_DTYPES = (int32, uint32)
-# How to add `value` to `sums[at]`; WGSL does not have an atomic addition for floats.
-ADDITIONS = {
-    int32: "atomicAdd(&sums[at], value);",
-    uint32: "atomicAdd(&sums[at], value);",
-    float32: (
-        "var old = atomicLoad(&sums[at]);"
-        " loop { let sum = bitcast<u32>(bitcast<f32>(old) + bitcast<f32>(value));"
-        " let swap = atomicCompareExchangeWeak(&sums[at], old, sum);"
-        " if (swap.exchanged) { break; } old = swap.old_value; }"
-    ),
-}
+INTEGERS = (int32, uint32)
+LEAST_RUN = 32  # positions: shorter blocks save less than their dispatch costs
 
 
 @cache
 def _program(
-    entry_point: Literal["gather", "one_hot", "segment_sum"], width: int = 1, add: str = ""
+    entry_point: Literal["gather", "one_hot"], width: int = 1, positions: DType = int32
 ) -> Program:
-    source = partial(shader, "indexing", element=vector("u32", width), add=add)
+    source = partial(shader, "indexing", element=vector("u32", width), T=STORED[positions])
     return Program(entry_point, source, entry_point=entry_point)
 
 
@@ -51,7 +45,7 @@ def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> Gpu
     shape = (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :])
     count = math.prod(shape) // width
     parameters = (count, inner // width, positions, x.shape[axis], outer, 0, 0)
-    step = plan(_program("gather", width), parameters, count, shape, x.dtype)
+    step = plan(_program("gather", width, indices.dtype), parameters, count, shape, x.dtype)
     return x.buffer.device.launch(step, indices, x)
 
 
@@ -69,19 +63,121 @@ def one_hot(
     return indices.buffer.device.launch(step, indices)
 
 
+@table.implements(indexing.gather_nd)
+def gather_nd(params: GpuArray, indices: GpuArray) -> GpuArray:
+    """Return the parts at coordinates: a gather along the flattened axes."""
+    depth = indices.shape[-1]
+    rows = shared(params, (math.prod(params.shape[:depth]), *params.shape[depth:]))
+    return gather(rows, flat_places(indices, params.shape), axis=0, batch_dims=0)
+
+
+def flat_places(indices: GpuArray, shape: Shape) -> GpuArray:
+    """Return the place of each row of coordinates when the first axes of `shape` are flattened.
+
+    Rows with a coordinate out of range have a place that is out of range.
+    """
+    require(indices.dtype, INDEX_DTYPES, "webgpu, for coordinates,")
+    depth = indices.shape[-1]
+    places = indices.shape[:-1]
+    count = math.prod(places)
+    sizes = shape[:depth] or (1,)
+    program = _places_program(depth, indices.dtype)
+    step = plan(program, (count, *sizes), count, places, int32)
+    return indices.buffer.device.launch(step, indices)
+
+
+@cache
+def _places_program(depth: int, dtype: DType) -> Program:
+    substitutions = {"depth": str(depth), "sizes": str(max(depth, 1)), "T": STORED[dtype]}
+    return Program("places", partial(shader, "indexing_places", **substitutions))
+
+
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
-    """Return the sum of the elements of each segment; the order of the additions varies."""
+    """Return the sum of the elements of each segment."""
     require(segment_ids.dtype, INDEX_DTYPES, "the webgpu kernel UnsortedSegmentSum")
-    require(x.dtype, ADDITIONS, "the webgpu kernel UnsortedSegmentSum")
-    row = x.shape[len(segment_ids.shape) :]
+    require(x.dtype, NUMBERS, "the webgpu kernel UnsortedSegmentSum")
+    shape = (num_segments, *x.shape[len(segment_ids.shape) :])
+    return segment_sums(x, segment_ids, shape, num_segments)
+
+
+def segment_sums(
+    x: GpuArray, labels: GpuArray, shape: Shape, segments: int, rows: int = 1
+) -> GpuArray:
+    """Return the sums of the parts of `x` with each label, as an array of a shape.
+
+    There is a part for each label, and each of the rows of labels has segments of its own. Labels
+    outside ``[0, segments)`` are dropped.
+    """
     device = x.buffer.device
-    output = filled(device, (num_segments, *row), 0, x.dtype)
-    count = math.prod(x.shape) if num_segments else 0
-    parameters = (count, math.prod(row), 1, num_segments, 1, 0, 0)
-    program = _program("segment_sum", 1, ADDITIONS[x.dtype])
-    device.launch_into(plan(program, parameters, count, x.shape, x.dtype), output, segment_ids, x)
+    count, positions = math.prod(x.shape), math.prod(labels.shape)
+    if not count or not segments:
+        return filled(device, shape, 0, x.dtype)
+    inner = count // positions
+    if x.dtype in INTEGERS:
+        output = filled(device, shape, 0, x.dtype)
+        parameters = (count, inner, positions // rows, segments)
+        step = plan(_labels_program("add_elements"), parameters, count, x.shape, x.dtype)
+        device.launch_into(step, output, labels, x)
+        return output
+    if rows > 1:
+        parameters = (positions, 1, positions // rows, segments)
+        program = _labels_program("segments_of_rows")
+        labels = device.launch(plan(program, parameters, positions, labels.shape, int32), labels)
+        segments *= rows
+    starts, running, sums = _segment_plans(positions, inner, segments, shape)
+    order = order_of_labels(labels, segments)
+    bounds = device.launch(starts, labels, order)
+    return device.launch(sums, bounds, device.launch(running, labels, order, x))
+
+
+def segment_counts(
+    labels: GpuArray, shape: Shape, segments: int, rows: int, *, is_binary: bool
+) -> GpuArray:
+    """Return how often each label occurs, or 1 for those that occur, as int32; otherwise as `segment_sums`."""
+    device = labels.buffer.device
+    output = filled(device, shape, 0, int32)
+    count = math.prod(labels.shape) if segments else 0
+    parameters = (count, 1, count // (rows or 1), segments)
+    program = _labels_program("find_labels" if is_binary else "count_labels")
+    device.launch_into(plan(program, parameters, count, shape, int32), output, labels)
     return output
+
+
+@cache
+def _labels_program(
+    entry_point: Literal["segments_of_rows", "add_elements", "count_labels", "find_labels"],
+) -> Program:
+    return Program(entry_point, partial(shader, "indexing_labels"), entry_point=entry_point)
+
+
+@lru_cache(maxsize=1024)
+def _segment_plans(
+    positions: int, inner: int, segments: int, shape: Shape
+) -> tuple[Plan, Plan, Plan]:
+    """Return the plans for the starts of the segments in the sorted positions, the running sums, and the sums."""
+    width = 4 if inner % 4 == 0 else 1
+    vectors = inner // width
+    # The shortest loops, over the positions of a block and over the blocks of a segment
+    run = max(LEAST_RUN, math.isqrt(positions))
+    blocks = -(-positions // run)
+
+    def step(entry_point: str, invocations: int, out: Shape, dtype: DType) -> Plan:
+        parameters = (invocations, vectors, positions, run)
+        program = _segments_program(entry_point, width)
+        return plan(program, parameters, invocations, out, dtype)
+
+    return (
+        step("start_of_segments", segments + 1, (segments + 1,), uint32),
+        step("running_sums", blocks * vectors, (positions, inner), float32),
+        step("sums_of_parts", segments * vectors, shape, float32),
+    )
+
+
+@cache
+def _segments_program(entry_point: str, width: int) -> Program:
+    source = partial(shader, "indexing_segments", element=vector("f32", width))
+    return Program(entry_point, source, entry_point=entry_point)
 
 
 table.update(host_bodies(indexing), on_host=True)

@@ -1,19 +1,22 @@
-"""Kernels that reduce arrays along axes."""
+"""Kernels that reduce arrays along axes, or count their elements in bins."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from plugrad.extend import bool_, float32, int32, uint32
 from plugrad.kernels import reduction as contracts
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import HIGHEST, LOWEST, NUMBERS
+from plugrad_webgpu.elements import HIGHEST, LOWEST, NUMBERS, require
+from plugrad_webgpu.kernels.indexing import segment_counts, segment_sums
+from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.reduce import position, reduction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import DType, Kernel
+    from plugrad.extend import DType, Kernel, Shape
     from plugrad_webgpu.buffers import GpuArray
 
 LARGER: dict[DType, str] = {float32: "maximum(a, b)", int32: "max(a, b)", uint32: "max(a, b)"}
@@ -74,3 +77,32 @@ def argmax(x: GpuArray, *, axis: int) -> GpuArray:
 def argmin(x: GpuArray, *, axis: int) -> GpuArray:
     """Return the first position of the smallest element."""
     return position_of_smallest(x, axis)
+
+
+@table.implements(contracts.bincount)
+def bincount(x: GpuArray, weights: GpuArray | None, *, size: int) -> GpuArray:
+    """Return the counts of all elements, or the sums of their weights."""
+    return binned(x, weights, (size,))
+
+
+@table.implements(contracts.dense_bincount)
+def dense_bincount(
+    x: GpuArray, weights: GpuArray | None, *, size: int, binary_output: bool
+) -> GpuArray:
+    """Return the counts of each row, or whether each count is not 0."""
+    shape = (*x.shape[:-1], size)
+    if not binary_output:
+        return binned(x, weights, shape)
+    found = binned(x, None, shape, is_binary=True)
+    return found if weights is None else cast(found, dtype=weights.dtype)
+
+
+def binned(
+    x: GpuArray, weights: GpuArray | None, shape: Shape, *, is_binary: bool = False
+) -> GpuArray:
+    """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
+    rows, size = math.prod(shape[:-1]), shape[-1]
+    if weights is not None:
+        require(weights.dtype, NUMBERS, "the weights of webgpu's bins")
+        return segment_sums(weights, x, shape, size, rows)
+    return segment_counts(x, shape, size, rows, is_binary=is_binary)

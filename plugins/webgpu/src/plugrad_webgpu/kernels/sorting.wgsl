@@ -1,0 +1,108 @@
+// The stable order of each row of elements, as positions within the row
+//
+// Short rows: each element counts those that come before it. Long rows: the positions are sorted by the lowest
+// digit of the keys, then by the next one, and so on. A pass over a digit counts the digits of each block of a row,
+// adds up the counts, and moves the positions. One invocation has a whole block, so that equal digits stay in order
+// and no invocation waits for another. A digit has 8 bits.
+
+struct Parameters {
+  count: u32,   // invocations
+  size: u32,    // elements of a row
+  blocks: u32,  // of a row
+  run: u32,     // elements of a block
+  shift: u32,   // of the digit
+  limit: u32,   // larger keys count as this one
+  flip: u32,    // bits to invert in every key: all of them for a descending order
+}
+var<immediate> parameters: Parameters;
+
+@group(0) @binding(0) var<storage, read> input: array<$T>;
+@group(0) @binding(1) var<storage, read> before: array<u32>;
+@group(0) @binding(2) var<storage, read> counted: array<u32>;
+@group(0) @binding(0) var<storage, read_write> sums: array<u32>;
+@group(0) @binding(1) var<storage, read_write> ranked: array<u32>;
+@group(0) @binding(2) var<storage, read_write> counts: array<u32>;
+@group(0) @binding(3) var<storage, read_write> moved: array<u32>;
+
+const DIGITS = 256u;
+
+fn key_of(x: $T) -> u32 { return min($key, parameters.limit) ^ parameters.flip; }
+
+@compute @workgroup_size(32)
+fn rank(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 32u);
+  if (index >= parameters.count) { return; }
+  let own = key_of(input[index]);
+  let start = index - index % parameters.size;
+  var place = start;
+  for (var other = start; other < start + parameters.size; other++) {
+    let key = key_of(input[other]);
+    place += u32(key < own || (key == own && other < index));
+  }
+  ranked[place] = index - start;
+}
+
+// The position at a place of a row in the order of the pass before; that of the first pass is the given one.
+fn position(row: u32, place: u32) -> u32 {
+  if (parameters.shift == 0u) { return place; }
+  return before[row * parameters.size + place];
+}
+
+fn digit(row: u32, position: u32) -> u32 {
+  return (key_of(input[row * parameters.size + position]) >> parameters.shift) % DIGITS;
+}
+
+// Each digit of a row has a count for each block, and a last one for their sum.
+fn counts_of(row: u32, digit: u32) -> u32 {
+  return (row * DIGITS + digit) * (parameters.blocks + 1u);
+}
+
+@compute @workgroup_size(32)
+fn count_digits(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 32u);
+  if (index >= parameters.count) { return; }
+  let row = index / parameters.blocks;
+  let block = index % parameters.blocks;
+  let first = block * parameters.run;
+  var found: array<u32, DIGITS>;
+  for (var k = first; k < min(first + parameters.run, parameters.size); k++) {
+    found[digit(row, position(row, k))]++;
+  }
+  for (var d = 0u; d < DIGITS; d++) { counts[counts_of(row, d) + block] = found[d]; }
+}
+
+@compute @workgroup_size(32)
+fn add_up(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 32u);
+  if (index >= parameters.count) { return; }
+  let start = counts_of(0u, index);
+  var sum = 0u;
+  for (var at = start; at < start + parameters.blocks; at++) {
+    let found = sums[at];
+    sums[at] = sum;
+    sum += found;
+  }
+  sums[start + parameters.blocks] = sum;
+}
+
+@compute @workgroup_size(32)
+fn reorder(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 32u);
+  if (index >= parameters.count) { return; }
+  let row = index / parameters.blocks;
+  let block = index % parameters.blocks;
+  let first = block * parameters.run;
+  var places: array<u32, DIGITS>;
+  var start = row * parameters.size;
+  for (var d = 0u; d < DIGITS; d++) {
+    let at = counts_of(row, d);
+    places[d] = start + counted[at + block];
+    start += counted[at + parameters.blocks];
+  }
+  for (var k = first; k < min(first + parameters.run, parameters.size); k++) {
+    let from_place = position(row, k);
+    let d = digit(row, from_place);
+    moved[places[d]] = from_place;
+    places[d]++;
+  }
+}
