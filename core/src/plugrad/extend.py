@@ -47,6 +47,11 @@ from plugrad.tensor.backend import (
     Memory as Memory,
     Probe as Probe,
 )
+from plugrad.types.contractions import (
+    Contraction as Contraction,
+    Preparation as Preparation,
+    contractions as contractions,
+)
 from plugrad.types.dtype import (
     ANY as ANY,
     BOOL as BOOL,

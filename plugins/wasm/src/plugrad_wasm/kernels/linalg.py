@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import broadcast, complex64, float16, float32, size_of
+from plugrad.extend import broadcast, complex64, contractions, float16, float32, size_of
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, table
@@ -19,6 +19,8 @@ from plugrad_wasm.strides import collapsed, row_major
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from plugrad.extend import Preparation
 
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
@@ -144,79 +146,30 @@ def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
             yield plan._replace(rows=rows), (first * plan.a_strides[0], 0, first * plan.columns)
 
 
-# ---- sums of products: each step takes the pair of operands with the fewest multiplications ----
-
-
-class Term(NamedTuple):
-    """An operand and the letters of its axes."""
-
-    letters: str
-    x: WasmArray
-
-    def summed(self, kept: str) -> Term:
-        """Return the sums over the letters that are not to be kept."""
-        axes = tuple(i for i, letter in enumerate(self.letters) if letter not in kept)
-        letters = "".join(letter for letter in self.letters if letter in kept)
-        return Term(letters, total(self.x, axis=axes, keep_dims=False)) if axes else self
-
-    def arranged(self, letters: str) -> WasmArray:
-        """Return the array with its axes in another order."""
-        order = tuple(self.letters.index(letter) for letter in letters)
-        return self.x if letters == self.letters else transpose(self.x, perm=order)
-
-
 @table.implements(linalg.einsum)
 def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
     """Return the sums of products: of two operands at a time, by matrix products."""
-    operands, _, result = equation.partition("->")
-    terms = [Term(*term) for term in zip(operands.split(","), inputs, strict=True)]
-    sizes = dict(zip(operands.replace(",", ""), (n for x in inputs for n in x.shape), strict=True))
-    while len(terms) > 1:
-        pairs = [(i, j) for j in range(len(terms)) for i in range(j)]
-        i, j = min(pairs, key=lambda pair: work_of(pair, terms, sizes))
-        b, a = terms.pop(j), terms.pop(i)
-        kept = result + "".join(term.letters for term in terms)
-        terms.append(
-            contracted(a.summed(kept + b.letters), b.summed(kept + a.letters), kept, sizes)
-        )
-    return terms[0].summed(result).arranged(result)
+    steps, last = contractions(equation, tuple(x.shape for x in inputs))
+    operands = list(inputs)
+    for step in steps:
+        right, left = (operands.pop(place) for place in reversed(step.places))
+        a, b = prepared(left, step.left), prepared(right, step.right)
+        if step.is_transposed is None:
+            y = multiply(a, b)
+        else:
+            transpose_a, transpose_b = step.is_transposed
+            y = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        operands.append(WasmView(y, step.shape))
+    return prepared(operands[0], last)
 
 
-def work_of(pair: tuple[int, int], terms: list[Term], sizes: dict[str, int]) -> int:
-    """Return the number of multiplications of a pair of operands."""
-    letters = {letter for i in pair for letter in terms[i].letters}
-    return size_of(tuple(sizes[letter] for letter in letters))
-
-
-def contracted(a: Term, b: Term, kept: str, sizes: dict[str, int]) -> Term:
-    """Return the product of two operands, summed over the letters of both that are not to be kept."""
-
-    def shape(*parts: str) -> Sizes:
-        return tuple(size_of(tuple(sizes[letter] for letter in part)) for part in parts)
-
-    batch, inner = (
-        "".join(x for x in a.letters if x in b.letters and (x in kept) is is_kept)
-        for is_kept in (True, False)
-    )
-    rows = "".join(x for x in a.letters if x not in b.letters)
-    columns = "".join(x for x in b.letters if x not in a.letters)
-    letters = batch + rows + columns
-    if not inner:
-        left = WasmView(a.arranged(batch + rows), shape(*batch, *rows) + (1,) * len(columns))
-        right = b.arranged(batch + columns)
-        right = WasmView(right, shape(*batch) + (1,) * len(rows) + shape(*columns))
-        return Term(letters, multiply(left, right))
-    # An operand that is transposed already is read as it is.
-    flips = a.letters == batch + inner + rows, b.letters == batch + columns + inner
-    left = a.x if flips[0] else a.arranged(batch + rows + inner)
-    right = b.x if flips[1] else b.arranged(batch + inner + columns)
-    y = matmul(
-        WasmView(left, shape(batch, *((inner, rows) if flips[0] else (rows, inner)))),
-        WasmView(right, shape(batch, *((columns, inner) if flips[1] else (inner, columns)))),
-        transpose_a=flips[0],
-        transpose_b=flips[1],
-    )
-    return Term(letters, WasmView(y, shape(*letters)))
+def prepared(x: WasmArray, steps: Preparation) -> WasmArray:
+    """Return an operand after sums over axes, in a new order of the others, and in a shape."""
+    if steps.summed:
+        x = total(x, axis=steps.summed, keep_dims=False)
+    if steps.order:
+        x = transpose(x, perm=steps.order)
+    return x if x.shape == steps.shape else WasmView(x, steps.shape)
 
 
 # ---- diagonals ----

@@ -1,20 +1,25 @@
-"""Products of matrices."""
+"""Linear algebra: products of matrices, sums of products, and diagonals."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import broadcast
+from plugrad.extend import broadcast, contractions, int32, uint32
 from plugrad.kernels import linalg
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import View, copied
+from plugrad_webgpu.copying import View, copied, copy_into, filled, transposed
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS, require
+from plugrad_webgpu.expressions import elementwise, numbers
 from plugrad_webgpu.layout import broadcast_strides
-from plugrad_webgpu.product import Matrices, multiply
+from plugrad_webgpu.product import Matrices, add_parts, multiply
+from plugrad_webgpu.program import Program, plan
+from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
+    from plugrad.extend import Preparation
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.layout import Shape
 
@@ -45,3 +50,61 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
     if is_transposed:
         rows, columns = columns, rows
     return Matrices(x, count, rows, columns, is_transposed)
+
+
+@table.implements(linalg.einsum)
+def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
+    """Return the sums of products: of two operands at a time, by matrix products."""
+    require(inputs[0].dtype, NUMBERS, "the webgpu kernel Einsum")
+    steps, last = contractions(equation, tuple(x.shape for x in inputs))
+    operands = list(inputs)
+    for step in steps:
+        right, left = (operands.pop(place) for place in reversed(step.places))
+        a, b = _prepared(left, step.left), _prepared(right, step.right)
+        if step.is_transposed is None:
+            y = _times(a, b)
+        else:
+            transpose_a, transpose_b = step.is_transposed
+            y = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        operands.append(shared(y, step.shape))
+    return _prepared(operands[0], last)
+
+
+def _prepared(x: GpuArray, steps: Preparation) -> GpuArray:
+    """Return an operand after sums over axes, in a new order of the others, and in a shape."""
+    if steps.summed:
+        x = add_parts(x, steps.summed, False)
+    if steps.order:
+        x = transposed(x, steps.order, "Einsum on webgpu")
+    return shared(x, steps.shape)
+
+
+_times = elementwise(numbers("a * b"), ("a", "b"))
+_BAND = Program("band", partial(shader, "linalg_band"))
+
+
+@table.implements(linalg.band_part)
+def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuArray:
+    """Return the matrices with zeros outside a band around the diagonal."""
+    for bound in (num_lower, num_upper):
+        require(bound.dtype, (int32, uint32), "webgpu, for the width of a band,")
+    count = math.prod(input.shape)
+    step = plan(_BAND, (count, *input.shape[-2:]), count, input.shape, input.dtype)
+    return input.buffer.device.launch(step, input, num_lower, num_upper)
+
+
+@table.implements(linalg.diag)
+def diag(x: GpuArray) -> GpuArray:
+    """Return zeros with `x` on the diagonal."""
+    size = math.prod(x.shape)
+    output = filled(x.buffer.device, (*x.shape, *x.shape), 0, x.dtype)
+    copy_into(output, View(0, (size + 1,)), shared(x, (size,)))
+    return output
+
+
+@table.implements(linalg.diag_part)
+def diag_part(input: GpuArray) -> GpuArray:
+    """Return the diagonal."""
+    shape = input.shape[: len(input.shape) // 2]
+    size = math.prod(shape)
+    return shared(copied(input, (size,), View(0, (size + 1,))), shape)

@@ -1,0 +1,111 @@
+"""Sums of products in Einstein's notation, as steps that multiply two operands at a time."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad.types.shapes import size_of
+
+if TYPE_CHECKING:
+    from plugrad.types.specs import Shape
+
+
+class Preparation(NamedTuple):
+    """What happens to an operand: sums over axes, a new order of the axes that are left, and a shape."""
+
+    summed: Shape
+    order: Shape | None
+    """None if the axes stay in their order."""
+    shape: Shape
+
+
+class Contraction(NamedTuple):
+    """The product of two operands, which are taken from the list of operands; it goes to the end of the list.
+
+    With `is_transposed`, the operands are batches of matrices, and it says which of them to
+    transpose. Without, they are multiplied element by element, with broadcasting.
+    """
+
+    places: tuple[int, int]
+    """Of the left and of the right operand; the left one comes first."""
+    left: Preparation
+    right: Preparation
+    is_transposed: tuple[bool, bool] | None
+    shape: Shape
+    """Of the product, which has an axis for each letter."""
+
+
+@lru_cache(maxsize=4096)
+def contractions(
+    equation: str, shapes: tuple[Shape, ...]
+) -> tuple[tuple[Contraction, ...], Preparation]:
+    """Return the products that compute an equation, and what is left to do with the last operand.
+
+    Each step takes the pair of operands with the fewest multiplications.
+
+    >>> steps, last = contractions("ij,kj->ik", ((2, 3), (4, 3)))
+    >>> [step.is_transposed for step in steps], last
+    ([(False, True)], Preparation(summed=(), order=None, shape=(2, 4)))
+    """
+    given, _, result = equation.partition("->")
+    operands = given.split(",")
+    letters = zip(given.replace(",", ""), (n for shape in shapes for n in shape), strict=True)
+    sizes = dict(letters)
+    steps: list[Contraction] = []
+    while len(operands) > 1:
+        pairs = [(i, j) for j in range(len(operands)) for i in range(j)]
+        places = min(pairs, key=lambda pair: _work(pair, operands, sizes))
+        right, left = operands.pop(places[1]), operands.pop(places[0])
+        kept = result + "".join(operands)
+        step, product = _contraction(places, left, right, kept, sizes)
+        steps.append(step)
+        operands.append(product)
+    return tuple(steps), _prepared(operands[0], result, _shape(sizes, *result))
+
+
+def _work(places: tuple[int, int], operands: list[str], sizes: dict[str, int]) -> int:
+    """Return the number of multiplications of a pair of operands."""
+    return size_of(_shape(sizes, *{letter for i in places for letter in operands[i]}))
+
+
+def _shape(sizes: dict[str, int], *axes: str) -> Shape:
+    """Return the shape of an array with an axis for each group of letters."""
+    return tuple(size_of(tuple(sizes[letter] for letter in axis)) for axis in axes)
+
+
+def _prepared(letters: str, wanted: str, shape: Shape) -> Preparation:
+    """Return the way from letters to some of them in another order."""
+    left = [letter for letter in letters if letter in wanted]
+    summed = tuple(i for i, letter in enumerate(letters) if letter not in wanted)
+    order = tuple(left.index(letter) for letter in wanted)
+    return Preparation(summed, None if order == tuple(range(len(left))) else order, shape)
+
+
+def _contraction(
+    places: tuple[int, int], left: str, right: str, kept: str, sizes: dict[str, int]
+) -> tuple[Contraction, str]:
+    """Return the product of two operands and its letters; letters that are not to be kept are summed over."""
+    a, b = (
+        "".join(letter for letter in own if letter in kept + other)
+        for own, other in ((left, right), (right, left))
+    )
+    batch = "".join(letter for letter in a if letter in b and letter in kept)
+    inner = "".join(letter for letter in a if letter in b and letter not in kept)
+    rows = "".join(letter for letter in a if letter not in b)
+    columns = "".join(letter for letter in b if letter not in a)
+    letters = batch + rows + columns
+    # An operand that is transposed already is read as it is.
+    is_transposed = a == batch + inner + rows, b == batch + columns + inner
+    a_axes = (batch, inner, rows) if is_transposed[0] else (batch, rows, inner)
+    b_axes = (batch, columns, inner) if is_transposed[1] else (batch, inner, columns)
+    if not inner:
+        a_axes, b_axes = (batch, rows, ""), (batch, "", columns)
+    step = Contraction(
+        places,
+        _prepared(left, "".join(a_axes), _shape(sizes, *a_axes)),
+        _prepared(right, "".join(b_axes), _shape(sizes, *b_axes)),
+        is_transposed if inner else None,
+        _shape(sizes, *letters),
+    )
+    return step, letters
