@@ -42,7 +42,7 @@ class Storage:
 
 
 class Recorder(Protocol):
-    """What arrays and kernels use of a device: its pool, and the recording of calls."""
+    """What arrays and kernels use of a device: its pool, the recording of calls, and transfers."""
 
     is_software: bool
     """Whether the device computes on the CPU."""
@@ -64,6 +64,14 @@ class Recorder(Protocol):
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
         """Record a call that writes some elements of an array."""
+        ...
+
+    def upload(self, data: object, nbytes: int, shape: Shape, dtype: DType) -> GpuArray:
+        """Return a new array with a copy of host memory."""
+        ...
+
+    def download(self, array: GpuArray, out: object, nbytes: int) -> None:
+        """Copy an array to host memory, waiting for its values."""
         ...
 
 

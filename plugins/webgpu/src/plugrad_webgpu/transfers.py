@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.extend import bool_
+from plugrad.extend import as_dtype, bool_
 from plugrad_webgpu.copying import filled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray, Recorder
-    from plugrad_webgpu.device import Device
 
 
 def uploaded(device: Recorder, array: NDArray[Any], dtype: DType) -> GpuArray:
@@ -26,10 +27,21 @@ def uploaded(device: Recorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     return device.upload(words, words.nbytes, array.shape, dtype)
 
 
-def downloaded(device: Device, array: GpuArray) -> NDArray[Any]:
+def downloaded(device: Recorder, array: GpuArray) -> NDArray[Any]:
     """Return the values of an array in a new host array, waiting for them."""
     stored = np.uint32 if array.dtype == bool_ else array.dtype
     values = np.empty(array.shape, stored)
     if values.size:
         device.download(array, values, values.nbytes)
     return values.astype(np.bool_) if array.dtype == bool_ else values
+
+
+def on_host(body: Callable[..., Any], x: GpuArray, **attributes: Any) -> Any:
+    """Return what a function of a host array gives, on the device: an array, or several."""
+    device = x.buffer.device
+
+    def stored(values: NDArray[Any]) -> GpuArray:
+        return uploaded(device, np.asarray(values, order="C"), as_dtype(values.dtype))
+
+    result = body(downloaded(device, x), **attributes)
+    return tuple(map(stored, result)) if isinstance(result, tuple) else stored(result)

@@ -1,6 +1,6 @@
-// The stable order of each row of elements, as positions within the row
+// The stable order of each row of keys, as positions within the row
 //
-// Short rows: each element counts those that come before it. Long rows: the positions are sorted by the lowest
+// Short rows: each key counts those that come before it. Long rows: the positions are sorted by the lowest
 // digit of the keys, then by the next one, and so on. A pass over a digit counts the digits of each block of a row,
 // adds up the counts, and moves the positions. One invocation has a whole block, so that equal digits stay in order
 // and no invocation waits for another. A digit has 8 bits.
@@ -11,12 +11,10 @@ struct Parameters {
   blocks: u32,  // of a row
   run: u32,     // elements of a block
   shift: u32,   // of the digit
-  limit: u32,   // larger keys count as this one
-  flip: u32,    // bits to invert in every key: all of them for a descending order
 }
 var<immediate> parameters: Parameters;
 
-@group(0) @binding(0) var<storage, read> input: array<$T>;
+@group(0) @binding(0) var<storage, read> keys: array<u32>;
 @group(0) @binding(1) var<storage, read> before: array<u32>;
 @group(0) @binding(2) var<storage, read> counted: array<u32>;
 @group(0) @binding(0) var<storage, read_write> sums: array<u32>;
@@ -26,19 +24,15 @@ var<immediate> parameters: Parameters;
 
 const DIGITS = 256u;
 
-fn key_of(x: $T) -> u32 { return min($key, parameters.limit) ^ parameters.flip; }
-
 @compute @workgroup_size(32)
 fn rank(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 32u);
   if (index >= parameters.count) { return; }
-  let own = key_of(input[index]);
+  let own = keys[index];
   let start = index - index % parameters.size;
   var place = start;
-  for (var other = start; other < start + parameters.size; other++) {
-    let key = key_of(input[other]);
-    place += u32(key < own || (key == own && other < index));
-  }
+  for (var other = start; other < index; other++) { place += u32(keys[other] <= own); }
+  for (var other = index; other < start + parameters.size; other++) { place += u32(keys[other] < own); }
   ranked[place] = index - start;
 }
 
@@ -49,7 +43,7 @@ fn position(row: u32, place: u32) -> u32 {
 }
 
 fn digit(row: u32, position: u32) -> u32 {
-  return (key_of(input[row * parameters.size + position]) >> parameters.shift) % DIGITS;
+  return (keys[row * parameters.size + position] >> parameters.shift) % DIGITS;
 }
 
 // Each digit of a row has a count for each block, and a last one for their sum.

@@ -1,0 +1,79 @@
+"""Orders that the device finds; a software device sorts on the host unless told that it is none."""
+
+import numpy as np
+import pytest
+
+from plugrad.kernels import sorting
+
+SHAPES = [
+    (5,),
+    (0,),
+    (1,),
+    (3, 0),
+    (0, 3),
+    (3, 7),
+    (40, 3),
+    (129,),
+    (2, 1500),
+    (3, 1025),
+    (30_000,),
+]
+
+
+@pytest.fixture(params=[True, False], ids=["software", "hardware"])
+def device(request, run, monkeypatch):
+    monkeypatch.setattr(run.device, "is_software", request.param)
+
+
+def order(x, axis, descending):
+    """Return positions in order; equal elements keep theirs in both directions."""
+    if not descending:
+        return np.argsort(x, axis, stable=True)
+    reverse = np.argsort(np.flip(x, axis), axis, stable=True)
+    return x.shape[axis] - 1 - np.flip(reverse, axis)
+
+
+def elements(rng, shape, dtype):
+    """Return elements with ties, and the strangest numbers of the dtype."""
+    x = rng.integers(-50, 50, shape).astype(dtype)
+    if dtype == "float32":
+        x *= rng.standard_normal(shape).astype(dtype)
+        strange = np.float32([np.nan, -np.nan, -0.0, 0, np.inf, -np.inf, 1e-45])
+        x = np.where(rng.random(shape) < 0.5, x, rng.choice(strange, shape))
+    return x
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("descending", [False, True], ids=["up", "down"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint32", "bool"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_orders_are_stable(run, rng, shape, dtype, descending):
+    x = elements(rng, shape, dtype)
+    places = order(x, -1, descending)
+    attrs = {"axis": len(shape) - 1, "descending": descending}
+    np.testing.assert_array_equal(run(sorting.argsort, x, **attrs), places)
+    np.testing.assert_array_equal(run(sorting.sort, x, **attrs), np.take_along_axis(x, places, -1))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_any_axis(run, rng, axis):
+    x = elements(rng, (4, 150, 3), "float32")
+    places = order(x, axis, descending=False)
+    np.testing.assert_array_equal(run(sorting.argsort, x, axis=axis), places)
+    np.testing.assert_array_equal(
+        run(sorting.sort, x, axis=axis), np.take_along_axis(x, places, axis)
+    )
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize(("shape", "k"), [((7,), 3), ((3, 600), 9), ((2, 2, 5), 5), ((3, 4), 0)])
+def test_largest(run, rng, shape, k, is_sorted):
+    x = elements(rng, shape, "float32")
+    places = order(x, -1, descending=True)[..., :k]
+    if not is_sorted:
+        places = np.sort(places)
+    values, found = run(sorting.top_k, x, k=k, sorted=is_sorted)
+    np.testing.assert_array_equal(found, places)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, -1))
