@@ -54,10 +54,6 @@ class Recorder(Protocol):
         """Return an array of undefined values."""
         ...
 
-    def upload(self, data: object, nbytes: int, shape: Shape, dtype: DType) -> GpuArray:
-        """Return a new array with a copy of host memory."""
-        ...
-
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
         """Record one call and return its output."""
         ...
