@@ -1,5 +1,7 @@
 """Filters that slide over the channels of images, each over one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,8 @@ OTHER_SHAPES = [
     ((1, 1, 1, 1), (1, 1, 1, 1)),
     ((2, 5, 5, 3), (1, 1, 3, 1)),
     ((1, 4, 9, 1), (3, 3, 1, 5)),
+    ((2, 5, 6, 8), (3, 2, 8, 1)),
+    ((1, 5, 4, 2), (2, 3, 2, 4)),
     ((1, 7, 5, 17), (2, 5, 17, 1)),
     ((2, 4, 11, 21), (3, 3, 21, 1)),
     ((1, 5, 13, 3), (3, 3, 3, 7)),
@@ -99,7 +103,9 @@ def separable(x, filter, mix, **attrs):
     return windows.convolve(convolve(x, filter, **attrs), mix, data_format=data_format)
 
 
-KERNELS = [kernel for case in (*CASES, *FIRST[::2]) for kernel in gradient_kernels(case)]
+# The kernel takes both, its op only one of them.
+BOTH = replace(CASES[0], attrs={"dilations": (2, 3), "strides": (4, 2), "pad": 3})
+KERNELS = [kernel for case in (*CASES, BOTH, *FIRST[::2]) for kernel in gradient_kernels(case)]
 SEPARABLE = [
     Case(
         *(plugrad.separable_conv2d, separable, [*numbers, uniform(-2, 2)]),

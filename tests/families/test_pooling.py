@@ -97,8 +97,16 @@ def labelled(case):
 
 
 MANY_CHANNELS = [
-    case.with_shapes((1, 5, 6, 70)) for case in (LARGEST[0], AVERAGE[0], POSITIONS[0], POSITIONS[1])
-] + gradient_cases(GRADIENTS, SLIDING[0], (1, 5, 6, 70), ties=True)
+    made
+    for channels in (8, 70)
+    for made in [
+        *(
+            case.with_shapes((2, 5, 6, channels))
+            for case in (LARGEST[0], AVERAGE[0], POSITIONS[0], POSITIONS[1])
+        ),
+        *gradient_cases(GRADIENTS, SLIDING[5], (2, 5, 6, channels), ties=True),
+    ]
+]
 
 
 @pytest.mark.parametrize(

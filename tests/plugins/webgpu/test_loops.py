@@ -8,6 +8,7 @@ from plugrad.kernels import (
     binary,
     convolution,
     creation,
+    depthwise,
     indexing,
     linalg,
     normalization,
@@ -53,6 +54,7 @@ def test_the_filter_gradient_of_many_pixels(run):
     x = np.ones((1, 600, 600, 1), np.float32)
     attrs = {"strides": (1, 1), "pad": "valid", "filter_shape": (1, 1, 1, 1)}
     assert run(convolution.conv2d_filter_gradient, x, x, **attrs).item() == 360_000
+    assert run(depthwise.depthwise_conv2d_filter_gradient, x, x, **attrs).item() == 360_000
 
 
 @pytest.mark.parametrize("is_software", [True, False])

@@ -15,6 +15,22 @@ from plugrad_webgpu.shaders import linked, shader
 
 PACKAGE = files("plugrad_webgpu")
 MATMUL = {"T": "f32", "result": "vec4<f32>", "store": "output[offset / 4u] = value;"}
+WINDOWS = {
+    "width": "4",
+    "element": "vec4<f32>",
+    "integers": "vec4<i32>",
+    "bits": "vec4<u32>",
+    "mask": "vec4<bool>",
+    "lanes": "vec4i(0, 1, 2, 3)",
+    "bindings": (
+        "@group(0) @binding(0) var<storage, read> input: array<vec4<f32>>;\n"
+        "@group(0) @binding(1) var<storage, read_write> output: array<vec4<f32>>;"
+    ),
+    "cells_within": "(length + dilation - 1) / dilation",
+    "cell_at": "offset / dilation",
+    "start": "var sum = Element();",
+    "result": "sum",
+}
 # Files with what they need; the elementwise template is compiled by running every such kernel.
 SHADERS = {
     ("convolution",): {"element": "vec4<f32>"},
@@ -29,12 +45,6 @@ SHADERS = {
         "kept": "shifted",
         "total": "log_accurate(sum)",
         "finish": "kept - total",
-    },
-    ("pooling_windows", "pooling_average"): {},
-    ("pooling_windows", "pooling_largest"): {
-        "T": "i32",
-        "is_better": "value > best",
-        "lowest": "0",
     },
     ("reduction",): {
         "T": "f32",
@@ -55,6 +65,9 @@ SHADERS = {
         "position": "i32(k)",
         "position_of_first": "i32(first)",
     },
+    ("windows", "windows_cells"): WINDOWS | {"axes": "3", "step": "sum += input[at];"},
+    ("windows", "windows_stops"): WINDOWS | {"axes": "1", "step": "sum += input[at];"},
+    ("windows", "windows_weights"): WINDOWS | {"axes": "2", "step": "sum += input[stop];"},
 }
 
 

@@ -1,164 +1,170 @@
-"""Kernels that summarize windows of an image."""
+"""Pooling over windows of images (batch, spatial axes …, channels)."""
 
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import ArgumentValueError, float32, int32, pool_window, uint32
+from plugrad.extend import float32, int32, pool_window, size_of, uint32
 from plugrad.kernels import pooling
+from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS, STORED, require
-from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.elements import NUMBERS, require
+from plugrad_webgpu.windows import MOST_AXES, SUM, Fold, along, over_cells, over_stops
 
 if TYPE_CHECKING:
-    from plugrad.extend import DType, Padding, Pair, Rounding
+    from plugrad.extend import DType, Padding, Pair, Rounding, Shape, Window
     from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan
 
-LARGER = {
-    float32: "value > best || (is_nan(value) && !is_nan(best))",
-    int32: "value > best",
-    uint32: "value > best",
-}
 LOWEST = {float32: "-infinity()", int32: "bitcast<i32>(0x80000000u)", uint32: "0u"}
 
 
-@cache
-def _largest_program(entry_point: str, dtype: DType) -> Program:
-    names = ("pooling_windows", "pooling_largest")
-    substitutions = {"T": STORED[dtype], "is_better": LARGER[dtype], "lowest": LOWEST[dtype]}
-    return Program(entry_point, partial(shader, *names, **substitutions), entry_point=entry_point)
+def largest_of(value: str) -> dict[DType, Fold]:
+    """Return how to find the largest `value` of a window, by dtype: NaN if there is one."""
+    choice = "let value = {}; best = select(best, value, {});"
+    larger = dict.fromkeys(NUMBERS, "value > best") | {float32: "(value > best) | are_nan(value)"}
+    return {
+        dtype: Fold(
+            f"var best = Element({LOWEST[dtype]});", choice.format(value, is_larger), "best"
+        )
+        for dtype, is_larger in larger.items()
+    }
 
 
-def _float_program(entry_point: str) -> Program:
-    source = partial(shader, "pooling_windows", "pooling_average")
-    return Program(entry_point, source, entry_point=entry_point)
+def first_largest_of(value: str, larger: dict[DType, str]) -> dict[DType, Fold]:
+    """Return how to find the position of the first largest `value` of a window, by dtype; -1 without one."""
+    step = (
+        "let value = {}; let is_better = (found < Integers()) | {};"
+        " best = select(best, value, is_better); found = select(found, positions(at, image), is_better);"
+    )
+    start = "var best = Element(); var found = Integers(-1);"
+    return {
+        dtype: Fold(start, step.format(value, is_larger), "found")
+        for dtype, is_larger in larger.items()
+    }
 
 
-_AVERAGE = _float_program("avg_pool")
-_AVERAGE_GRADIENT = _float_program("avg_pool_gradient")
-_LARGEST_GRADIENT = _float_program("max_pool_gradient")
+LARGEST = largest_of("input[at]")
+FIRST_LARGEST = first_largest_of(
+    "input[at]",
+    dict.fromkeys(NUMBERS, "(value > best)")
+    | {float32: "(value > best) | (are_nan(value) & !are_nan(best))"},
+)
+AT_THE_LARGEST = Fold(
+    SUM, "sum += select(Element(), dy[at], found[at] == own);", "sum", ("dy", "found"), "found"
+)
+AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)")
+SHARES = Fold(SUM, "sum += dy[at] / f32(inside);", "sum", ("dy",))
 
 
-@table.implements(pooling.max_pool)
 def max_pool(
-    x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+    x: GpuArray, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
 ) -> GpuArray:
     """Return the largest element of each window; NaN if the window contains NaN."""
-    require(x.dtype, NUMBERS, "the webgpu kernel MaxPool")
-    program = _largest_program("max_pool", x.dtype)
-    step = _forward(program, x.shape, x.dtype, filter_size, strides, pad, dim_rounding_mode)
-    return x.buffer.device.launch(step, x)
+    return largest(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
 
 
-@table.implements(pooling.max_pool_gradient)
 def max_pool_gradient(
     dy: GpuArray,
     input: GpuArray,
     output: GpuArray,
     *,
-    filter_size: Pair,
-    strides: Pair,
+    filter_size: Shape,
+    strides: Shape,
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> GpuArray:
     """Return the gradient for the images: that of each window goes to its first largest element."""
-    device = dy.buffer.device
-    window = (filter_size, strides, pad, dim_rounding_mode)
-    found = device.launch(
-        _forward(_largest_program("max_position", input.dtype), input.shape, int32, *window), input
-    )
-    return device.launch(_backward(_LARGEST_GRADIENT, input.shape, *window), dy, found)
+    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    found = over_cells(FIRST_LARGEST[input.dtype], (input,), window, int32)
+    return over_stops(AT_THE_LARGEST, (dy, found), window, input.shape)
 
 
-@table.implements(pooling.avg_pool)
 def avg_pool(
-    x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, dim_rounding_mode: Rounding
+    x: GpuArray, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
 ) -> GpuArray:
     """Return the average of each window, over the cells that are not padding."""
-    step = _forward(_AVERAGE, x.shape, float32, filter_size, strides, pad, dim_rounding_mode)
-    return x.buffer.device.launch(step, x)
+    return average(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
 
 
-@table.implements(pooling.avg_pool_gradient)
 def avg_pool_gradient(
     dy: GpuArray,
     input: GpuArray,
     *,
-    filter_size: Pair,
-    strides: Pair,
+    filter_size: Shape,
+    strides: Shape,
     pad: Padding,
     dim_rounding_mode: Rounding,
 ) -> GpuArray:
     """Return the gradient for the images: that of each window is spread evenly over its cells."""
-    step = _backward(_AVERAGE_GRADIENT, input.shape, filter_size, strides, pad, dim_rounding_mode)
-    return dy.buffer.device.launch(step, dy)
+    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    return over_stops(SHARES, (dy,), window, input.shape)
 
 
-@lru_cache(maxsize=1024)
-def _forward(
-    program: Program,
-    image: Shape,
-    dtype: DType,
-    filter_size: Pair,
-    strides: Pair,
+@table.implements(pooling.max_pool_with_argmax)
+def max_pool_with_argmax(
+    x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, include_batch_in_index: bool
+) -> tuple[GpuArray, GpuArray]:
+    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
+    window = pool_window(x.shape, filter_size, strides, pad)
+    image_step = 0 if include_batch_in_index else math.prod(x.shape[1:])
+    y = largest(x, window)
+    return y, over_cells(FIRST_LARGEST[x.dtype], (x,), window, int32, image_step)
+
+
+@table.implements(pooling.pool)
+def pool(
+    input: GpuArray,
+    *,
+    window_shape: Shape,
+    pooling_type: pooling.PoolingType,
     pad: Padding,
-    rounding: Rounding,
-) -> Plan:
-    """Return the plan with an invocation for each stop of the window."""
-    out, parameters = _geometry(image, filter_size, strides, pad, rounding)
-    shape = (image[0], *out, image[3])
-    count = math.prod(shape)
-    return plan(program, (count, *parameters), count, shape, dtype)
+    dilations: Shape,
+    strides: Shape,
+    dim_rounding_mode: Rounding,
+) -> GpuArray:
+    """Return the largest elements or the averages of windows of dilated cells."""
+    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
+    return largest(input, window) if pooling_type == "max" else average(input, window)
 
 
-@lru_cache(maxsize=1024)
-def _backward(
-    program: Program,
-    image: Shape,
-    filter_size: Pair,
-    strides: Pair,
-    pad: Padding,
-    rounding: Rounding,
-) -> Plan:
-    """Return the plan with an invocation for each cell of the image."""
-    _, parameters = _geometry(image, filter_size, strides, pad, rounding)
-    count = math.prod(image)
-    return plan(program, (count, *parameters), count, image, float32)
-
-
-def _geometry(
-    image: Shape, filter_size: Pair, strides: Pair, pad: Padding, rounding: Rounding
-) -> tuple[Shape, tuple[int, ...]]:
-    """Return the number of stops on each axis, and the parameters after `count`.
+def largest(x: GpuArray, window: Window) -> GpuArray:
+    """Return the largest element of each window.
 
     Raises:
-        ArgumentValueError: the windows are too large for the loops of a shader.
+        UnsupportedDtype: the elements are not numbers.
     """
-    _, height, width, channels = image
-    window = pool_window(image, filter_size, strides, pad, rounding)
-    # A window never visits cells outside the image. Rows and their cells both count as steps of
-    # a loop.
-    rows, columns = min(filter_size[0], height), min(filter_size[1], width)
-    if rows * (columns + 1) > MOST_LOOPS:
-        raise ArgumentValueError(
-            f"pooling on webgpu: a window of {rows} x {columns} cells takes {rows * (columns + 1)} steps of a loop, "
-            f"more than the {MOST_LOOPS} of a shader; pool in two steps, reduce over the axes, or {REMEDY}"
-        )
-    (top, _), (left, _) = window.pad
-    parameters = (
-        height,
-        width,
-        *window.out,
-        channels,
-        *filter_size,
-        *strides,
-        top,
-        left,
-    )
-    return window.out, parameters
+    require(x.dtype, NUMBERS, "pooling on webgpu")
+    return summary(LARGEST[x.dtype], x, window)
+
+
+def average(x: GpuArray, window: Window) -> GpuArray:
+    """Return the average over the cells of each window that lie in the image."""
+    return summary(AVERAGE, x, window)
+
+
+def summary(fold: Fold, x: GpuArray, window: Window) -> GpuArray:
+    """Return the largest elements or the averages of windows over any number of axes.
+
+    A window over many axes is summarized along the last three, and then along the others, because
+    the largest element and the average of a box are those of its slices.
+    """
+    batch, size, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
+    rest = len(size) - MOST_AXES
+    if rest <= 0:
+        return over_cells(fold, (x,), window, x.dtype)
+    slices = shared(x, (batch * size_of(size[:rest]), *size[rest:], channels))
+    y = summary(fold, slices, along(window, slice(rest, None)))
+    merged = shared(y, (batch, *size[:rest], size_of(window.out[rest:]) * channels))
+    y = summary(fold, merged, along(window, slice(rest)))
+    return shared(y, (batch, *window.out, channels))
+
+
+table.update(
+    {
+        pooling.max_pool: max_pool,
+        pooling.max_pool_gradient: max_pool_gradient,
+        pooling.avg_pool: avg_pool,
+        pooling.avg_pool_gradient: avg_pool_gradient,
+    }
+)

@@ -1,0 +1,99 @@
+"""Depthwise convolutions and their gradients; the shaders have one filter for each channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import float32, geometry
+from plugrad.kernels import depthwise
+from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.copying import View, copied
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.kernels.convolution import channels_last, in_format
+from plugrad_webgpu.layout import strides_of
+from plugrad_webgpu.reduce import reduction
+from plugrad_webgpu.windows import SUM, Fold, over_cells, over_stops, over_weights
+
+if TYPE_CHECKING:
+    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
+
+FORWARD = Fold(SUM, "sum += input[at] * filters[weight];", "sum", ("input", "filters"))
+BACKWARD = Fold(SUM, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters"))
+CORRELATION = Fold(SUM, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
+
+total = reduction("a + b", {float32: 0})
+
+
+def repeated(x: GpuArray, multiplier: int) -> GpuArray:
+    """Return channels-last images in which each channel is repeated."""
+    if multiplier == 1:
+        return x
+    copies = copied(x, (*x.shape, multiplier), View(0, (*strides_of(x.shape), 0)))
+    return shared(copies, (*x.shape[:-1], x.shape[-1] * multiplier))
+
+
+@table.implements(depthwise.depthwise_conv2d)
+def depthwise_conv2d(
+    x: GpuArray,
+    filter: GpuArray,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> GpuArray:
+    """Return the cross-correlation of each channel of images with its own filters."""
+    _, _, window = geometry(
+        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    x = repeated(channels_last(x, data_format), filter.shape[3])
+    return in_format(over_cells(FORWARD, (x, filter), window, x.dtype), data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_input_gradient)
+def depthwise_conv2d_input_gradient(
+    dy: GpuArray,
+    filter: GpuArray,
+    *,
+    input_shape: Shape,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> GpuArray:
+    """Return the gradient for the images: dy times the filters, summed over the copies of each channel."""
+    batch, channels, window = geometry(
+        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    size = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
+    dy = channels_last(dy, data_format)
+    dx = over_stops(BACKWARD, (dy, filter), window, (batch, *size, dy.shape[3]))
+    if filter.shape[3] != 1:
+        copies = shared(dx, (batch, *size, channels, filter.shape[3]))
+        dx = total(copies, (4,), False)
+    return in_format(dx, data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_filter_gradient)
+def depthwise_conv2d_filter_gradient(
+    x: GpuArray,
+    dy: GpuArray,
+    *,
+    filter_shape: Shape,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> GpuArray:
+    """Return, for each cell of the filters, the sum of dy times the pixels that the cell meets."""
+    _, _, window = geometry(
+        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
+    )
+    x = repeated(channels_last(x, data_format), filter_shape[3])
+    dy = channels_last(dy, data_format)
+    return shared(over_weights(CORRELATION, (x, dy), window, x.shape), filter_shape)

@@ -1,0 +1,201 @@
+"""Loops over the windows of images: what a pooling, a depthwise convolution or a dilation does with each element.
+
+One template serves windows over one to three spatial axes. Four channels make a vector if they can.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Final, Literal
+
+from plugrad.extend import ArgumentValueError, Window
+from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.elements import STORED, vector
+from plugrad_webgpu.layout import strides_of
+from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
+from plugrad_webgpu.product import add_parts
+from plugrad_webgpu.program import Program, plan
+from plugrad_webgpu.reduce import segments_for
+from plugrad_webgpu.shaders import shader
+
+if TYPE_CHECKING:
+    from plugrad.extend import DType
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.program import Plan
+
+Loop = Literal["cells", "stops", "weights"]
+
+MOST_AXES: Final = 3
+FURTHEST: Final = 2**30
+"""How far windows reach: sums of two such numbers are numbers of a shader."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """What a loop does with the elements that it meets, in WGSL over the names of a windows_*.wgsl.
+
+    `Element` is a number or a vector of channels. A mask of comparisons combines with ``|`` and ``&``
+    and chooses with ``select``, which serve both.
+    """
+
+    start: str
+    step: str
+    result: str
+    inputs: tuple[str, ...] = ("input",)
+    positions: str = ""
+    """The name of the input that holds positions instead of elements."""
+
+
+SUM: Final = "var sum = Element();"
+
+
+def over_cells(
+    fold: Fold, inputs: tuple[GpuArray, ...], window: Window, dtype: DType, image_step: int = 0
+) -> GpuArray:
+    """Return an array with one element for each window and channel of the images, the first of the inputs."""
+    x = inputs[0]
+    step = _plan(fold, "cells", x.shape, window, x.dtype, dtype, 1, image_step)
+    return x.buffer.device.launch(step, *inputs)
+
+
+def over_stops(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
+    """Return images of a shape, whose elements each collect from the stops of the windows that cover them."""
+    dy = inputs[0]
+    step = _plan(fold, "stops", image, window, dy.dtype, dy.dtype)
+    return dy.buffer.device.launch(step, *inputs)
+
+
+def over_weights(
+    fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+) -> GpuArray:
+    """Return a filter (height, width, channels), whose elements each are a sum over all windows."""
+    dy = inputs[0]
+    device = dy.buffer.device
+    rows = image[0] * math.prod(window.out)
+    width = _width(image)
+    outputs = math.prod(window.filter) * image[-1] // width
+    segments = segments_for(outputs, rows, False, device.is_software)
+    step = _plan(fold, "weights", image, window, dy.dtype, dy.dtype, segments)
+    parts = device.launch(step, *inputs)
+    return add_parts(parts, (0,), False) if segments > 1 else shared(parts, parts.shape[1:])
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    fold: Fold,
+    loop: Loop,
+    image: Shape,
+    window: Window,
+    dtype: DType,
+    result: DType,
+    segments: int = 1,
+    image_step: int = 0,
+) -> Plan:
+    shapes: dict[Loop, Shape] = {
+        "cells": (image[0], *window.out, image[-1]),
+        "stops": image,
+        "weights": (segments, *window.filter, image[-1]),
+    }
+    shape, width = shapes[loop], _width(image)
+    size, stops = (*image[1:-1], image[-1] // width), (*window.out, image[-1] // width)
+    count = math.prod(shape) // width
+    rows = image[0] * math.prod(window.out)
+    before = tuple(start for start, _ in window.pad)
+    strides = _strides(image[1:-1], window)
+    periods = tuple(
+        dilation // math.gcd(dilation, stride)
+        for dilation, stride in zip(window.dilations, strides, strict=True)
+    )
+    if loop != "weights":
+        _check_steps(loop, image[1:-1], window, periods)
+    parameters = (
+        *(count, image_step, rows, -(-rows // segments), *image[1:-1]),
+        *(*window.out, *window.filter, *strides, *window.dilations, *before),
+        *(*strides_of(size)[:-1], *strides_of(stops)[:-1], *periods),
+    )
+    is_dilated = max(window.dilations) > 1
+    program = _program(fold, loop, len(window.out), width, is_dilated, dtype, result)
+    return plan(program, parameters, count, shape, result)
+
+
+def _width(image: Shape) -> int:
+    return 4 if image[-1] % 4 == 0 else 1
+
+
+def _strides(size: Shape, window: Window) -> Shape:
+    """Return the strides of a window; one that leads beyond the image from everywhere is shortened.
+
+    Raises:
+        ArgumentValueError: a place that the window reaches is not a number of a shader.
+    """
+    strides: list[int] = []
+    for n, _, (before, _), cells, stride, dilation in zip(size, *window, strict=True):
+        reach = n + abs(before) + cells * dilation
+        if reach > FURTHEST:
+            raise ArgumentValueError(
+                f"webgpu: a window of {window.filter} with dilations {window.dilations} and padding {window.pad} "
+                f"reaches further than {FURTHEST} cells; use smaller ones, or {REMEDY}"
+            )
+        strides.append(min(stride, reach))
+    return tuple(strides)
+
+
+def _check_steps(loop: Loop, size: Shape, window: Window, periods: Shape) -> None:
+    """Check that an invocation can visit what it has to.
+
+    Raises:
+        ArgumentValueError: there is too much of it.
+    """
+    steps = 0
+    for n, stops, _, cells, stride, dilation in reversed([*zip(size, *window, strict=True)]):
+        covering = min(-(-cells * dilation // stride), stops) if loop == "stops" else min(cells, n)
+        steps = covering * (1 + steps)
+    if loop == "stops":
+        steps += sum(periods)
+    if steps > MOST_LOOPS:
+        raise ArgumentValueError(
+            f"webgpu: a window of {window.filter} over images of {size} takes {steps} steps of a loop, more than the "
+            f"{MOST_LOOPS} of a shader; use smaller windows, pool in two steps, or {REMEDY}"
+        )
+
+
+@cache
+def _program(
+    fold: Fold, loop: Loop, axes: int, width: int, is_dilated: bool, dtype: DType, result: DType
+) -> Program:
+    element, integers = vector(STORED[dtype], width), vector("i32", width)
+    kinds = {name: integers if name == fold.positions else element for name in fold.inputs}
+    kinds["output"] = vector(STORED[result], width)
+    bindings = [
+        f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
+        f"{name}: array<{kind}>;"
+        for i, (name, kind) in enumerate(kinds.items())
+    ]
+    source = partial(
+        shader,
+        "windows",
+        f"windows_{loop}",
+        axes=str(axes),
+        width=str(width),
+        element=element,
+        integers=integers,
+        bits=vector("u32", width),
+        mask=vector("bool", width),
+        lanes="0" if width == 1 else "vec4i(0, 1, 2, 3)",
+        bindings="\n".join(bindings),
+        cells_within="(length + dilation - 1) / dilation" if is_dilated else "length",
+        cell_at="offset / dilation" if is_dilated else "offset",
+        start=fold.start,
+        step=fold.step,
+        result=fold.result,
+    )
+    return Program(f"windows over {loop}", source)
+
+
+def along(window: Window, axes: slice) -> Window:
+    """Return what a window does along some of its axes."""
+    out, pad, filter, strides, dilations = window
+    return Window(out[axes], pad[axes], filter[axes], strides[axes], dilations[axes])
