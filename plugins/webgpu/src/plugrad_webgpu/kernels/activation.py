@@ -9,22 +9,25 @@ from plugrad_webgpu.expressions import elementwise, real
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
 
+RELU = "maximum(x, 0.0)"
+RELU6 = "minimum(maximum(x, 0.0), 6.0)"
+ELU = "select(expm1_accurate(x), x, x > 0.0)"
+SIGMOID = "sigmoid(x)"
+LEAKY_RELU = "select(parameters.alpha * x, x, x > 0.0)"
+PRELU = "select(alpha * x, x, x > 0.0)"
+
 table.update(
     {
-        activation.relu: elementwise(real("maximum(x, 0.0)", "max(x, 0)", "x")),
-        activation.relu6: elementwise(
-            real("minimum(maximum(x, 0.0), 6.0)", "clamp(x, 0, 6)", "min(x, 6u)")
-        ),
-        activation.elu: elementwise("select(expm1_accurate(x), x, x > 0.0)"),
+        activation.relu: elementwise(real(RELU, "max(x, 0)", "x")),
+        activation.relu6: elementwise(real(RELU6, "clamp(x, 0, 6)", "min(x, 6u)")),
+        activation.elu: elementwise(ELU),
         activation.selu: elementwise(
             f"{SELU_SCALE} * select({SELU_ALPHA} * expm1_accurate(x), x, x > 0.0)"
         ),
-        activation.sigmoid: elementwise("sigmoid(x)"),
+        activation.sigmoid: elementwise(SIGMOID),
         activation.softplus: elementwise("softplus(x)"),
-        activation.leaky_relu: elementwise(
-            "select(parameters.alpha * x, x, x > 0.0)", attributes=["alpha"]
-        ),
-        activation.prelu: elementwise("select(alpha * x, x, x > 0.0)", ("x", "alpha")),
+        activation.leaky_relu: elementwise(LEAKY_RELU, attributes=["alpha"]),
+        activation.prelu: elementwise(PRELU, ("x", "alpha")),
         activation.elu_gradient: elementwise("select(dy * (y + 1.0), dy, y >= 0.0)", ("dy", "y")),
     }
 )

@@ -1,0 +1,133 @@
+"""Products and convolutions with a bias and an activation, which one pass over the result applies."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from plugrad.kernels import fused
+from plugrad.kernels.fused import beside_images
+from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.expressions import elementwise
+from plugrad_webgpu.kernels import activation as activations, convolution, depthwise, linalg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+    from plugrad.kernels.fused import Activation
+    from plugrad_webgpu.buffers import GpuArray
+
+EXPRESSIONS: dict[Activation, str] = {
+    "linear": "x",
+    "relu": activations.RELU,
+    "relu6": activations.RELU6,
+    "elu": activations.ELU,
+    "sigmoid": activations.SIGMOID,
+    "leakyrelu": activations.LEAKY_RELU,
+    "prelu": activations.PRELU,
+}
+
+
+@cache
+def finish(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
+    """Return a function of a result, its bias and its weights, as far as there are any."""
+    expression, inputs = EXPRESSIONS[activation], ["x"]
+    if has_bias:
+        expression, inputs = re.sub(r"\bx\b", "(y + bias)", expression), ["y", "bias"]
+    if activation == "prelu":
+        inputs.append("alpha")
+    attributes = ["alpha"] if activation == "leakyrelu" else []
+    return elementwise(expression, inputs, attributes=attributes)
+
+
+def finished(
+    y: GpuArray,
+    bias: GpuArray | None,
+    weights: GpuArray | None,
+    activation: Activation,
+    leakyrelu_alpha: float,
+    data_format: DataFormat = "NHWC",
+) -> GpuArray:
+    """Return the activation of y plus the bias."""
+    if bias is None and activation == "linear":
+        return y
+    given = [x for x in (bias, weights) if x is not None]
+    beside = [shared(x, beside_images(x.shape, data_format)) for x in given]
+    attributes = {"alpha": leakyrelu_alpha} if activation == "leakyrelu" else {}
+    return finish(activation, bias is not None)(y, *beside, **attributes)
+
+
+@table.implements(fused.matmul)
+def matmul(
+    a: GpuArray,
+    b: GpuArray,
+    bias: GpuArray | None,
+    prelu_activation_weights: GpuArray | None,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> GpuArray:
+    """Return the product with its bias and activation."""
+    y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+
+
+@table.implements(fused.conv2d)
+def conv2d(
+    x: GpuArray,
+    filter: GpuArray,
+    bias: GpuArray | None,
+    prelu_activation_weights: GpuArray | None,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> GpuArray:
+    """Return the convolution with its bias and activation."""
+    y = convolution.conv2d(
+        x,
+        filter,
+        strides=strides,
+        pad=pad,
+        data_format=data_format,
+        dilations=dilations,
+        dim_rounding_mode=dim_rounding_mode,
+    )
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+
+
+@table.implements(fused.depthwise_conv2d)
+def depthwise_conv2d(
+    x: GpuArray,
+    filter: GpuArray,
+    bias: GpuArray | None,
+    prelu_activation_weights: GpuArray | None,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> GpuArray:
+    """Return the depthwise convolution with its bias and activation."""
+    y = depthwise.depthwise_conv2d(
+        x,
+        filter,
+        strides=strides,
+        pad=pad,
+        data_format=data_format,
+        dilations=dilations,
+        dim_rounding_mode=dim_rounding_mode,
+    )
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
