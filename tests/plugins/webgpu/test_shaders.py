@@ -33,7 +33,7 @@ WINDOWS = {
 }
 # Files with what they need; the elementwise template is compiled by running every such kernel.
 SHADERS = {
-    ("convolution",): {"element": "vec4<f32>"},
+    ("convolution",): {"axes": "3", "element": "vec4<f32>"},
     ("creation",): {},
     ("indexing",): {"element": "u32", "add": "atomicAdd(&sums[at], value);"},
     ("linalg_operands", "linalg_direct"): {**MATMUL, "rows": "8"},

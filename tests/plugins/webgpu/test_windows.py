@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from plugrad.extend import sliding_window
-from plugrad.kernels import convolution, pooling
+from plugrad.extend import ArgumentValueError, sliding_window
+from plugrad.kernels import convolution, depthwise, pooling
 
 
 def floats(rng, shape):
@@ -128,3 +128,16 @@ def test_pooling(run, rng, image, attrs):
         ] += dy[n, i, j, c] / cells.size
     close(run(pooling.max_pool_gradient, dy, x, largest, **attrs), expected_max, atol=1e-5)
     close(run(pooling.avg_pool_gradient, dy, x, **attrs), expected_avg, atol=1e-5)
+
+
+SLIDING = [convolution.conv2d, depthwise.depthwise_conv2d]
+
+
+@pytest.mark.parametrize("kernel", SLIDING, ids=str)
+def test_the_numbers_of_a_shader_hold_any_stride_but_not_any_dilation(run, kernel):
+    x, filter = np.ones((1, 4, 5, 1), np.float32), np.ones((2, 2, 1, 1), np.float32)
+    far = {"strides": (2**31 - 1, 2**30), "pad": "valid", "data_format": "NHWC"}
+    assert run(kernel, x, filter, **far).tolist() == [[[[4.0]]]]
+    attrs = {"strides": (1, 1), "pad": "same", "data_format": "NHWC", "dilations": (1, 2**31 - 1)}
+    with pytest.raises(ArgumentValueError, match=r"reaches further than .*x\.to\('cpu'\)"):
+        run(kernel, x, filter, **attrs)

@@ -104,16 +104,16 @@ def _plan(
     count = math.prod(shape) // width
     rows = image[0] * math.prod(window.out)
     before = tuple(start for start, _ in window.pad)
-    strides = _strides(image[1:-1], window)
+    window = bounded(window, image[1:-1])
     periods = tuple(
         dilation // math.gcd(dilation, stride)
-        for dilation, stride in zip(window.dilations, strides, strict=True)
+        for dilation, stride in zip(window.dilations, window.strides, strict=True)
     )
     if loop != "weights":
         _check_steps(loop, image[1:-1], window, periods)
     parameters = (
         *(count, image_step, rows, -(-rows // segments), *image[1:-1]),
-        *(*window.out, *window.filter, *strides, *window.dilations, *before),
+        *(*window.out, *window.filter, *window.strides, *window.dilations, *before),
         *(*strides_of(size)[:-1], *strides_of(stops)[:-1], *periods),
     )
     is_dilated = max(window.dilations) > 1
@@ -123,24 +123,6 @@ def _plan(
 
 def _width(image: Shape) -> int:
     return 4 if image[-1] % 4 == 0 else 1
-
-
-def _strides(size: Shape, window: Window) -> Shape:
-    """Return the strides of a window; one that leads beyond the image from everywhere is shortened.
-
-    Raises:
-        ArgumentValueError: a place that the window reaches is not a number of a shader.
-    """
-    strides: list[int] = []
-    for n, _, (before, _), cells, stride, dilation in zip(size, *window, strict=True):
-        reach = n + abs(before) + cells * dilation
-        if reach > FURTHEST:
-            raise ArgumentValueError(
-                f"webgpu: a window of {window.filter} with dilations {window.dilations} and padding {window.pad} "
-                f"reaches further than {FURTHEST} cells; use smaller ones, or {REMEDY}"
-            )
-        strides.append(min(stride, reach))
-    return tuple(strides)
 
 
 def _check_steps(loop: Loop, size: Shape, window: Window, periods: Shape) -> None:
@@ -193,6 +175,25 @@ def _program(
         result=fold.result,
     )
     return Program(f"windows over {loop}", source)
+
+
+@lru_cache(maxsize=1024)
+def bounded(window: Window, size: Shape) -> Window:
+    """Return a window over images of a size, with the strides shortened that lead beyond the image from everywhere.
+
+    Raises:
+        ArgumentValueError: a place that the window reaches is not a number of a shader.
+    """
+    strides: list[int] = []
+    for n, _, (before, _), cells, stride, dilation in zip(size, *window, strict=True):
+        reach = n + abs(before) + cells * dilation
+        if reach > FURTHEST:
+            raise ArgumentValueError(
+                f"webgpu: a window of {window.filter} with dilations {window.dilations} and padding {window.pad} "
+                f"reaches further than {FURTHEST} cells; use smaller ones, or {REMEDY}"
+            )
+        strides.append(min(stride, reach))
+    return window._replace(strides=tuple(strides))
 
 
 def along(window: Window, axes: slice) -> Window:

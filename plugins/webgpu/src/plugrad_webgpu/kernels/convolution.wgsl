@@ -1,29 +1,23 @@
-// output[n, h, w, i, j, c] = the element of an image that filter cell (i, j) meets at stop (h, w), or zero
+// output[n, stop …, cell …, c] = the element of an image that a cell of the filter meets at a stop, or zero
 //
-// A convolution is the product of these patches and the filter. The coordinate is
+// A convolution is the product of these patches and the filter. The coordinate on each spatial axis is
 // (stop * step + origin + cell * spread) / divisor if that is an integer and inside the image. For a forward
 // convolution the step is the stride; its input gradient walks backward, and there the divisor is the stride.
+//
+// Lists have an entry for each spatial axis, the last axis first. Channels lie in vectors if they can.
 
 struct Parameters {
-  count: u32,          // vectors
-  channels: u32,       // vectors
-  filter_height: u32,
-  filter_width: u32,
-  out_height: u32,
-  out_width: u32,
-  height: i32,         // of the image
-  width: i32,
-  row_step: i32,
-  column_step: i32,
-  row_origin: i32,
-  column_origin: i32,
-  row_spread: i32,
-  column_spread: i32,
-  row_divisor: i32,
-  column_divisor: i32,
-  batch_stride: u32,   // of the image, in vectors
-  row_stride: u32,
-  column_stride: u32,
+  count: u32,
+  channels: u32,
+  image: u32,  // elements of one image
+  cells: array<u32, $axes>,  // of the filter
+  stops: array<u32, $axes>,
+  size: array<i32, $axes>,  // of the image
+  strides: array<i32, $axes>,
+  steps: array<i32, $axes>,
+  origins: array<i32, $axes>,
+  spreads: array<i32, $axes>,
+  divisors: array<i32, $axes>,
 }
 var<immediate> parameters: Parameters;
 
@@ -34,28 +28,19 @@ var<immediate> parameters: Parameters;
 fn patches(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  var rest = index;
-  let channel = rest % parameters.channels;
-  rest /= parameters.channels;
-  let j = rest % parameters.filter_width;
-  rest /= parameters.filter_width;
-  let i = rest % parameters.filter_height;
-  rest /= parameters.filter_height;
-  let w = rest % parameters.out_width;
-  rest /= parameters.out_width;
-  let h = rest % parameters.out_height;
-  let n = rest / parameters.out_height;
   let p = parameters;
-  let row_sum = i32(h) * p.row_step + p.row_origin + i32(i) * p.row_spread;
-  let column_sum = i32(w) * p.column_step + p.column_origin + i32(j) * p.column_spread;
-  let row = row_sum / p.row_divisor;
-  let column = column_sum / p.column_divisor;
-  let is_inside = row_sum >= 0 && column_sum >= 0 && row < p.height && column < p.width;
-  let is_integer = row * p.row_divisor == row_sum && column * p.column_divisor == column_sum;
-  if (!is_inside || !is_integer) {
+  var rest = index / p.channels;
+  @repeat(axis, axes) let cell$axis = i32(rest % p.cells[$axis]); rest /= p.cells[$axis];
+  @repeat(axis, axes) let stop$axis = i32(rest % p.stops[$axis]); rest /= p.stops[$axis];
+  @repeat(axis, axes) let sum$axis = stop$axis * p.steps[$axis] + p.origins[$axis] + cell$axis * p.spreads[$axis];
+  @repeat(axis, axes) let place$axis = sum$axis / p.divisors[$axis];
+  var is_pixel = true;
+  @repeat(axis, axes) is_pixel &= sum$axis >= 0 && place$axis < p.size[$axis] && place$axis * p.divisors[$axis] == sum$axis;
+  if (!is_pixel) {
     output[index] = $element();
     return;
   }
-  let at = n * p.batch_stride + u32(row) * p.row_stride + u32(column) * p.column_stride;
-  output[index] = image[at + channel];
+  var at = rest * p.image + index % p.channels;
+  @repeat(axis, axes) at += u32(place$axis * p.strides[$axis]);
+  output[index] = image[at];
 }

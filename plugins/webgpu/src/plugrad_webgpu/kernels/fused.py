@@ -93,7 +93,7 @@ def conv2d(
     leakyrelu_alpha: float,
 ) -> GpuArray:
     """Return the convolution with its bias and activation."""
-    y = convolution.conv2d(
+    y = convolution.convolve(
         x,
         filter,
         strides=strides,
