@@ -35,7 +35,7 @@ WINDOWS = {
 SHADERS = {
     ("convolution",): {"axes": "3", "element": "vec4<f32>"},
     ("creation",): {},
-    ("indexing",): {"element": "u32", "add": "atomicAdd(&sums[at], value);"},
+    ("indexing",): {"element": "u32", "word": "u32", "T": "i32"},
     ("linalg_operands", "linalg_direct"): {**MATMUL, "rows": "8"},
     ("linalg_operands", "linalg_outer"): MATMUL,
     ("linalg_pack",): {},
@@ -46,7 +46,7 @@ SHADERS = {
         "total": "log_accurate(sum)",
         "finish": "kept - total",
     },
-    ("reduction",): {
+    ("reduction", "reduction_lanes"): {
         "T": "f32",
         "element": "vec4<f32>",
         "result": "f32",

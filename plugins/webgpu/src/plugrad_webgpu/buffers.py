@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
-from plugrad.extend import Memory, OutOfMemory
+from plugrad.extend import Memory, OutOfMemory, complex64, float32
 from plugrad_webgpu.forks import Refusal
 from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.limits import REMEDY
@@ -255,6 +255,16 @@ class Pool:
         return Storage(handle, usage.created, size)
 
 
-def shared(array: GpuArray, shape: Shape) -> GpuArray:
-    """Return the same values under another shape; nothing is copied."""
-    return GpuArray(shape, array.dtype, array.buffer)
+def shared(array: GpuArray, shape: Shape, dtype: DType | None = None) -> GpuArray:
+    """Return the same buffer under another shape, and under another dtype if one is given."""
+    return GpuArray(shape, dtype or array.dtype, array.buffer)
+
+
+def in_parts(array: GpuArray) -> GpuArray:
+    """Return complex numbers as floats: an axis of real and imaginary parts is added at the end."""
+    return shared(array, (*array.shape, 2), float32)
+
+
+def of_parts(array: GpuArray) -> GpuArray:
+    """Return floats as complex numbers, the parts of which are on the last axis."""
+    return shared(array, array.shape[:-1], complex64)

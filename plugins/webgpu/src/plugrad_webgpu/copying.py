@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad_webgpu.elements import typed, vector
+from plugrad_webgpu.elements import typed, vector, words_in
 from plugrad_webgpu.layout import merged, nbytes_of, strides_of
 from plugrad_webgpu.limits import check_axes
 from plugrad_webgpu.program import Program, packed, plan
@@ -88,21 +88,23 @@ def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     return output
 
 
-def filled(device: Recorder, shape: Shape, value: float, dtype: DType) -> GpuArray:
+def filled(device: Recorder, shape: Shape, value: complex, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
-    return device.launch(_fill_plan(shape, word_of(value, dtype), dtype))
+    return device.launch(_fill_plan(shape, words_of(value, dtype), dtype))
 
 
-def word_of(value: float, dtype: DType) -> int:
-    """Return the bits of a value of a dtype as a 32-bit word."""
-    return int.from_bytes(packed([typed(value, dtype)]), "little")
+def words_of(value: complex, dtype: DType) -> tuple[int, ...]:
+    """Return the bits of a value of a dtype as 32-bit words, one for each that an element takes."""
+    bits = packed([typed(value, dtype)])
+    return tuple(int.from_bytes(bits[i : i + 4], "little") for i in range(0, len(bits), 4))
 
 
 @lru_cache(maxsize=4096)
 def _copy_plan(kernel: str, shape: Shape, source: View, target: View, dtype: DType) -> Plan:
     loop = merged(shape, source.strides, target.strides)
     check_axes(kernel, loop.sizes[::-1], 2, _OTHER_PARAMETERS)
-    width = _width(loop.sizes, loop.strides, (source.start, target.start))
+    words = words_in(dtype)
+    width = _width(4 // words, loop.sizes, loop.strides, (source.start, target.start))
     sizes = (loop.sizes[0] // width, *loop.sizes[1:])
     strides = [(s[0], *[n // width for n in s[1:]]) for s in loop.strides]
     count = 0 if 0 in shape else loop.steps // width
@@ -114,19 +116,21 @@ def _copy_plan(kernel: str, shape: Shape, source: View, target: View, dtype: DTy
         *strides[0],
         *strides[1],
     )
-    return plan(_copy_program(len(sizes), width), parameters, count, shape, dtype)
+    return plan(_copy_program(len(sizes), width * words), parameters, count, shape, dtype)
 
 
-def _width(sizes: Shape, strides: tuple[Strides, ...], starts: tuple[int, int]) -> int:
-    """Return 4 if all elements can move as vectors, otherwise 1."""
+def _width(
+    vector_size: int, sizes: Shape, strides: tuple[Strides, ...], starts: tuple[int, int]
+) -> int:
+    """Return the size of a vector if all elements can move as vectors, otherwise 1."""
     is_dense = all(s[0] == 1 for s in strides)
     offsets = (sizes[0], *starts, *(n for s in strides for n in s[1:]))
-    return 4 if is_dense and all(n % 4 == 0 for n in offsets) else 1
+    return vector_size if is_dense and all(n % vector_size == 0 for n in offsets) else 1
 
 
 @cache
-def _copy_program(axes: int, width: int) -> Program:
-    source = partial(shader, "movement", axes=str(axes), element=vector("u32", width))
+def _copy_program(axes: int, words: int) -> Program:
+    source = partial(shader, "movement", axes=str(axes), element=vector("u32", words))
     return Program(f"copy {axes} axes", source)
 
 
@@ -134,6 +138,7 @@ _FILL = Program("fill", partial(shader, "creation"))
 
 
 @lru_cache(maxsize=4096)
-def _fill_plan(shape: Shape, word: int, dtype: DType) -> Plan:
-    vectors = -(-nbytes_of(shape) // 16)
-    return plan(_FILL, (vectors, word), vectors, shape, dtype)
+def _fill_plan(shape: Shape, words: tuple[int, ...], dtype: DType) -> Plan:
+    vectors = -(-nbytes_of(shape, len(words)) // 16)
+    pair = words * (2 // len(words))
+    return plan(_FILL, (vectors, 0, *pair), vectors, shape, dtype)

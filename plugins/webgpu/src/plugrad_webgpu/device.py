@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from plugrad.extend import OutOfMemory
 from plugrad_webgpu import native
 from plugrad_webgpu.buffers import GpuArray, Pool
+from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
 from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.layout import nbytes_of, size_class
@@ -78,7 +79,8 @@ class Device:
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
-        return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes_of(shape))))
+        nbytes = nbytes_of(shape, words_in(dtype))
+        return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes)))
 
     # --- work
 

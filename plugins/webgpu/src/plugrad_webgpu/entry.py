@@ -76,7 +76,7 @@ class WebGpuBackend(Backend):
         return table
 
     def dtypes(self) -> frozenset[DType]:
-        """Return float32, int32, uint32 and bool, and string, whose arrays stay on the host."""
+        """Return float32, int32, uint32, bool and complex64, and string, whose arrays stay on the host."""
         return DTYPES | {string}
 
     def from_numpy(self, array: NDArray[Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from plugrad.extend import broadcast, float32, int32, uint32
+from plugrad.extend import broadcast, complex64, float32, int32, uint32
 from plugrad_webgpu.elements import NUMBERS, STORED, VALUE, require, typed, vector
 from plugrad_webgpu.layout import broadcast_strides, merged
 from plugrad_webgpu.limits import check_axes
@@ -30,6 +30,11 @@ MOST_PLANS = 4096
 def numbers(expression: str) -> dict[DType, str]:
     """Return a table that has one expression for all number dtypes."""
     return dict.fromkeys(NUMBERS, expression)
+
+
+def inexact(floating: str, of_complex: str) -> dict[DType, str]:
+    """Return a table of the expressions for float32 and complex64, which is a `vec2f` of the parts."""
+    return {float32: floating, complex64: of_complex}
 
 
 def real(floating: str, signed: str, unsigned: str) -> dict[DType, str]:
@@ -178,9 +183,12 @@ def _load(name: str, dtype: DType, mode: Mode, axes: int, width: int) -> str:
     steps = " + ".join(f"at{axis} * parameters.{name}_strides[{axis}]" for axis in range(axes))
     offset = steps or ("index" if mode == "vectors" else "0u")
     value = f"{name}_values[{offset}]"
-    if mode == "scalar" and width > 1:
-        value = f"{vector(STORED[dtype], width)}({value})"
-    return f"  let {name} = {value};"
+    if mode == "vectors" or width == 1:
+        return f"  let {name} = {value};"
+    repeated = ", ".join([f"{name}_value"] * width)
+    return (
+        f"  let {name}_value = {value};\n  let {name} = {vector(STORED[dtype], width)}({repeated});"
+    )
 
 
 def _values(operands: Sequence[tuple[str, DType, Mode]], result: DType, width: int) -> str:
@@ -188,7 +196,7 @@ def _values(operands: Sequence[tuple[str, DType, Mode]], result: DType, width: i
         arguments = ", ".join(f"{VALUE[dtype]}({name}{lane})" for name, dtype, _ in operands)
         return f"{STORED[result]}(apply({arguments}))"
 
-    lanes = [""] if width == 1 else [f".{lane}" for lane in "xyzw"]
+    lanes = [""] if width == 1 else [f"[{lane}]" for lane in range(width)]
     return f"{vector(STORED[result], width)}({', '.join(call(lane) for lane in lanes)})"
 
 

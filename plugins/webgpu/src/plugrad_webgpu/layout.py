@@ -13,13 +13,13 @@ SMALLEST = 256
 STEP = 1 << 20
 
 
-def nbytes_of(shape: Shape) -> int:
-    """Return the number of bytes of an array: each element takes four, a bool too.
+def nbytes_of(shape: Shape, words: int = 1) -> int:
+    """Return the number of bytes of an array whose elements take one word of four bytes, or several.
 
-    >>> nbytes_of((2, 3))
-    24
+    >>> nbytes_of((2, 3)), nbytes_of((2, 3), words=2)
+    (24, 48)
     """
-    count = 4
+    count = 4 * words
     for size in shape:
         count *= size
     return count

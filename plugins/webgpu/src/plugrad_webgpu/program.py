@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.layout import nbytes_of, size_class
 from plugrad_webgpu.limits import MOST_GROUPS, check_groups, check_parameters
 
@@ -61,7 +62,7 @@ class Plan:
 
 def plan(
     program: Program,
-    parameters: Sequence[int | float],
+    parameters: Sequence[int | float | complex],
     invocations: int,
     shape: Shape,
     dtype: DType,
@@ -70,7 +71,8 @@ def plan(
 
     Args:
         program: The program to call.
-        parameters: Numbers that become 32-bit words in order: integers as u32 or i32, floats as f32.
+        parameters: Numbers that become 32-bit words in order: integers as u32 or i32, floats as f32,
+            complex numbers as two of these.
         invocations: The number of items to work on; without items the plan has no grid.
         shape: The shape of the result.
         dtype: The dtype of the result.
@@ -82,22 +84,24 @@ def plan(
     words = packed(parameters)
     check_parameters(program.label, len(words))
     groups = -(-invocations // program.workgroup)
-    nbytes = nbytes_of(shape)
+    nbytes = nbytes_of(shape, words_in(dtype))
     if nbytes < 1 << 40:  # the pool refuses a larger output, with a better message
         check_groups(program.label, groups)
     grid = grid_of(groups) if groups else None
     return Plan(program, words, grid, shape, dtype, size_class(nbytes))
 
 
-def packed(parameters: Sequence[int | float]) -> bytes:
-    """Return integers and floats as little-endian 32-bit words."""
+def packed(parameters: Sequence[int | float | complex]) -> bytes:
+    """Return numbers as little-endian 32-bit words, two for a complex number."""
     return b"".join(_word(p) for p in parameters)
 
 
-def _word(value: int | float) -> bytes:
-    if isinstance(value, float):
-        with np.errstate(over="ignore"):  # beyond float32 is infinity
+def _word(value: int | float | complex) -> bytes:
+    with np.errstate(over="ignore"):  # beyond float32 is infinity
+        if isinstance(value, float):
             return np.float32(value).tobytes()
+        if isinstance(value, complex):
+            return np.complex64(value).tobytes()
     return (value & 0xFFFFFFFF).to_bytes(4, "little")
 
 

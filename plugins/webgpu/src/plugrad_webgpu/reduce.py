@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import int32, reduced
+from plugrad.extend import complex64, int32, reduced
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.elements import STORED, require, typed, vector
 from plugrad_webgpu.program import Program, plan
@@ -38,7 +38,7 @@ COALESCED_SEGMENTS = 32
 
 def reduction(
     combine: str | Mapping[DType, str],
-    identity: Mapping[DType, float],
+    identity: Mapping[DType, complex],
     *,
     finish: str = "value",
 ) -> Callable[..., GpuArray]:
@@ -80,7 +80,7 @@ class _Rule(NamedTuple):
 
     dtype: DType
     combine: str
-    identity: int | float
+    identity: int | float | complex
     finish: str
 
 
@@ -93,8 +93,9 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
     for number, (outer, size, inner) in enumerate(groups):
         is_last_group = number == len(groups) - 1
         while True:
-            across = 4 if inner % 4 == 0 else 1
-            along = 4 if inner == 1 and (outer == 1 or size % 4 == 0) else 1
+            has_vectors = rule.dtype != complex64
+            across = 4 if inner % 4 == 0 and has_vectors else 1
+            along = 4 if inner == 1 and has_vectors and (outer == 1 or size % 4 == 0) else 1
             length, vectors = -(-size // along), inner // across
             segments = segments_for(outer * vectors, length, inner == 1, is_software)
             is_last = segments == 1
@@ -160,7 +161,7 @@ def _program(
     width = max(across, along)
     source = partial(
         shader,
-        "reduction",
+        *(["reduction"] if width == 1 else ["reduction", "reduction_lanes"]),
         T=stored,
         element=vector(stored, width),
         result=vector(stored, across),

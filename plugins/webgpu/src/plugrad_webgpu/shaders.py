@@ -56,5 +56,5 @@ def _source(path: str) -> str:
 
 @cache
 def _snippets() -> dict[str, str]:
-    text = "".join(_source(name) for name in ("snippets.wgsl", "accurate.wgsl"))
+    text = "".join(_source(name) for name in ("snippets.wgsl", "accurate.wgsl", "complex.wgsl"))
     return {match[1]: match[0] for match in _FUNCTION.finditer(text)}

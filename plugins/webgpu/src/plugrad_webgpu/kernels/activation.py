@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.kernels import activation
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise, real
+from plugrad_webgpu.expressions import elementwise, inexact, real
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
@@ -24,7 +24,7 @@ table.update(
         activation.selu: elementwise(
             f"{SELU_SCALE} * select({SELU_ALPHA} * expm1_accurate(x), x, x > 0.0)"
         ),
-        activation.sigmoid: elementwise(SIGMOID),
+        activation.sigmoid: elementwise(inexact(SIGMOID, "complex_sigmoid(x)")),
         activation.softplus: elementwise("softplus(x)"),
         activation.leaky_relu: elementwise(LEAKY_RELU, attributes=["alpha"]),
         activation.prelu: elementwise(PRELU, ("x", "alpha")),

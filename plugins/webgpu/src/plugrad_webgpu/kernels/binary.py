@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, float32, int32, uint32
+from plugrad.extend import bool_, complex64, float32, int32, uint32
 from plugrad.kernels import binary
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise, numbers
+from plugrad_webgpu.elements import NUMBERS
+from plugrad_webgpu.expressions import elementwise, inexact, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
@@ -23,9 +24,9 @@ def arithmetic(expression: str | dict[DType, str]) -> Callable[..., GpuArray]:
     )
 
 
-def comparison(operator: str) -> Callable[..., GpuArray]:
+def comparison(operator: str, more: Mapping[DType, str] | None = None) -> Callable[..., GpuArray]:
     """Return the implementation of a comparison; bools, which WGSL does not order, are compared as 0 and 1."""
-    table_of = numbers(f"a {operator} b") | {bool_: f"u32(a) {operator} u32(b)"}
+    table_of = numbers(f"a {operator} b") | {bool_: f"u32(a) {operator} u32(b)"} | dict(more or {})
     return elementwise(table_of, ("a", "b"), result=bool_)
 
 
@@ -34,15 +35,15 @@ def logic(expression: str) -> Callable[..., GpuArray]:
     return elementwise({bool_: expression}, ("a", "b"))
 
 
-add = arithmetic("a + b")
+add = arithmetic(numbers("a + b") | {complex64: "a + b"})
 
 table.update(
     {
         # arithmetic
         binary.add: add,
-        binary.subtract: arithmetic("a - b"),
-        binary.multiply: arithmetic("a * b"),
-        binary.divide: arithmetic({float32: "a / b"}),
+        binary.subtract: arithmetic(numbers("a - b") | {complex64: "a - b"}),
+        binary.multiply: arithmetic(numbers("a * b") | {complex64: "complex_product(a, b)"}),
+        binary.divide: arithmetic(inexact("a / b", "complex_quotient(a, b)")),
         binary.floor_divide: arithmetic(
             {
                 float32: "floor_divide(a, b)",
@@ -58,9 +59,12 @@ table.update(
             }
         ),
         binary.power: arithmetic(
-            {float32: "power(a, b)", int32: "power_i32(a, b)", uint32: "power_u32(a, b)"}
+            inexact("power(a, b)", "complex_power(a, b)")
+            | {int32: "power_i32(a, b)", uint32: "power_u32(a, b)"}
         ),
-        binary.squared_difference: arithmetic("(a - b) * (a - b)"),
+        binary.squared_difference: arithmetic(
+            numbers("(a - b) * (a - b)") | {complex64: "complex_square(a - b)"}
+        ),
         binary.maximum: arithmetic(
             {float32: "maximum(a, b)", int32: "max(a, b)", uint32: "max(a, b)"}
         ),
@@ -72,10 +76,15 @@ table.update(
         binary.log_add_exp: arithmetic({float32: "log_add_exp(a, b)"}),
         binary.next_after: arithmetic({float32: "next_after(a, b)"}),
         # comparison
-        binary.equal: comparison("=="),
+        binary.equal: comparison("==", {complex64: "a.x == b.x && a.y == b.y"}),
         # In a shader, != is false where one side is NaN.
         binary.not_equal: elementwise(
-            numbers("a != b") | {float32: "a != b || is_nan(a) || is_nan(b)", bool_: "a != b"},
+            numbers("a != b")
+            | {
+                float32: "a != b || is_nan(a) || is_nan(b)",
+                bool_: "a != b",
+                complex64: "a.x != b.x || a.y != b.y || complex_is_nan(a) || complex_is_nan(b)",
+            },
             ("a", "b"),
             result=bool_,
         ),
@@ -89,7 +98,7 @@ table.update(
         binary.logical_xor: logic("a != b"),
         # choices
         binary.select: elementwise(
-            numbers("select(e, t, condition)") | {bool_: "select(e, t, condition)"},
+            dict.fromkeys((*NUMBERS, bool_, complex64), "select(e, t, condition)"),
             ("condition", "t", "e"),
         ),
     }

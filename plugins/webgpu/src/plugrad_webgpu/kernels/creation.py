@@ -31,7 +31,7 @@ class Owner(Protocol):
 def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
     require(dtype, DTYPES)
-    return filled(backend.opened, tuple(shape), value.real, dtype)
+    return filled(backend.opened, tuple(shape), value, dtype)
 
 
 @table.implements(creation.zeros_like)
@@ -60,7 +60,7 @@ def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DTyp
 
 
 @table.implements(creation.linspace)
-def linspace(backend: Owner, *, start: float, stop: float, num: int, dtype: DType) -> GpuArray:
+def linspace(backend: Owner, *, start: Scalar, stop: Scalar, num: int, dtype: DType) -> GpuArray:
     """Return `num` values from start to stop, both included."""
     require(dtype, DTYPES)
     return uploaded(backend.opened, np.linspace(start, stop, num).astype(dtype), dtype)

@@ -1,8 +1,8 @@
-// output[i] = value, the bits of any 32-bit dtype. The last vector may end in the padding of the buffer.
+// output[i] = value, the bits of a complex number or of two elements of a 32-bit dtype. The last vector may end in the padding of the buffer.
 
 struct Parameters {
   count: u32,  // vectors
-  value: u32,
+  value: vec2u,
 }
 var<immediate> parameters: Parameters;
 
@@ -12,5 +12,5 @@ var<immediate> parameters: Parameters;
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  output[index] = vec4u(parameters.value);
+  output[index] = parameters.value.xyxy;
 }

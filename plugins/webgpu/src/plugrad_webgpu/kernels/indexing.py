@@ -6,12 +6,12 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
-from plugrad.extend import float32, host_bodies, int32, uint32
+from plugrad.extend import complex64, float32, host_bodies, int32, uint32
 from plugrad.kernels import indexing
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import filled, word_of
+from plugrad_webgpu.buffers import in_parts, of_parts, shared
+from plugrad_webgpu.copying import filled, words_of
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, require, vector
+from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, require, vector, words_in
 from plugrad_webgpu.ordering import order_of_labels
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
@@ -30,7 +30,9 @@ LEAST_RUN = 32  # positions: shorter blocks save less than their dispatch costs
 def _program(
     entry_point: Literal["gather", "one_hot"], width: int = 1, positions: DType = int32
 ) -> Program:
-    source = partial(shader, "indexing", element=vector("u32", width), T=STORED[positions])
+    element = vector("u32", width)
+    word = "vec2<u32>" if width == 2 else "u32"
+    source = partial(shader, "indexing", element=element, word=word, T=STORED[positions])
     return Program(entry_point, source, entry_point=entry_point)
 
 
@@ -38,13 +40,14 @@ def _program(
 def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> GpuArray:
     """Return the elements at `indices` along an axis; 0 for an index out of range."""
     require(indices.dtype, INDEX_DTYPES, "the webgpu kernel GatherV2")
-    inner = math.prod(x.shape[axis + 1 :])
+    words = words_in(x.dtype)
+    inner = math.prod(x.shape[axis + 1 :]) * words
     width = 4 if inner % 4 == 0 else 1
     outer = math.prod(x.shape[batch_dims:axis])
     positions = math.prod(indices.shape[batch_dims:])
     shape = (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :])
-    count = math.prod(shape) // width
-    parameters = (count, inner // width, positions, x.shape[axis], outer, 0, 0)
+    count = math.prod(shape) * words // width
+    parameters = (count, inner // width, positions, x.shape[axis], outer, 0, 0, 0)
     step = plan(_program("gather", width, indices.dtype), parameters, count, shape, x.dtype)
     return x.buffer.device.launch(step, indices, x)
 
@@ -58,8 +61,9 @@ def one_hot(
     require(indices.dtype, INDEX_DTYPES, "the webgpu kernel OneHot")
     shape = (*indices.shape, depth)
     count = math.prod(shape)
-    words = word_of(on_value.real, dtype), word_of(off_value.real, dtype)
-    step = plan(_program("one_hot"), (count, 1, 1, depth, 1, *words), count, shape, dtype)
+    words = *words_of(on_value, dtype), *words_of(off_value, dtype)
+    program = _program("one_hot", words_in(dtype))
+    step = plan(program, (count, 1, 1, depth, 1, 0, *words), count, shape, dtype)
     return indices.buffer.device.launch(step, indices)
 
 
@@ -96,6 +100,8 @@ def _places_program(depth: int, dtype: DType) -> Program:
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
     """Return the sum of the elements of each segment."""
     require(segment_ids.dtype, INDEX_DTYPES, "the webgpu kernel UnsortedSegmentSum")
+    if x.dtype == complex64:
+        return of_parts(unsorted_segment_sum(in_parts(x), segment_ids, num_segments=num_segments))
     require(x.dtype, NUMBERS, "the webgpu kernel UnsortedSegmentSum")
     shape = (num_segments, *x.shape[len(segment_ids.shape) :])
     return segment_sums(x, segment_ids, shape, num_segments)

@@ -6,14 +6,15 @@ struct Parameters {
   positions: u32,  // indices of one batch
   size: u32,       // elements along the indexed axis, or or the depth
   outer: u32,      // of one batch
-  on: u32,
-  off: u32,
+  unused: u32,     // the next two may be pairs
+  on: $word,
+  off: $word,
 }
 var<immediate> parameters: Parameters;
 
 @group(0) @binding(0) var<storage, read> indices: array<u32>;
 @group(0) @binding(1) var<storage, read> input: array<$element>;
-@group(0) @binding(1) var<storage, read_write> hot: array<u32>;
+@group(0) @binding(1) var<storage, read_write> hot: array<$word>;
 @group(0) @binding(2) var<storage, read_write> output: array<$element>;
 
 // output[b, o, p, i] = input[b, o, indices[b, p], i]; a negative index counts from the end, and an index
@@ -34,7 +35,7 @@ fn gather(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gro
   output[index] = input[(row * parameters.size + found) * parameters.inner + inner];
 }
 
-// hot[p, d] = on where indices[p] is d, otherwise off; both are bits
+// hot[p, d] = on where indices[p] is d, otherwise off; both are the bits of an element
 @compute @workgroup_size(64)
 fn one_hot(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);

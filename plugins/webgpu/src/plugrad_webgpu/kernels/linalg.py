@@ -6,10 +6,10 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import broadcast, contractions, int32, uint32
+from plugrad.extend import broadcast, complex64, contractions, int32, uint32
 from plugrad.kernels import linalg
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import View, copied, copy_into, filled, transposed
+from plugrad_webgpu.buffers import in_parts, of_parts, shared
+from plugrad_webgpu.copying import View, copied, copy_into, filled, joined, transposed
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS, require
 from plugrad_webgpu.expressions import elementwise, numbers
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 @table.implements(linalg.matmul)
 def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) -> GpuArray:
     """Return the products of the matrices in the last two axes; the axes before them are broadcast."""
+    if a.dtype == complex64:
+        return complex_matmul(turned(a) if transpose_a else a, turned(b) if transpose_b else b)
     require(a.dtype, NUMBERS, "the webgpu kernel BatchMatMul")
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     left = _matrices(a, batch, transpose_a)
@@ -37,6 +39,32 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
     output = multiply(left, right)
     rows = a.shape[-1] if transpose_a else a.shape[-2]
     return shared(output, (*batch, rows, right.columns))
+
+
+times_i = elementwise({complex64: "complex_turned(x)"})
+
+
+def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:
+    """Return the products of complex matrices as real ones.
+
+    A number x + iy of `a` is a row (x, y) of floats, and one of `b` is the matrix ((x, y), (-y, x)).
+    """
+    rows = shared(b, (*b.shape[:-1], 1, b.shape[-1]))
+    expanded = joined([rows, times_i(rows)], len(b.shape) - 1)
+    depth, columns = b.shape[-2:]
+    product = matmul(
+        shared(in_parts(a), (*a.shape[:-1], 2 * a.shape[-1])),
+        shared(in_parts(expanded), (*b.shape[:-2], 2 * depth, 2 * columns)),
+        transpose_a=False,
+        transpose_b=False,
+    )
+    return of_parts(shared(product, (*product.shape[:-1], columns, 2)))
+
+
+def turned(x: GpuArray) -> GpuArray:
+    """Return the transposed matrices."""
+    axes = len(x.shape)
+    return transposed(x, (*range(axes - 2), axes - 1, axes - 2), "BatchMatMul on webgpu")
 
 
 def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:

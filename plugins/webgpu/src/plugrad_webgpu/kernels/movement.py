@@ -111,7 +111,7 @@ def split(x: GpuArray, *, num_or_size_splits: Shape, axis: int) -> list[GpuArray
 def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
     """Return the array surrounded by elements of one value."""
     shape = tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True))
-    output = filled(x.buffer.device, shape, constant_value.real, x.dtype)
+    output = filled(x.buffer.device, shape, constant_value, x.dtype)
     view = range_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape))
     copy_into(output, view, x, "PadV2 on webgpu")
     return output

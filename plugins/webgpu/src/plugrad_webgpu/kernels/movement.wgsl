@@ -1,5 +1,5 @@
 // destination[...] = source[...] in nested loops, one element or vector at a time; the elements are the bits of
-// any 32-bit dtype
+// any dtype
 //
 // Transposition, slicing, reversal, broadcasting, tiling, padding and joining are all this loop with suitable
 // strides. Offsets wrap around, so a negative stride is its two's complement.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, float32, int32, uint32
+from plugrad.extend import bool_, complex64, float32, int32, uint32
 from plugrad.kernels import reduction as contracts
+from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import HIGHEST, LOWEST, NUMBERS, require
 from plugrad_webgpu.kernels.indexing import segment_counts, segment_sums
@@ -22,10 +23,25 @@ if TYPE_CHECKING:
 LARGER: dict[DType, str] = {float32: "maximum(a, b)", int32: "max(a, b)", uint32: "max(a, b)"}
 SMALLER: dict[DType, str] = {float32: "minimum(a, b)", int32: "min(a, b)", uint32: "min(a, b)"}
 
+
+def by_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:
+    """Return a reduction that also takes complex numbers and reduces their parts separately."""
+
+    def reduce_any(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
+        if x.dtype != complex64:
+            return reduce(x, axes, keep_dims)
+        return of_parts(reduce(in_parts(x), axes, keep_dims))
+
+    return reduce_any
+
+
 REDUCTIONS = {
-    contracts.sum: reduction("a + b", dict.fromkeys(NUMBERS, 0)),
-    contracts.prod: reduction("a * b", dict.fromkeys(NUMBERS, 1)),
-    contracts.mean: reduction("a + b", {float32: 0}, finish="value / parameters.divisor"),
+    contracts.sum: by_parts(reduction("a + b", dict.fromkeys(NUMBERS, 0))),
+    contracts.prod: reduction(
+        dict.fromkeys(NUMBERS, "a * b") | {complex64: "complex_product(a, b)"},
+        dict.fromkeys((*NUMBERS, complex64), 1),
+    ),
+    contracts.mean: by_parts(reduction("a + b", {float32: 0}, finish="value / parameters.divisor")),
     contracts.min: reduction(SMALLER, {dtype: HIGHEST[dtype] for dtype in NUMBERS}),
     contracts.all: reduction("a & b", {bool_: 1}),
     contracts.any: reduction("a | b", {bool_: 0}),

@@ -9,7 +9,8 @@
 // A long segment is combined in rows of blocks, because a long sum in single precision loses small terms.
 //
 // Elements are scalars, vectors across `inner`, or vectors along the reduced axis. In the last case the last
-// vector is filled up with the identity, and the lanes are combined at the end.
+// vector is filled up with the identity, and the lanes are combined at the end. What vectors need is in
+// reduction_lanes.wgsl.
 
 struct Parameters {
   count: u32,     // outputs
@@ -32,18 +33,7 @@ const BLOCK = ${block}u;
 
 fn combine(a: $T, b: $T) -> $T { return $combine; }
 
-fn combine_vectors(a: vec4<$T>, b: vec4<$T>) -> vec4<$T> {
-  return vec4<$T>(combine(a.x, b.x), combine(a.y, b.y), combine(a.z, b.z), combine(a.w, b.w));
-}
-
-fn combine_lanes(v: vec4<$T>) -> $T { return combine(combine(v.x, v.y), combine(v.z, v.w)); }
-
 fn whole(v: $element, k: u32) -> $element { return v; }
-
-fn filled_up(v: vec4<$T>, k: u32) -> vec4<$T> {
-  if (4u * k + 4u <= parameters.size) { return v; }
-  return select(vec4<$T>(parameters.identity), v, vec4u(0u, 1u, 2u, 3u) + 4u * k < vec4u(parameters.size));
-}
 
 fn one_by_one(start: u32, first: u32, end: u32) -> $element {
   var total = $element(parameters.identity);

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, float32, int32, uint32
+from plugrad.extend import bool_, complex64, float32, int32, uint32
 from plugrad.kernels import unary
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import require
-from plugrad_webgpu.expressions import elementwise, numbers, real
+from plugrad_webgpu.expressions import elementwise, inexact, numbers, real
 
 if TYPE_CHECKING:
     from plugrad.extend import DType
@@ -18,37 +18,47 @@ table.update(
     {
         # arithmetic
         unary.abs: elementwise(real("abs(x)", "abs(x)", "x")),
-        unary.negative: elementwise(real("-x", "-x", "0u - x")),
-        unary.square: elementwise(numbers("x * x")),
+        unary.negative: elementwise(real("-x", "-x", "0u - x") | {complex64: "-x"}),
+        unary.square: elementwise(numbers("x * x") | {complex64: "complex_square(x)"}),
         unary.sign: elementwise(real("sign_of(x)", "sign(x)", "min(x, 1u)")),
-        unary.reciprocal: elementwise("1.0 / x"),
-        unary.sqrt: elementwise("sqrt(x)"),
-        unary.rsqrt: elementwise("1.0 / sqrt(x)"),
+        unary.reciprocal: elementwise(inexact("1.0 / x", "complex_inverse(x)")),
+        unary.sqrt: elementwise(inexact("sqrt(x)", "complex_sqrt(x)")),
+        unary.rsqrt: elementwise(
+            inexact("1.0 / sqrt(x)", "complex_quotient(vec2f(1.0, 0.0), complex_sqrt(x))")
+        ),
         # rounding
         unary.ceil: elementwise(real("ceil(x)", "x", "x")),
         unary.floor: elementwise(real("floor(x)", "x", "x")),
         unary.round: elementwise(real("round(x)", "x", "x")),
         unary.trunc: elementwise(real("trunc(x)", "x", "x")),
         # exponential and logarithmic
-        unary.exp: elementwise("exp_accurate(x)"),
-        unary.expm1: elementwise("expm1_accurate(x)"),
-        unary.log: elementwise("log_accurate(x)"),
-        unary.log1p: elementwise("log1p_accurate(x)"),
-        unary.log2: elementwise("log2_accurate(x)"),
-        unary.log10: elementwise("log10_accurate(x)"),
+        unary.exp: elementwise(inexact("exp_accurate(x)", "complex_exp(x)")),
+        unary.expm1: elementwise(inexact("expm1_accurate(x)", "complex_expm1(x)")),
+        unary.log: elementwise(inexact("log_accurate(x)", "complex_log(x)")),
+        unary.log1p: elementwise(inexact("log1p_accurate(x)", "complex_log1p(x)")),
+        unary.log2: elementwise(inexact("log2_accurate(x)", "1.44269504 * complex_log(x)")),
+        unary.log10: elementwise(inexact("log10_accurate(x)", "0.434294482 * complex_log(x)")),
         # trigonometric and hyperbolic
-        unary.sin: elementwise("sin_accurate(x)"),
-        unary.cos: elementwise("cos_accurate(x)"),
-        unary.tan: elementwise("tan_accurate(x)"),
-        unary.asin: elementwise("asin_accurate(x)"),
-        unary.acos: elementwise("acos_accurate(x)"),
-        unary.atan: elementwise("atan_accurate(x)"),
-        unary.sinh: elementwise("sinh_accurate(x)"),
-        unary.cosh: elementwise("cosh_accurate(x)"),
-        unary.tanh: elementwise("tanh_accurate(x)"),
-        unary.asinh: elementwise("asinh_accurate(x)"),
-        unary.acosh: elementwise("acosh_accurate(x)"),
-        unary.atanh: elementwise("atanh_accurate(x)"),
+        unary.sin: elementwise(
+            inexact("sin_accurate(x)", "complex_turned_back(complex_sinh(complex_turned(x)))")
+        ),
+        unary.cos: elementwise(inexact("cos_accurate(x)", "complex_cosh(complex_turned(x))")),
+        unary.tan: elementwise(
+            inexact("tan_accurate(x)", "complex_turned_back(complex_tanh(complex_turned(x)))")
+        ),
+        unary.asin: elementwise(inexact("asin_accurate(x)", "complex_asin(x)")),
+        unary.acos: elementwise(inexact("acos_accurate(x)", "complex_acos(x)")),
+        unary.atan: elementwise(
+            inexact("atan_accurate(x)", "complex_turned_back(complex_atanh(complex_turned(x)))")
+        ),
+        unary.sinh: elementwise(inexact("sinh_accurate(x)", "complex_sinh(x)")),
+        unary.cosh: elementwise(inexact("cosh_accurate(x)", "complex_cosh(x)")),
+        unary.tanh: elementwise(inexact("tanh_accurate(x)", "complex_tanh(x)")),
+        unary.asinh: elementwise(
+            inexact("asinh_accurate(x)", "complex_turned_back(complex_asin(complex_turned(x)))")
+        ),
+        unary.acosh: elementwise(inexact("acosh_accurate(x)", "complex_acosh(x)")),
+        unary.atanh: elementwise(inexact("atanh_accurate(x)", "complex_atanh(x)")),
         unary.erf: elementwise("erf_accurate(x)"),
         unary.step: elementwise(
             real(
@@ -68,10 +78,17 @@ table.update(
         ),
         # questions
         unary.is_finite: elementwise(
-            real("!(is_nan(x) || is_infinite(x))", "true", "true"), result=bool_
+            real("!(is_nan(x) || is_infinite(x))", "true", "true")
+            | {complex64: "!(complex_is_nan(x) || complex_is_infinite(x))"},
+            result=bool_,
         ),
-        unary.is_inf: elementwise(real("is_infinite(x)", "false", "false"), result=bool_),
-        unary.is_nan: elementwise(real("is_nan(x)", "false", "false"), result=bool_),
+        unary.is_inf: elementwise(
+            real("is_infinite(x)", "false", "false") | {complex64: "complex_is_infinite(x)"},
+            result=bool_,
+        ),
+        unary.is_nan: elementwise(
+            real("is_nan(x)", "false", "false") | {complex64: "complex_is_nan(x)"}, result=bool_
+        ),
         unary.sign_bit: elementwise("is_negative(x)", result=bool_),
         unary.logical_not: elementwise({bool_: "!x"}),
     }
@@ -82,13 +99,27 @@ table.update(
 # bits are those of 0 or -0: for a comparison with 0, a fast-math compiler would decide about NaN.
 CASTS = {
     float32: elementwise(
-        {int32: "f32(x)", uint32: "f32(x)", bool_: "f32(x)", float32: "x"}, result=float32
+        {int32: "f32(x)", uint32: "f32(x)", bool_: "f32(x)", float32: "x", complex64: "x.x"},
+        result=float32,
     ),
     int32: elementwise(
-        {float32: "saturated_i32(x)", uint32: "i32(x)", bool_: "i32(x)", int32: "x"}, result=int32
+        {
+            float32: "saturated_i32(x)",
+            uint32: "i32(x)",
+            bool_: "i32(x)",
+            int32: "x",
+            complex64: "saturated_i32(x.x)",
+        },
+        result=int32,
     ),
     uint32: elementwise(
-        {float32: "saturated_u32(x)", int32: "u32(x)", bool_: "u32(x)", uint32: "x"},
+        {
+            float32: "saturated_u32(x)",
+            int32: "u32(x)",
+            bool_: "u32(x)",
+            uint32: "x",
+            complex64: "saturated_u32(x.x)",
+        },
         result=uint32,
     ),
     bool_: elementwise(
@@ -97,8 +128,12 @@ CASTS = {
             int32: "x != 0",
             uint32: "x != 0u",
             bool_: "x",
+            complex64: "((bitcast<u32>(x.x) | bitcast<u32>(x.y)) & 0x7fffffffu) != 0u",
         },
         result=bool_,
+    ),
+    complex64: elementwise(
+        dict.fromkeys((float32, int32, uint32, bool_), "vec2f(f32(x), 0.0)"), result=complex64
     ),
 }
 
