@@ -1,4 +1,4 @@
-"""The functions of accurate.wgsl against float64, in units in the last place."""
+"""The functions of accurate.wgsl and complex.wgsl against float64, in units in the last place."""
 
 import math
 
@@ -52,6 +52,49 @@ def units_in_last_place(actual, expected):
 def test_unary(run, rng, kernel, reference, domain, units):
     x = rng.uniform(*domain, 50_000).astype(np.float32)
     assert units_in_last_place(run(kernel, x), reference(x.astype(np.float64))) < units
+
+
+COMPLEX = [
+    (unary.square, np.square, 2),
+    (unary.reciprocal, np.reciprocal, 3),
+    (unary.sqrt, np.sqrt, 3),
+    (unary.rsqrt, lambda z: 1 / np.sqrt(z), 4),
+    (unary.exp, np.exp, 4),
+    (unary.expm1, lambda z: 2 * np.exp(z / 2) * np.sinh(z / 2), 5),
+    (unary.log, np.log, 5),
+    (unary.log1p, lambda z: 2 * np.arctanh(z / (2 + z)), 5),
+    (unary.sin, np.sin, 5),
+    (unary.cos, np.cos, 5),
+    (unary.tan, np.tan, 6),
+    (unary.asin, np.arcsin, 4),
+    (unary.acos, np.arccos, 4),
+    (unary.atan, np.arctan, 4),
+    (unary.sinh, np.sinh, 5),
+    (unary.cosh, np.cosh, 5),
+    (unary.tanh, np.tanh, 6),
+    (unary.asinh, np.arcsinh, 5),
+    (unary.acosh, np.arccosh, 4),
+    (unary.atanh, np.arctanh, 4),
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reference", "units"), COMPLEX, ids=lambda v: getattr(v, "name", "")
+)
+def test_unary_of_complex_numbers(run, rng, kernel, reference, units):
+    """The error of both parts together, in units of the absolute value, for sizes of all magnitudes."""
+    x, y = 10.0 ** rng.uniform(-6, 1.5, (2, 50_000)) * rng.choice([-1, 1], (2, 50_000))
+    z = (x + 1j * y).astype(np.complex64)
+    assert units_in_last_place(run(kernel, z), reference(z.astype(np.complex128))) < units
+
+
+def test_quotients_of_complex_numbers_of_any_size(run, rng):
+    x, y, u, v = 10.0 ** rng.uniform(-30, 30, (4, 50_000)) * rng.choice([-1, 1], (4, 50_000))
+    a, b = (x + 1j * y).astype(np.complex64), (u + 1j * v).astype(np.complex64)
+    expected = a.astype(np.complex128) / b
+    is_normal = (np.abs(expected) > 1e-37) & (np.abs(expected) < 1e38)
+    actual = run(binary.divide, a, b)
+    assert units_in_last_place(actual[is_normal], expected[is_normal]) < 4
 
 
 @pytest.mark.parametrize(

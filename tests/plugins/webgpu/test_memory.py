@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plugrad.extend import OutOfMemory, float32
-from plugrad.kernels import binary, creation
+from plugrad.kernels import binary, creation, signal
 from plugrad_webgpu.layout import size_class
 
 
@@ -91,3 +91,36 @@ def test_trimming_in_the_middle_of_a_batch(run, pool):
 def test_an_array_larger_than_a_binding_is_an_error(run):
     with pytest.raises(OutOfMemory, match="can bind at once"):
         run.call(creation.fill, run.backend, shape=(1 << 40,), value=1.0, dtype=float32)
+
+
+def test_tables_are_made_once_and_are_no_memory_in_use(run, pool):
+    x = np.zeros((2, 360), np.complex64)
+    run(signal.fft, x)
+    before, created = run.backend.memory(), pool.usage.created
+    for _ in range(3):
+        run(signal.fft, x)
+    after = run.backend.memory()
+    assert (after.buffers, after.bytes, pool.usage.created) == (
+        before.buffers,
+        before.bytes,
+        created,
+    )
+
+
+def test_tables_go_with_a_trim_and_come_back(run, pool):
+    x = np.arange(37, dtype=np.complex64)
+    before = run.backend.memory()
+    first = run(signal.fft, x)
+    pool.trim()
+    assert pool.usage.pooled == 0
+    np.testing.assert_array_equal(run(signal.fft, x), first)
+    after = run.backend.memory()
+    assert (after.buffers, after.bytes) == (before.buffers, before.bytes)
+
+
+def test_tables_beyond_the_budget_are_forgotten(run, pool, monkeypatch):
+    monkeypatch.setattr("plugrad_webgpu.device.CONSTANT_BYTES", 4096)
+    for n in (300, 360, 400, 300):
+        x = np.zeros(n, np.complex64)
+        x[1] = 1
+        np.testing.assert_allclose(run(signal.fft, x), np.fft.fft(x), atol=1e-6)

@@ -58,6 +58,7 @@ SHADERS = {
         "reduced": "combine_lanes(total)",
         "finish": "value",
     },
+    ("signal",): {},
     ("reduction_position",): {
         "T": "f32",
         "is_better": "value > best",
@@ -75,18 +76,26 @@ def entry_points(code):
     return re.findall(r"@compute[^{]*?fn (\w+)", code)
 
 
+def reached(code, name):
+    """Return the text of an entry point and of all functions of the source that it calls."""
+    plain = re.sub(r"//.*|^@group.*|^@compute @\w+\(\d+\)\s*", "", code, flags=re.MULTILINE)
+    parts = re.split(r"^fn ", plain, flags=re.MULTILINE)[1:]
+    functions = {re.match(r"\w+", part)[0]: part for part in parts}
+    found = [name]
+    for caller in found:
+        found += [
+            f for f in functions if f in re.findall(r"\w+", functions[caller]) and f not in found
+        ]
+    return "".join(functions[f] for f in found)
+
+
 def compile_all(run, code):
     """Compile each entry point with a layout that ends at the highest binding it uses."""
     raw = run.device._raw
     bindings = re.findall(r"@binding\((\d)\) var<storage, \w+> (\w+)", code)
-    names = entry_points(code)
-    for name in names:
-        body = re.search(rf"fn {name}\b.*?^}}", code, re.DOTALL | re.MULTILINE)[0]
-        used = [
-            int(binding)
-            for binding, variable in bindings
-            if len(names) == 1 or re.search(rf"\b{variable}\b", body)
-        ]
+    for name in entry_points(code):
+        words = re.findall(r"\w+", reached(code, name))
+        used = [int(binding) for binding, variable in bindings if variable in words]
         layout = BindLayout(raw.device, max(used) + 1)
         raw.create_pipeline(code, name, name, layout.pipeline_layout)
 
@@ -102,8 +111,11 @@ def test_every_file_is_listed():
     assert listed == {name for name in found if (PACKAGE / "kernels" / f"{name}.wgsl").is_file()}
 
 
+FILES = ("snippets", "accurate", "complex")
+
+
 def test_snippets_compile(run):
-    snippets = "".join((PACKAGE / f"{name}.wgsl").read_text() for name in ("snippets", "accurate"))
+    snippets = "".join((PACKAGE / f"{name}.wgsl").read_text() for name in FILES)
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))
     assert used.count("\nfn ") == len(names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from plugrad.extend import Memory, OutOfMemory, complex64, float32
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from numpy.typing import NDArray
+
     from plugrad.extend import DType
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.native import Handle
@@ -31,12 +33,14 @@ if TYPE_CHECKING:
 class Storage:
     """One buffer of the device, which outlives the arrays that take turns to use it."""
 
-    __slots__ = ("freed_in", "handle", "serial", "size")
+    __slots__ = ("freed_in", "handle", "is_kept", "serial", "size")
 
     def __init__(self, handle: Handle, serial: int, size: int) -> None:
         self.handle = handle
         self.serial = serial
         self.size = size
+        self.is_kept = False
+        """Whether the device keeps a table here, which is not counted as memory in use."""
         self.freed_in = 0
         """The batch that was being recorded when it became free: it may still use the buffer."""
 
@@ -52,6 +56,10 @@ class Recorder(Protocol):
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
+        ...
+
+    def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
+        """Return an array of what a function makes of some sizes, kept for the next time."""
         ...
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
@@ -192,6 +200,13 @@ class Pool:
                 usage.peak = usage.in_use
             return buffer
 
+    def keep(self, buffer: Buffer) -> None:
+        """Stop counting a buffer as memory in use, until it dies: it holds a table of the device."""
+        with self._lock, whole:
+            buffer.storage.is_kept = True
+            self.usage.buffers -= 1
+            self.usage.in_use -= buffer.storage.size
+
     def _settle(self) -> None:
         """Take back the storages of the buffers that have died.
 
@@ -206,8 +221,10 @@ class Pool:
                 if storage is not None:
                     size = storage.size
                     storage.freed_in = self._allocator.batch
-                    usage.buffers -= 1
-                    usage.in_use -= size
+                    if not storage.is_kept:
+                        usage.buffers -= 1
+                        usage.in_use -= size
+                    storage.is_kept = False
                     usage.pooled += size
                     self._free[size] += [storage]
 

@@ -40,12 +40,16 @@ fn complex_product(a: vec2f, b: vec2f) -> vec2f {
 }
 
 fn complex_square(z: vec2f) -> vec2f {
-  return vec2f((z.x - z.y) * (z.x + z.y), 2.0 * z.x * z.y);
+  return vec2f((z.x - z.y) * (z.x + z.y), z.x * z.y * 2.0);
 }
 
 fn complex_quotient(a: vec2f, b: vec2f) -> vec2f {
   let size = complex_size(b);
-  if (size == 0.0 && !complex_is_nan(b)) { return a / abs(b.x); }
+  if (size == 0.0 && !complex_is_nan(b)) {  // 0 / 0 might be folded to 0
+    return vec2f(
+      select(a.x * infinity(), nan(), a.x == 0.0), select(a.y * infinity(), nan(), a.y == 0.0)
+    );
+  }
   if (is_infinite(size)) {
     let is_steep = abs(b.y) == size && !(abs(b.x) == size);
     let c = select(b, complex_turned_back(b), is_steep);
@@ -88,6 +92,9 @@ fn complex_sqrt(z: vec2f) -> vec2f {
 
 // The parts of r (cos(angle) + i sin(angle)) with r = exp(x) factor, also where r alone overflows
 fn complex_polar(x: f32, factor: f32, angle: f32) -> vec2f {
+  if (is_infinite(x) && (is_nan(angle) || is_infinite(angle))) {
+    return select(vec2f(0.0, 0.0), vec2f(x, nan()), x > 0.0);
+  }
   let direction = vec2f(cos_accurate(angle), sin_accurate(angle));
   if (x < 80.0) { return exp_accurate(x) * factor * direction; }
   let root = exp_accurate(0.5 * x);
@@ -96,9 +103,6 @@ fn complex_polar(x: f32, factor: f32, angle: f32) -> vec2f {
 
 fn complex_exp(z: vec2f) -> vec2f {
   if (z.y == 0.0) { return vec2f(exp_accurate(z.x), z.y); }
-  if (is_infinite(z.x) && (is_nan(z.y) || is_infinite(z.y))) {
-    return select(vec2f(0.0, 0.0), vec2f(z.x, nan()), z.x > 0.0);
-  }
   return complex_polar(z.x, 1.0, z.y);
 }
 
@@ -174,7 +178,9 @@ fn complex_sinh(z: vec2f) -> vec2f {
 }
 
 fn complex_cosh(z: vec2f) -> vec2f {
-  if (z.x == 0.0 || z.y == 0.0) { return vec2f(cosh_accurate(z.x) * cos_accurate(z.y), complex_sign_of_zero(z)); }
+  if (z.x == 0.0 || z.y == 0.0) {
+    return vec2f(cosh_accurate(z.x) * cos_accurate(z.y), complex_sign_of_zero(z));
+  }
   if (abs(z.x) > 40.0) {
     let y = complex_polar(abs(z.x), 0.5, z.y);
     return select(y, vec2f(y.x, -y.y), z.x < 0.0);
@@ -192,7 +198,7 @@ fn complex_tanh(z: vec2f) -> vec2f {
   if (is_infinite(z.x)) { return vec2f(with_sign(1.0, z.x), with_sign(0.0, z.y)); }
   let sine = sin_accurate(z.y);
   let cosine = cos_accurate(z.y);
-  if (abs(z.x) > 10.0) {
+  if (abs(z.x) > 10.0 && !is_nan(sine)) {
     return vec2f(with_sign(1.0, z.x), 4.0 * sine * cosine * exp_accurate(-2.0 * abs(z.x)));
   }
   let s = sinh_accurate(z.x);

@@ -7,9 +7,9 @@ are gathered in one compute pass until the batch is full or a value is read.
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from plugrad.extend import OutOfMemory
+from plugrad.extend import OutOfMemory, as_dtype
 from plugrad_webgpu import native
 from plugrad_webgpu.buffers import GpuArray, Pool
 from plugrad_webgpu.elements import words_in
@@ -19,7 +19,10 @@ from plugrad_webgpu.layout import nbytes_of, size_class
 from plugrad_webgpu.limits import check_operands
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import Storage
@@ -32,6 +35,7 @@ BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
 BATCH_BYTES = 1 << 26  # of outputs: large work should start early
 MOST_BIND_GROUPS = 4096
+CONSTANT_BYTES = 1 << 26  # of tables: beyond, they are made again
 
 
 class Device:
@@ -50,6 +54,7 @@ class Device:
         self._raw = raw
         self._lock: AbstractContextManager[object] = RLock()
         self.pool = Pool(self, largest, self._before_trim, self._lock)
+        self._constants: dict[tuple[Any, ...], GpuArray] = {}
         self._layouts: dict[int, native.BindLayout] = {}
         self._pipelines: dict[Program, Handle] = {}
         self._bind_groups: dict[tuple[int, ...], Handle] = {}
@@ -168,6 +173,25 @@ class Device:
             encoder = None if self._pass is None else self._end(self._pass)
             self._raw.read(encoder, array.buffer.storage.handle, out, nbytes)
 
+    def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
+        """Return an array of what a function makes of some sizes, kept for the next time.
+
+        It is not counted as memory in use, and not kept if the device runs out of memory.
+        """
+        key = (make, *sizes)
+        found = self._constants.get(key)
+        if found is not None:
+            return found
+        values = make(*sizes)
+        with self._lock, whole:
+            made = self.upload(values, values.nbytes, values.shape, as_dtype(values.dtype))
+            self.pool.keep(made.buffer)
+            kept = sum(x.buffer.storage.size for x in self._constants.values())
+            if kept + values.nbytes > CONSTANT_BYTES:
+                self._constants.clear()
+            self._constants[key] = made
+        return made
+
     # --- inside
 
     def _begin(self) -> None:
@@ -210,6 +234,7 @@ class Device:
         return group
 
     def _before_trim(self) -> None:
+        self._constants.clear()
         self.flush()
         self._drop_bind_groups()
 

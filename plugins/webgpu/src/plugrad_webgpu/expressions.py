@@ -54,7 +54,7 @@ def elementwise(
     Args:
         expression: WGSL over the names in `inputs`, for float32; or a mapping from dtypes to such
             expressions, from which the dtype of the last input chooses. It may call the functions
-            of snippets.wgsl and accurate.wgsl.
+            of snippets.wgsl, accurate.wgsl and complex.wgsl.
         inputs: The names of the inputs, which are broadcast.
         result: The dtype of the result; None means that of the last input.
         attributes: The names of numeric attributes, which the expression reads as
@@ -114,7 +114,7 @@ class _Elementwise:
         modes: list[Mode] = ["vectors" if s[0] == 1 else "scalar" for s in loop.strides]
         sizes = (-(-loop.sizes[0] // width), *loop.sizes[1:])
         count = 0 if 0 in out else -(-loop.steps // width)
-        parameters: list[int | float] = [count]
+        parameters: list[int | float | complex] = [count]
         if rank > 1:
             parameters += sizes
             for strides, mode in zip(loop.strides, modes, strict=True):
@@ -185,10 +185,9 @@ def _load(name: str, dtype: DType, mode: Mode, axes: int, width: int) -> str:
     value = f"{name}_values[{offset}]"
     if mode == "vectors" or width == 1:
         return f"  let {name} = {value};"
+    one = f"  let {name}_value = {value};\n"
     repeated = ", ".join([f"{name}_value"] * width)
-    return (
-        f"  let {name}_value = {value};\n  let {name} = {vector(STORED[dtype], width)}({repeated});"
-    )
+    return f"{one}  let {name} = {vector(STORED[dtype], width)}({repeated});"
 
 
 def _values(operands: Sequence[tuple[str, DType, Mode]], result: DType, width: int) -> str:

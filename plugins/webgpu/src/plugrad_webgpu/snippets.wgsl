@@ -1,5 +1,5 @@
-// Functions that any shader may call. shaders.py appends those of this file and of accurate.wgsl that a
-// source names.
+// Functions that any shader may call. shaders.py appends those of this file, of accurate.wgsl and of
+// complex.wgsl that a source names.
 //
 // Drivers compile with fast-math: `x != x` is false, `max` drops NaN, `(1 + x) - 1` is x. So NaN and
 // infinity are recognized and made by their bits, and low-order parts are cut off with masks, which no

@@ -1,0 +1,153 @@
+"""Fourier transforms of the last axis."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from plugrad.extend import complex64
+from plugrad.kernels import signal
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.program import Program, plan
+from plugrad_webgpu.shaders import shader
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.program import Plan
+
+LARGEST_RADIX: Final = 31
+
+_SOURCE = partial(shader, "signal")
+_PASSES = {r: Program(f"fft radix {r}", _SOURCE, entry_point=f"radix_{r}") for r in (2, 3, 4, 5)}
+_ANY_RADIX = Program("fft any radix", _SOURCE, entry_point="any_radix")
+_MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
+
+# ---- how a length is transformed ----
+
+
+def radices_of(n: int) -> list[int]:
+    """Return the factors of `n`, fours first.
+
+    >>> radices_of(360)
+    [4, 2, 3, 3, 5]
+    """
+    radices: list[int] = []
+    for radix in (4, 2, *range(3, LARGEST_RADIX + 1, 2)):
+        while n % radix == 0:
+            radices.append(radix)
+            n //= radix
+    return radices if n == 1 else [*radices, n]
+
+
+def convenient(least: int) -> int:
+    """Return a number from `least` on whose factors are small.
+
+    >>> convenient(73), convenient(2 * 1009 - 1)
+    (80, 2048)
+    """
+    return min(odd << max(0, (-(-least // odd) - 1).bit_length()) for odd in (1, 3, 5, 9, 15))
+
+
+class Ends(NamedTuple):
+    """What the first and the last step of a transform do besides."""
+
+    is_first_swapped: bool = False
+    is_last_swapped: bool = False
+    scale: float = 1.0
+
+
+# ---- tables: computed in double precision, and kept by the device ----
+
+
+def roots(n: int) -> NDArray[np.complex64]:
+    """Return the roots of unity exp(-2 pi i t / n) that the passes of a transform need."""
+    return np.exp(-2j * np.pi / n * np.arange(n)).astype(np.complex64)
+
+
+def chirp(n: int) -> NDArray[np.complex64]:
+    """Return the factors exp(-pi i t^2 / n) of the numbers of a row."""
+    return _chirp(n).astype(np.complex64)
+
+
+def chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
+    """Return the transform of what the products with the chirp are convolved with, divided by its size."""
+    circle = np.zeros(size, np.complex128)
+    circle[:n] = _chirp(n).conj()
+    circle[size - n + 1 :] = circle[n - 1 : 0 : -1]
+    return (np.fft.fft(circle) / size).astype(np.complex64)
+
+
+def _chirp(n: int) -> NDArray[np.complex128]:
+    return np.exp(-1j * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
+
+
+# ---- the dispatches ----
+
+
+@lru_cache(maxsize=4096)
+def _pass(shape: Shape, span: int, radix: int, ends: Ends) -> Plan:
+    program = _PASSES.get(radix, _ANY_RADIX)
+    count = math.prod(shape) // (1 if program is _ANY_RADIX else radix)
+    return plan(program, (count, shape[-1], span, radix, *ends), count, shape, complex64)
+
+
+@lru_cache(maxsize=4096)
+def _modulation(shape: Shape, row: int, ends: Ends) -> Plan:
+    count = math.prod(shape)
+    return plan(_MODULATE, (count, shape[-1], row, 1, *ends), count, shape, complex64)
+
+
+def passes(x: GpuArray, ends: Ends) -> GpuArray:
+    """Return the transforms of rows whose length has small factors."""
+    device, size = x.buffer.device, x.shape[-1]
+    factors = device.constant(roots, size)
+    radices = radices_of(size) or [1]
+    span = 1
+    for number, radix in enumerate(radices):
+        is_last = number == len(radices) - 1
+        ends_here = Ends(
+            ends.is_first_swapped and number == 0,
+            ends.is_last_swapped and is_last,
+            ends.scale if is_last else 1.0,
+        )
+        x = device.launch(_pass(x.shape, span, radix, ends_here), x, factors)
+        span *= radix
+    return x
+
+
+def modulated(x: GpuArray, factors: GpuArray, size: int, ends: Ends) -> GpuArray:
+    """Return the products of rows with factors, as rows of another size."""
+    step = _modulation((*x.shape[:-1], size), x.shape[-1], ends)
+    return x.buffer.device.launch(step, x, factors)
+
+
+def transformed(x: GpuArray, *, is_inverse: bool) -> GpuArray:
+    """Return the transforms of the rows of an array, by Bluestein's convolution if a factor is large."""
+    row = x.shape[-1]
+    scale = 1 / row if is_inverse else 1.0
+    if max(radices_of(row), default=1) <= LARGEST_RADIX:
+        return passes(x, Ends(is_inverse, is_inverse, scale))
+    device, size = x.buffer.device, convenient(2 * row - 1)
+    around = device.constant(chirp, row)
+    x = passes(modulated(x, around, size, Ends(is_first_swapped=is_inverse)), Ends())
+    x = modulated(x, device.constant(chirp_filter, row, size), size, Ends())
+    x = passes(x, Ends(is_first_swapped=True, is_last_swapped=True))
+    return modulated(x, around, row, Ends(is_last_swapped=is_inverse, scale=scale))
+
+
+@table.implements(signal.fft)
+def fft(input: GpuArray) -> GpuArray:
+    """Return the transform of each row."""
+    return transformed(input, is_inverse=False)
+
+
+@table.implements(signal.ifft)
+def ifft(input: GpuArray) -> GpuArray:
+    """Return the inverse transform of each row."""
+    return transformed(input, is_inverse=True)
