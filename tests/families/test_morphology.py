@@ -103,8 +103,12 @@ WITH_TIES = [replace(kernel, domains=[halves, halves, SMALL]) for kernel in KERN
 
 
 MANY_CHANNELS = [
-    CASES[1].with_shapes((1, 4, 5, 70), (3, 2, 70)),
-    *gradient_kernels({"pad": "same"}, (1, 4, 5, 70), (3, 2, 70)),
+    case
+    for channels in (8, 70)
+    for case in [
+        CASES[1].with_shapes((2, 4, 5, channels), (3, 2, channels)),
+        *gradient_kernels({"pad": "same"}, (2, 4, 5, channels), (3, 2, channels)),
+    ]
 ]
 
 

@@ -44,7 +44,7 @@ class Fold:
     start: str
     step: str
     result: str
-    inputs: tuple[str, ...] = ("input",)
+    inputs: tuple[str, ...]
     positions: str = ""
     """The name of the input that holds positions instead of elements."""
 

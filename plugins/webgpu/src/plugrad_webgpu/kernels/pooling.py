@@ -19,41 +19,41 @@ if TYPE_CHECKING:
 LOWEST = {float32: "-infinity()", int32: "bitcast<i32>(0x80000000u)", uint32: "0u"}
 
 
-def largest_of(value: str) -> dict[DType, Fold]:
-    """Return how to find the largest `value` of a window, by dtype: NaN if there is one."""
-    choice = "let value = {}; best = select(best, value, {});"
+def largest_of(value: str, *inputs: str) -> dict[DType, Fold]:
+    """Return how to find the largest `value` of a window of the inputs, by dtype: NaN if there is one."""
     larger = dict.fromkeys(NUMBERS, "value > best") | {float32: "(value > best) | are_nan(value)"}
     return {
         dtype: Fold(
-            f"var best = Element({LOWEST[dtype]});", choice.format(value, is_larger), "best"
+            f"var best = Element({LOWEST[dtype]});",
+            f"let value = {value}; best = select(best, value, {is_larger});",
+            "best",
+            inputs,
         )
         for dtype, is_larger in larger.items()
     }
 
 
-def first_largest_of(value: str, larger: dict[DType, str]) -> dict[DType, Fold]:
-    """Return how to find the position of the first largest `value` of a window, by dtype; -1 without one."""
-    step = (
-        "let value = {}; let is_better = (found < Integers()) | {};"
-        " best = select(best, value, is_better); found = select(found, positions(at, image), is_better);"
+def first_largest_of(value: str, is_larger: str, *inputs: str) -> Fold:
+    """Return how to find the position of the first largest `value` of a window of the inputs; -1 without one."""
+    return Fold(
+        "var best = Element(); var found = Integers(-1);",
+        f"let value = {value}; let is_better = (found < Integers()) | {is_larger};"
+        " best = select(best, value, is_better);"
+        " found = select(found, positions(at, image), is_better);",
+        "found",
+        inputs,
     )
-    start = "var best = Element(); var found = Integers(-1);"
-    return {
-        dtype: Fold(start, step.format(value, is_larger), "found")
-        for dtype, is_larger in larger.items()
-    }
 
 
-LARGEST = largest_of("input[at]")
-FIRST_LARGEST = first_largest_of(
-    "input[at]",
-    dict.fromkeys(NUMBERS, "(value > best)")
-    | {float32: "(value > best) | (are_nan(value) & !are_nan(best))"},
-)
+LARGER_OR_NAN = "(value > best) | (are_nan(value) & !are_nan(best))"
+LARGEST = largest_of("input[at]", "input")
+FIRST_LARGEST = dict.fromkeys(NUMBERS, first_largest_of("input[at]", "(value > best)", "input")) | {
+    float32: first_largest_of("input[at]", LARGER_OR_NAN, "input")
+}
 AT_THE_LARGEST = Fold(
     SUM, "sum += select(Element(), dy[at], found[at] == own);", "sum", ("dy", "found"), "found"
 )
-AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)")
+AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)", ("input",))
 SHARES = Fold(SUM, "sum += dy[at] / f32(inside);", "sum", ("dy",))
 
 
