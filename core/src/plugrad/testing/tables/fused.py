@@ -15,13 +15,16 @@ from plugrad.testing.definitions import activated, convolved
 from plugrad.testing.rows import Array, Input, Row, of_shape
 from plugrad.types.specs import Shape
 
-# What goes into the activation is an odd number of eighths, away from all kinks.
-halves = lambda shape: Input(_multiples(2, 0), shape)  # noqa: E731
-eighths = lambda shape: Input(_multiples(4, 1 / 8), shape)  # noqa: E731
+# What goes into the activation is an odd number of eighths, away from all kinks. The factors are
+# small, so that the steps of finite differences in single precision do not cross a kink.
+halves = lambda shape: Input(_multiples(2, 2, 0), shape)  # noqa: E731
+eighths = lambda shape: Input(_multiples(32, 4, 1 / 8), shape)  # noqa: E731
 
 
-def _multiples(parts: int, offset: float) -> Callable[..., Array]:
-    return lambda rng, shape, dtype: (rng.integers(-4, 5, shape) / parts + offset).astype(dtype)
+def _multiples(most: int, parts: int, offset: float) -> Callable[..., Array]:
+    return lambda rng, shape, dtype: (rng.integers(-most, most + 1, shape) / parts + offset).astype(
+        dtype
+    )
 
 
 def rows(

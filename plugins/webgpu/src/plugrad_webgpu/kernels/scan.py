@@ -6,8 +6,9 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from plugrad.extend import float32, int32, uint32
+from plugrad.extend import complex64, float32, int32, uint32
 from plugrad.kernels import scan
+from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import STORED, require
 from plugrad_webgpu.program import Program, plan
@@ -65,6 +66,7 @@ IN_PAIRS = Rule(
 )
 SUMS = {float32: IN_PAIRS} | {t: Rule(t, STORED[t], "a + b", "0") for t in (int32, uint32)}
 PRODUCTS = {t: Rule(t, STORED[t], "a * b", "1") for t in (float32, int32, uint32)}
+PRODUCTS[complex64] = Rule(complex64, STORED[complex64], "complex_product(a, b)", "1.0, 0.0")
 
 
 def accumulated(
@@ -150,6 +152,11 @@ def _program(rule: Rule, role: Role, is_state: bool) -> Program:
     return Program(f"scan {rule.join} {role}", source)
 
 
-table.update(
-    {scan.cumsum: partial(accumulated, SUMS), scan.cumprod: partial(accumulated, PRODUCTS)}
-)
+@table.implements(scan.cumsum)
+def cumsum(x: GpuArray, *, axis: int, exclusive: bool, reverse: bool) -> GpuArray:
+    """Return running sums; those of complex numbers are the sums of their parts."""
+    sums = partial(accumulated, SUMS, axis=axis, exclusive=exclusive, reverse=reverse)
+    return of_parts(sums(in_parts(x))) if x.dtype == complex64 else sums(x)
+
+
+table.update({scan.cumprod: partial(accumulated, PRODUCTS)})
