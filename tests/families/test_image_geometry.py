@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
+import plugrad
 from plugrad import image
+from plugrad.kernels import image as kernels
 
 METHODS = ("bilinear", "nearest")
 MODES = ("constant", "reflect", "wrap", "nearest")
@@ -116,3 +118,34 @@ def test_boxes_that_are_not_numbers_show_nothing(backend):
     for method in METHODS:
         y = image.crop_and_resize(picture(1, 3), boxes, [0, 0], (2, 2), method, 7)
         assert y.tolist() == np.full((2, 2, 2, 1), 7).tolist()
+
+
+def test_large_images_show_the_pixels_that_double_precision_finds(backend, rng):
+    """Single precision does not tell the nearer one of two pixels of a large image."""
+    x = rng.uniform(-2, 2, (1, 301, 207, 2)).astype("float32")
+    slanted = np.array([[0.7, 0.1, 2.3, 0.2, 1.1, -3.4, 1e-3, -2e-3]], "float32")
+    boxes = rng.uniform(-0.2, 1.2, (9, 4)).astype("float32")
+    for op in (
+        *(lambda r=radians: image.rotate_with_offset(x, r) for radians in (np.pi / 6, 1.5, 2.0)),
+        *(lambda m=mode: image.transform(x, slanted, "nearest", m, 3) for mode in MODES),
+        lambda: image.crop_and_resize(x, boxes, [0] * 9, (57, 33), "nearest", 7),
+    ):
+        with plugrad.use("cpu"):
+            expected = op().numpy()
+        np.testing.assert_array_equal(op(), expected)
+
+
+def test_gradients_of_pixels_that_many_points_show(backend, rng):
+    """The same each time, and as precise as sums in double precision, whatever the magnitudes."""
+    to_one_pixel = plugrad.asarray([[0.0, 0, 1, 0, 0, 1, 0, 0]])
+    dy = rng.normal(size=(1, 300, 200, 3)) * [1e-30, 1, 1e30]
+    dy[0, 0, 0] *= 1e6
+    dy = plugrad.asarray(dy.astype("float32"))
+    attrs = {"image_shape": (1, 2, 3, 3), "interpolation": "bilinear", "fill_mode": "constant"}
+    first, second = (
+        kernels.transform_image_gradient(dy, to_one_pixel, **attrs).numpy() for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+    expected = np.zeros((1, 2, 3, 3))
+    expected[0, 1, 1] = dy.numpy().astype("float64").sum((0, 1, 2))
+    np.testing.assert_allclose(first, expected, rtol=1e-6)

@@ -14,6 +14,8 @@ from plugrad.kernels import (
     normalization,
     pooling,
     reduction,
+    resize,
+    scan,
 )
 
 LONG = 300_000
@@ -74,6 +76,32 @@ def test_a_window_too_large_for_a_loop_is_an_error(run):
     x = np.ones((1, 256, 256, 1), np.float32)
     with pytest.raises(ArgumentValueError, match="pool in two steps"):
         run(pooling.avg_pool, x, filter_size=(256, 256), strides=(1, 1), pad="valid")
+
+
+@pytest.mark.parametrize("is_software", [True, False])
+@pytest.mark.parametrize("shape", [(LONG,), (2, LONG, 3)])
+def test_running_sums_longer_than_a_loop(run, monkeypatch, is_software, shape):
+    monkeypatch.setattr(run.device, "is_software", is_software)
+    axis = len(shape) // 2
+    sums = np.moveaxis(run(scan.cumsum, np.ones(shape, np.int32), axis=axis), axis, -1)
+    assert (sums == np.arange(1, LONG + 1)).all()
+    sums = run(scan.cumsum, np.ones(shape, np.float32), axis=axis, exclusive=True, reverse=True)
+    assert (np.moveaxis(sums, axis, -1) == np.arange(LONG - 1, -1, -1)).all()
+
+
+def test_a_pixel_that_many_steps_show(run):
+    images, dy = np.ones((1, 1, 2, 1), np.float32), np.ones((1, 1, LONG, 1), np.float32)
+    attrs = {"size": (1, LONG)}
+    nearest = run(resize.resize_nearest_neighbor_gradient, images, dy, **attrs)
+    assert nearest.ravel().tolist() == [LONG / 2] * 2
+    bilinear = run(resize.resize_bilinear_gradient, images, dy, **attrs)
+    np.testing.assert_allclose(bilinear.ravel(), [LONG / 4, LONG * 3 / 4], rtol=1e-4)
+
+
+def test_neighbours_too_many_for_a_loop_are_an_error(run):
+    x = np.ones((1, LONG), np.float32)
+    with pytest.raises(ArgumentValueError, match=r"depth_radius=40000 .*65535"):
+        run(normalization.local_response_normalization, x, depth_radius=40_000)
 
 
 def test_large_elementwise(run):

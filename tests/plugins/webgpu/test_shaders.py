@@ -31,10 +31,40 @@ WINDOWS = {
     "start": "var sum = Element();",
     "result": "sum",
 }
+
+
+def bindings(*arrays):
+    """Return the declarations of inputs and of the output, which comes last."""
+    access = ["read"] * (len(arrays) - 1) + ["read_write"]
+    return "\n".join(
+        f"@group(0) @binding({i}) var<storage, {access[i]}> {array};"
+        for i, array in enumerate(arrays)
+    )
+
+
 # Files with what they need; the elementwise template is compiled by running every such kernel.
 SHADERS = {
     ("convolution",): {"axes": "3", "element": "vec4<f32>"},
     ("creation",): {},
+    ("image", "image_boxes", "image_forward"): {
+        "bindings": bindings(
+            "boxes: array<f32>",
+            "numbers: array<i32>",
+            "images: array<f32>",
+            "filling: array<f32>",
+            "output: array<f32>",
+        ),
+        "interpolation": "bilinear",
+        "more": "3",
+    },
+    ("image", "image_transforms", "sums", "image_gradient"): {
+        "bindings": bindings(
+            "transforms: array<f32>", "dy: array<f32>", "sums: array<atomic<u32>>"
+        ),
+        "interpolation": "nearest",
+        "more": "0",
+        "send": "add",
+    },
     ("indexing",): {"element": "u32", "word": "u32", "T": "i32"},
     ("linalg_operands", "linalg_direct"): {**MATMUL, "rows": "8"},
     ("linalg_operands", "linalg_outer"): MATMUL,
@@ -45,6 +75,11 @@ SHADERS = {
         "kept": "shifted",
         "total": "log_accurate(sum)",
         "finish": "kept - total",
+    },
+    ("normalization_response",): {
+        "term": "x[k]",
+        "finish": "sum",
+        "bindings": bindings("x: array<f32>", "output: array<f32>"),
     },
     ("reduction", "reduction_lanes"): {
         "T": "f32",
@@ -69,6 +104,21 @@ SHADERS = {
     ("windows", "windows_cells"): WINDOWS | {"axes": "3", "step": "sum += input[at];"},
     ("windows", "windows_stops"): WINDOWS | {"axes": "1", "step": "sum += input[at];"},
     ("windows", "windows_weights"): WINDOWS | {"axes": "2", "step": "sum += input[stop];"},
+    ("resize",): {"element": "vec4<u32>", "mix": "first"},
+    ("resize_gradient",): {"element": "f32"},
+    ("scan",): {
+        "element": "f32",
+        "state": "vec2f",
+        "result": "f32",
+        "join": "add_pairs(a, b, parameters.zero)",
+        "lift": "vec2f(x, 0.0)",
+        "lower": "total.x + total.y",
+        "bindings": "@group(0) @binding(1) var<storage, read_write> output: array<f32>;",
+        "start": "vec2f(0.0)",
+        "each": "output[at] = result_of(total);",
+        "last": "",
+    },
+    ("sums_total",): {},
 }
 
 

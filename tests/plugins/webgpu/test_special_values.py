@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from plugrad.extend import bool_, int32, uint32
-from plugrad.kernels import activation, binary, normalization, pooling, reduction, unary
+from plugrad.kernels import (
+    activation,
+    binary,
+    image,
+    normalization,
+    pooling,
+    reduction,
+    scan,
+    unary,
+)
 from plugrad_webgpu import elementwise
 
 NAN, INF = np.nan, np.inf
@@ -218,3 +227,25 @@ def test_softmax_of_large_and_infinite_logits(run):
     x = np.array([[1000, 1000, -INF], [NAN, 0, 0]], np.float32)
     np.testing.assert_array_equal(run(normalization.softmax, x, dim=1)[0], [0.5, 0.5, 0])
     assert np.isnan(run(normalization.softmax, x, dim=1)[1]).all()
+
+
+def test_image_gradients_of_infinities(run):
+    """The sums are integers, which have no infinity of their own."""
+    shown_twice = np.array([[0.5, 0, 0, 0, 1, 0, 0, 0]], np.float32)
+    dy = [INF, 1, -INF, -INF, INF, -INF, 3, NAN, 4, 5]
+    dx = run(
+        image.transform_image_gradient,
+        np.array(dy, np.float32).reshape(1, 1, 10, 1),
+        shown_twice,
+        image_shape=(1, 1, 6, 1),
+        interpolation="nearest",
+        fill_mode="constant",
+    )
+    # The points 0, 0.5 and so on show the pixels 0, 1, 1, 2, 2, 3, 3, 4, 4, 5.
+    np.testing.assert_array_equal(dx.ravel(), [INF, -INF, NAN, -INF, NAN, 5])
+
+
+def test_running_sums_that_overflow(run):
+    large = np.float32(3e38)
+    sums = run(scan.cumsum, np.array([large, large, 1, -INF, 1], np.float32), axis=0)
+    np.testing.assert_array_equal(sums, [large, INF, INF, NAN, NAN])
