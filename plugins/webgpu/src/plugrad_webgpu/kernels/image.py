@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Pair, Shape
     from plugrad.kernels.image import Fill, Interpolation
     from plugrad_webgpu.buffers import GpuArray, Recorder
+    from plugrad_webgpu.program import Plan
 
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 CHUNK = 16  # channels of an invocation
@@ -32,13 +33,13 @@ HALF_OF_ROUNDING = 0.5e-9  # of places that are rounded to nine digits
 
 PointKind = Literal["boxes", "transforms"]
 Role = Literal["forward", "measure", "add"]
+SENDING: tuple[Role, ...] = ("measure", "add")
 
 
-class View(NamedTuple):
-    """Which points of images a result shows: arrays, and how the shader reads them."""
+class Sampling(NamedTuple):
+    """How a shader finds the pixels that a result shows."""
 
     kind: PointKind
-    arrays: tuple[GpuArray, ...]
     interpolation: Interpolation
     fill_mode: FillMode
     step: int = 0
@@ -46,16 +47,23 @@ class View(NamedTuple):
     nudge: float = 0.0
 
 
+class View(NamedTuple):
+    """Which points of images a result shows: arrays, and how the shader reads them."""
+
+    arrays: tuple[GpuArray, ...]
+    sampling: Sampling
+
+
 def in_boxes(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> View:
     """Return the view of boxes in images."""
     require(box_ind.dtype, INDEX_DTYPES, "the webgpu kernel CropAndResize (box_ind)")
-    return View("boxes", (boxes, box_ind), method, "nearest")
+    return View((boxes, box_ind), Sampling("boxes", method, "nearest"))
 
 
 def transformed(transforms: GpuArray, interpolation: Interpolation, fill_mode: FillMode) -> View:
     """Return the view through transforms, one for each image or one for all."""
     step = 8 if transforms.shape[0] > 1 else 0
-    return View("transforms", (transforms,), interpolation, fill_mode, step)
+    return View((transforms,), Sampling("transforms", interpolation, fill_mode, step))
 
 
 def rotated(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
@@ -70,7 +78,8 @@ def rotated(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
     pairs = np.stack([numbers, (exact - numbers).astype(np.float32)])
     turn = uploaded(x.buffer.device, pairs, float32)
     # The cosine of a quarter turn is not exactly 0, which would decide between two pixels.
-    return View("transforms", (turn,), "nearest", "constant", 0, 8, HALF_OF_ROUNDING)
+    sampling = Sampling("transforms", "nearest", "constant", 0, 8, HALF_OF_ROUNDING)
+    return View((turn,), sampling)
 
 
 # --- kernels ----------------------------------------------------------------------------------------
@@ -155,11 +164,9 @@ def transform_image_gradient(
 
 def shown(images: GpuArray, view: View, shape: Shape, fill_value: Fill) -> GpuArray:
     """Return a result whose pixels show points of images, and `fill_value` outside."""
-    device, channels = images.buffer.device, shape[3]
-    filling = _filling(device, fill_value, channels)
-    program = _program("forward", view.kind, view.interpolation)
-    parameters = _parameters(view, images.shape, shape)
-    step = plan(program, parameters, parameters[0], shape, float32)
+    device = images.buffer.device
+    filling = _filling(device, fill_value, shape[3])
+    step = _plan("forward", view.sampling, images.shape, shape)
     return device.launch(step, *view.arrays, images, filling)
 
 
@@ -170,11 +177,8 @@ def returned(dy: GpuArray, view: View, images: Shape) -> GpuArray:
     """
     device = dy.buffer.device
     sums = filled(device, (*images, 3), 0, uint32)
-    parameters = _parameters(view, images, dy.shape)
-    roles: tuple[Role, ...] = ("measure", "add")
-    for role in roles:
-        program = _program(role, view.kind, view.interpolation)
-        step = plan(program, parameters, parameters[0], dy.shape, float32)
+    for role in SENDING:
+        step = _plan(role, view.sampling, images, dy.shape)
         device.launch_into(step, sums, *view.arrays, dy)
     count = math.prod(images)
     return device.launch(plan(_TOTAL, (count,), count, images, float32), sums)
@@ -188,14 +192,16 @@ def _filling(device: Recorder, value: Fill, channels: int) -> GpuArray:
         return uploaded(device, np.array(value).astype(np.float32), float32)
 
 
-def _parameters(view: View, images: Shape, result: Shape) -> tuple[int, *tuple[int | float, ...]]:
-    """Return the parameters of image.wgsl."""
+@lru_cache(maxsize=1024)
+def _plan(role: Role, sampling: Sampling, images: Shape, result: Shape) -> Plan:
+    """Return the plan with an invocation for each pixel of the result, or for some of its channels."""
     chunk = min(max(result[3], 1), CHUNK)
     chunks = -(-result[3] // chunk)
     count = math.prod(result[:3]) * chunks
-    fill_mode = FILL_MODES.index(view.fill_mode)
-    sizes = (*images, *result[1:3], fill_mode, 0)
-    return (count, chunks, chunk, *sizes, view.step, view.rests, view.nudge)
+    kind, interpolation, fill_mode, *numbers = sampling
+    mode = FILL_MODES.index(fill_mode)
+    parameters = (count, chunks, chunk, *images, *result[1:3], mode, 0, *numbers)
+    return plan(_program(role, kind, interpolation), parameters, count, result, float32)
 
 
 @cache

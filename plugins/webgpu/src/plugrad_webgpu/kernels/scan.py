@@ -10,7 +10,7 @@ from plugrad.extend import complex64, float32, int32, uint32
 from plugrad.kernels import scan
 from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import STORED, require
+from plugrad_webgpu.elements import STORED, require, vector
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import MOST_STEPS
 from plugrad_webgpu.shaders import shader
@@ -101,20 +101,27 @@ def _made(
     outer, length, inner = rows
     size = (2,) if rule.state == "vec2f" else ()
     is_state = False
+    # Vectors may end beyond a single row, in the padding of its buffer, but must begin with it.
+    is_wide = inner == 1 and (length % 4 == 0 or (outer == 1 and not reverse))
+    lanes = ("xyzw" if not reverse else "wzyx") if is_wide else ""
+    if is_wide:
+        length = -(-length // 4)
     while True:
         run = _run(outer * inner, length, is_software)
         blocks = -(-length // run)
         count = outer * blocks * inner
         parameters = (count, length, inner, run, blocks, exclusive, reverse, 0)
         role: Role = "blocks" if blocks > 1 else "rows"
-        scan_plan = plan(_program(rule, role, is_state), parameters, count, shape, rule.dtype)
+        scan_plan = plan(
+            _program(rule, role, is_state, lanes), parameters, count, shape, rule.dtype
+        )
         if blocks <= 1:
             yield Level(None, scan_plan)
             return
         shape = (outer, blocks, inner, *size)
-        program = _program(rule, "totals", is_state)
+        program = _program(rule, "totals", is_state, lanes)
         yield Level(plan(program, parameters, count, shape, rule.dtype), scan_plan)
-        length, exclusive, reverse, is_state = blocks, True, False, True
+        length, exclusive, reverse, is_state, lanes = blocks, True, False, True, ""
 
 
 def _run(columns: int, length: int, is_software: bool) -> int:
@@ -126,30 +133,42 @@ def _run(columns: int, length: int, is_software: bool) -> int:
 
 
 @cache
-def _program(rule: Rule, role: Role, is_state: bool) -> Program:
-    """Return the program that accumulates elements, or states of totals."""
-    stored = STORED[rule.dtype]
-    is_total = role == "totals"
-    result = rule.state if is_state or is_total else stored
+def _program(rule: Rule, role: Role, is_state: bool, lanes: str) -> Program:
+    """Return the program that accumulates elements, or states of totals.
+
+    The `lanes` of vectors are in the order of accumulation; without lanes, elements are not vectors.
+    """
+    item = rule.state if is_state else STORED[rule.dtype]
+    element = vector(item, 4) if lanes else item
+    result = rule.state if role == "totals" else element
+    each = [f"total = joined(total, state_of(values{lane}));" for lane in _selectors(lanes)]
+    if role != "totals":
+        keep = "result_of(select(total, before, parameters.is_exclusive == 1u));"
+        results = [f"results{lane} = {keep}" for lane in _selectors(lanes)]
+        each = [f"before = total; {a} {b}" for a, b in zip(each, results, strict=True)]
+        each = [f"var before = total; var results = {element}();", *each, "output[at] = results;"]
     arrays = [f"var<storage, read_write> output: array<{result}>;"]
     if role == "blocks":
         arrays.insert(0, f"var<storage, read> starts: array<{rule.state}>;")
-    running = "output[at] = result_of(select(total, before, parameters.is_exclusive == 1u));"
     source = partial(
         shader,
         "scan",
-        element=rule.state if is_state else stored,
+        element=element,
+        item=item,
         state=rule.state,
-        result=result,
         join=rule.join,
         lift="x" if is_state else rule.lift,
-        lower="total" if is_state or is_total else rule.lower,
+        lower="total" if is_state else rule.lower,
         bindings="\n".join(f"@group(0) @binding({i}) {a}" for i, a in enumerate(arrays, start=1)),
         start="starts[index]" if role == "blocks" else f"{rule.state}({rule.identity})",
-        each="" if is_total else running,
-        last="output[index] = total;" if is_total else "",
+        each="\n    ".join(each),
+        last="output[index] = total;" if role == "totals" else "",
     )
     return Program(f"scan {rule.join} {role}", source)
+
+
+def _selectors(lanes: str) -> list[str]:
+    return [f".{lane}" for lane in lanes] or [""]
 
 
 @table.implements(scan.cumsum)

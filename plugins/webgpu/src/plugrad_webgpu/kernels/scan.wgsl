@@ -4,13 +4,14 @@
 // invocation computes the total of a block. The totals are then accumulated in the same way, and tell each block
 // where it starts. Last each invocation accumulates a block. No invocation waits for another.
 //
-// A running total is a `$state`, which for sums of floats is more precise than an element.
+// A running total is a `$state`, which for sums of floats is more precise than an element. Where the axis is the last
+// one, elements are read and written as vectors; after the end of the last one there may be elements of no meaning.
 
 struct Parameters {
   count: u32,         // blocks of all rows
-  length: u32,
+  length: u32,        // elements or vectors
   inner: u32,
-  run: u32,           // elements of a block
+  run: u32,           // elements or vectors of a block
   blocks: u32,        // of a row
   is_exclusive: u32,
   is_reverse: u32,
@@ -23,9 +24,9 @@ $bindings
 
 fn joined(a: $state, b: $state) -> $state { return $join; }
 
-fn state_of(x: $element) -> $state { return $lift; }
+fn state_of(x: $item) -> $state { return $lift; }
 
-fn result_of(total: $state) -> $result { return $lower; }
+fn result_of(total: $state) -> $item { return $lower; }
 
 // The element at place k of a row that starts at `row`
 fn element_at(row: u32, k: u32) -> u32 {
@@ -44,8 +45,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   var total = $start;
   for (var k = first; k < end; k++) {
     let at = element_at(row, k);
-    let before = total;
-    total = joined(total, state_of(input[at]));
+    let values = input[at];
     $each
   }
   $last
