@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -134,7 +134,6 @@ def _gradient_program(element: str) -> Program:
 # --- places, in double precision or in integers: the sizes are numbers of the host ------------------
 
 
-@lru_cache(maxsize=256)
 def _around(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Places:
     """Return the places between positions that a resized axis shows."""
     steps = np.arange(count)
@@ -150,7 +149,6 @@ def _around(length: int, count: int, align_corners: bool, half_pixel_centers: bo
     return Places(low, (places - low).astype(np.float32))
 
 
-@lru_cache(maxsize=256)
 def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Places:
     """Return the positions that a resized axis shows."""
     steps = np.arange(count)
