@@ -65,6 +65,16 @@ SHADERS = {
         "more": "0",
         "send": "add",
     },
+    ("image", "image_rotation", "image_forward"): {
+        "bindings": bindings(
+            "rotation: array<vec2f>",
+            "images: array<f32>",
+            "filling: array<f32>",
+            "output: array<f32>",
+        ),
+        "interpolation": "nearest",
+        "more": "0",
+    },
     ("indexing",): {"element": "u32", "word": "u32", "T": "i32"},
     ("linalg_operands", "linalg_direct"): {**MATMUL, "rows": "8"},
     ("linalg_operands", "linalg_outer"): MATMUL,

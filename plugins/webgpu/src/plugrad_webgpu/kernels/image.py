@@ -31,7 +31,14 @@ FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 CHUNK = 16  # channels of an invocation
 HALF_OF_ROUNDING = 0.5e-9  # of places that are rounded to nine digits
 
-PointKind = Literal["boxes", "transforms"]
+PointKind = Literal["boxes", "transforms", "rotation"]
+POINTS: dict[PointKind, tuple[str, ...]] = {
+    "boxes": ("boxes: array<f32>", "numbers: array<i32>"),
+    "transforms": ("transforms: array<f32>",),
+    "rotation": ("rotation: array<vec2f>",),
+}
+"""The arrays from which a shader computes points."""
+
 Role = Literal["forward", "measure", "add"]
 SENDING: tuple[Role, ...] = ("measure", "add")
 
@@ -43,7 +50,6 @@ class Sampling(NamedTuple):
     interpolation: Interpolation
     fill_mode: FillMode
     step: int = 0
-    rests: int = 0
     nudge: float = 0.0
 
 
@@ -73,13 +79,12 @@ def rotated(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
     middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
     across = middle_x - middle_x * cosine + middle_y * sine
     down = middle_y - middle_x * sine - middle_y * cosine
-    exact = np.array([cosine, -sine, across, sine, cosine, down, 0, 0])
+    exact = np.array([cosine, -sine, across, sine, cosine, down])
     numbers = exact.astype(np.float32)
-    pairs = np.stack([numbers, (exact - numbers).astype(np.float32)])
+    pairs = np.stack([numbers, (exact - numbers).astype(np.float32)], axis=1)
     turn = uploaded(x.buffer.device, pairs, float32)
     # The cosine of a quarter turn is not exactly 0, which would decide between two pixels.
-    sampling = Sampling("transforms", "nearest", "constant", 0, 8, HALF_OF_ROUNDING)
-    return View((turn,), sampling)
+    return View((turn,), Sampling("rotation", "nearest", "constant", 0, HALF_OF_ROUNDING))
 
 
 # --- kernels ----------------------------------------------------------------------------------------
@@ -206,11 +211,7 @@ def _plan(role: Role, sampling: Sampling, images: Shape, result: Shape) -> Plan:
 
 @cache
 def _program(role: Role, kind: PointKind, interpolation: Interpolation) -> Program:
-    names = (
-        ["boxes: array<f32>", "numbers: array<i32>"]
-        if kind == "boxes"
-        else ["transforms: array<f32>"]
-    )
+    names = [*POINTS[kind]]
     if role == "forward":
         names += ["images: array<f32>", "filling: array<f32>"]
         output, files = "output: array<f32>", ["image_forward"]

@@ -17,7 +17,6 @@ struct Parameters {
   fill_mode: u32,   // constant, reflect, wrap, nearest
   zero: u32,
   step: u32,        // from the transform of one image to the next
-  rests: u32,       // where the rests of the transforms are, if not 0
   nudge: f32,       // what is added before the nearest pixel is chosen
 }
 var<immediate> parameters: Parameters;
@@ -37,6 +36,13 @@ struct Place { low: i32, high: i32, share: f32 }
 struct Shown { pixels: vec4i, weights: vec4f }
 
 fn is_number(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
+
+// a x + b y + c
+fn combined(a: vec2f, b: vec2f, c: vec2f, x: vec2f, y: vec2f) -> vec2f {
+  let of_x = multiply_pairs(a, x, parameters.zero);
+  let of_both = add_pairs(of_x, multiply_pairs(b, y, parameters.zero), parameters.zero);
+  return add_pairs(of_both, c, parameters.zero);
+}
 
 // The position on an axis that continues it to any place
 fn continued(at: i32, length: i32) -> i32 {

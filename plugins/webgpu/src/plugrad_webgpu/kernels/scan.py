@@ -10,7 +10,7 @@ from plugrad.extend import complex64, float32, int32, uint32
 from plugrad.kernels import scan
 from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import STORED, require, vector
+from plugrad_webgpu.elements import STORED, require, vector, words_in
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import MOST_STEPS
 from plugrad_webgpu.shaders import shader
@@ -103,6 +103,7 @@ def _made(
     is_state = False
     # Vectors may end beyond a single row, in the padding of its buffer, but must begin with it.
     is_wide = inner == 1 and (length % 4 == 0 or (outer == 1 and not reverse))
+    is_wide &= words_in(rule.dtype) == 1
     lanes = ("xyzw" if not reverse else "wzyx") if is_wide else ""
     if is_wide:
         length = -(-length // 4)
