@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LARGEST_RADIX: Final = 31
 
 _SOURCE = partial(shader, "signal")
-_PASSES = {r: Program(f"fft radix {r}", _SOURCE, entry_point=f"radix_{r}") for r in (2, 3, 4, 5)}
+_PASSES = {r: Program(f"fft radix {r}", _SOURCE, entry_point=f"radix_{r}") for r in (2, 3, 4, 5, 8)}
 _ANY_RADIX = Program("fft any radix", _SOURCE, entry_point="any_radix")
 _MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
 
@@ -32,13 +32,13 @@ _MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
 
 
 def radices_of(n: int) -> list[int]:
-    """Return the factors of `n`, fours first.
+    """Return the factors of `n`, the eights first.
 
-    >>> radices_of(360)
-    [4, 2, 3, 3, 5]
+    >>> radices_of(720)
+    [8, 2, 3, 3, 5]
     """
     radices: list[int] = []
-    for radix in (4, 2, *range(3, LARGEST_RADIX + 1, 2)):
+    for radix in (8, 4, 2, *range(3, LARGEST_RADIX + 1, 2)):
         while n % radix == 0:
             radices.append(radix)
             n //= radix
@@ -93,7 +93,7 @@ def _chirp(n: int) -> NDArray[np.complex128]:
 @lru_cache(maxsize=4096)
 def _pass(shape: Shape, span: int, radix: int, ends: Ends) -> Plan:
     program = _PASSES.get(radix, _ANY_RADIX)
-    count = math.prod(shape) // (1 if program is _ANY_RADIX else radix)
+    count = math.prod(shape) // radix
     return plan(program, (count, shape[-1], span, radix, *ends), count, shape, complex64)
 
 

@@ -2,7 +2,7 @@
 //
 // A pass of a radix r reads x[q + s (p + m j)], transforms over j, and writes y[q + s (r p + k)], where s is the
 // product of the radices before it and n = s r m. So no pass permutes, and neighbouring invocations read neighbours.
-// Each invocation transforms r numbers; for a radix without a function of its own, it computes one of them.
+// Each invocation transforms r numbers.
 //
 // The roots are exp(-2 pi i t / n), computed by the host in double precision. Exchanging the parts of what the
 // first pass reads and of what the last one writes makes the transform an inverse one.
@@ -41,11 +41,12 @@ struct Step {
 
 fn step_of(index: u32) -> Step {
   let items = parameters.size / parameters.radix;
-  let item = index % items;
-  let row = (index / items) * parameters.size;
+  let row = index / items;
+  let item = index - row * items;
   let lane = item % parameters.span;
   let turn = item - lane;
-  return Step(row + item, items, row + lane + parameters.radix * turn, turn);
+  let start = row * parameters.size;
+  return Step(start + item, items, start + lane + parameters.radix * turn, turn);
 }
 
 fn store_turned(step: Step, k: u32, z: vec2f) {
@@ -77,20 +78,42 @@ fn radix_3(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gr
   store_turned(step, 2u, a - b);
 }
 
+fn fourier_4(x0: vec2f, x1: vec2f, x2: vec2f, x3: vec2f) -> mat4x2f {
+  let a = x0 + x2;
+  let b = x0 - x2;
+  let c = x1 + x3;
+  let d = complex_turned_back(x1 - x3);
+  return mat4x2f(a + c, b + d, a - c, b - d);
+}
+
 @compute @workgroup_size(64)
 fn radix_4(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
   let step = step_of(index);
   @repeat(j, 4) let x$j = load(step.reads + ${j}u * step.between);
-  let a = x0 + x2;
-  let b = x0 - x2;
-  let c = x1 + x3;
-  let d = complex_turned_back(x1 - x3);
-  store(step.writes, a + c);
-  store_turned(step, 1u, b + d);
-  store_turned(step, 2u, a - c);
-  store_turned(step, 3u, b - d);
+  let y = fourier_4(x0, x1, x2, x3);
+  store(step.writes, y[0]);
+  @repeat(k, 3) store_turned(step, ${k}u + 1u, y[$k + 1]);
+}
+
+@compute @workgroup_size(64)
+fn radix_8(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 64u);
+  if (index >= parameters.count) { return; }
+  let step = step_of(index);
+  @repeat(j, 8) let x$j = load(step.reads + ${j}u * step.between);
+  let even = fourier_4(x0, x2, x4, x6);
+  let odd = fourier_4(x1, x3, x5, x7);
+  let eighths = mat4x2f(
+    odd[0],
+    0.707106781 * (odd[1] + complex_turned_back(odd[1])),
+    complex_turned_back(odd[2]),
+    0.707106781 * (complex_turned_back(odd[3]) - odd[3]),
+  );
+  store(step.writes, even[0] + eighths[0]);
+  @repeat(k, 3) store_turned(step, ${k}u + 1u, even[$k + 1] + eighths[$k + 1]);
+  @repeat(k, 4) store_turned(step, ${k}u + 4u, even[$k] - eighths[$k]);
 }
 
 @compute @workgroup_size(64)
@@ -112,22 +135,34 @@ fn radix_5(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gr
   store_turned(step, 4u, a - c);
 }
 
-// One output of a step: the sum of the inputs, each turned by k j parts of the circle
+// An odd radix. The inputs j and r - j are turned by the same angle, but in opposite directions.
 @compute @workgroup_size(64)
 fn any_radix(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  let items = parameters.size / parameters.radix;
-  let k = (index / items) % parameters.radix;
-  let step = step_of(index % items + items * (index / parameters.size));
-  var sum = load(step.reads);
-  var turn = 0u;
-  for (var j = 1u; j < parameters.radix; j++) {
-    turn += k;
-    if (turn >= parameters.radix) { turn -= parameters.radix; }
-    sum += complex_product(load(step.reads + j * step.between), factors[turn * items]);
+  let step = step_of(index);
+  let first = load(step.reads);
+  let last = step.reads + parameters.radix * step.between;
+  let half = parameters.radix / 2u;
+  var sum = first;
+  for (var j = 1u; j < parameters.radix; j++) { sum += load(step.reads + j * step.between); }
+  store(step.writes, sum);
+  for (var k = 1u; k <= half; k++) {
+    var even = first;
+    var odd = vec2f(0.0);
+    var turn = 0u;
+    for (var j = 1u; j <= half; j++) {
+      turn += k;
+      if (turn >= parameters.radix) { turn -= parameters.radix; }
+      let root = factors[turn * step.between];
+      let a = load(step.reads + j * step.between);
+      let b = load(last - j * step.between);
+      even += root.x * (a + b);
+      odd += root.y * complex_turned(a - b);
+    }
+    store_turned(step, k, even + odd);
+    store_turned(step, parameters.radix - k, even - odd);
   }
-  store_turned(step, k, sum);
 }
 
 // output[r, i] = input[r, i] factors[i]; rows are cut or filled up with zeros
