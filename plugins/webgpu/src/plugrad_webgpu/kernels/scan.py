@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from plugrad.extend import complex64, float32, int32, uint32
 from plugrad.kernels import scan
 from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import STORED, require, vector, words_in
+from plugrad_webgpu.elements import STORED, require, vector
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import MOST_STEPS
 from plugrad_webgpu.shaders import shader
@@ -65,8 +65,9 @@ IN_PAIRS = Rule(
     "total.x + total.y",
 )
 SUMS = {float32: IN_PAIRS} | {t: Rule(t, STORED[t], "a + b", "0") for t in (int32, uint32)}
-PRODUCTS = {t: Rule(t, STORED[t], "a * b", "1") for t in (float32, int32, uint32)}
-PRODUCTS[complex64] = Rule(complex64, STORED[complex64], "complex_product(a, b)", "1.0, 0.0")
+PRODUCTS = {t: Rule(t, STORED[t], "a * b", "1") for t in (float32, int32, uint32)} | {
+    complex64: Rule(complex64, STORED[complex64], "complex_product(a, b)", "1.0, 0.0")
+}
 
 
 def accumulated(
@@ -86,6 +87,13 @@ def accumulated(
     return running
 
 
+def summed(x: GpuArray, **attributes: Any) -> GpuArray:
+    """Return running sums; those of complex numbers are sums of their parts."""
+    if x.dtype == complex64:
+        return of_parts(accumulated(SUMS, in_parts(x), **attributes))
+    return accumulated(SUMS, x, **attributes)
+
+
 @lru_cache(maxsize=4096)
 def _levels(
     rule: Rule, shape: Shape, axis: int, exclusive: bool, reverse: bool, is_software: bool
@@ -103,8 +111,7 @@ def _made(
     is_state = False
     # Vectors may end beyond a single row, in the padding of its buffer, but must begin with it.
     is_wide = inner == 1 and (length % 4 == 0 or (outer == 1 and not reverse))
-    is_wide &= words_in(rule.dtype) == 1
-    lanes = ("xyzw" if not reverse else "wzyx") if is_wide else ""
+    lanes = ("0123" if not reverse else "3210") if is_wide else ""
     if is_wide:
         length = -(-length // 4)
     while True:
@@ -169,14 +176,7 @@ def _program(rule: Rule, role: Role, is_state: bool, lanes: str) -> Program:
 
 
 def _selectors(lanes: str) -> list[str]:
-    return [f".{lane}" for lane in lanes] or [""]
+    return [f"[{lane}]" for lane in lanes] or [""]
 
 
-@table.implements(scan.cumsum)
-def cumsum(x: GpuArray, *, axis: int, exclusive: bool, reverse: bool) -> GpuArray:
-    """Return running sums; those of complex numbers are the sums of their parts."""
-    sums = partial(accumulated, SUMS, axis=axis, exclusive=exclusive, reverse=reverse)
-    return of_parts(sums(in_parts(x))) if x.dtype == complex64 else sums(x)
-
-
-table.update({scan.cumprod: partial(accumulated, PRODUCTS)})
+table.update({scan.cumsum: summed, scan.cumprod: partial(accumulated, PRODUCTS)})
