@@ -7,6 +7,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.extend import bool_, float32, int32, uint32
+from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
@@ -52,8 +53,9 @@ def order(x: GpuArray, *, descending: bool = False) -> GpuArray:
 
 
 def order_of_labels(labels: GpuArray, limit: int) -> GpuArray:
-    """Return the positions that sort a vector of integers, as int32; those outside ``[0, limit)`` come last."""
-    return _ordered(_limited(labels, limit=limit), limit.bit_length())
+    """Return the positions that sort all integers, as int32; those outside ``[0, limit)`` come last."""
+    keys = _limited(labels, limit=limit)
+    return _ordered(shared(keys, (math.prod(keys.shape),)), limit.bit_length())
 
 
 def _ordered(keys: GpuArray, bits: int) -> GpuArray:

@@ -131,10 +131,11 @@ def segment_sums(
         program = _labels_program("segments_of_rows")
         labels = device.launch(plan(program, parameters, positions, labels.shape, int32), labels)
         segments *= rows
-    starts, running, sums = _segment_plans(positions, inner, segments, shape)
+    last_runs, sums = _segment_plans(positions, inner, segments, shape)
     order = order_of_labels(labels, segments)
-    bounds = device.launch(starts, labels, order)
-    return device.launch(sums, bounds, device.launch(running, labels, order, x))
+    output = filled(device, shape, 0, x.dtype)
+    device.launch_into(sums, output, labels, order, x, device.launch(last_runs, labels, order, x))
+    return output
 
 
 def segment_counts(
@@ -158,30 +159,24 @@ def _labels_program(
 
 
 @lru_cache(maxsize=1024)
-def _segment_plans(
-    positions: int, inner: int, segments: int, shape: Shape
-) -> tuple[Plan, Plan, Plan]:
-    """Return the plans for the starts of the segments in the sorted positions, the running sums, and the sums."""
+def _segment_plans(positions: int, inner: int, segments: int, shape: Shape) -> tuple[Plan, Plan]:
+    """Return the plans for the sum of the last run of each block, and for the sums of all runs."""
     width = 4 if inner % 4 == 0 else 1
-    vectors = inner // width
-    # The shortest loops, over the positions of a block and over the blocks of a segment
+    # The shortest loops, over the positions of a block and over the blocks of a run
     run = max(LEAST_RUN, math.isqrt(positions))
     blocks = -(-positions // run)
-
-    def step(entry_point: str, invocations: int, out: Shape, dtype: DType) -> Plan:
-        parameters = (invocations, vectors, positions, run)
-        program = _segments_program(entry_point, width)
-        return plan(program, parameters, invocations, out, dtype)
-
+    count = blocks * inner // width
+    parameters = (count, inner // width, positions, run, segments)
     return (
-        step("start_of_segments", segments + 1, (segments + 1,), uint32),
-        step("running_sums", blocks * vectors, (positions, inner), float32),
-        step("sums_of_parts", segments * vectors, shape, float32),
+        plan(
+            _sums_program("sums_of_last_runs", width), parameters, count, (blocks, inner), float32
+        ),
+        plan(_sums_program("sums_of_runs", width), parameters, count, shape, float32),
     )
 
 
 @cache
-def _segments_program(entry_point: str, width: int) -> Program:
+def _sums_program(entry_point: str, width: int) -> Program:
     source = partial(shader, "indexing_segments", element=vector("f32", width))
     return Program(entry_point, source, entry_point=entry_point)
 

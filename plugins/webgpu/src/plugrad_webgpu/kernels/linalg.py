@@ -11,7 +11,7 @@ from plugrad.kernels import linalg
 from plugrad_webgpu.buffers import in_parts, of_parts, shared
 from plugrad_webgpu.copying import View, copied, copy_into, filled, joined, transposed
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS, require
+from plugrad_webgpu.elements import NUMBERS, require, vector
 from plugrad_webgpu.expressions import elementwise, numbers
 from plugrad_webgpu.layout import broadcast_strides
 from plugrad_webgpu.product import Matrices, add_parts, multiply
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.layout import Shape
 
+_times = elementwise(numbers("a * b"), ("a", "b"))
+
 
 @table.implements(linalg.matmul)
 def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) -> GpuArray:
@@ -33,6 +35,10 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     left = _matrices(a, batch, transpose_a)
     right = _matrices(b, batch, transpose_b)
+    if left.rows == right.columns == 1:
+        # A vector times a vector: a schedule for matrices would compute many columns.
+        vectors = [shared(m.array, (m.batch, left.columns)) for m in (left, right)]
+        return shared(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
     if right.batch == 1 and not transpose_a and left.batch > 1:
         # Many matrices times one matrix: a single product of all rows.
         left = Matrices(a, 1, left.batch * left.rows, left.columns)
@@ -107,8 +113,20 @@ def _prepared(x: GpuArray, steps: Preparation) -> GpuArray:
     return shared(x, steps.shape)
 
 
-_times = elementwise(numbers("a * b"), ("a", "b"))
-_BAND = Program("band", partial(shader, "linalg_band"))
+_BANDS = {
+    width: Program(
+        "band",
+        partial(
+            shader,
+            "linalg_band",
+            element=vector("u32", width),
+            number=vector("i32", width),
+            lanes=lanes,
+            width=str(width),
+        ),
+    )
+    for width, lanes in ((1, "0"), (4, "0, 1, 2, 3"))
+}
 
 
 @table.implements(linalg.band_part)
@@ -116,8 +134,11 @@ def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuA
     """Return the matrices with zeros outside a band around the diagonal."""
     for bound in (num_lower, num_upper):
         require(bound.dtype, (int32, uint32), "webgpu, for the width of a band,")
-    count = math.prod(input.shape)
-    step = plan(_BAND, (count, *input.shape[-2:]), count, input.shape, input.dtype)
+    rows, columns = input.shape[-2:]
+    width = 4 if columns % 4 == 0 else 1
+    count = math.prod(input.shape) // width
+    parameters = (count, rows, columns // width)
+    step = plan(_BANDS[width], parameters, count, input.shape, input.dtype)
     return input.buffer.device.launch(step, input, num_lower, num_upper)
 
 

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 from plugrad.extend import uint32
 from plugrad.kernels import scatter
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import filled
+from plugrad_webgpu.copying import View, copied, filled
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS, require, vector
 from plugrad_webgpu.kernels.indexing import flat_places, segment_sums
+from plugrad_webgpu.layout import broadcast_strides
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
     from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.program import Plan
 
 
 @table.implements(scatter.scatter_nd)
@@ -33,7 +35,7 @@ def scatter_nd(indices: GpuArray, updates: GpuArray, *, shape: Shape) -> GpuArra
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
     """Return a copy with the updates; of several updates for one place, the last one stays."""
-    return _updated(tensor, _rows_of(indices), updates, tensor.shape)
+    return _write(_filled_from(tensor, tensor.shape), _rows_of(indices), updates)
 
 
 @table.implements(scatter.sparse_to_dense)
@@ -45,7 +47,8 @@ def sparse_to_dense(
     output_shape: Shape,
 ) -> GpuArray:
     """Return the values at the given places, and the default value elsewhere."""
-    return _updated(default_value, _rows_of(sparse_indices), sparse_values, output_shape)
+    output = _filled_from(default_value, output_shape)
+    return _write(output, _rows_of(sparse_indices), sparse_values)
 
 
 def _rows_of(indices: GpuArray) -> GpuArray:
@@ -55,21 +58,28 @@ def _rows_of(indices: GpuArray) -> GpuArray:
     return shared(indices, (math.prod(indices.shape), 1))
 
 
-def _updated(tensor: GpuArray, indices: GpuArray, updates: GpuArray, shape: Shape) -> GpuArray:
-    """Return an array of a shape with updates at rows of coordinates; the tensor or the updates may be one element."""
-    device = tensor.buffer.device
+def _filled_from(x: GpuArray, shape: Shape) -> GpuArray:
+    """Return a copy of the array, broadcast to a shape."""
+    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
+
+
+def _write(output: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
+    """Return `output` after writing the updates, or the only one, at rows of coordinates."""
+    device, shape = output.buffer.device, output.shape
     depth = indices.shape[-1]
     size, inner = math.prod(shape[:depth]), math.prod(shape[depth:])
-    places = flat_places(indices, shape)
-    count = math.prod(places.shape)
-    last = filled(device, (size,), 0, uint32)
-    find = plan(_program("last_updates", 1), (count, 1, size, 1, 1), count, (size,), uint32)
-    device.launch_into(find, last, places)
-    steps = int(bool(updates.shape)), int(bool(tensor.shape))
     width = 4 if inner % 4 == 0 else 1
-    parameters = (size * inner // width, inner // width, size, *steps)
-    write = plan(_program("update", width), parameters, parameters[0], shape, tensor.dtype)
-    return device.launch(write, last, updates, tensor)
+    places = flat_places(indices, shape)
+    rows = math.prod(places.shape)
+    last = filled(device, (size,), 0, uint32)
+
+    def step(entry_point: str, count: int) -> Plan:
+        parameters = (count, inner // width, size, int(bool(updates.shape)))
+        return plan(_program(entry_point, width), parameters, count, shape, output.dtype)
+
+    device.launch_into(step("last_updates", rows), last, places)
+    device.launch_into(step("write", rows * inner // width), output, places, last, updates)
+    return output
 
 
 @cache

@@ -1,42 +1,37 @@
 // Updates that replace parts of a tensor; of several updates for one place, the last one stays
 //
-// First, each place gets the highest number of the updates for it. Then each element of the output is read from
-// that update, or from the tensor. Elements are the bits of any 32-bit dtype.
+// First, each place gets the highest number of the updates for it. Then the update of that number is written there.
+// Elements are the bits of any 32-bit dtype.
 
 struct Parameters {
   count: u32,
-  inner: u32,        // elements or vectors of a part
-  size: u32,         // places
-  update_step: u32,  // 0 if one update is for all places, otherwise 1
-  tensor_step: u32,  // 0 if the tensor is one element, otherwise 1
+  inner: u32,  // elements or vectors of a part
+  size: u32,   // places
+  step: u32,   // 0 if one update is for all places, otherwise 1
 }
 var<immediate> parameters: Parameters;
 
 @group(0) @binding(0) var<storage, read> places: array<u32>;
 @group(0) @binding(1) var<storage, read_write> highest: array<atomic<u32>>;
-
-@group(0) @binding(0) var<storage, read> last: array<u32>;  // numbers from 1; 0 where there is no update
-@group(0) @binding(1) var<storage, read> updates: array<$element>;
-@group(0) @binding(2) var<storage, read> tensor: array<$element>;
+@group(0) @binding(1) var<storage, read> last: array<u32>;
+@group(0) @binding(2) var<storage, read> updates: array<$element>;
 @group(0) @binding(3) var<storage, read_write> output: array<$element>;
 
 @compute @workgroup_size(64)
 fn last_updates(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let index = linear_index(id, groups, 64u);
-  if (index >= parameters.count) { return; }
-  let place = places[index];
-  if (place < parameters.size) { atomicMax(&highest[place], index + 1u); }
+  let number = linear_index(id, groups, 64u);
+  if (number >= parameters.count) { return; }
+  let place = places[number];
+  if (place < parameters.size) { atomicMax(&highest[place], number); }
 }
 
 @compute @workgroup_size(64)
-fn update(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+fn write(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  let number = last[index / parameters.inner];
-  if (number == 0u) {
-    output[index] = tensor[index * parameters.tensor_step];
-  } else {
-    let part = (number - 1u) * parameters.inner + index % parameters.inner;
-    output[index] = updates[part * parameters.update_step];
+  let number = index / parameters.inner;
+  let place = places[number];
+  if (place < parameters.size && last[place] == number) {
+    output[place * parameters.inner + index % parameters.inner] = updates[index * parameters.step];
   }
 }
