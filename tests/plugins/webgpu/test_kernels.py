@@ -353,6 +353,14 @@ def test_large_unsigned_positions_are_out_of_range(run):
     np.testing.assert_array_equal(run(scatter.scatter_nd, far, x, shape=(3,)), [0, 0, 1])
 
 
+def test_more_updates_than_one_dimension_of_a_grid_has_groups(run):
+    x = np.arange(4_300_000, dtype=np.int32)
+    reverse = x[::-1, None].copy()
+    np.testing.assert_array_equal(run(scatter.scatter_nd, reverse, x, shape=x.shape), x[::-1])
+    updated = run(scatter.tensor_scatter_update, x * 0, reverse, x)
+    np.testing.assert_array_equal(updated, x[::-1])
+
+
 def test_creation(run):
     same = np.testing.assert_array_equal
     same(run(creation.fill, shape=(2, 5), value=1.5, dtype=float32), np.full((2, 5), 1.5))

@@ -77,3 +77,9 @@ def test_largest(run, rng, shape, k, is_sorted):
     values, found = run(sorting.top_k, x, k=k, sorted=is_sorted)
     np.testing.assert_array_equal(found, places)
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, -1))
+
+
+def test_more_groups_than_one_dimension_of_a_grid_has(run, monkeypatch):
+    monkeypatch.setattr(run.device, "is_software", False)
+    x = np.ones((2_300_000, 1), np.int32)
+    np.testing.assert_array_equal(run(sorting.argsort, x, axis=1), 0)

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 Entry = Literal["rank", "count_digits", "add_up", "reorder"]
 
-DIGIT_BITS = 8
-DIGITS = 1 << DIGIT_BITS
 KEY_BITS = 32
+DIGIT_BITS = 8
+FEW_DIGIT_BITS = 4  # where the counts of more digits would take more memory than the elements
+MEDIUM = 2048  # elements of a row: it has few digits
 SHORT = 128  # elements: comparing all pairs of a longer row takes longer than sorting by digits
 LEAST_RUN = 512  # elements: shorter blocks spend most of their time on counts
 MOST_BLOCKS = 1024
@@ -91,24 +92,25 @@ def _passes(shape: Shape, bits: int) -> tuple[_Pass, ...]:
     rows = math.prod(shape[:-1])
     run = max(LEAST_RUN, -(-size // MOST_BLOCKS))
     blocks = -(-size // run)
-    counts = (rows, DIGITS, blocks + 1)
+    digit_bits = FEW_DIGIT_BITS if size <= MEDIUM else DIGIT_BITS
+    counts = (rows, 1 << digit_bits, blocks + 1)
 
     def step(entry_point: Entry, invocations: int, shift: int) -> Plan:
         parameters = (invocations, size, blocks, run, shift)
         result = (shape, int32) if entry_point == "reorder" else (counts, uint32)
-        return plan(_program(entry_point), parameters, invocations, *result)
+        return plan(_program(entry_point, digit_bits), parameters, invocations, *result)
 
     return tuple(
         _Pass(
             step("count_digits", rows * blocks, shift),
-            step("add_up", rows * DIGITS, shift),
+            step("add_up", rows << digit_bits, shift),
             step("reorder", rows * blocks, shift),
         )
-        for shift in range(0, max(bits, 1), DIGIT_BITS)
+        for shift in range(0, max(bits, 1), digit_bits)
     )
 
 
 @cache
-def _program(entry_point: Entry) -> Program:
-    source = partial(shader, "sorting")
+def _program(entry_point: Entry, digit_bits: int = DIGIT_BITS) -> Program:
+    source = partial(shader, "sorting", digits=str(1 << digit_bits))
     return Program(f"order: {entry_point}", source, entry_point=entry_point, workgroup=WORKGROUP)

@@ -3,14 +3,14 @@
 // Short rows: each key counts those that come before it. Long rows: the positions are sorted by the lowest
 // digit of the keys, then by the next one, and so on. A pass over a digit counts the digits of each block of a row,
 // adds up the counts, and moves the positions. One invocation has a whole block, so that equal digits stay in order
-// and no invocation waits for another. A digit has 8 bits.
+// and no invocation waits for another.
 
 struct Parameters {
   count: u32,   // invocations
   size: u32,    // elements of a row
   blocks: u32,  // of a row
   run: u32,     // elements of a block
-  shift: u32,   // of the digit
+  shift: u32,   // of the digit, a few bits of a key
 }
 var<immediate> parameters: Parameters;
 
@@ -22,7 +22,7 @@ var<immediate> parameters: Parameters;
 @group(0) @binding(2) var<storage, read_write> counts: array<u32>;
 @group(0) @binding(3) var<storage, read_write> moved: array<u32>;
 
-const DIGITS = 256u;
+const DIGITS = ${digits}u;
 
 @compute @workgroup_size(32)
 fn rank(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
