@@ -353,6 +353,38 @@ def test_large_unsigned_positions_are_out_of_range(run):
     np.testing.assert_array_equal(run(scatter.scatter_nd, far, x, shape=(3,)), [0, 0, 1])
 
 
+def complexes(rng, *shape):
+    return (floats(rng, shape) + 1j * floats(rng, shape)).astype(np.complex64)
+
+
+@pytest.mark.parametrize("inner", [1, 2, 3])
+def test_complex_numbers_at_positions(run, rng, inner):
+    x, updates = complexes(rng, 5, inner), complexes(rng, 4, inner)
+    places = np.int32([[3], [0], [-2], [7]])
+    expected = x.copy()
+    expected[[0, 3]] = updates[[1, 2]]
+    same = np.testing.assert_array_equal
+    same(run(scatter.tensor_scatter_update, x, places, updates), expected)
+    sums = np.zeros_like(x)
+    sums[0], sums[3] = updates[1], updates[0] + updates[2]
+    close(run(scatter.scatter_nd, places, updates, shape=x.shape), sums)
+    same(run(indexing.gather_nd, x, np.int32([[4], [-5]])), x[[4, 0]])
+    value, rest = np.complex64(1 + 2j), np.complex64(3 - 4j)
+    dense = run(scatter.sparse_to_dense, np.int32([1, -1]), value, rest, output_shape=(4,))
+    same(dense, [rest, value, rest, value])
+
+
+def test_complex_matrices(run, rng):
+    x, y = complexes(rng, 3, 4), complexes(rng, 4, 5)
+    close(run(linalg.einsum, x, y, equation="ij,jk->ki"), (x @ y).T)
+    close(run(linalg.einsum, x, x, equation="ij,ij->"), (x * x).sum())
+    close(run(linalg.einsum, x, equation="ij->j"), x.sum(0))
+    close(run(linalg.einsum, x, y, equation="ij,kl->ijkl"), np.multiply.outer(x, y))
+    band = run(linalg.band_part, x, np.int32(0), np.int32(1))
+    np.testing.assert_array_equal(band, np.triu(np.tril(x, 1)))
+    np.testing.assert_array_equal(run(linalg.diag_part, run(linalg.diag, x)), x)
+
+
 def test_more_updates_than_one_dimension_of_a_grid_has_groups(run):
     x = np.arange(4_300_000, dtype=np.int32)
     reverse = x[::-1, None].copy()

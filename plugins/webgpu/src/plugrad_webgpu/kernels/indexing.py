@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 INDEX_DTYPES = (int32, uint32)
 INTEGERS = (int32, uint32)
+SUMMED = (*NUMBERS, complex64)
 LEAST_RUN = 32  # positions: shorter blocks save less than their dispatch costs
 
 
@@ -100,9 +101,7 @@ def _places_program(depth: int, dtype: DType) -> Program:
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
     """Return the sum of the elements of each segment."""
     require(segment_ids.dtype, INDEX_DTYPES, "the webgpu kernel UnsortedSegmentSum")
-    if x.dtype == complex64:
-        return of_parts(unsorted_segment_sum(in_parts(x), segment_ids, num_segments=num_segments))
-    require(x.dtype, NUMBERS, "the webgpu kernel UnsortedSegmentSum")
+    require(x.dtype, SUMMED, "the webgpu kernel UnsortedSegmentSum")
     shape = (num_segments, *x.shape[len(segment_ids.shape) :])
     return segment_sums(x, segment_ids, shape, num_segments)
 
@@ -115,6 +114,8 @@ def segment_sums(
     There is a part for each label, and each of the rows of labels has segments of its own. Labels
     outside ``[0, segments)`` are dropped.
     """
+    if x.dtype == complex64:
+        return of_parts(segment_sums(in_parts(x), labels, (*shape, 2), segments, rows))
     device = x.buffer.device
     count, positions = math.prod(x.shape), math.prod(labels.shape)
     if not count or not segments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from plugrad.extend import broadcast, complex64, contractions, int32, uint32
@@ -11,8 +11,9 @@ from plugrad.kernels import linalg
 from plugrad_webgpu.buffers import in_parts, of_parts, shared
 from plugrad_webgpu.copying import View, copied, copy_into, filled, joined, transposed
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS, require, vector
+from plugrad_webgpu.elements import NUMBERS, require, vector, words_in
 from plugrad_webgpu.expressions import elementwise, numbers
+from plugrad_webgpu.kernels.reduction import by_parts
 from plugrad_webgpu.layout import broadcast_strides
 from plugrad_webgpu.product import Matrices, add_parts, multiply
 from plugrad_webgpu.program import Program, plan
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.layout import Shape
 
-_times = elementwise(numbers("a * b"), ("a", "b"))
+PRODUCTS = numbers("a * b") | {complex64: "complex_product(a, b)"}
+_times = elementwise(PRODUCTS, ("a", "b"))
+_total = by_parts(add_parts)
 
 
 @table.implements(linalg.matmul)
@@ -89,7 +92,7 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
 @table.implements(linalg.einsum)
 def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
     """Return the sums of products: of two operands at a time, by matrix products."""
-    require(inputs[0].dtype, NUMBERS, "the webgpu kernel Einsum")
+    require(inputs[0].dtype, PRODUCTS, "the webgpu kernel Einsum")
     steps, last = contractions(equation, tuple(x.shape for x in inputs))
     operands = list(inputs)
     for step in steps:
@@ -107,26 +110,10 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
 def _prepared(x: GpuArray, steps: Preparation) -> GpuArray:
     """Return an operand after sums over axes, in a new order of the others, and in a shape."""
     if steps.summed:
-        x = add_parts(x, steps.summed, False)
+        x = _total(x, steps.summed, False)
     if steps.order:
         x = transposed(x, steps.order, "Einsum on webgpu")
     return shared(x, steps.shape)
-
-
-_BANDS = {
-    width: Program(
-        "band",
-        partial(
-            shader,
-            "linalg_band",
-            element=vector("u32", width),
-            number=vector("i32", width),
-            lanes=lanes,
-            width=str(width),
-        ),
-    )
-    for width, lanes in ((1, "0"), (4, "0, 1, 2, 3"))
-}
 
 
 @table.implements(linalg.band_part)
@@ -135,11 +122,25 @@ def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuA
     for bound in (num_lower, num_upper):
         require(bound.dtype, (int32, uint32), "webgpu, for the width of a band,")
     rows, columns = input.shape[-2:]
-    width = 4 if columns % 4 == 0 else 1
+    words = words_in(input.dtype)
+    width = 4 if columns % 4 == 0 and words == 1 else 1
     count = math.prod(input.shape) // width
-    parameters = (count, rows, columns // width)
-    step = plan(_BANDS[width], parameters, count, input.shape, input.dtype)
+    program = _band_program(width, words)
+    step = plan(program, (count, rows, columns // width), count, input.shape, input.dtype)
     return input.buffer.device.launch(step, input, num_lower, num_upper)
+
+
+@cache
+def _band_program(width: int, words: int) -> Program:
+    source = partial(
+        shader,
+        "linalg_band",
+        element=vector("u32", width * words),
+        number=vector("i32", width),
+        lanes=", ".join(str(lane) for lane in range(width)),
+        width=str(width),
+    )
+    return Program("band", source)
 
 
 @table.implements(linalg.diag)

@@ -10,7 +10,7 @@ from plugrad.kernels import reduction as contracts
 from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import HIGHEST, LOWEST, NUMBERS, require
-from plugrad_webgpu.kernels.indexing import segment_counts, segment_sums
+from plugrad_webgpu.kernels.indexing import SUMMED, segment_counts, segment_sums
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.reduce import position, reduction
 
@@ -119,6 +119,6 @@ def binned(
     """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
     rows, size = math.prod(shape[:-1]), shape[-1]
     if weights is not None:
-        require(weights.dtype, NUMBERS, "the weights of webgpu's bins")
+        require(weights.dtype, SUMMED, "the weights of webgpu's bins")
         return segment_sums(weights, x, shape, size, rows)
     return segment_counts(x, shape, size, rows, is_binary=is_binary)

@@ -11,8 +11,8 @@ from plugrad.kernels import scatter
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.copying import View, copied, filled
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS, require, vector
-from plugrad_webgpu.kernels.indexing import flat_places, segment_sums
+from plugrad_webgpu.elements import require, vector, words_in
+from plugrad_webgpu.kernels.indexing import SUMMED, flat_places, segment_sums
 from plugrad_webgpu.layout import broadcast_strides
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: GpuArray, updates: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the sums of the updates for each place."""
-    require(updates.dtype, NUMBERS, "the webgpu kernel ScatterNd")
+    require(updates.dtype, SUMMED, "the webgpu kernel ScatterNd")
     rows = _rows_of(indices)
     size = math.prod(shape[: rows.shape[-1]])
     return segment_sums(updates, flat_places(rows, shape), shape, size)
@@ -67,7 +67,8 @@ def _write(output: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
     """Return `output` after writing the updates, or the only one, at rows of coordinates."""
     device, shape = output.buffer.device, output.shape
     depth = indices.shape[-1]
-    size, inner = math.prod(shape[:depth]), math.prod(shape[depth:])
+    size = math.prod(shape[:depth])
+    inner = math.prod(shape[depth:]) * words_in(output.dtype)
     width = 4 if inner % 4 == 0 else 1
     places = flat_places(indices, shape)
     rows = math.prod(places.shape)

@@ -1,11 +1,11 @@
 // Updates that replace parts of a tensor; of several updates for one place, the last one stays
 //
 // First, each place gets the highest number of the updates for it. Then the update of that number is written there.
-// Elements are the bits of any 32-bit dtype.
+// Elements are the bits of any dtype, in 32-bit words.
 
 struct Parameters {
   count: u32,
-  inner: u32,  // elements or vectors of a part
+  inner: u32,  // words or vectors of a part
   size: u32,   // places
   step: u32,   // 0 if one update is for all places, otherwise 1
 }
@@ -32,6 +32,7 @@ fn write(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) grou
   let number = index / parameters.inner;
   let place = places[number];
   if (place < parameters.size && last[place] == number) {
-    output[place * parameters.inner + index % parameters.inner] = updates[index * parameters.step];
+    let inner = index % parameters.inner;
+    output[place * parameters.inner + inner] = updates[number * parameters.inner * parameters.step + inner];
   }
 }
