@@ -47,8 +47,8 @@ fn digit(row: u32, position: u32) -> u32 {
 }
 
 // Each digit of a row has a count for each block, and a last one for their sum.
-fn counts_of(row: u32, digit: u32) -> u32 {
-  return (row * DIGITS + digit) * (parameters.blocks + 1u);
+fn counts_of(row: u32, d: u32) -> u32 {
+  return (row * DIGITS + d) * (parameters.blocks + 1u);
 }
 
 @compute @workgroup_size(32)
