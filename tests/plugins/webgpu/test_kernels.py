@@ -374,6 +374,16 @@ def test_complex_numbers_at_positions(run, rng, inner):
     same(dense, [rest, value, rest, value])
 
 
+@pytest.mark.parametrize("size", [3, 6, 8])
+@pytest.mark.parametrize("draw", [floats, lambda rng, shape: complexes(rng, *shape)])
+def test_elements_that_are_repeated(run, rng, draw, size):
+    for shape in ((1,), (5, 1), (2, 1, 3, 1), (3, 1, size), ()):
+        out = (*shape[:-1], size) if shape != (2, 1, 3, 1) else (2, 4, 3, size)
+        x = draw(rng, shape)
+        expected = np.broadcast_to(x, out)
+        np.testing.assert_array_equal(run(movement.broadcast_to, x, shape=out), expected)
+
+
 def test_complex_matrices(run, rng):
     x, y = complexes(rng, 3, 4), complexes(rng, 4, 5)
     close(run(linalg.einsum, x, y, equation="ij,jk->ki"), (x @ y).T)

@@ -31,6 +31,12 @@ WINDOWS = {
     "start": "var sum = Element();",
     "result": "sum",
 }
+MOVEMENT = {
+    "axes": "9",
+    "element": "u32",
+    "target": "vec4<u32>",
+    "value": "vec4<u32>(source[source_at])",
+}
 
 
 def bindings(*arrays):
@@ -89,7 +95,7 @@ SHADERS = {
     ("linalg_operands", "linalg_outer"): MATMUL,
     ("linalg_pack",): {},
     ("linalg_operands", "linalg_shared"): MATMUL,
-    ("movement",): {"axes": "9", "element": "vec4<u32>"},
+    ("movement",): MOVEMENT,
     ("normalization",): {
         "kept": "shifted",
         "total": "log_accurate(sum)",
@@ -198,8 +204,8 @@ def test_snippets_compile(run):
 
 
 def test_a_repeated_line_is_written_out():
-    assert "at8 * parameters.sizes[8]" not in shader("movement", axes="9", element="u32")
-    assert "let at8 = rest % parameters.sizes[8]" in shader("movement", axes="9", element="u32")
+    assert "at8 * parameters.sizes[8]" not in shader("movement", **MOVEMENT)
+    assert "let at8 = rest % parameters.sizes[8]" in shader("movement", **MOVEMENT)
 
 
 ELEMENTWISE = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray, Recorder
-    from plugrad_webgpu.layout import Shape, Strides
+    from plugrad_webgpu.layout import Loop, Shape, Strides
     from plugrad_webgpu.program import Plan
 
 
@@ -104,33 +104,46 @@ def _copy_plan(kernel: str, shape: Shape, source: View, target: View, dtype: DTy
     loop = merged(shape, source.strides, target.strides)
     check_axes(kernel, loop.sizes[::-1], 2, _OTHER_PARAMETERS)
     words = words_in(dtype)
-    width = _width(4 // words, loop.sizes, loop.strides, (source.start, target.start))
+    widths = _widths(4 // words, loop, source.start, target.start)
+    width = widths[1]
     sizes = (loop.sizes[0] // width, *loop.sizes[1:])
-    strides = [(s[0], *[n // width for n in s[1:]]) for s in loop.strides]
     count = 0 if 0 in shape else loop.steps // width
-    parameters = (
-        count,
-        source.start // width,
-        target.start // width,
-        *sizes,
-        *strides[0],
-        *strides[1],
-    )
-    return plan(_copy_program(len(sizes), width * words), parameters, count, shape, dtype)
+    parameters = [count, source.start // widths[0], target.start // width, *sizes]
+    for strides, own in zip(loop.strides, widths, strict=True):
+        parameters += [strides[0], *[n // own for n in strides[1:]]]
+    program = _copy_program(len(sizes), widths[0] * words, width * words)
+    return plan(program, parameters, count, shape, dtype)
 
 
-def _width(
-    vector_size: int, sizes: Shape, strides: tuple[Strides, ...], starts: tuple[int, int]
-) -> int:
-    """Return the size of a vector if all elements can move as vectors, otherwise 1."""
-    is_dense = all(s[0] == 1 for s in strides)
-    offsets = (sizes[0], *starts, *(n for s in strides for n in s[1:]))
-    return vector_size if is_dense and all(n % vector_size == 0 for n in offsets) else 1
+def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
+    """Return how many elements of the source and of the target move at once: `lanes` of them, or one.
+
+    One element of the source fills a vector of the target where the source repeats it.
+    """
+
+    def fits(strides: Strides, start: int) -> bool:
+        return strides[0] == 1 and all(n % lanes == 0 for n in (start, *strides[1:]))
+
+    fit = [fits(*pair) for pair in zip(loop.strides, starts, strict=True)]
+    if loop.sizes[0] % lanes or not fit[1]:
+        return 1, 1
+    if fit[0]:
+        return lanes, lanes
+    return (1, lanes) if loop.strides[0][0] == 0 else (1, 1)
 
 
 @cache
-def _copy_program(axes: int, words: int) -> Program:
-    source = partial(shader, "movement", axes=str(axes), element=vector("u32", words))
+def _copy_program(axes: int, source_words: int, target_words: int) -> Program:
+    target = vector("u32", target_words)
+    repeated = ", ".join(["source[source_at]"] * (target_words // source_words))
+    source = partial(
+        shader,
+        "movement",
+        axes=str(axes),
+        element=vector("u32", source_words),
+        target=target,
+        value=f"{target}({repeated})",
+    )
     return Program(f"copy {axes} axes", source)
 
 

@@ -15,7 +15,7 @@ struct Parameters {
 var<immediate> parameters: Parameters;
 
 @group(0) @binding(0) var<storage, read> source: array<$element>;
-@group(0) @binding(1) var<storage, read_write> destination: array<$element>;
+@group(0) @binding(1) var<storage, read_write> destination: array<$target>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -27,5 +27,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   @repeat(axis, axes) source_at += at$axis * parameters.source_strides[$axis];
   var target_at = parameters.target_start;
   @repeat(axis, axes) target_at += at$axis * parameters.target_strides[$axis];
-  destination[target_at] = source[source_at];
+  destination[target_at] = $value;
 }
