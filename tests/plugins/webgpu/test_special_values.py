@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from plugrad.extend import bool_, int32, uint32
+from plugrad.extend import bool_, complex64, float32, int32, uint32
 from plugrad.kernels import (
     activation,
     binary,
+    complex as complex_kernels,
     image,
     normalization,
     pooling,
@@ -249,3 +250,63 @@ def test_running_sums_that_overflow(run):
     large = np.float32(3e38)
     sums = run(scan.cumsum, np.array([large, large, 1, -INF, 1], np.float32), axis=0)
     np.testing.assert_array_equal(sums, [large, INF, INF, NAN, NAN])
+
+
+X, Y = (grid.ravel() for grid in np.meshgrid(VALUES, VALUES))
+Z = np.empty(X.size, np.complex64)
+Z.real, Z.imag = X, Y
+OF_COMPLEX = [
+    (complex_kernels.real, np.real),
+    (complex_kernels.imag, np.imag),
+    (complex_kernels.conj, np.conj),
+    (complex_kernels.complex_abs, np.abs),
+    (unary.negative, np.negative),
+    (unary.sqrt, np.sqrt),
+    (unary.log, np.log),
+    (unary.is_nan, np.isnan),
+    (unary.is_inf, np.isinf),
+    (unary.is_finite, np.isfinite),
+]
+
+
+@pytest.mark.parametrize(("kernel", "reference"), OF_COMPLEX, ids=lambda v: getattr(v, "name", ""))
+def test_complex_numbers(run, kernel, reference):
+    with np.errstate(all="ignore"):
+        expected = reference(Z.astype(np.complex128))
+        assert_same_parts(run(kernel, Z), expected.astype(run(kernel, Z).dtype))
+
+
+def test_complex_numbers_are_equal_part_by_part(run):
+    for kernel, reference in ((binary.equal, np.equal), (binary.not_equal, np.not_equal)):
+        for turns in range(3):
+            np.testing.assert_array_equal(
+                run(kernel, Z, np.roll(Z, turns)), reference(Z, np.roll(Z, turns))
+            )
+
+
+def test_complex_numbers_by_zero(run):
+    a, zero = np.complex64([1, 1j, 0, -2 + 0j]), np.complex64([0])
+    with np.errstate(all="ignore"):
+        assert_same_parts(run(binary.divide, a, zero), a / zero)
+    assert np.isnan(run(unary.reciprocal, zero)).all()
+    np.testing.assert_array_equal(run(binary.power, np.complex64([0, NAN]), zero), [1, 1])
+
+
+def test_casts_of_complex_numbers_take_the_real_part(run):
+    z = np.complex64([2.7 + 9j, complex(NAN, 1), -1e30 + 1j, 1j, 0])
+    np.testing.assert_array_equal(run(unary.cast, z, dtype=float32), z.real)
+    np.testing.assert_array_equal(run(unary.cast, z, dtype=int32), [2, 0, -(2**31), 0, 0])
+    np.testing.assert_array_equal(run(unary.cast, z, dtype=uint32), [2, 0, 0, 0, 0])
+    np.testing.assert_array_equal(run(unary.cast, z, dtype=bool_), [True] * 4 + [False])
+    for values in (np.float32([1.5, -0.0]), np.int32([-3, 4]), np.array([True, False])):
+        np.testing.assert_array_equal(
+            run(unary.cast, values, dtype=complex64), values.astype("complex64")
+        )
+
+
+def assert_same_parts(actual, expected):
+    if np.iscomplexobj(expected):
+        for part in ("real", "imag"):
+            assert_same(getattr(actual, part), getattr(expected, part))
+    else:
+        assert_same(actual, expected)
