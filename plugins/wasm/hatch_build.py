@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,16 @@ def compile_variant(variant: str, target: Path, folder: Path) -> None:
     generated = folder / f"microkernel-{variant}.s"
     generator = [sys.executable, str(SOURCES / "microkernel.py"), variant]
     generated.write_bytes(subprocess.run(generator, check=True, stdout=subprocess.PIPE).stdout)
-    objects: list[str] = []
-    for source in (*sorted(SOURCES.glob("*.c")), generated):
-        objects.append(str(folder / f"{variant}-{source.stem}.o"))
+
+    def compiled(source: Path) -> str:
+        """Return the object of a source, which is compiled while other threads compile others."""
+        target = str(folder / f"{variant}-{source.stem}.o")
         flags = COMPILE if source.suffix == ".c" else ()
-        run_compiler(folder, VARIANTS[variant], *flags, "-c", str(source), "-o", objects[-1])
+        run_compiler(folder, VARIANTS[variant], *flags, "-c", str(source), "-o", target)
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compiled, (*sorted(SOURCES.glob("*.c")), generated)))
     built = folder / f"{variant}.wasm"
     run_compiler(folder, CPU, *LINK, *objects, "-o", str(built))
     target.write_bytes(built.read_bytes())
