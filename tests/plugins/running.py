@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 DOOR = "import sys; from _plugrad_command import main; sys.exit(main())"
+INTERRUPTIBLE = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {DOOR}"
+"""The door for a test that interrupts: whoever started the tests in the background has SIGINT ignored."""
 
 
 def environment(folder="", **variables):

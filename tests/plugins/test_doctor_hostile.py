@@ -10,7 +10,7 @@ import time
 import pytest
 
 from plugins.hostile import HOSTILE, install_hostile
-from plugins.running import environment, in_new_process
+from plugins.running import INTERRUPTIBLE, environment, in_new_process
 
 TIMEOUT = "15"
 """Seconds for each plugin: one of the ten takes them all."""
@@ -112,17 +112,21 @@ def test_text_names_them_all(hostile_folder):
 
 def test_interruption_ends_what_was_started(hostile_folder):
     doctor = subprocess.Popen(
-        [sys.executable, "-m", "plugrad", "doctor", "hang", "--timeout", "600"],
+        [sys.executable, "-c", INTERRUPTIBLE, "doctor", "hang", "--timeout", "600"],
         env=environment(hostile_folder),
         cwd=hostile_folder,
         stdout=subprocess.DEVNULL,
     )
-    started = time.monotonic()
-    while not (children := children_of(doctor.pid)) and time.monotonic() < started + 60:
-        time.sleep(0.05)
-    time.sleep(1)
-    doctor.send_signal(signal.SIGINT)
-    assert doctor.wait(30) == 130
+    try:
+        started = time.monotonic()
+        while not (children := children_of(doctor.pid)) and time.monotonic() < started + 60:
+            time.sleep(0.05)
+        time.sleep(1)
+        doctor.send_signal(signal.SIGINT)
+        assert doctor.wait(30) == 130
+    finally:
+        doctor.kill()
+        doctor.wait()
     for child in children:
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
