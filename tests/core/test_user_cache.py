@@ -55,6 +55,29 @@ def test_a_damaged_file_is_not_read(home):
     assert cache.read("key") == b"new"
 
 
+def test_the_file_of_another_key_is_not_read(home):
+    cache = UserCache("plugin")
+    cache.write("key", b"value")
+    file = the_file(cache)
+    another = file.rename(file.with_name("another"))
+    cache.write("other key", b"other value")
+    (file_of_other,) = set(cache.folder.iterdir()) - {another}
+    another.replace(file_of_other)
+    assert cache.read("other key") is None
+
+
+def test_a_directory_in_place_of_a_file_is_not_read(home):
+    cache = UserCache("plugin")
+    cache.write("key", b"value")
+    file = the_file(cache)
+    file.unlink()
+    (file / "inside").mkdir(parents=True)
+    assert cache.read("key") is None
+    cache.write("key", b"value")
+    assert cache.read("key") is None
+    assert [*cache.folder.iterdir()] == [file]
+
+
 @posix
 def test_files_and_directories_are_private(home):
     cache = UserCache("plugin")

@@ -174,6 +174,30 @@ def test_custom_gradients_speak_of_the_same_direction():
     np.testing.assert_allclose(own.numpy(), rules.numpy())
 
 
+# What C99 demands where one part is NaN and the other is a zero; arguments and values
+WITH_NAN = [
+    (plugrad.asin, complex(0, np.nan), complex(0, np.nan)),
+    (plugrad.asin, complex(np.nan, 0), complex(np.nan, np.nan)),
+    (plugrad.acos, complex(0, np.nan), complex(np.pi / 2, np.nan)),
+    (plugrad.acos, complex(np.nan, 0), complex(np.nan, np.nan)),
+    (plugrad.atan, complex(np.nan, 0), complex(np.nan, 0)),
+    (plugrad.asinh, complex(np.nan, 0), complex(np.nan, 0)),
+    (plugrad.atanh, complex(0, np.nan), complex(0, np.nan)),
+    (plugrad.tan, complex(np.nan, 0), complex(np.nan, 0)),
+    (plugrad.tanh, complex(0, np.nan), complex(0, np.nan)),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "z", "expected"), WITH_NAN, ids=lambda v: getattr(v, "__name__", str(v))
+)
+def test_a_part_that_is_nan_spoils_only_what_depends_on_it(backend, op, z, expected):
+    # As an array: Python's arithmetic would spoil both parts.
+    result = op(plugrad.asarray(np.array([z], "complex64"))).numpy()[0]
+    np.testing.assert_allclose(result.real, expected.real, rtol=1e-6)
+    np.testing.assert_allclose(result.imag, expected.imag, rtol=1e-6)
+
+
 REFUSALS = [
     Refusal(
         lambda: plugrad.complex(plugrad.ones(2), plugrad.ones(3)),

@@ -39,7 +39,7 @@ from plugrad.discovery.listing import (
 )
 from plugrad.discovery.loading import close_backend as close_backend
 from plugrad.discovery.packs import op_pack as op_pack
-from plugrad.discovery.selection import use as use, which as which
+from plugrad.discovery.selection import synchronize as synchronize, use as use, which as which
 from plugrad.engine.by_name import run_kernel as run_kernel
 from plugrad.engine.custom import custom_grad as custom_grad
 from plugrad.memory import (

@@ -9,6 +9,7 @@ from plugrad.contract.kernel import (
     kernel as kernel,
 )
 from plugrad.discovery.hooks import hookimpl as hookimpl
+from plugrad.engine.results import wrapped as wrapped
 from plugrad.errors import (
     ArgumentError as ArgumentError,
     ArgumentValueError as ArgumentValueError,
@@ -47,6 +48,7 @@ from plugrad.tensor.backend import (
     Memory as Memory,
     Probe as Probe,
 )
+from plugrad.tensor.tensor import Tensor as Tensor
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,

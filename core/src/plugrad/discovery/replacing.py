@@ -21,9 +21,10 @@ def replacing(plugin: Plugin, *journals: Journal) -> None:
     is about those that are given to `plugrad.register_plugin`.
     """
     found: set[str] = set()
+    backends = plugins("backend")
     for journal in journals:
         for what, replaced in journal.registered().items():
-            if what[0] == "kernel" and _is_of_others(what[1], what[2], plugin, replaced):
+            if what[0] == "kernel" and _is_of_others(what[1], what[2], plugin, backends, replaced):
                 found.add(f"kernel {what[1]} of backend {what[2]!r}")
             elif what[0] == "gradient" and replaced:
                 found.add(f"gradient {what[1]}")
@@ -36,9 +37,11 @@ def replacing(plugin: Plugin, *journals: Journal) -> None:
         )
 
 
-def _is_of_others(kernel_name: str, backend_name: str, plugin: Plugin, replaced: bool) -> bool:
+def _is_of_others(
+    kernel_name: str, backend_name: str, plugin: Plugin, backends: list[Plugin], replaced: bool
+) -> bool:
     """Return whether a kernel that a plugin registered replaces one of others, now or when they are loaded."""
-    theirs = [p for p in plugins("backend") if p.name == backend_name]
+    theirs = [p for p in backends if p.name == backend_name]
     if any(p.distribution == plugin.distribution for p in theirs):
         return False
     promised = any(kernel_name in p.manifest.kernels for p in theirs if p.status != "active")

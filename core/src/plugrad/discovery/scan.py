@@ -55,7 +55,7 @@ def scanned() -> Scan:
             name, version = _identity(distribution)
         except (OSError, ValueError):
             continue  # it cannot be read as text, so nobody can use what it declares
-        copy = Shadowed(name, version, os.path.realpath(distribution.locate_file("")))
+        copy = Shadowed(name, version, os.path.realpath(str(distribution.locate_file(""))))
         if name.lower() in seen:
             if seen[name.lower()] != copy:  # equal copies mean that a folder is on the path twice
                 hidden.append(copy)

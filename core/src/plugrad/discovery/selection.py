@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import MODULE, backends, first_party
-from plugrad.discovery.loading import open_backend, probe
+from plugrad.discovery.loading import open_backend, opened_backends, probe
 from plugrad.discovery.state import Selection, state
 from plugrad.errors import (
     ArgumentError,
@@ -16,11 +16,12 @@ from plugrad.errors import (
     BackendUnavailable,
     CannotRun,
     ConfigError,
+    PlugradError,
     shown,
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend
+from plugrad.tensor.backend import Backend, failed
 from plugrad.tensor.context import active_scope, surround, transfer_target
 from plugrad.types.arguments import flag
 
@@ -122,11 +123,27 @@ def active_backend() -> Backend:
     return which().backend
 
 
+def synchronize(device: DeviceLike | None = None) -> None:
+    """Wait until all work on a device (default: on every open one) is done, as before the end of a measurement.
+
+    >>> y = plugrad.ones((100, 100)) @ plugrad.ones((100, 100))
+    >>> plugrad.synchronize()
+    """
+    waiting = opened_backends() if device is None else [backend_for(device, "synchronize: device=")]
+    for backend in waiting:
+        try:
+            backend.synchronize()
+        except PlugradError:
+            raise
+        except Exception as error:  # so that a plugin's failure is not plugrad's
+            raise failed(backend, "synchronize()", error) from error
+
+
 def backend_for(device: DeviceLike | None, layer: str = "device=") -> Backend:
     """Return the backend that a ``device=`` argument names or is; None means the active one."""
-    if isinstance(device, Backend):
-        return device
-    return active_backend() if device is None else preferred(device, layer)
+    if device is None:
+        return active_backend()
+    return device if isinstance(device, Backend) else preferred(device, layer)
 
 
 def split(spec: str, layer: str) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cmath import isfinite
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +182,7 @@ def zeros(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("zeros", shape, 0, _of_numbers("zeros", _dtype(dtype)), backend_for(device))
+    return _filled_with("zeros", shape, 0, dtype, device)
 
 
 def ones(
@@ -203,7 +202,7 @@ def ones(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("ones", shape, 1, _of_numbers("ones", _dtype(dtype)), backend_for(device))
+    return _filled_with("ones", shape, 1, dtype, device)
 
 
 def full(
@@ -413,7 +412,7 @@ def _finite(value: float | complex, name: str) -> float | complex:
     """Return an end of `linspace`, which may be complex."""
     if not isinstance(value, complex):
         return finite(value, "linspace", name)
-    if not isfinite(value):
+    if not np.isfinite(value):
         raise ArgumentValueError(f"linspace: {name}={value} must be finite")
     return value
 
@@ -494,6 +493,15 @@ def _like(
     if kernel:
         _of_numbers(op, wanted)
     return _filled(op, x.shape, value, wanted, backend)
+
+
+def _filled_with(
+    op: str, shape: ShapeLike, value: int, dtype: DTypeLike | None, device: DeviceLike | None
+) -> Tensor:
+    """Return 0 or 1, which fit every dtype of numbers, everywhere in a shape."""
+    wanted = _of_numbers(op, _dtype(dtype))
+    sizes = shape_of(shape, name=f"{op}: shape")
+    return _created(creation.fill, backend_for(device), wanted, shape=sizes, value=value)
 
 
 def _filled(

@@ -72,9 +72,7 @@ def unique_all(x: TensorLike) -> UniqueAll:
     flat = movement.reshape(x, shape=(x.size,))
     order = sorting.argsort(flat, axis=0, descending=False, stable=True)
     ordered = indexing.gather(flat, order, axis=0)
-    # An element is new unless it equals the one before it; the first one is always new.
-    is_new = not_equal(ordered[1:], ordered[:-1])
-    is_new = movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: x.size]
+    is_new = _is_new(ordered)
     (starts,) = nonzero(is_new)
     numbers = scan.cumsum(cast(is_new, int32), axis=0, exclusive=False, reverse=False)
     indices = indexing.gather(order, starts, axis=0)
@@ -86,6 +84,12 @@ def unique_all(x: TensorLike) -> UniqueAll:
         movement.reshape(inverse, shape=x.shape),
         ends - starts,
     )
+
+
+def _is_new(ordered: Tensor) -> Tensor:
+    """Return whether each element differs from the one before it; the first one is always new."""
+    is_new = not_equal(ordered[1:], ordered[:-1])
+    return movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: ordered.size]
 
 
 def unique_counts(x: TensorLike) -> UniqueCounts:
@@ -128,7 +132,11 @@ def unique_values(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings; `unique` takes them.
     """
-    return unique_all(x).values
+    x = coerced(x, sorting.sort, "unique_values")
+    flat = movement.reshape(x, shape=(x.size,))
+    ordered = sorting.sort(flat, axis=0, descending=False)
+    (starts,) = nonzero(_is_new(ordered))
+    return indexing.gather(ordered, starts, axis=0)
 
 
 def unique(x: TensorLike, *, axis: int = 0) -> UniqueInverse:

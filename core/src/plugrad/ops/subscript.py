@@ -81,6 +81,7 @@ def index(x: Tensor, key: Any) -> Tensor:
     begin: list[int] = []
     end: list[int] = []
     strides: list[int] = []
+    sizes: list[int] = []
     shape: list[int] = []
     places: list[_Place] = []
     for part in _for_each_axis(x, parts):
@@ -89,17 +90,19 @@ def index(x: Tensor, key: Any) -> Tensor:
             shape.append(1)
             continue
         if type(part) is _Picks:
-            sizes = x.shape[axis : axis + part.span]
-            places.append(_Place(len(shape), part.span, size_of(sizes), _found(part, x, axis)))
+            spanned = x.shape[axis : axis + part.span]
+            places.append(_Place(len(shape), part.span, size_of(spanned), _found(part, x, axis)))
             begin += [0] * part.span
-            end += sizes
+            end += spanned
             strides += [1] * part.span
-            shape += sizes
+            sizes += spanned
+            shape += spanned
             continue
         size = x.shape[axis]
         if type(part) is slice:
             first, last, stride = _bounds(part, size)
-            shape.append(len(range(first, last, stride)))
+            count = len(range(first, last, stride))
+            shape.append(count)
         else:
             if not -size <= part < size:
                 raise TensorIndexError(
@@ -107,12 +110,13 @@ def index(x: Tensor, key: Any) -> Tensor:
                 )
             first = part % size
             last = first + 1
-            stride = 1
+            stride = count = 1
         begin.append(first)
         end.append(last)
         strides.append(stride)
-    y = _cut(x, tuple(begin), tuple(end), tuple(strides))
-    if y.shape != tuple(shape):
+        sizes.append(count)
+    y = _cut(x, tuple(begin), tuple(end), tuple(strides), tuple(sizes))
+    if sizes != shape:
         y = movement.reshape(y, shape=tuple(shape))
     return _gathered(y, places, _are_adjacent(parts)) if places else y
 
@@ -325,15 +329,19 @@ def _are_adjacent(parts: tuple[Any, ...]) -> bool:
 
 
 def _cut(
-    x: Tensor, begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...]
+    x: Tensor,
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    strides: tuple[int, ...],
+    sizes: tuple[int, ...],
 ) -> Tensor:
-    sizes = tuple(len(range(*bounds)) for bounds in zip(begin, end, strides, strict=True))
-    if sizes == x.shape and all(s > 0 for s in strides):
+    """Return a slice of these sizes."""
+    if sizes == x.shape and min(strides, default=1) > 0:
         return x
-    if all(s == 1 for s in strides):
-        return movement.slice(
-            x, begin=tuple(b if n else 0 for b, n in zip(begin, sizes, strict=True)), size=sizes
-        )
+    if strides.count(1) == len(strides):
+        if 0 in sizes:  # an empty slice may begin behind the last element
+            begin = tuple([b if n else 0 for b, n in zip(begin, sizes, strict=True)])
+        return movement.slice(x, begin=begin, size=sizes)
     return movement.strided_slice(x, begin=begin, end=end, strides=strides)
 
 

@@ -22,8 +22,9 @@ class UserCache:
     """What a plugin remembers between processes, by key; only the user can change it.
 
     A file is read if it and its directories belong to the user, nobody else can write to them, and its
-    digest is right. So a plugin can even keep machine code here. What is absent, damaged or not safe
-    is None, and what cannot be written is not kept: a plugin must work without its cache.
+    digest, which covers the key, is right. So a plugin can even keep machine code here. What is absent,
+    damaged or not safe is None, and what cannot be written is not kept: a plugin must work without its
+    cache.
 
     >>> cache = UserCache("plugrad-example")
     >>> cache.write("answer", b"42")
@@ -54,7 +55,7 @@ class UserCache:
         except OSError:
             return None
         content = data[DIGEST:]
-        return content if data[:DIGEST] == sha256(content).digest() else None
+        return content if data[:DIGEST] == _digest(key, content) else None
 
     def write(self, key: str, content: bytes) -> None:
         """Keep `content` under a key; readers in other processes see all of it or none."""
@@ -66,7 +67,7 @@ class UserCache:
             try:
                 descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with open(descriptor, "wb") as target:
-                    target.write(sha256(content).digest() + content)
+                    target.write(_digest(key, content) + content)
                 part.replace(file)
             finally:
                 part.unlink(missing_ok=True)
@@ -74,6 +75,13 @@ class UserCache:
     def _file(self, key: str) -> Path | None:
         """Return the path of the file for a key."""
         return self.folder and self.folder / f"{sha256(key.encode()).hexdigest()}.bin"
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    """Return what tells whether a file holds all of the content that was written with a key."""
+    digest = sha256(key.encode())
+    digest.update(content)
+    return digest.digest()
 
 
 def cache_directories() -> Iterator[Path]:

@@ -264,13 +264,13 @@ class Config:
         Raises:
             ConfigError: the message names the variable and the setting that was probably meant.
         """
-        from difflib import get_close_matches  # rarely needed, like the file readers below
-
         known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
         for name in environment.keys() - TEST_VARIABLES:
             prefix, rest = name[: len(ENVIRONMENT_PREFIX)], name[len(ENVIRONMENT_PREFIX) :]
             if prefix != ENVIRONMENT_PREFIX or rest in known:
                 continue
+            from difflib import get_close_matches  # rarely needed, like the file readers below
+
             close = get_close_matches(rest, known, n=1)
             if close and self._owner(name) is None:
                 raise ConfigError(

@@ -66,6 +66,8 @@ class Backend(ABC):
     """
 
     name: ClassVar[str]
+    is_asynchronous: ClassVar[bool] = False
+    """Whether kernels return before their work is done, and other threads may run while `to_numpy` waits for it."""
     device: str = ""
     distribution: str = ""
     """The installed distribution that brings the backend; core sets it."""

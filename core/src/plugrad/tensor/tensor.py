@@ -121,6 +121,24 @@ class Tensor:
             raise nonsense(backend, "to_numpy()", values, f"an array of shape {array.shape}")
         return values
 
+    async def numpy_async(self) -> NDArray[Any]:
+        """Return what `numpy` returns; other tasks of the event loop run while the values are being computed.
+
+        On a backend that computes while the program goes on, a thread waits for the values. Interrupts
+        reach the event loop. The values of the other backends are there already.
+
+        >>> import asyncio, plugrad
+        >>> asyncio.run((plugrad.asarray([1.0, 2.0]) * 3).numpy_async())
+        array([3., 6.], dtype=float32)
+        """
+        array = self.array  # raises if the tensor has been disposed
+        if not self.backend.is_asynchronous:
+            return self.numpy()
+        from asyncio import to_thread  # it takes as long to import as all of plugrad
+
+        # The thread has a tensor of its own, which the program cannot dispose of.
+        return await to_thread(Tensor(array, self.backend).numpy)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.numpy(), dtype, copy=copy)
 

@@ -74,7 +74,7 @@ def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
         ShapeError: a size is negative or not an integer.
     """
     shape = _integers(sizes, name)
-    if any(n < 0 for n in shape):
+    if min(shape, default=0) < 0:
         raise ShapeError(f"{name}={shown(shape)} has a negative size; sizes must be 0 or more")
     return shape
 
@@ -99,7 +99,7 @@ def integers_of(value: object) -> tuple[int, ...]:
             pass
         if isinstance(value, str | bytes | Mapping | Set):
             raise TypeError
-    return tuple(index(n) for n in several(value))
+    return tuple(map(index, several(value)))
 
 
 MOST_MEMBERS: Final = 2**20
@@ -139,7 +139,8 @@ def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> 
                 f"{name}={shown(sizes)} does not fit {size} elements: {shown(rest)} does not divide {size}"
             )
         sizes = tuple(size // rest if n == -1 else n for n in sizes)
-    sizes = shape_of(sizes, name=name)
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"{name}={shown(sizes)} has a negative size; sizes must be 0 or more")
     if math.prod(sizes) != size:
         raise ShapeError(
             f"{name}={shown(sizes)} does not fit {size} elements: it holds {shown(math.prod(sizes))}"

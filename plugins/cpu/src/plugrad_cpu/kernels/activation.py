@@ -8,6 +8,7 @@ import numpy as np
 
 from plugrad.kernels import activation
 from plugrad_cpu.declare import Array, table
+from plugrad_cpu.kernels.binary import select
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
@@ -31,13 +32,13 @@ def softplus(x: Array) -> Array:
 table.update(
     {
         activation.relu: lambda x: np.maximum(x, 0),
-        activation.relu6: lambda x: np.minimum(np.maximum(x, 0), 6),
+        activation.relu6: lambda x: np.clip(x, 0, 6) + 0,  # which makes -0 a 0
         activation.elu: elu,
         activation.selu: lambda x: SELU_SCALE * elu(x, SELU_ALPHA),
         activation.sigmoid: sigmoid,
         activation.softplus: softplus,
-        activation.prelu: lambda x, alpha: np.where(x > 0, x, x * alpha),
-        activation.elu_gradient: lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),
+        activation.prelu: lambda x, alpha: select(x > 0, x, x * alpha),
+        activation.elu_gradient: lambda dy, y: select(y >= 0, dy, dy * (y + 1)),
     }
 )
 
@@ -45,4 +46,6 @@ table.update(
 @table.implements(activation.leaky_relu)
 def leaky_relu(x: Array, *, alpha: float) -> Array:
     """Return x where x > 0, else alpha * x."""
+    if 0 < alpha <= 1:
+        return np.maximum(x, x * alpha)
     return np.maximum(x, 0) + np.minimum(x, 0) * alpha

@@ -88,13 +88,25 @@ def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> 
 
 
 def segment_sums(rows: Array, ids: Array, count: int) -> Array:
-    """Return the sum of the rows with each id; sorting and adding runs is faster than adding row by row."""
-    sums = np.zeros((count, rows.shape[1]), rows.dtype)
-    order = np.argsort(ids, kind="stable")
-    order = order[(ids[order] >= 0) & (ids[order] < count)]
-    if order.size and rows.shape[1]:
-        used, starts = np.unique(ids[order], return_index=True)
-        sums[used] = np.add.reduceat(rows[order], starts, axis=0, dtype=rows.dtype)
+    """Return the sum of the rows with each id; other ids are ignored.
+
+    NumPy adds at the positions of elements far faster than at those of rows.
+    """
+    is_inside = (ids >= 0) & (ids < count)
+    if not is_inside.all():
+        rows, ids = rows[is_inside], ids[is_inside]
+    width = rows.shape[1]
+    starts = ids.astype(np.intp, copy=False) * width
+    places = np.add.outer(starts, np.arange(width)).reshape(-1)
+    return sums_at(places, rows.reshape(-1), count * width).reshape(count, width)
+
+
+def sums_at(places: Array, values: Array, count: int) -> Array:
+    """Return the sum of the values at each place; sums of floats are in double precision."""
+    if values.dtype.kind == "f":
+        return np.bincount(places, values, count).astype(values.dtype)
+    sums = np.zeros(count, values.dtype)
+    np.add.at(sums, places, values)
     return sums
 
 

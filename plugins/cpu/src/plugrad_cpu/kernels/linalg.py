@@ -11,9 +11,17 @@ from plugrad_cpu.declare import Array, roomy, table
 @table.implements(linalg.matmul)
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
-    return np.matmul(
-        a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
-    )
+    a = a.swapaxes(-1, -2) if transpose_a else a
+    b = b.swapaxes(-1, -2) if transpose_b else b
+    if a.dtype.kind in "iu" and a.size and b.size and _fits_float64(a, b):
+        return np.matmul(a, b, dtype=np.float64, casting="unsafe").astype(np.int64).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+def _fits_float64(a: Array, b: Array) -> bool:
+    """Return whether a product of integers is exact in double precision, for which there is BLAS."""
+    largest = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
+    return math.prod(largest) * a.shape[-1] < 2**53
 
 
 @table.implements(linalg.einsum)

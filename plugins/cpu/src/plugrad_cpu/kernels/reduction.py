@@ -6,8 +6,10 @@ import numpy as np
 
 from plugrad.kernels import reduction
 from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.kernels.indexing import sums_at
 
 MOST_IN_A_ROW = 4096
+FEW = 16
 
 
 @table.implements(reduction.sum)
@@ -41,8 +43,20 @@ def total_of(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
 @table.implements(reduction.prod)
 def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the product."""
-    product = np.multiply.reduce(x, axis=axis, dtype=roomy(x.dtype), keepdims=keep_dims)
-    return np.asarray(product, x.dtype)
+    factors = x.astype(roomy(x.dtype), copy=False)
+    if x.ndim and axis == (x.ndim - 1,):
+        factors = _multiplied_halves(factors)
+    return np.asarray(np.multiply.reduce(factors, axis=axis, keepdims=keep_dims), x.dtype)
+
+
+def _multiplied_halves(x: Array) -> Array:
+    """Return few factors of the product along the last axis: NumPy multiplies halves element by element in parallel."""
+    while (half := x.shape[-1] // 2) > FEW:
+        rest = x[..., 2 * half :]
+        x = x[..., :half] * x[..., half : 2 * half]
+        if rest.size:
+            x[..., :1] *= rest
+    return x
 
 
 @table.implements(reduction.mean)
@@ -112,6 +126,4 @@ def _counted(x: Array, weights: Array | None, size: int) -> Array:
     shape = (*x.shape[:-1], size)
     if weights is None:
         return np.bincount(bins, minlength=math.prod(shape)).reshape(shape).astype(np.int32)
-    total = np.zeros(shape, roomy(weights.dtype))
-    np.add.at(total.reshape(-1), bins, weights[is_inside])
-    return total.astype(weights.dtype, copy=False)
+    return sums_at(bins, weights[is_inside], math.prod(shape)).reshape(shape)

@@ -89,9 +89,15 @@ def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: boo
 
 
 def _added(parts: Array, places: Array, length: int, axis: int) -> Array:
-    """Return zeros of a length along an axis with each part added at its place; places are sorted."""
+    """Return zeros of a length along an axis with each part added at its place; places are sorted.
+
+    First the first part of every place is added, then the second one of those that have two, and so on.
+    """
     starts = np.flatnonzero(np.diff(places, prepend=-1))
+    counts = np.diff(starts, append=len(places))
     sums: Array = np.zeros((*parts.shape[:axis], length, *parts.shape[axis + 1 :]), parts.dtype)
-    used: tuple[Any, ...] = (slice(None),) * axis + (places[starts],)
-    sums[used] = np.add.reduceat(parts, starts, axis, parts.dtype)
+    lead: tuple[Any, ...] = (slice(None),) * axis
+    for turn in range(counts.max(initial=0)):
+        now = starts[counts > turn] + turn
+        sums[(*lead, places[now])] += parts.take(now, axis)
     return sums
