@@ -2,8 +2,9 @@
 
 python hatch_build.py            compile if a source is newer than the modules
 
-Each variant of the instruction set becomes one module. The compiler is that of ziglang. Its caches
-are temporary, so that equal sources always give equal bytes and no other files remain.
+Each variant of the instruction set becomes one file, with a module for each group of sources in a custom
+section: a program compiles the modules that it uses. The compiler is that of ziglang. Its caches are
+temporary, so that equal sources always give equal bytes and no other files remain.
 """
 
 from __future__ import annotations
@@ -21,19 +22,45 @@ SOURCES = ROOT / "csrc"
 PACKAGE = ROOT / "src" / "plugrad_wasm"
 CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
 VARIANTS = {"relaxed": f"{CPU}+relaxed_simd", "simd": CPU}
-TARGET = ("-target", "wasm32-wasi")  # for its libm; the module still imports nothing
+TARGET = ("-target", "wasm32-wasi")  # for its libm; the modules import no function of the host
 COMPILE = ("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-Wall", "-Wextra", "-Werror")
+PAGE = 1 << 16
+STACK = 40 * PAGE  # the packed blocks of a product take 2.1 MB
 LINK = (
     "-mexec-model=reactor",
     "-Wl,--strip-all",
-    "-Wl,-z,stack-size=65536",
+    "-Wl,--import-memory",
+    "-Wl,--max-memory=4294901760",
+    f"-Wl,-z,stack-size={STACK}",
     "-Wl,--export=__stack_pointer",
-    "-Wl,--export=__heap_base",
 )
+
+# The modules, and their sources. They share one memory and one stack, and do not call each other: two
+# modules in one store of wasmtime that import a shared memory make every trap end the process.
+MODULES = {
+    "binary": ("binary", "bitwise"),
+    "unary": ("unary",),
+    "activation": ("activation", "fused"),
+    "movement": ("movement", "indexing", "sorting"),
+    "reduction": ("reduction", "scan", "complex"),
+    "normalization": ("normalization",),
+    "linalg": ("linalg", "convolution", "depthwise", "microkernel"),
+    "image": ("image", "resize", "pooling", "morphology"),
+    "signal": ("signal",),
+    "half": ("half",),
+}
+
+EXPORT_SECTION = 7
+
+# The import of the memory, up to the byte that says that it has a maximum, or that it is shared.
+# The linker makes a memory shared only if libm is compiled for threads, which that of zig is not; but
+# libm has no state, and the kernels keep theirs on the stack.
+IMPORTED = b"\x03env\x06memory\x02\x01"
+SHARED = b"\x03env\x06memory\x02\x03"
 
 
 def module_of(variant: str) -> Path:
-    """Return the path of the module of a variant."""
+    """Return the path of the file of a variant."""
     return PACKAGE / f"kernels-{variant}.wasm"
 
 
@@ -69,11 +96,70 @@ def compile_variant(variant: str, target: Path, folder: Path) -> None:
         run_compiler(folder, VARIANTS[variant], *flags, "-c", str(source), "-o", target)
         return target
 
+    sources = {source.stem: source for source in SOURCES.glob("*.c")} | {"microkernel": generated}
+    grouped = [name for names in MODULES.values() for name in names]
+    if sorted(grouped) != sorted(sources):
+        raise ValueError(f"MODULES must name each source once; the sources are {sorted(sources)}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(compiled, (*sorted(SOURCES.glob("*.c")), generated)))
-    built = folder / f"{variant}.wasm"
-    run_compiler(folder, CPU, *LINK, *objects, "-o", str(built))
-    target.write_bytes(built.read_bytes())
+        objects = dict(zip(grouped, pool.map(compiled, map(sources.get, grouped)), strict=True))
+    modules: dict[str, bytes] = {}
+    lines: list[str] = []
+    end = STACK
+    for name, parts in MODULES.items():
+        built = folder / f"{variant}-{name}.wasm"
+        flags = (*LINK, f"-Wl,--global-base={end}")
+        run_compiler(folder, CPU, *flags, *(objects[part] for part in parts), "-o", str(built))
+        code = built.read_bytes()
+        if code.count(IMPORTED) != 1:
+            raise RuntimeError(f"{name} does not import its memory as expected; see IMPORTED")
+        end = PAGE * pages_of(code)
+        modules[name] = code = code.replace(IMPORTED, SHARED)
+        lines.append(" ".join((name, *exports_of(code))))
+    index = {"pages": str(end // PAGE).encode(), "exports": "\n".join(lines).encode()}
+    parts = [custom_section(name, content) for name, content in (index | modules).items()]
+    target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
+
+
+def custom_section(name: str, content: bytes) -> bytes:
+    """Return a custom section (WebAssembly core specification, 5.5.3)."""
+    content = encoded(len(name)) + name.encode() + content
+    return b"\0" + encoded(len(content)) + content
+
+
+def encoded(number: int) -> bytes:
+    """Return an unsigned number in the LEB128 encoding."""
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + encoded(rest) if rest else bytes([low])
+
+
+def decoded(code: bytes, position: int) -> tuple[int, int]:
+    """Return the unsigned number at a position, and the position behind it."""
+    low, position = code[position], position + 1
+    if low < 0x80:
+        return low, position
+    rest, position = decoded(code, position)
+    return low & 0x7F | rest << 7, position
+
+
+def pages_of(module: bytes) -> int:
+    """Return the least size of the memory that a module imports, in pages of 64 KiB."""
+    return decoded(module, module.index(IMPORTED) + len(IMPORTED))[0]
+
+
+def exports_of(module: bytes) -> list[str]:
+    """Return the names of the functions that a module exports (specification, 5.5.10)."""
+    position = 8  # after the magic number and the version
+    while module[position] != EXPORT_SECTION:
+        size, position = decoded(module, position + 1)
+        position += size
+    _, position = decoded(module, position + 1)
+    count, position = decoded(module, position)
+    names: list[str] = []
+    for _ in range(count):
+        length, position = decoded(module, position)
+        names.append(module[position : position + length].decode())
+        position = decoded(module, position + length + 1)[1]
+    return [name for name in names if not name.startswith("_")]
 
 
 def run_compiler(folder: Path, cpu: str, *arguments: str) -> None:

@@ -1,6 +1,7 @@
 // The activations.
 #include <tgmath.h>
 
+#include "double_math.h"
 #include "elementwise.h"
 #include "vector_math.h"
 
@@ -23,10 +24,30 @@ static inline floats selu_floats(floats x) {
     return choose(x < splat(0.f), below, x) * splat(SELU_SCALE);
 }
 
-VECTOR_KERNEL(sigmoid, (x < 0 ? exp(x) : 1) / (1 + exp(-fabs(x))))
-VECTOR_KERNEL(softplus, (x < 0 ? 0 : x) + log1p(exp(-fabs(x))))
-VECTOR_KERNEL(elu, x < 0 ? expm1(x) : x)
-VECTOR_KERNEL(selu, SELU_SCALE *(x < 0 ? SELU_ALPHA * expm1(x) : x))
+static inline doubles sigmoid_doubles(doubles x) {
+    const doubles e = exp_doubles(-absolute_doubles(x));
+    return choose_doubles(x < repeated(0), e, repeated(1)) / (e + 1.);
+}
+
+static inline doubles softplus_doubles(doubles x) {
+    const doubles above = choose_doubles(x < repeated(0), repeated(0), x);
+    return above + log1p_doubles(exp_doubles(-absolute_doubles(x)));
+}
+
+static inline doubles elu_doubles(doubles x) {
+    return choose_doubles(x < repeated(0), expm1_doubles(x), x);
+}
+
+static inline doubles selu_doubles(doubles x) {
+    const doubles below = expm1_doubles(x) * SELU_ALPHA;
+    return choose_doubles(x < repeated(0), below, x) * SELU_SCALE;
+}
+
+#define VECTOR_KERNELS(name) FLOATS_KERNEL(name) DOUBLES_KERNEL(name)
+VECTOR_KERNELS(sigmoid)
+VECTOR_KERNELS(softplus)
+VECTOR_KERNELS(elu)
+VECTOR_KERNELS(selu)
 
 #define NUMBER_KERNELS(dtype, type, effort)                                                        \
     MAP(relu, dtype, type, type, effort, x <= 0 ? 0 : x) /* also of -0 */                                            \

@@ -5,20 +5,6 @@
 #include "elementwise.h"
 #include "vector_math.h"
 
-ONCE void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
-                    int item_size, int out_size) {
-    const int outer = descriptor[0] - 1;
-    const int *sizes = descriptor + 1, *a_strides = sizes + outer + 1;
-    const int *b_strides = a_strides + outer + 1;
-    const int count = sizes[outer], a_step = a_strides[outer], b_step = b_strides[outer];
-    int index[MAX_AXES] = {0};
-    ptrdiff_t a_offset = 0, b_offset = 0;
-    do {
-        combine(a + a_offset * item_size, b + b_offset * item_size, out, count, a_step, b_step);
-        out += (ptrdiff_t)count * out_size;
-    } while (step_axes(outer, sizes, index, a_strides, b_strides, &a_offset, &b_offset));
-}
-
 // ---- division that rounds down, and powers ----
 
 // Integers never trap: x / 0 and x % 0 are 0, as in NumPy, and the least integer divided by -1
@@ -89,7 +75,7 @@ EACH_NUMBER(NUMBER_KERNELS)
     PAIRS(next_after, dtype, type, type, SMALL, nextafter(a, b))
 EACH_FLOAT(FLOAT_KERNELS)
 
-VECTOR_PAIRS(atan2)
+VECTOR_PAIRS(atan2, float32, float, floats)
 PAIRS(atan2, float64, double, double, SMALL, atan2(a, b))
 
 // ---- powers ----
@@ -97,50 +83,91 @@ PAIRS(atan2, float64, double, double, SMALL, atan2(a, b))
 #define INTEGER_POWERS(dtype, type, effort)                                                        \
     PAIRS(power, dtype, type, type, SMALL, power_of_##dtype(a, b))
 EACH_INTEGER(INTEGER_POWERS)
-PAIRS(power, float64, double, double, SMALL, b == 2 ? a * a : pow(a, b))
 
-// |a|^b = exp(b log |a|) in double precision; a negative base needs an integer as exponent.
-static floats general_power(floats a, floats b) {
-    const floats magnitude = absolute(a), half = b * 0.5f;
-    const ints is_usual = (magnitude > splat(0.f)) & (magnitude < splat(INFINITY)) &
-                          (absolute(b) < splat(INFINITY));
-    if (!(is_usual[0] & is_usual[1] & is_usual[2] & is_usual[3]))
-        return (floats){powf(a[0], b[0]), powf(a[1], b[1]), powf(a[2], b[2]), powf(a[3], b[3])};
+// log2(m 2^n) of two floats in double precision, with m between the square roots of 1/2 and 2. The
+// polynomial has the least relative error, 2^-37.
+static inline doubles log2_of_pair(doubles m, doubles n) {
+    const doubles s = (m - 1.) / (m + 1.), z = s * s;
+    doubles p = repeated(0x1.5cea835693115p-2);
+    p = multiply_add_doubles(p, z, repeated(0x1.a58d66e987528p-2));
+    p = multiply_add_doubles(p, z, repeated(0x1.2777803a8d889p-1));
+    p = multiply_add_doubles(p, z, repeated(0x1.ec709d125086bp-1));
+    p = multiply_add_doubles(p, z, repeated(0x1.71547652bee6ap+1));
+    return multiply_add_doubles(p, s, n);
+}
+
+static inline doubles half_of(floats x, int is_upper) {
     typedef float pair __attribute__((vector_size(8)));
-    pair parts[2];
-    for (int i = 0; i < 2; i++) {
-        const pair base = {magnitude[2 * i], magnitude[2 * i + 1]};
-        const pair exponent = {b[2 * i], b[2 * i + 1]};
-        const doubles logarithm = log_series(__builtin_convertvector(base, doubles), 5);
-        const doubles product = __builtin_convertvector(exponent, doubles) * logarithm;
-        parts[i] = __builtin_convertvector(exp_series(product, 5), pair);
-    }
-    floats y = __builtin_shufflevector(parts[0], parts[1], 0, 1, 2, 3);
-    const ints is_integer = __builtin_elementwise_trunc(b) == b;
-    const ints is_odd = is_integer & (__builtin_elementwise_trunc(half) != half);
-    const ints is_negative = a < splat(0.f);
-    y = choose(is_negative & ~is_integer, splat(NAN), y);
-    return (floats)((ints)y ^ (is_negative & is_odd & INT32_MIN));
+    return __builtin_convertvector(is_upper ? (pair){x[2], x[3]} : (pair){x[0], x[1]}, doubles);
 }
 
-// Exponents that are common have shorter ways.
-static inline floats power_floats(floats a, floats b) {
-    const float exponent = b[0];
-    const ints differs = b != splat(exponent);
-    if (differs[1] | differs[2] | differs[3]) return general_power(a, b);
-    if (exponent == 2) return a * a;
-    if (exponent == 3) return a * a * a;
-    if (exponent == 1) return a;
-    if (exponent == -1) return 1.f / a;
-    if (exponent == 4) return (a * a) * (a * a);
-    if (exponent == -2) return (1.f / a) * (1.f / a);
-    if (exponent == 0.5f || exponent == -0.5f) {  // of -infinity and -0 as of their magnitudes
-        const floats root = __builtin_elementwise_sqrt(choose(a == -INFINITY, -a, a)) + 0.f;
-        return exponent > 0 ? root : 1.f / root;
+// a^b = 2^(b log2 a) of finite a >= 2^-126 and finite b. The exponential magnifies errors of the
+// product, which is therefore a double, and then an integer in units of 2^-22.
+static inline floats positive_power_floats(floats a, floats b) {
+    const scaled_floats parts = split_floats(a);
+    doubles products[2];
+    for (int i = 0; i < 2; i++) {
+        const doubles logarithm = log2_of_pair(half_of(parts.m, i), half_of(parts.n, i));
+        doubles y = half_of(b, i) * logarithm;
+        y = choose_doubles(y < repeated(-200), repeated(-200), y);  // beyond are 0 and infinity
+        y = choose_doubles(y > repeated(200), repeated(200), y);
+        products[i] = y + 0x1.8p30;  // of which the lower 32 bits are the integer
     }
-    return general_power(a, b);
+    const ints product =
+        __builtin_shufflevector((ints)products[0], (ints)products[1], 0, 2, 4, 6);
+    const ints n = (product + (1 << 21)) >> 22, half = n >> 1;
+    const floats r = __builtin_convertvector(product - (n << 22), floats) * 0x1p-22f;
+    floats p = splat(1.5353362e-4f);
+    p = multiply_add(p, r, splat(1.3398875e-3f));
+    p = multiply_add(p, r, splat(9.618437e-3f));
+    p = multiply_add(p, r, splat(5.5503324e-2f));
+    p = multiply_add(p, r, splat(2.4022648e-1f));
+    p = multiply_add(p, r, splat(6.931472e-1f));
+    const floats scale = power_of_two(half);
+    return multiply_add(p * r, scale, scale) * power_of_two(n - half);
 }
-VECTOR_PAIRS(power)
+
+// The sign of a negative base counts if the exponent is odd; only integers can be exponents of it.
+// Exponents that are common have shorter ways.
+#define POWER(dtype, type, vector, integers, least)                                                \
+    static vector general_power_##vector(vector a, vector b) {                                     \
+        const vector zero = {0}, magnitude = __builtin_elementwise_abs(a), half = b * (type)0.5;   \
+        const integers is_usual =                                                                  \
+            (magnitude >= zero + (type)least) & ((a - a) + (b - b) == zero); /* all are finite */  \
+        vector y;                                                                                  \
+        if (any_lane((ints)~is_usual)) {                                                           \
+            for (size_t i = 0; i < sizeof y / sizeof(type); i++) y[i] = pow(a[i], b[i]);           \
+            return y;                                                                              \
+        }                                                                                          \
+        y = positive_power_##vector(magnitude, b);                                                 \
+        if (!any_lane((ints)(a < zero))) return y;                                                 \
+        const integers is_integer = __builtin_elementwise_trunc(b) == b;                           \
+        const integers is_even = __builtin_elementwise_trunc(half) == half;                        \
+        const integers is_negative = a < zero, is_nan = is_negative & ~is_integer;                 \
+        const integers sign = (integers)-zero & is_negative & is_integer & ~is_even;               \
+        return (vector)(((integers)y ^ sign) | ((integers)(zero + (type)NAN) & is_nan));           \
+    }                                                                                              \
+    static inline vector power_##vector(vector a, vector b) {                                      \
+        const type exponent = b[0];                                                                \
+        const vector one = (vector){0} + (type)1;                                                  \
+        if (any_lane((ints)(b != (vector){0} + exponent))) return general_power_##vector(a, b);    \
+        if (exponent == 2) return a * a;                                                           \
+        if (exponent == 3) return a * a * a;                                                       \
+        if (exponent == 1) return a;                                                               \
+        if (exponent == -1) return one / a;                                                        \
+        if (exponent == 4) return (a * a) * (a * a);                                               \
+        if (exponent == -2) return (one / a) * (one / a);                                          \
+        if (fabs(exponent) == (type)0.5) { /* of -infinity and -0 as of their magnitudes */        \
+            const integers is_least = a == (vector){0} - (type)INFINITY;                           \
+            const integers bits = (integers)a & ~((integers)-(vector){0} & is_least);              \
+            const vector root = __builtin_elementwise_sqrt((vector)bits) + (type)0;                \
+            return exponent > 0 ? root : one / root;                                               \
+        }                                                                                          \
+        return general_power_##vector(a, b);                                                       \
+    }                                                                                              \
+    VECTOR_PAIRS(power, dtype, type, vector)
+POWER(float32, float, floats, ints, 0x1p-126)
+POWER(float64, double, doubles, longs, 0x1p-1022)
 
 // There are no comparisons of bools: the host compares their bytes as uint8.
 PAIRS(logical_and, bool, boolean, boolean, FAST, a & b)

@@ -15,7 +15,9 @@
 #else
 #define EXPORTED(name) __attribute__((visibility("default")))
 #endif
+#ifndef KERNEL  // a source that includes others may keep theirs for itself
 #define KERNEL(name) EXPORTED(name) void name
+#endif
 
 // For functions whose loops are often short: the compiler must not turn them into calls that copy
 // or fill memory, because such a call costs more than a few elements.
@@ -83,6 +85,7 @@ typedef double _Complex complex128;
 typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
 typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t ints __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t longs __attribute__((vector_size(VECTOR_BYTES)));
 
 static inline floats load(const float *source) {
     floats lanes;
@@ -96,6 +99,15 @@ static inline floats splat(float value) { return (floats){value, value, value, v
 
 static inline floats choose(ints mask, floats yes, floats no) {
     return (floats)((mask & (ints)yes) | (~mask & (ints)no));
+}
+
+// Whether the mask is set for some lane.
+static inline int any_lane(ints mask) {
+#ifdef __wasm__
+    return __builtin_wasm_any_true_v128(mask);
+#else
+    return mask[0] | mask[1] | mask[2] | mask[3];
+#endif
 }
 
 // a * b + c, rounded once where the target can.

@@ -105,6 +105,7 @@ typedef struct {
 static ellipse ellipse_through(complex128 z) {
     const double x = fabs(creal(z)), y = fabs(cimag(z));
     if (is_infinite(z)) return (ellipse){x, y, INFINITY};
+    if (x == 0 && y != y) return (ellipse){x, 1, y};
     const double far = length(x + 1, y), near = length(x - 1, y), axis = (far + near) / 2;
     const double from_far = y * y / (far + x + 1);
     // The half axis minus 1, and minus x, without cancellation.
@@ -139,6 +140,7 @@ static complex128 area_cosine(complex128 z) {
 static complex128 area_tangent(complex128 z) {
     const double x = fabs(creal(z)), y = cimag(z);
     if (is_infinite(z)) return number(copysign(0, creal(z)), y != y ? y : copysign(PI_2, y));
+    if (x == 0 && y != y) return z;
     const double rest = (1 - x) * (1 - x) + y * y;
     return number(copysign(log1p(4 * x / rest) / 4, creal(z)),
                   atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2);

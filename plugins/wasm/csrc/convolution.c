@@ -94,11 +94,8 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
                 corners[i] = corner_of(w, smaller(first + p + i, pixels - 1));
             pack_patches(w, x, scratch, corners, strips + (ptrdiff_t)p * depth);
         }
-        for (int j = 0; j < out_channels; j += TILE_COLUMNS)
-            for (int p = 0; p < count; p += 4)
-                multiply_tile(depth, strips + (ptrdiff_t)p * depth, panels + (ptrdiff_t)j * depth,
-                              out + (ptrdiff_t)(first + p) * out_channels + j, out_channels,
-                              smaller(4, count - p), smaller(TILE_COLUMNS, out_channels - j), 0);
+        multiply_packed(strips, panels, out + (ptrdiff_t)first * out_channels, out_channels, count,
+                        out_channels, depth, 0);
     }
 }
 
@@ -165,12 +162,12 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
             scatter_patches_##dtype(w, scratch, first, count, dx);                                 \
         }                                                                                          \
     }                                                                                              \
-    /* dfilter = transposed patches of x * dy, chunk by chunk; scratch: CHUNK patches */           \
+    /* dfilter += transposed patches of x * dy, chunk by chunk. The window may have some cells of  \
+       the filter only. scratch: CHUNK patches */                                                  \
     KERNEL(convolution_filter_gradient_##dtype)(const type *x, const type *dy, type *dfilter,      \
                                                 const window *w, int out_channels,                 \
                                                 type *scratch) {                                   \
         const int depth = patch_size(w), pixels = position_count(w);                               \
-        memset(dfilter, 0, sizeof(type) * depth * out_channels);                                   \
         for (int first = 0; first < pixels; first += CHUNK) {                                      \
             const int count = smaller(CHUNK, pixels - first);                                      \
             const MATRIX_##dtype rows = {dy + (ptrdiff_t)first * out_channels, out_channels, 1};   \

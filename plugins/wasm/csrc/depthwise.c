@@ -116,9 +116,9 @@ EACH_FLOAT(FORWARD)
                         dy[to + (ptrdiff_t)n * channels + c] * filter[(ptrdiff_t)k * channels + c];\
         }                                                                                          \
     }                                                                                              \
+    /* dfilter += the sums; the window may have some cells of the filter only. */                  \
     KERNEL(depthwise_filter_gradient_##dtype)(const type *restrict x, const type *restrict dy,     \
                                               type *restrict dfilter, const window *w) {           \
-        memset(dfilter, 0, sizeof(type) * cell_count(w) * w->channels);                            \
         EACH_RUN(w)                                                                                \
             type *out = dfilter + (ptrdiff_t)k * channels;                                         \
             int c = 0;                                                                             \

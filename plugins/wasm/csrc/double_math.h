@@ -3,8 +3,6 @@
 
 #include "common.h"
 
-typedef int64_t longs __attribute__((vector_size(VECTOR_BYTES)));
-
 static inline doubles repeated(double value) { return (doubles){value, value}; }
 
 static inline doubles choose_doubles(longs mask, doubles yes, doubles no) {
@@ -15,17 +13,43 @@ static inline doubles choose_doubles(longs mask, doubles yes, doubles no) {
 #define LN2_DOUBLE_LOW 0x1.a39ef35793c76p-33
 #define ROUNDING 0x1.8p52  // adding it rounds to an integer, which is in the low bits of the sum
 
-// 1/3!, 1/4!, …, and 1/3, 1/5, …: both series converge on the reduced range within 1 ulp.
-static const double EXP_TERMS[] = {1. / 6227020800, 1. / 479001600, 1. / 39916800, 1. / 3628800,
-                                   1. / 362880,     1. / 40320,     1. / 5040,     1. / 720,
-                                   1. / 120,        1. / 24,        1. / 6,        1. / 2};
-static const double LOG_TERMS[] = {1. / 21, 1. / 19, 1. / 17, 1. / 15, 1. / 13,
-                                   1. / 11, 1. / 9,  1. / 7,  1. / 5,  1. / 3};
+// Polynomials with the least error on the reduced range, 2^-56: p(r) of exp(r) = 1 + r + r^2 p(r),
+// and q(z) of atanh(s) = s + s z q(z) with z = s^2.
+static const double EXP_TERMS[] = {0x1.af38d53857513p-26, 0x1.2891a8c1d838dp-22,
+                                   0x1.71de0d9c145d0p-19, 0x1.a019b8ef67c6cp-16,
+                                   0x1.a01a01a7c8d47p-13, 0x1.6c16c17893833p-10,
+                                   0x1.11111111109adp-7,  0x1.5555555553d4fp-5,
+                                   0x1.5555555555556p-3,  0x1.0000000000001p-1};
+static const double LOG_TERMS[] = {0x1.2b5f68a50d903p-4, 0x1.39fdcceb4bb45p-4,
+                                   0x1.7462b91b8df65p-4, 0x1.c71c62d5e53e0p-4,
+                                   0x1.2492492dfd86cp-3, 0x1.9999999995273p-3,
+                                   0x1.5555555555558p-2};
+
+// The upper half of the digits of x, so that the product of two such numbers is exact.
+static inline doubles upper_half(doubles x) { return (doubles)((longs)x & ~0x7ffffff); }
+
+static inline doubles absolute_doubles(doubles x) { return (doubles)((longs)x & INT64_MAX); }
+
+static inline doubles with_sign_of_doubles(doubles sign, doubles magnitude) {
+    return (doubles)((longs)magnitude | ((longs)sign & INT64_MIN));
+}
 
 static inline doubles power_of_two_doubles(longs n) { return (doubles)((n + 1023) << 52); }
 
-// exp(x) from the term `first` of the series on: 0 for all digits, 5 for those of float32.
-static inline doubles exp_series(doubles x, int first) {
+// exp(r) - 1 of |r| <= ln 2 / 2
+static inline doubles exp_fraction(doubles r) {
+    doubles p = repeated(EXP_TERMS[0]);
+    for (int i = 1; i < 10; i++) p = multiply_add_doubles(p, r, repeated(EXP_TERMS[i]));
+    return multiply_add_doubles(p, r * r, r);
+}
+
+// The parts of x = n ln 2 + r, and exp(r) - 1; beyond [-746, 710], exp is 0 and infinity.
+typedef struct {
+    longs n;
+    doubles fraction;
+} exponent_of_doubles;
+
+static inline exponent_of_doubles split_exponent_doubles(doubles x) {
     x = choose_doubles(x < repeated(-746), repeated(-746), x);  // NaN stays
     x = choose_doubles(x > repeated(710), repeated(710), x);
     const doubles shifted =
@@ -33,39 +57,115 @@ static inline doubles exp_series(doubles x, int first) {
     const doubles n = shifted - ROUNDING;
     doubles r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_HIGH), x);
     r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_LOW), r);
-    doubles p = repeated(EXP_TERMS[first]);
-    for (int i = first + 1; i < 12; i++) p = multiply_add_doubles(p, r, repeated(EXP_TERMS[i]));
-    const doubles fraction = multiply_add_doubles(p, r * r, r);
-    const longs exponent = (longs)shifted - (longs)repeated(ROUNDING), half = exponent >> 1;
-    const doubles scale = power_of_two_doubles(half);
-    return multiply_add_doubles(fraction, scale, scale) * power_of_two_doubles(exponent - half);
+    return (exponent_of_doubles){(longs)shifted - (longs)repeated(ROUNDING), exp_fraction(r)};
 }
 
-// log(x) of a finite x >= 2^-1022, from the term `first` of the series on: log(m 2^n) is
-// n ln 2 + 2 atanh((m - 1) / (m + 1)) with m between the square roots of 1/2 and 2.
-static inline doubles log_series(doubles x, int first) {
-    const longs bits = (longs)x;
-    longs e = (bits >> 52) - 1022;
-    doubles m = (doubles)((bits & 0x000fffffffffffff) | 0x3fe0000000000000);  // in [0.5, 1)
+// n / 2, rounded down, of |n| < 2^31. Processors shift 64-bit integers slowly.
+static inline longs half_of_longs(longs n) { return (longs)((ints)n >> 1); }
+
+// (1 + fraction) 2^n, applied in two halves, so that denormal results round.
+static inline doubles scaled_fraction(doubles fraction, longs n) {
+    const longs half = half_of_longs(n);
+    const doubles scale = power_of_two_doubles(half);
+    return multiply_add_doubles(fraction, scale, scale) * power_of_two_doubles(n - half);
+}
+
+static inline doubles exp_doubles(doubles x) {
+    const exponent_of_doubles e = split_exponent_doubles(x);
+    return scaled_fraction(e.fraction, e.n);
+}
+
+static inline doubles expm1_doubles(doubles x) {
+    const exponent_of_doubles e = split_exponent_doubles(x);
+    const longs half = half_of_longs(e.n), rest = e.n - half;
+    const doubles scale = power_of_two_doubles(half);
+    const doubles y =
+        (e.fraction * scale + (scale - power_of_two_doubles(-rest))) * power_of_two_doubles(rest);
+    return choose_doubles(x == repeated(0), x, y);  // keeps the sign of zero
+}
+
+// The parts of a finite x >= 2^-1022: x = m 2^n with m between the square roots of 1/2 and 2.
+typedef struct {
+    doubles m, n;
+} scaled_doubles;
+
+static inline scaled_doubles split_doubles(doubles x) {
+    longs e = ((longs)x >> 52) - 1022;
+    doubles m = (doubles)(((longs)x & 0x000fffffffffffff) | 0x3fe0000000000000);  // in [0.5, 1)
     const longs is_low = m < repeated(0.70710678118654752440);
     e += is_low;  // a true mask is -1
-    m = choose_doubles(is_low, m + m, m);
-    const doubles n = (doubles)(e + (longs)repeated(ROUNDING)) - ROUNDING;
-    const doubles s = (m - 1.) / (m + 1.), square = s * s;
-    doubles p = repeated(LOG_TERMS[first]);
-    for (int i = first + 1; i < 10; i++)
-        p = multiply_add_doubles(p, square, repeated(LOG_TERMS[i]));
-    const doubles rest = multiply_add_doubles(n, repeated(LN2_DOUBLE_LOW), 2. * s * square * p);
-    return multiply_add_doubles(n, repeated(LN2_DOUBLE_HIGH), 2. * s + rest);
+    return (scaled_doubles){choose_doubles(is_low, m + m, m),
+                            (doubles)(e + (longs)repeated(ROUNDING)) - ROUNDING};
 }
 
-static inline doubles exp_doubles(doubles x) { return exp_series(x, 0); }
-
+// n ln 2 + 2 atanh((m - 1) / (m + 1))
 static inline doubles log_doubles(doubles x) {
     const longs is_denormal = x < repeated(0x1p-1022);
-    doubles y = log_series(choose_doubles(is_denormal, x * 0x1p54, x), 0);
-    y -= choose_doubles(is_denormal, repeated(54 * 0.69314718055994530942), repeated(0));
+    scaled_doubles p = split_doubles(choose_doubles(is_denormal, x * 0x1p54, x));
+    p.n -= choose_doubles(is_denormal, repeated(54), repeated(0));
+    const doubles s = (p.m - 1.) / (p.m + 1.), square = s * s;
+    doubles q = repeated(LOG_TERMS[0]);
+    for (int i = 1; i < 7; i++) q = multiply_add_doubles(q, square, repeated(LOG_TERMS[i]));
+    const doubles rest =
+        multiply_add_doubles(p.n, repeated(LN2_DOUBLE_LOW), 2. * s * square * q);
+    doubles y = multiply_add_doubles(p.n, repeated(LN2_DOUBLE_HIGH), 2. * s + rest);
     y = choose_doubles(x == repeated(__builtin_inf()), x, y);
     y = choose_doubles(x == repeated(0), repeated(-__builtin_inf()), y);
     return choose_doubles((x < repeated(0)) | (x != x), repeated(__builtin_nan("")), y);
+}
+
+// log(1 + x), corrected for the rounding error of 1 + x.
+static inline doubles log1p_doubles(doubles x) {
+    const doubles sum = x + 1.;
+    const doubles y = log_doubles(sum) + (x - (sum - 1.)) / sum;
+    const longs is_itself = (x == repeated(0)) | (x == repeated(__builtin_inf()));
+    return choose_doubles(is_itself, x,
+                          choose_doubles(sum == repeated(0), repeated(-__builtin_inf()), y));
+}
+
+static inline doubles tanh_doubles(doubles x) {
+    const doubles magnitude = absolute_doubles(x);
+    const longs is_large = magnitude > repeated(30);
+    const doubles e = expm1_doubles(choose_doubles(is_large, repeated(60), magnitude + magnitude));
+    return with_sign_of_doubles(x, e / (e + 2.));
+}
+
+// ---- powers ----
+
+// The lower coefficients of 3 atanh(s) / s = 3 + z + z^2 p(z) with z = s^2, for the least error.
+static const double POWER_TERMS[] = {0x1.6821d31d0095ap-3, 0x1.679daf3d0d998p-3,
+                                     0x1.99a52aec35745p-3, 0x1.d89d60bf76d8fp-3,
+                                     0x1.1745d19beb580p-2, 0x1.555555552ffeap-2,
+                                     0x1.b6db6db6db7b2p-2, 0x1.3333333333333p-1};
+
+// 2 / (3 ln 2)
+#define SCALE 0x1.ec709dc3a03fdp-1
+#define SCALE_HIGH 0x1.ec709d8p-1
+#define SCALE_LOW 0x1.0e80ff5d27f05p-27
+
+// a^b = 2^(b log2 a) of a >= 2^-1022 and finite b. The exponential magnifies errors of the product,
+// so that it and the logarithm have twice the digits: upper halves, and what they leave out.
+static inline doubles positive_power_doubles(doubles a, doubles b) {
+    const scaled_doubles p = split_doubles(a);
+    const doubles above = p.m + 1., high = upper_half(above), low = p.m - (high - 1.);
+    const doubles inverse = 1. / above, s = (p.m - 1.) * inverse, s_high = upper_half(s);
+    const doubles s_low = (((p.m - 1.) - s_high * high) - s_high * low) * inverse;
+    const doubles z = s * s, z_high = s_high * s_high;
+    doubles q = repeated(POWER_TERMS[0]);
+    for (int i = 1; i < 8; i++) q = multiply_add_doubles(q, z, repeated(POWER_TERMS[i]));
+    const doubles rest = multiply_add_doubles(z * z, q, s_low * (s_high + s));
+    const doubles t_high = upper_half(3. + z_high + rest);  // atanh(s) = s t / 3
+    const doubles t_low = rest - ((t_high - 3.) - z_high);
+    const doubles u = s_high * t_high, v = s_low * t_high + t_low * s;
+    const doubles w_high = upper_half(u + v), w_low = v - (w_high - u);
+    const doubles x = w_high * SCALE_HIGH, y = w_high * SCALE_LOW + w_low * SCALE;
+    const doubles log_high = upper_half((x + y) + p.n), log_low = y - ((log_high - p.n) - x);
+    const doubles b_high = upper_half(b);
+    doubles product = b_high * log_high, lower = (b - b_high) * log_high + b * log_low;
+    lower = (doubles)((longs)lower & (absolute_doubles(product) < repeated(1100)));
+    product = choose_doubles(product > repeated(1100), repeated(1100), product);
+    product = choose_doubles(product < repeated(-1100), repeated(-1100), product);
+    const doubles shifted = product + ROUNDING;
+    const doubles r = ((product - (shifted - ROUNDING)) + lower) * 0.69314718055994530942;
+    return scaled_fraction(exp_fraction(r), (longs)shifted - (longs)repeated(ROUNDING));
 }

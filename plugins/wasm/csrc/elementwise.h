@@ -38,8 +38,19 @@
 typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
 
 // descriptor: axes, sizes[axes], a_strides[axes], b_strides[axes]; strides in elements.
-void broadcast(run combine, const char *a, const char *b, char *out, const int *descriptor,
-               int item_size, int out_size);
+ONCE static inline void broadcast(run combine, const char *a, const char *b, char *out,
+                                  const int *descriptor, int item_size, int out_size) {
+    const int outer = descriptor[0] - 1;
+    const int *sizes = descriptor + 1, *a_strides = sizes + outer + 1;
+    const int *b_strides = a_strides + outer + 1;
+    const int count = sizes[outer], a_step = a_strides[outer], b_step = b_strides[outer];
+    int index[MAX_AXES] = {0};
+    ptrdiff_t a_offset = 0, b_offset = 0;
+    do {
+        combine(a + a_offset * item_size, b + b_offset * item_size, out, count, a_step, b_step);
+        out += (ptrdiff_t)count * out_size;
+    } while (step_axes(outer, sizes, index, a_strides, b_strides, &a_offset, &b_offset));
+}
 
 #define RUN(type, left_index, right_index, expression)                                             \
     for (int i = 0; i < count; i++) {                                                              \
@@ -68,27 +79,24 @@ void broadcast(run combine, const char *a, const char *b, char *out, const int *
                   sizeof(result));                                                                 \
     }
 
-// A function of vectors of floats.
-#define VECTOR_PAIRS(name)                                                                         \
-    KERNEL(name##_float32)(const float *left, const float *right, float *out, int count,           \
+// A function of vectors of floats or doubles. What is left after whole vectors is padded.
+#define VECTOR_PAIRS(name, dtype, type, vector)                                                    \
+    KERNEL(name##_##dtype)(const type *left, const type *right, type *out, int count,              \
                            int left_step, int right_step) {                                        \
-        for (int i = 0; i < count; i += LANES) {                                                   \
-            const int rest = smaller(LANES, count - i);                                            \
-            const floats a = load_run(left + i * left_step, rest, left_step);                      \
-            const floats b = load_run(right + i * right_step, rest, right_step);                   \
-            const floats y = name##_floats(a, b);                                                  \
-            if (rest == LANES)                                                                     \
-                store(out + i, y);                                                                 \
-            else                                                                                   \
-                memcpy(out + i, &y, rest * sizeof(float));                                         \
+        const int lanes = VECTOR_BYTES / sizeof(type), whole = count / lanes * lanes;              \
+        vector a = (vector){0} + *left, b = (vector){0} + *right, y;                               \
+        for (int i = 0; i < whole; i += lanes) {                                                   \
+            if (left_step) memcpy(&a, left + i, sizeof a);                                         \
+            if (right_step) memcpy(&b, right + i, sizeof b);                                       \
+            y = name##_##vector(a, b);                                                             \
+            memcpy(out + i, &y, sizeof y);                                                         \
         }                                                                                          \
+        if (whole == count) return;                                                                \
+        for (int i = 0; i < lanes; i++) {                                                          \
+            const int place = smaller(whole + i, count - 1);                                       \
+            a[i] = left[place * left_step], b[i] = right[place * right_step];                      \
+        }                                                                                          \
+        y = name##_##vector(a, b);                                                                 \
+        memcpy(out + whole, &y, (count - whole) * sizeof(type));                                   \
     }                                                                                              \
-    BROADCAST(name, float32, float, float)
-
-static inline floats load_run(const float *values, int rest, int step) {
-    if (step == 0) return splat(*values);
-    if (rest == LANES) return load(values);
-    float padded[LANES] = {0};
-    memcpy(padded, values, rest * sizeof(float));
-    return load(padded);
-}
+    BROADCAST(name, dtype, type, type)

@@ -1,15 +1,18 @@
 // What follows a product or a convolution in the same kernel, in one pass: bias and activation.
+#include <math.h>
+
 #include "common.h"
 
 #define BLOCK 1024  // numbers that stay in the cache between the bias and the activation
 
 enum { LINEAR, RELU, RELU6, ELU, SIGMOID, LEAKY_RELU, PRELU };  // the order of the host
 
+#define LIMITED(x, least, most) ((x) <= (least) ? (least) : (x) > (most) ? (most) : (x))
+
 // y = activation(y + bias), along one run. `bias` may be absent; it and the slopes are vectors of
-// which a step of 0 repeats the first element. The activations are those of activation.c.
+// which a step of 0 repeats the first element. The activations are those of activation.c; relu and
+// relu6 are limits, which are applied in the same pass as the bias.
 #define FINISH(dtype, type, effort)                                                                \
-    void relu_##dtype(const type *restrict x, type *restrict out, int count);                      \
-    void relu6_##dtype(const type *restrict x, type *restrict out, int count);                     \
     void elu_##dtype(const type *x, type *out, int count);                                         \
     void sigmoid_##dtype(const type *x, type *out, int count);                                     \
     void leaky_relu_##dtype(const type *restrict x, type *restrict out, int count, type alpha);    \
@@ -18,18 +21,20 @@ enum { LINEAR, RELU, RELU6, ELU, SIGMOID, LEAKY_RELU, PRELU };  // the order of 
     static void finish_run_##dtype(type *restrict y, int count, const type *restrict bias,         \
                                    int bias_step, const type *restrict slopes, int slopes_step,    \
                                    int activation, type alpha) {                                   \
+        const type constant = bias ? *bias : -0.f; /* leaves all numbers as they are */            \
+        const type least = activation == LINEAR ? -INFINITY : 0;                                   \
+        const type most = activation == RELU6 ? 6 : INFINITY;                                      \
         type sums[BLOCK];                                                                          \
         for (int n = 0; count > 0; count -= n, y += n) {                                           \
             n = smaller(BLOCK, count);                                                             \
-            if (!bias)                                                                             \
-                memcpy(sums, y, n * sizeof *y);                                                    \
-            else if (bias_step)                                                                    \
+            if (activation <= RELU6 && bias && bias_step)                                          \
+                for (int i = 0; i < n; i++) y[i] = LIMITED(y[i] + bias[i], least, most);           \
+            else if (activation <= RELU6)                                                          \
+                for (int i = 0; i < n; i++) y[i] = LIMITED(y[i] + constant, least, most);          \
+            else if (bias && bias_step)                                                            \
                 for (int i = 0; i < n; i++) sums[i] = y[i] + bias[i];                              \
             else                                                                                   \
-                for (int i = 0; i < n; i++) sums[i] = y[i] + *bias;                                \
-            if (activation == LINEAR) memcpy(y, sums, n * sizeof *y);                              \
-            if (activation == RELU) relu_##dtype(sums, y, n);                                      \
-            if (activation == RELU6) relu6_##dtype(sums, y, n);                                    \
+                for (int i = 0; i < n; i++) sums[i] = y[i] + constant;                             \
             if (activation == ELU) elu_##dtype(sums, y, n);                                        \
             if (activation == SIGMOID) sigmoid_##dtype(sums, y, n);                                \
             if (activation == LEAKY_RELU) leaky_relu_##dtype(sums, y, n, alpha);                   \

@@ -50,13 +50,13 @@ static inline void interleave(const float *const sources[4], int count, float *t
         for (int i = 0; i < 4; i++) target[k * stride + i] = sources[i][k];
 }
 
-// target (height x width, row stride `stride`) = strip * panel over `depth`, or += it.
-void multiply_tile(int depth, const float *strip, const float *panel, float *target,
-                   ptrdiff_t stride, int height, int width, int accumulate);
-
 // Pack depth x columns of b into panels of TILE_COLUMNS, the last of which has the least multiple
 // of 4 columns and is padded with zeros: depth * round_up(columns, 4) numbers.
 void pack_panels(matrix b, int depth, int columns, float *packed);
+
+// out (rows x columns, row stride `stride`) = packed strips * packed panels, or += it.
+void multiply_packed(const float *strips, const float *panels, float *out, ptrdiff_t stride,
+                     int rows, int columns, int depth, int accumulate);
 
 // out (rows x columns, dense) = a * b, or += it.
 void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,

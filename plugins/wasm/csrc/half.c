@@ -1,6 +1,16 @@
 // float16: stored in 16 bits, computed in float32 by the kernels of that type, a block at a time.
-#include "elementwise.h"
+//
+// A module cannot call others, so this one has copies of those kernels, which it does not export.
+#pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wmacro-redefined"
+#define KERNEL(name) static void name
+#include "activation.c"
+#include "binary.c"
+#include "unary.c"
+#undef KERNEL
+#define KERNEL(name) EXPORTED(name) void name
 
+#undef BLOCK
 #define BLOCK 256
 
 typedef uint16_t half;
@@ -52,8 +62,10 @@ MAP(cast_float64, float16, double, half, SMALL, narrowed_double(x))
 
 // ---- kernels of float32 on blocks ----
 
-ONCE static void map(void (*kernel)(const float *, void *, int), const half *x, void *out,
-                     int count, int keeps_bools) {
+typedef void mapped(const float *x, void *y, int count);
+typedef void combined(const float *a, const float *b, void *y, int count, int a_step, int b_step);
+
+ONCE static void map(mapped *kernel, const half *x, void *out, int count, int keeps_bools) {
     float values[BLOCK], y[BLOCK];
     for (int first = 0; first < count; first += BLOCK) {
         const int size = smaller(BLOCK, count - first);
@@ -63,9 +75,8 @@ ONCE static void map(void (*kernel)(const float *, void *, int), const half *x, 
     }
 }
 
-ONCE static void combine(void (*kernel)(const float *, const float *, void *, int, int, int),
-                         const half *left, const half *right, void *out, int count, int left_step,
-                         int right_step, int keeps_bools) {
+ONCE static void combine(combined *kernel, const half *left, const half *right, void *out, int count,
+                         int left_step, int right_step, int keeps_bools) {
     float a[BLOCK], b[BLOCK], y[BLOCK];
     for (int first = 0; first < count; first += BLOCK) {
         const int size = smaller(BLOCK, count - first);
@@ -78,15 +89,14 @@ ONCE static void combine(void (*kernel)(const float *, const float *, void *, in
 }
 
 #define MAPPED(name, result, keeps_bools)                                                          \
-    void name##_float32(const float *, void *, int);                                               \
     KERNEL(name##_float16)(const half *x, result *out, int count) {                                \
-        map(name##_float32, x, out, count, keeps_bools);                                           \
+        map((mapped *)name##_float32, x, out, count, keeps_bools);                                 \
     }
 #define COMBINED(name, result, keeps_bools)                                                        \
-    void name##_float32(const float *, const float *, void *, int, int, int);                      \
     KERNEL(name##_float16)(const half *left, const half *right, result *out, int count,            \
                            int left_step, int right_step) {                                        \
-        combine(name##_float32, left, right, out, count, left_step, right_step, keeps_bools);      \
+        combine((combined *)name##_float32, left, right, out, count, left_step, right_step,        \
+                keeps_bools);                                                                      \
     }                                                                                              \
     KERNEL(name##_float16_broadcast)(const char *left, const char *right, char *out,               \
                                      const int *descriptor) {                                      \

@@ -14,7 +14,9 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
                 for (int j = 0; j < count; j++, out += inner) {                                    \
                     const int index = indices[j] + (indices[j] < 0 ? size : 0);                    \
                     const type *row = x + (ptrdiff_t)index * inner;                                \
-                    if (is_within(index, size))                                                    \
+                    if (inner == 1) /* one element takes less than the start of a loop */          \
+                        *out = is_within(index, size) ? *row : 0;                                  \
+                    else if (is_within(index, size))                                               \
                         for (int k = 0; k < inner; k++) out[k] = row[k];                           \
                     else                                                                           \
                         for (int k = 0; k < inner; k++) out[k] = 0;                                \

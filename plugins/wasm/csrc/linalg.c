@@ -1,13 +1,11 @@
 // Matrix multiplication: packed and tiled for floats, plain loops for integers.
 #include "gemm.h"
 
-// Block sizes: a packed block of a stays in the L1 cache, a packed block of b in the L2 cache.
+// Block sizes: packed blocks of a and b stay in the L2 cache, some panels of b in the L1 cache.
 #define BLOCK_ROWS 96
 #define BLOCK_DEPTH 256
 #define BLOCK_COLUMNS 2040
-
-static float packed_a[BLOCK_ROWS * BLOCK_DEPTH];
-static float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
+#define PANEL_FLOATS 6000
 
 // In microkernel.s: full tiles only; the stride is in bytes.
 #define FULL_TILE(columns)                                                                         \
@@ -28,7 +26,7 @@ static void multiply_full_tile(int depth, const float *strip, const float *panel
         multiply_full_tile_4(depth, strip, panel, target, stride_bytes, accumulate);
 }
 
-void multiply_tile(int depth, const float *strip, const float *panel, float *target,
+static void multiply_tile(int depth, const float *strip, const float *panel, float *target,
                    ptrdiff_t stride, int height, int width, int accumulate) {
     const int columns = round_up(width, 4);
     if (height == TILE_ROWS && width == columns) {
@@ -73,7 +71,17 @@ static void pack_strips(matrix a, int rows, int depth, float *packed) {
 }
 
 void pack_panels(matrix b, int depth, int columns, float *packed) {
-    for (int j = 0; j < columns; j += TILE_COLUMNS) {
+    // Where rows are contiguous, a few of them are read along at a time: the next cache line of a
+    // row is then on its way, while the next row may be in another page.
+    const int whole = b.column_stride == 1 ? columns / TILE_COLUMNS * TILE_COLUMNS : 0;
+    for (int first = 0; first < depth && whole; first += 8)
+        for (int j = 0; j < whole; j += TILE_COLUMNS)
+            for (int k = first; k < smaller(first + 8, depth); k++) {
+                const float *source = b.data + k * b.row_stride + j;
+                float *target = packed + (ptrdiff_t)j * depth + k * TILE_COLUMNS;
+                for (int i = 0; i < TILE_COLUMNS; i += LANES) store(target + i, load(source + i));
+            }
+    for (int j = whole; j < columns; j += TILE_COLUMNS) {
         const int width = smaller(TILE_COLUMNS, columns - j);
         pack_tile(b.data + j * b.column_stride, b.column_stride, b.row_stride, width, depth,
                   round_up(width, 4), packed + (ptrdiff_t)j * depth);
@@ -109,29 +117,44 @@ static void multiply_vector(const float *vector, ptrdiff_t stride, matrix b, flo
     }
 }
 
-static void multiply_block(matrix a, float *out, ptrdiff_t stride, int rows, int columns, int depth,
-                           int accumulate) {
-    pack_strips(a, rows, depth, packed_a);
-    for (int j = 0; j < columns; j += TILE_COLUMNS)
+// Panels that stay in the L1 cache meet all strips, so that whole cache lines of `out` are written
+// at a time.
+void multiply_packed(const float *strips, const float *panels, float *out, ptrdiff_t stride,
+                     int rows, int columns, int depth, int accumulate) {
+    const int group = round_up(smaller(columns, 1 + PANEL_FLOATS / depth), TILE_COLUMNS);
+    for (int left = 0; left < columns; left += group) {
+        const int right = smaller(left + group, columns);
         for (int i = 0; i < rows; i += TILE_ROWS)
-            multiply_tile(depth, packed_a + i * depth, packed_b + (ptrdiff_t)j * depth,
-                          out + i * stride + j, stride, smaller(TILE_ROWS, rows - i),
-                          smaller(TILE_COLUMNS, columns - j), accumulate);
+            for (int j = left; j < right; j += TILE_COLUMNS)
+                multiply_tile(depth, strips + (ptrdiff_t)i * depth, panels + (ptrdiff_t)j * depth,
+                              out + i * stride + j, stride, smaller(TILE_ROWS, rows - i),
+                              smaller(TILE_COLUMNS, columns - j), accumulate);
+    }
+}
+
+static void multiply_block(matrix a, const float *packed_b, float *out, ptrdiff_t stride, int rows,
+                           int columns, int depth, int accumulate) {
+    float packed_a[BLOCK_ROWS * BLOCK_DEPTH];
+    pack_strips(a, rows, depth, packed_a);
+    multiply_packed(packed_a, packed_b, out, stride, rows, columns, depth, accumulate);
 }
 
 void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
                        int accumulate) {
+    float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
+    const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
+    const int longest = round_up((depth + blocks - 1) / blocks, 2);
     for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
         const int width = smaller(BLOCK_COLUMNS, columns - j);
-        for (int k = 0; k < depth; k += BLOCK_DEPTH) {
-            const int length = smaller(BLOCK_DEPTH, depth - k);
+        for (int k = 0; k < depth; k += longest) {
+            const int length = smaller(longest, depth - k);
             const matrix b_block = {b.data + k * b.row_stride + j * b.column_stride, b.row_stride,
                                     b.column_stride};
             pack_panels(b_block, length, width, packed_b);
             for (int i = 0; i < rows; i += BLOCK_ROWS) {
                 const matrix a_block = {a.data + i * a.row_stride + k * a.column_stride,
                                         a.row_stride, a.column_stride};
-                multiply_block(a_block, out + (ptrdiff_t)i * columns + j, columns,
+                multiply_block(a_block, packed_b, out + (ptrdiff_t)i * columns + j, columns,
                                smaller(BLOCK_ROWS, rows - i), width, length, accumulate || k > 0);
             }
         }

@@ -8,13 +8,14 @@
 #define TRANSPOSE(item_size, type)                                                                 \
     static inline void transpose_##item_size(const type *source, ptrdiff_t source_step,            \
                                              type *target, ptrdiff_t target_row) {                 \
-        type block[4][4];                                                                          \
-        for (int column = 0; column < 4; column++)                                                 \
-            for (int row = 0; row < 4; row++)                                                      \
-                block[row][column] = source[column * source_step + row];                           \
-        for (int row = 0; row < 4; row++)                                                          \
-            for (int column = 0; column < 4; column++)                                             \
-                target[row * target_row + column] = block[row][column];                            \
+        typedef type block __attribute__((vector_size(16 * sizeof(type))));                        \
+        type lines[4][4];                                                                          \
+        block x;                                                                                   \
+        for (int i = 0; i < 4; i++) memcpy(lines[i], source + i * source_step, sizeof lines[i]);   \
+        memcpy(&x, lines, sizeof x);                                                               \
+        x = __builtin_shufflevector(x, x, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);   \
+        memcpy(lines, &x, sizeof x);                                                               \
+        for (int i = 0; i < 4; i++) memcpy(target + i * target_row, lines[i], sizeof lines[i]);    \
     }
 TRANSPOSE(1, uint8_t)
 TRANSPOSE(2, uint16_t)

@@ -237,7 +237,7 @@ static planes transform_by_convolution(const plan *f, const float *table, planes
 
 // x and out are (rows, row). scratch: four planes.
 KERNEL(fft_complex64)(const float *x, float *out, int rows, const plan *f, const float *table,
-                      float *scratch, int is_inverse) {
+                      int is_inverse, float *scratch) {
     const int n = f->row, size = f->size;
     const planes room = {scratch + 2 * size, scratch + 3 * size};
     const float scale = is_inverse ? 1.f / n : 1;

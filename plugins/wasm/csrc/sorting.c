@@ -1,4 +1,4 @@
-// The order of rows: a stable radix sort of keys that are ordered like the elements.
+// The order of rows: a stable radix sort of keys that are ordered like the elements; and searches.
 //
 // An entry has a word of the key in its upper half and the position in its lower half. Wide elements
 // have several words and are sorted by the lowest one first.
@@ -87,13 +87,37 @@ static inline uint32_t key_of_half(uint32_t bits) {
 typedef void (*keys)(const void *row, uint64_t *entries, int count, int word, uint32_t flip);
 
 #define KEYS(dtype, type, key)                                                                     \
-    static void keys_##dtype(const void *row, uint64_t *entries, int count,                        \
-                             [[maybe_unused]] int word, uint32_t flip) {                           \
+    static inline uint32_t key_##dtype(type x, [[maybe_unused]] int word) { return key; }          \
+    static void keys_##dtype(const void *row, uint64_t *entries, int count, int word,              \
+                             uint32_t flip) {                                                      \
         for (int i = 0; i < count; i++) {                                                          \
             const int place = (int)entries[i];                                                     \
-            const type x = ((const type *)row)[place];                                             \
-            entries[i] = entry((uint32_t)(key) ^ flip, place);                                     \
+            entries[i] = entry(key_##dtype(((const type *)row)[place], word) ^ flip, place);       \
         }                                                                                          \
+    }
+
+// For each value, the number of elements of the sorted row that are smaller, or also equal.
+#define SEARCH(dtype, type, words)                                                                 \
+    static inline int is_before_##dtype(type a, type b, int or_equal) {                            \
+        for (int word = words - 1; word >= 0; word--) {                                            \
+            const uint32_t left = key_##dtype(a, word), right = key_##dtype(b, word);              \
+            if (left != right) return left < right;                                                \
+        }                                                                                          \
+        return or_equal;                                                                           \
+    }                                                                                              \
+    KERNEL(search_sorted_##dtype)(const type *sorted, const type *values, int32_t *out, int rows,  \
+                                  int length, int count, int or_equal) {                           \
+        for (; rows > 0; rows--, sorted += length)                                                 \
+            for (int i = 0; i < count; i++, values++) {                                            \
+                int first = 0;                                                                     \
+                for (int size = length; size > 0;) {                                               \
+                    const int half = size / 2;                                                     \
+                    const int after = is_before_##dtype(sorted[first + half], *values, or_equal);  \
+                    first = after ? first + half + 1 : first;                                      \
+                    size = after ? size - half - 1 : half;                                         \
+                }                                                                                  \
+                *out++ = first;                                                                    \
+            }                                                                                      \
     }
 
 // The positions of the first `kept` elements in order, or in the order of x if not `is_sorted`.
@@ -125,8 +149,9 @@ static void argsort(keys find, const char *x, int32_t *out, uint64_t *scratch, i
 
 #define ARGSORT(dtype, type, words, key)                                                           \
     KEYS(dtype, type, key)                                                                         \
-    KERNEL(argsort_##dtype)(const char *x, int32_t *out, uint64_t *scratch, int rows, int count,   \
-                            int kept, int descending, int is_sorted) {                             \
+    SEARCH(dtype, type, words)                                                                     \
+    KERNEL(argsort_##dtype)(const char *x, int32_t *out, int rows, int count, int kept,            \
+                            int descending, int is_sorted, uint64_t *scratch) {                    \
         argsort(keys_##dtype, x, out, scratch, rows, count, kept, descending, is_sorted,           \
                 sizeof(type), words);                                                              \
     }

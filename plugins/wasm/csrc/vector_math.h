@@ -56,20 +56,32 @@ static inline floats expm1_floats(floats x) {
     return choose(x == splat(0.f), x, y);  // keeps the sign of zero
 }
 
-// The parts of x = m 2^n with m between the square roots of 1/2 and 2, and log(m).
+// The parts of a finite x >= 2^-126: x = m 2^n with m between the square roots of 1/2 and 2.
+typedef struct {
+    floats m, n;
+} scaled_floats;
+
+static inline scaled_floats split_floats(floats x) {
+    ints e = ((ints)x >> 23) - 126;
+    const floats m = (floats)(((ints)x & 0x007fffff) | 0x3f000000);  // in [0.5, 1)
+    const ints is_low = m < splat(0.707106781186547524f);
+    e += is_low;  // a true mask is -1
+    return (scaled_floats){choose(is_low, m + m, m), __builtin_convertvector(e, floats)};
+}
+
+// The parts of the logarithm of x = m 2^n.
 typedef struct {
     floats n, high, low;  // log(m) = high + low
 } logarithm;
 
 static inline logarithm split_logarithm(floats x) {
-    const ints is_denormal = x < splat(1.17549435e-38f);
-    const ints bits = (ints)choose(is_denormal, x * splat(8388608.f), x);
-    ints e = (bits >> 23) - 126 - (is_denormal & 23);
-    floats m = (floats)((bits & 0x007fffff) | 0x3f000000);  // in [0.5, 1)
-    const ints is_low = m < splat(0.707106781186547524f);
-    e += is_low;  // a true mask is -1
-    m = choose(is_low, m + m, m) - 1.f;
-    const floats square = m * m;
+    const ints is_denormal = x < splat(0x1p-126f);
+    scaled_floats parts = split_floats(x);
+    if (any_lane(is_denormal)) {
+        parts = split_floats(choose(is_denormal, x * splat(0x1p23f), x));
+        parts.n -= choose(is_denormal, splat(23.f), splat(0.f));
+    }
+    const floats m = parts.m - 1.f, square = m * m;
     floats p = splat(7.0376836292e-2f);
     p = multiply_add(p, m, splat(-1.1514610310e-1f));
     p = multiply_add(p, m, splat(1.1676998740e-1f));
@@ -79,13 +91,13 @@ static inline logarithm split_logarithm(floats x) {
     p = multiply_add(p, m, splat(2.0000714765e-1f));
     p = multiply_add(p, m, splat(-2.4999993993e-1f));
     p = multiply_add(p, m, splat(3.3333331174e-1f));
-    return (logarithm){__builtin_convertvector(e, floats), m,
-                       multiply_add(square, splat(-0.5f), p * m * square)};
+    return (logarithm){parts.n, m, multiply_add(square, splat(-0.5f), p * m * square)};
 }
 
 // y, or what a logarithm is of numbers that are not positive and finite.
 static inline floats logarithm_of(floats x, floats y) {
     const floats infinity = splat(__builtin_inff());
+    if (!any_lane(~((x > splat(0.f)) & (x < infinity)))) return y;
     y = choose(x == infinity, x, y);
     y = choose(x == splat(0.f), -infinity, y);
     return choose((x < splat(0.f)) | (x != x), splat(__builtin_nanf("")), y);
@@ -152,8 +164,7 @@ static inline angle split_angle(floats x) {
 
 // Whether pi / 2 in four parts is not enough for some lane; so for NaN and infinity, too.
 static inline int is_far(floats x) {
-    const ints far = ~(absolute(x) <= splat(8192.f));
-    return far[0] | far[1] | far[2] | far[3];
+    return any_lane(~(absolute(x) <= splat(8192.f)));
 }
 
 static inline floats by_lanes(float (*scalar)(float), floats x) {

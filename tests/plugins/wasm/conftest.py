@@ -13,8 +13,9 @@ from plugrad_wasm import backend as wasm_backend
 class Implementations:
     """Calls implementations on host arrays: ``run("Add", a, b)``; the engine stays out of it."""
 
-    def __init__(self):
+    def __init__(self, threads=None):
         self.backend = wasm_backend()
+        self.backend.options = {"threads": threads}
         self.functions = {c.kernel_name: c.kernel_func for c in self.backend.open("")}
 
     @property
@@ -31,8 +32,9 @@ class Implementations:
         return host
 
     def __call__(self, name, *inputs, **attrs):
-        result = self.functions[name](*map(self.put, inputs), **attrs)
-        return [*map(self.get, result)] if isinstance(result, list) else self.get(result)
+        given = (None if x is None else self.put(x) for x in inputs)
+        result = self.functions[name](*given, **attrs)
+        return [*map(self.get, result)] if isinstance(result, (list, tuple)) else self.get(result)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,9 @@
 """The build hook: the same sources give the same bytes, and those are the ones in use."""
 
 import importlib.util
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,22 @@ def test_a_second_build_gives_the_bytes_in_use(hook, tmp_path):
     for variant in hook.VARIANTS:
         hook.compile_variant(variant, tmp_path / f"again-{variant}", tmp_path)
         assert (tmp_path / f"again-{variant}").read_bytes() == hook.module_of(variant).read_bytes()
+
+
+def test_wheels_are_equal_small_and_for_every_platform(hook, tmp_path):
+    if hook.is_stale():
+        pytest.skip("a C source was edited after the last build")
+    wheels = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(build, cwd=hook.ROOT, check=True, capture_output=True)
+        wheels += folder.iterdir()
+    assert [wheel.name.split("-", 2)[2] for wheel in wheels] == ["py3-none-any.whl"] * 2
+    assert wheels[0].read_bytes() == wheels[1].read_bytes()
+    assert wheels[0].stat().st_size < 1_000_000
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        modules = {name for name in wheel.namelist() if name.endswith(".wasm")}
+    assert modules == {f"plugrad_wasm/kernels-{variant}.wasm" for variant in hook.VARIANTS}
 
 
 def test_the_micro_kernels_match_their_header(hook):

@@ -182,6 +182,16 @@ def test_softmax(run, rng, length, axis, dtype):
     )
 
 
+@pytest.mark.parametrize("count", [2, 10, 1000])
+@pytest.mark.parametrize("least", [-1, -20, -87])
+def test_softmax_is_within_four_units_in_the_last_place(run, rng, least, count):
+    x = rng.uniform(least, 0, (20_000 // count, count)).astype(np.float32)
+    x[:, 0] = 0  # so that subtracting the largest element is exact
+    expected = softmax(x.astype(float), 1)
+    units = np.abs(run("Softmax", x, dim=1) - expected) / np.spacing(expected.astype(np.float32))
+    assert units[expected > 2e-38].max() <= 4
+
+
 def test_softmax_of_extremes(run):
     x = np.float32([[1e4, 0, -1e4], [-INF, 0, 1], [NAN, 0, 1]])
     y = run("Softmax", x, dim=1)

@@ -154,3 +154,41 @@ def test_two_threads_may_fork_at_once(fresh, opened):
     for thread in threads:
         thread.join()
     assert results == [0] * 15
+
+
+COMPILES = """
+import os, signal
+import plugrad, plugrad_wasm
+from plugrad.extend import KernelConfig, Shaped, kernel, register_kernel
+
+MODULE = '''(module (memory (export "memory") 1)
+  (func (export "plugrad_abi_version") (result i32) (i32.const 1))
+  (func (export "kernel") (param i32) (result i32) (i32.const 0)))'''
+
+contract = kernel("test>InChild")(lambda x: Shaped(x.shape, x.dtype))
+implementation = plugrad_wasm.load_wasm_kernel(MODULE, contract)
+register_kernel(KernelConfig(contract.name, "wasm", implementation))
+plugrad.use("wasm")
+x = plugrad.asarray([1.0, 4.0])
+(x + x).numpy()
+child = os.fork()
+if child == 0:
+    signal.alarm(100)
+    assert plugrad.sqrt(x).tolist() == [1, 2]
+    assert contract(x).shape == (2,)
+    assert plugrad_wasm.elementwise("(f32.sqrt (local.get $x))")(x.array).shape == (2,)
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_child_can_compile(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", COMPILES],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=150,
+        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)},
+    )
+    assert (done.stdout.split(), done.stderr, done.returncode) == (["0"], "", 0)

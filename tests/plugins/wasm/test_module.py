@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,9 +19,13 @@ from plugrad.extend import (
     KernelConfig,
     ShapeError,
     UnsupportedDtype,
+    UserCache,
+    float32,
 )
 from plugrad.registry.kernels import check_parameters
 from plugrad_wasm import backend as wasm_backend, elementwise
+from plugrad_wasm.module import STACK
+from plugrad_wasm.program import VARIANTS, Program, machine_code_key, new_engine, sections
 
 CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
 
@@ -49,16 +54,70 @@ def test_probe_and_open():
     assert backend.device == "0"
 
 
-def test_the_module_imports_nothing(fresh):
-    from importlib.resources import files
+@pytest.fixture(scope="module", params=VARIANTS)
+def modules(request):
+    """The modules of a variant by name, compiled, and its index of exports."""
+    engine = new_engine()
+    found = dict(sections(request.param))
+    assert int(found.pop("pages")) < 256
+    lines = map(str.split, found.pop("exports").decode().splitlines())
+    index = {name: exports for name, *exports in lines}
+    return {name: wasmtime.Module(engine, code) for name, code in found.items()}, index
 
-    from plugrad_wasm.module import VARIANTS, compiled
 
-    engine = wasmtime.Engine()
-    assert compiled(engine).imports == []
-    for variant in VARIANTS:
-        data = files("plugrad_wasm").joinpath(f"kernels-{variant}.wasm").read_bytes()
-        assert wasmtime.Module(engine, data).imports == []
+def test_modules_import_nothing_but_their_memory(modules):
+    for module in modules[0].values():
+        (item,) = module.imports
+        assert (item.module, item.name, type(item.type)) == ("env", "memory", wasmtime.MemoryType)
+        assert item.type.limits.max == 65535
+
+
+def test_the_index_names_the_exports_of_the_modules(modules):
+    compiled, index = modules
+    names = {
+        name: [x.name for x in module.exports if isinstance(x.type, wasmtime.FuncType)]
+        for name, module in compiled.items()
+    }
+    assert {n: [x for x in names[n] if x != "_initialize"] for n in names} == index
+    every = [x for exports in index.values() for x in exports]
+    assert len(every) == len({*every})
+
+
+def test_the_data_of_modules_do_not_overlap(fresh):
+    """Instantiating a module writes its data, and must leave those of the others and the heap alone."""
+    store = fresh.store
+    heap = store.memory.empty((1000,), float32)
+    written = {}
+    firsts = {module: name for name, module in reversed(store._program.modules.items())}
+    for module, name in firsts.items():
+        before = bytes(store.host_view()[: heap.address])
+        store.short[name]
+        after = bytes(store.host_view()[: heap.address])
+        places = np.flatnonzero(np.frombuffer(before, "u1") != np.frombuffer(after, "u1"))
+        if len(places):
+            written[module] = places.min(), places.max()
+    spans = sorted(written.values())
+    assert len(spans) > 3
+    assert all(end < start for (_, end), (start, _) in pairwise(spans))
+    assert spans[0][0] >= STACK
+    assert spans[-1][1] < store._program.pages << 16 <= heap.address
+
+
+def test_only_what_is_used_is_compiled():
+    program = """
+import plugrad
+with plugrad.use("wasm") as chosen:
+    store = chosen.backend.linear.store
+    x = plugrad.asarray([1.0, 4.0])
+    x + x
+    print(*store._program._compiled)
+    assert plugrad.sqrt(x.astype("float16")).tolist() == [1, 2]
+    print(*sorted(store._program._compiled))
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split("\n")[:2] == ["binary", "binary half"]
 
 
 def test_the_plain_variant_computes_the_same(monkeypatch, opened, rng):
@@ -74,7 +133,7 @@ def test_the_plain_variant_computes_the_same(monkeypatch, opened, rng):
     np.testing.assert_allclose(plain("BatchMatMul", x, x, **flags), x @ x.T, rtol=1e-3, atol=1e-4)
 
 
-def test_a_missing_module_says_how_to_get_one(monkeypatch):
+def test_a_missing_file_says_how_to_get_one(monkeypatch):
     from plugrad_wasm import module
 
     monkeypatch.setattr(module, "VARIANTS", ("absent",))
@@ -94,6 +153,15 @@ def test_a_trap_is_an_exception_and_the_store_goes_on(fresh):
         long_run(0, 0, 2**32 - 64, 50, 50, 50, 50, 1, 50, 1, 0)
     assert fresh.store.lock.held == 0
     np.testing.assert_array_equal(fresh("Add", x, x), [2, 4, 6])
+
+
+def test_a_trap_after_a_custom_kernel_is_an_exception_too(fresh):
+    """A store of wasmtime with two modules that import a shared memory would end the process."""
+    x = np.float32([1, 2, 3])
+    np.testing.assert_array_equal(fresh_call(fresh, elementwise(CUBE), x), x**3)
+    with pytest.raises(wasmtime.Trap):
+        fresh.store.short["add_float32"](2**32 - 64, 2**32 - 64, 2**32 - 64, 1000, 1, 1)
+    np.testing.assert_array_equal(fresh_call(fresh, elementwise(CUBE), x), x**3)
 
 
 def test_a_wrong_number_of_arguments_never_reaches_the_module(fresh):
@@ -180,9 +248,18 @@ def test_what_a_custom_kernel_cannot_do_is_an_error(fresh):
     [
         ("(module", "cannot be compiled"),
         ('(module (import "env" "f" (func)))', "memory of plugrad.*cannot be compiled"),
-        ('(module (import "" "" (memory 0)) (func $f (unreachable)) (start $f))', "unreachable"),
-        ('(module (import "" "" (memory 0)))', "'kernel' .* is None; export a function"),
-        ('(module (import "" "" (memory 0)) (export "kernel" (memory 0)))', "export a function"),
+        (
+            '(module (import "" "" (memory 0 65535 shared)) (func $f (unreachable)) (start $f))',
+            "unreachable",
+        ),
+        (
+            '(module (import "" "" (memory 0 65535 shared)))',
+            "'kernel' .* is None; export a function",
+        ),
+        (
+            '(module (import "" "" (memory 0 65535 shared)) (export "kernel" (memory 0)))',
+            "export a function",
+        ),
     ],
 )
 def test_a_module_that_is_no_kernel_is_an_error(fresh, source, message):
@@ -225,18 +302,14 @@ def cached(tmp_path, monkeypatch):
 
 
 def test_a_module_is_compiled_once(cached, monkeypatch):
-    from plugrad_wasm.module import compiled
-
-    compiled(wasmtime.Engine())
+    Program("relaxed")
     assert len(cached()) == 1
     monkeypatch.setattr(wasmtime.Module, "__init__", lambda *_: pytest.fail("compiled again"))
-    assert compiled(wasmtime.Engine()).exports
+    assert Program("relaxed").module("binary").exports
 
 
 def test_a_poisoned_file_is_never_run(cached, monkeypatch):
-    from plugrad_wasm.module import compiled
-
-    compiled(wasmtime.Engine())
+    Program("relaxed")
     (file,) = cached()
     right = file.read_bytes()
     loaded = []
@@ -244,26 +317,26 @@ def test_a_poisoned_file_is_never_run(cached, monkeypatch):
     poisoned = bytearray(right)
     poisoned[len(right) // 2] ^= 0xFF
     file.write_bytes(poisoned)
-    assert compiled(wasmtime.Engine()).exports
+    assert Program("relaxed").module("binary").exports
     assert loaded == []
     assert file.read_bytes() == right
 
 
+def test_processes_that_start_at_once_use_one_cache(cached, tmp_path):
+    program = "import plugrad; plugrad.use('wasm'); print((plugrad.ones(2) + 1).tolist())"
+    command = [sys.executable, "-c", program]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[0] for process in processes] == ["[2.0, 2.0]\n"] * 3
+    assert len(cached()) == 2
+    keys = [machine_code_key(sections("relaxed")[name]) for name in ("binary", "movement")]
+    assert all(UserCache("plugrad-wasm").read(key) for key in keys)
+
+
 def test_code_for_another_machine_is_compiled_again(cached):
-    from plugrad.extend import UserCache
-    from plugrad_wasm.module import binary, compiled, machine_code_key
-
-    key = machine_code_key(binary("relaxed"))
+    key = machine_code_key(sections("relaxed")["binary"])
     UserCache("plugrad-wasm").write(key, b"code of another version of wasmtime")
-    assert compiled(wasmtime.Engine()).exports
+    assert Program("relaxed").module("binary").exports
     assert len(UserCache("plugrad-wasm").read(key)) > 100_000
-
-
-def test_exports_are_those_of_the_module():
-    from plugrad_wasm.module import VARIANTS, binary, export_names, program
-
-    _, module = program(VARIANTS)
-    assert export_names(binary(VARIANTS[0])) == [export.name for export in module.exports]
 
 
 @pytest.mark.parametrize(

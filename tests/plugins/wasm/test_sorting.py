@@ -54,3 +54,16 @@ def test_largest_elements(run, rng, dtype, length):
             found = run.functions["TopK"](run.put(x), k=k, sorted=is_sorted)
             np.testing.assert_array_equal(run.get(found[1]), places)
             np.testing.assert_array_equal(run.get(found[0]), np.take_along_axis(x, places, 1))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64", *FLOATS, *INTEGERS])
+@pytest.mark.parametrize("length", [0, 1, 33, 3000])
+def test_places_of_values_in_sorted_rows(run, rng, dtype, length):
+    sequences = np.sort(values(rng, dtype, length), -1)
+    wanted = np.concatenate([values(rng, dtype, 50), sequences[:, :50]], -1)
+    for side in ("left", "right"):
+        places = [np.searchsorted(*pair, side) for pair in zip(sequences, wanted, strict=True)]
+        actual = run("SearchSorted", sequences, wanted, side=side)
+        np.testing.assert_array_equal(actual, np.int32(places))
+    np.testing.assert_array_equal(run("UpperBound", sequences, wanted), np.int32(places))
+    assert run("LowerBound", sequences, wanted[:, :0]).shape == (2, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.memory import LinearMemory
 
-DEVICE: Final = DeviceInfo("0", "WebAssembly in this process, one thread")
+DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class WasmBackend(Backend):
@@ -55,9 +63,25 @@ class WasmBackend(Backend):
             raise BackendUnavailable(
                 f"wasmtime cannot be imported ({failure}); run: pip install 'wasmtime>=50,<51'"
             ) from failure
-        self.linear = Store().memory
+        self.linear = Store(self.threads()).memory
         self.device = DEVICE.name
         return with_float16(table)
+
+    def threads(self) -> int:
+        """Return how many threads compute at most.
+
+        Raises:
+            BackendUnavailable: the option is not positive.
+        """
+        threads = self.options.get("threads")
+        if threads is None:
+            return processors()
+        if threads < 1:
+            raise BackendUnavailable(
+                f"the wasm backend cannot compute in {threads} threads; set wasm.threads, or "
+                "PLUGRAD_WASM_THREADS, to 1 or more, or leave it out"
+            )
+        return threads
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""

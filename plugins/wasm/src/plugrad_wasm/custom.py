@@ -13,7 +13,7 @@ from plugrad.extend import (
     UnsupportedDtype,
     float32,
 )
-from plugrad_wasm.declare import LONG
+from plugrad_wasm.declare import ELEMENTS, LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,9 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
         out = first.memory.like(first)
         store = first.memory.store
         run = store.compile_wat(source, is_long=first.size >= LONG)
-        run(*(array.address for array in arrays), out.address, first.size)
+        for begin in range(0, first.size, ELEMENTS.most):
+            addresses = [array.address + 4 * begin for array in (*arrays, out)]
+            run(*addresses, min(ELEMENTS.most, first.size - begin))
         return out
 
     # Registration compares the names of the inputs with those of the contract.
@@ -102,7 +104,7 @@ def _module_text(expression: str, inputs: tuple[str, ...]) -> str:
     steps = "\n".join(f"(local.set {p} (i32.add (local.get {p}) (i32.const 4)))" for p in pointers)
     return f"""
 (module
-  (import "plugrad" "memory" (memory 0))
+  (import "plugrad" "memory" (memory 0 65535 shared))
   (func (export "kernel") {" ".join(f"(param {p} i32)" for p in pointers)} (param $.count i32)
     {" ".join(f"(local ${name} f32)" for name in inputs)}
     (block $done

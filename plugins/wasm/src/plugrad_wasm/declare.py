@@ -7,9 +7,19 @@ an export raises an error when it is first used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from plugrad.extend import DType, DTypeError, Kernel, KernelTable, Shaped, bool_, uint8
+from plugrad.extend import (
+    DType,
+    DTypeError,
+    Kernel,
+    KernelTable,
+    Shaped,
+    bool_,
+    float32,
+    size_of,
+    uint8,
+)
 from plugrad_wasm.dtypes import DTYPES
 from plugrad_wasm.memory import WasmArray
 from plugrad_wasm.strides import Pairing, pairing
@@ -18,13 +28,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from plugrad_wasm.runtime import Call
+    from plugrad_wasm.runtime import Call, Chain, Located, Runtime
 
 LONG: Final = 1 << 16
 """From this number of elements on, a call lets other threads run, which costs less than the call."""
 
-PART: Final = 1 << 24
-"""How many elements one call takes at most: between two calls, Python raises Ctrl-C."""
+
+class Portion(NamedTuple):
+    """How many elementary steps a part of long work has."""
+
+    least: int
+    """Another thread saves more time than waking it takes: about 0.2 ms."""
+    most: int
+    """Between two parts, Python raises Ctrl-C: at most a third of a second."""
+
+
+ELEMENTS: Final = Portion(1 << 18, 1 << 23)
+PRODUCTS: Final = Portion(1 << 20, 1 << 29)
+PRODUCTS_FLOAT32: Final = Portion(1 << 22, 1 << 33)  # each part packs the second matrix again
+
+GROUP: Final = 64
+"""Parts begin at multiples of so many elements, so that vectors have the same elements as without parts."""
 
 Unary: TypeAlias = Callable[[WasmArray], WasmArray]
 Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
@@ -53,13 +77,152 @@ def call(x: WasmArray, export: str, work: int) -> Call:
     return (store.short if work < LONG else store.long)[export]
 
 
-def run_in_parts(
-    run: Call, size: int, places: Sequence[tuple[WasmArray, int]], *attributes: float
+def part_of(store: Runtime, length: int, work: int, portion: Portion, multiple: int = 1) -> int:
+    """Return how many of `length` items one part takes, if all together are `work` steps."""
+    if work < 2 * portion.least:
+        return max(1, length)
+    threads = store.threads
+    parts = max(-(-work // portion.most), min(threads, work // portion.least))
+    if parts > threads:
+        parts = -(-parts // threads) * threads  # so that all threads have the same number
+    return min(length, -(-length // (parts * multiple)) * multiple)
+
+
+def products_of(x: WasmArray) -> Portion:
+    """Return how many multiplications of the dtype of x a part has."""
+    return PRODUCTS_FLOAT32 if x.dtype is float32 else PRODUCTS
+
+
+def run_elements(
+    x: WasmArray,
+    export: str,
+    size: int,
+    places: Sequence[tuple[WasmArray, int]],
+    *attributes: float,
 ) -> None:
-    """Call an export for `size` elements, part by part; each array advances by so many elements."""
-    for first in range(0, size, PART):
-        addresses = [x.address + first * step * x.dtype.itemsize for x, step in places]
-        run(*addresses, min(PART, size - first), *attributes)
+    """Call an elementwise export part by part; `run_items` explains the arguments."""
+    run_items(x, export, size, places, *attributes, work=size, multiple=GROUP)
+
+
+def run_items(
+    x: WasmArray,
+    export: str,
+    size: int,
+    places: Sequence[tuple[WasmArray, int]],
+    *attributes: float,
+    work: int,
+    multiple: int = 1,
+    scratch: int | None = None,
+    held: Sequence[object] = (),
+) -> None:
+    """Call an export for items such as elements or rows, part by part.
+
+    The arguments of a call are the addresses of the arrays, the number of items, and the attributes.
+
+    Args:
+        x: an array in whose memory the kernel runs.
+        export: the name of the export.
+        size: how many items there are.
+        places: the arrays, and by how many elements each advances from item to item.
+        attributes: further arguments.
+        work: the elementary steps of all items together.
+        multiple: a part, but the last one, has a multiple of so many items.
+        scratch: the bytes of memory whose address is the last argument.
+        held: whatever else the calls need.
+    """
+    store = x.memory.store
+    if work < LONG:
+        block = () if scratch is None else (x.memory.empty((scratch,), uint8),)
+        addresses = [array.address for array, _ in places]
+        store.short[export](*addresses, size, *attributes, *[y.address for y in block])
+        return
+    length = part_of(store, size, work, ELEMENTS, multiple)
+    chains = [
+        [
+            (
+                *(array.address + first * step * array.dtype.itemsize for array, step in places),
+                min(length, size - first),
+                *attributes,
+            )
+        ]
+        for first in range(0, size, length)
+    ]
+    run_chains(x, export, chains, [*held, *(array for array, _ in places)], work, scratch)
+
+
+def run_walk(
+    x: WasmArray,
+    export: str,
+    descriptor: tuple[int, ...],
+    arrays: Sequence[WasmArray | None],
+    strides: Sequence[int],
+    *attributes: float,
+    work: int,
+    starts: Sequence[int] = (0,) * 5,
+) -> None:
+    """Call an export that walks over axes, part by part along the first one.
+
+    The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
+
+    Args:
+        x: an array in whose memory the kernel runs.
+        export: the name of the export.
+        descriptor: the number of axes, their sizes, and strides of any number of arrays.
+        arrays: what the export reads and writes; None has the address 0.
+        strides: for each array, which strides in the descriptor are its own, counted from 1, or 0 if it is
+            dense.
+        attributes: further arguments.
+        work: the elementary steps.
+        starts: in each array, the element where the walk begins.
+    """
+    store = x.memory.store
+    places = [
+        0 if array is None else array.address + start * array.dtype.itemsize
+        for array, start in zip(arrays, starts, strict=False)
+    ]
+    if work < LONG:
+        store.short[export](*places, store.descriptor(descriptor).address, *attributes)
+        return
+    axes, size, *rest = descriptor
+    length = part_of(store, size, work, ELEMENTS, GROUP if axes == 1 else 1)
+    dense = size_of(tuple(rest[: axes - 1]))
+    steps = [
+        0 if array is None else array.dtype.itemsize * (rest[axes * which - 1] if which else dense)
+        for array, which in zip(arrays, strides, strict=True)
+    ]
+    chains: list[Chain] = []
+    parts: list[Located] = []
+    for first in range(0, size, length):
+        parts.append(store.descriptor((axes, min(length, size - first), *rest)))
+        addresses = [place + first * step for place, step in zip(places, steps, strict=True)]
+        chains.append([(*addresses, parts[-1].address, *attributes)])
+    run_chains(x, export, chains, (*arrays, *parts), work)
+
+
+def run_chains(
+    x: WasmArray,
+    export: str,
+    chains: Sequence[Chain],
+    held: Sequence[object],
+    work: int,
+    scratch: int | None = None,
+) -> None:
+    """Make chains of calls, of `work` steps together; `Workers.perform` explains the other arguments.
+
+    `scratch` is the number of bytes for each thread.
+    """
+    memory = x.memory
+    blocks: list[WasmArray] = []
+    if scratch is not None:
+        count = min(len(chains), memory.store.threads)
+        blocks = [memory.empty((scratch,), uint8) for _ in range(count)]
+    if len(chains) > 1:
+        memory.store.perform(export, chains, (*held, *blocks), blocks)
+        return
+    run = call(x, export, work)
+    for chain in chains:
+        for arguments in chain:
+            run(*arguments, *(block.address for block in blocks))
 
 
 def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
@@ -77,7 +240,7 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
         if size < LONG:
             memory.store.short[names[x.dtype]](x.address, out.address, size)
         else:
-            run_in_parts(memory.store.long[names[x.dtype]], size, ((x, 1), (out, 1)))
+            run_elements(x, names[x.dtype], size, ((x, 1), (out, 1)))
         return out
 
     return implementation
@@ -115,8 +278,7 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             run = memory.store.short[names[a.dtype]]
             run(a.address, b.address, out.address, size, 1, 1)
         else:
-            run = memory.store.long[names[a.dtype]]
-            run_in_parts(run, size, ((a, 1), (b, 1), (out, 1)), 1, 1)
+            run_elements(a, names[a.dtype], size, ((a, 1), (b, 1), (out, 1)), 1, 1)
         return out
 
     def stretch(a: WasmArray, b: WasmArray, pair: Pairing) -> WasmArray:
@@ -124,12 +286,16 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
         out = memory.empty(pair.shape, dtype or a.dtype)
         if pair.descriptor is None:
             steps = pair.a_step, pair.b_step
-            run = call(a, names[a.dtype], pair.size)
-            run_in_parts(run, pair.size, ((a, steps[0]), (b, steps[1]), (out, 1)), *steps)
-        elif pair.size:
-            descriptor = memory.store.descriptor(pair.descriptor)
-            run = call(a, broadcast_names[a.dtype], pair.size)
-            run(a.address, b.address, out.address, descriptor.address)
+            places = ((a, steps[0]), (b, steps[1]), (out, 1))
+            run_elements(a, names[a.dtype], pair.size, places, *steps)
+        elif pair.size < LONG:
+            if pair.size:
+                run = memory.store.short[broadcast_names[a.dtype]]
+                descriptor = memory.store.descriptor(pair.descriptor)
+                run(a.address, b.address, out.address, descriptor.address)
+        else:
+            arrays, strides = (a, b, out), (1, 2, 0)
+            run_walk(a, broadcast_names[a.dtype], pair.descriptor, arrays, strides, work=pair.size)
         return out
 
     return implementation
@@ -141,7 +307,7 @@ def declare_exports(contracts: ModuleType) -> None:
     Such a kernel takes one line of C. Implementations that are in the table already stay.
     """
     # This imports wasmtime, which the rest of this file does not need.
-    from plugrad_wasm.module import exported_kernels
+    from plugrad_wasm.program import exported_kernels
 
     taken = {config.kernel_name for config in table}
     for name, kernel in vars(contracts).items():

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import Kernel, KernelTable, float16, float32
 from plugrad.kernels import (
+    activation,
     convolution,
     convolution3d,
     depthwise,
     fused,
     image,
+    indexing,
+    linalg,
     morphology,
     normalization,
     pooling,
     pooling3d,
+    reduction,
     resize,
+    scan,
+    scatter,
+    unary,
 )
 from plugrad_wasm.kernels.unary import cast
 
@@ -26,16 +33,21 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 FAMILIES: Final = (
-    *(convolution, convolution3d, depthwise, fused, image),
-    *(morphology, normalization, pooling, pooling3d, resize),
+    *(convolution, convolution3d, depthwise, fused, image, morphology),
+    *(normalization, pooling, pooling3d, reduction, resize, scan),
+)
+KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
+    (
+        *(kernel for f in FAMILIES for kernel in vars(f).values() if isinstance(kernel, Kernel)),
+        *(activation.leaky_relu, unary.clip_by_value, unary.step),
+        *(indexing.unsorted_segment_sum, linalg.einsum, linalg.matmul, scatter.scatter_nd),
+    )
 )
 
 
 def with_float16(table: KernelTable) -> KernelTable:
-    """Return a table whose kernels of these families take float16, too: they compute in float32."""
-    names = {
-        kernel.name for f in FAMILIES for kernel in vars(f).values() if isinstance(kernel, Kernel)
-    }
+    """Return a table in which these kernels take float16, too: they compute in float32."""
+    names = {kernel.name for kernel in KERNELS}
     extended = KernelTable(table.backend)
     for config in table:
         if config.kernel_name in names:
@@ -49,7 +61,10 @@ def through_float32(function: Implementation) -> Implementation:
 
     @wraps(function)
     def implementation(*arrays: WasmArray | None, **attrs: Any) -> Any:
-        if not any(x is not None and x.dtype is float16 for x in arrays):
+        for x in arrays:
+            if x is not None and x.dtype is float16:
+                break
+        else:
             return function(*arrays, **attrs)
         result: Sequence[WasmArray] | WasmArray = function(*(wide(x) for x in arrays), **attrs)
         return [narrow(y) for y in result] if isinstance(result, Sequence) else narrow(result)

@@ -1,12 +1,13 @@
-"""The WebAssembly module in its store, and the shortest way to call it.
+"""The WebAssembly modules in their store, and the shortest way to call them.
 
 wasmtime's own `Func.__call__` takes 64 µs; packing the arguments and calling wasmtime's C function
 takes less than 1 µs. The format of the packed arguments follows from the type of each function,
 because a wrong one would corrupt memory silently.
 
-Threads: a store runs one function at a time. Short calls keep the interpreter's lock and so exclude
-each other. Everything that releases it while it uses the store, such as a long call, holds
-`Store.lock`; a short call waits for that lock if it is held.
+Threads: the instances of a thread run one function at a time. Short calls keep the interpreter's lock and
+so exclude each other. Everything that releases it while it uses an instance, such as a long call, holds
+`Instances.lock`; a short call waits for that lock if it is held. The memory is shared, so that parts of
+a long call run in other instances meanwhile (`workers`).
 """
 
 # The short way to call is not public: it follows wasmtime's own `Func.__call__`.
@@ -15,28 +16,33 @@ each other. Everything that releases it while it uses the store, such as a long 
 from __future__ import annotations
 
 import ctypes
-import platform
 import struct
 import sys
 from array import array
-from contextlib import suppress
 from ctypes import byref
-from functools import cache, lru_cache
-from hashlib import sha256
-from pathlib import Path
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import wasmtime
 from wasmtime._extern import wrap_extern
-from wasmtime._ffi import dll, wasm_trap_t, wasmtime_error_t, wasmtime_extern_t
+from wasmtime._ffi import (
+    WASMTIME_EXTERN_SHAREDMEMORY,
+    dll,
+    wasm_trap_t,
+    wasmtime_error_t,
+    wasmtime_extern_t,
+    wasmtime_extern_union,
+)
 
-from plugrad.extend import ArgumentValueError, BackendUnavailable, UnsupportedDtype, UserCache
+from plugrad.extend import ArgumentValueError, UnsupportedDtype
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.memory import PAGE, CachedBlock, Descriptor, LinearMemory, host_buffer
+from plugrad_wasm.program import VARIANTS, Program, compiled, compiling, program
 from plugrad_wasm.runtime import Call
+from plugrad_wasm.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 # One argument is a slot of 16 bytes. An i32 may be a signed number or an address above 2 GiB:
 # written as 64 bits, both have the right low half.
@@ -50,17 +56,13 @@ _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
 
 DONT_NEED: Final = 4  # an advice of Linux about memory, after which its pages are empty
 
-EXPORT_SECTION: Final = 7
-VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
-
+STACK: Final = 40 * PAGE  # that of the linker in hatch_build.py
+MOST_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
 KEPT: Final = 1 << 24  # bytes of the largest table that a store keeps
-
-# wasmtime has locks of its own, which a forked child must not inherit while they are held.
-_compiling: Final = ForkLock()
 
 
 class Calls(dict[str, Call]):
-    """The exports of the module, bound when they are first asked for."""
+    """The exports of the modules, bound when they are first asked for."""
 
     def __init__(self, bind: Callable[[str], Call]) -> None:
         super().__init__()
@@ -71,74 +73,62 @@ class Calls(dict[str, Call]):
         return call
 
 
-class Store:
-    """One instance of the module with its memory; it implements `runtime.Runtime`.
+class SharedMemory(wasmtime.SharedMemory):
+    """Linear memory that several instances import."""
 
-    ``store.short["add_float32"](a, b, out, count, 1, 1)`` calls an export; `store.long` has the
-    same functions for calls that take long enough to let other threads run.
+    def _as_extern(self) -> wasmtime_extern_t:  # that of wasmtime 50 has one pointer too many
+        value = wasmtime_extern_union(sharedmemory=self.ptr())
+        return wasmtime_extern_t(WASMTIME_EXTERN_SHAREDMEMORY, value)
+
+
+class Instance:
+    """One instance of a module in a wasmtime store of its own; `Instances` says how it is called.
+
+    It has its own store, because a trap in a store with two modules that import a shared memory would
+    end the process.
     """
 
-    def __init__(self) -> None:
-        """Compile the module, or find it in wasmtime's cache, and instantiate it."""
-        self.lock = ForkLock()
-        self._engine, module = program(VARIANTS)
-        with _compiling:
-            self._store = wasmtime.Store(self._engine)
-            instance = wasmtime.Instance(self._store, module, [])
-        self._instance = instance
-        self._linear = self._exported("memory")
-        self._stack_pointer = self._exported("__stack_pointer")
-        self._stack_top = self._stack_pointer.value(self._store)
+    def __init__(self, program: Program, module: wasmtime.Module, memory: SharedMemory) -> None:
+        """Instantiate a module that imports nothing but the memory."""
+        self.store = wasmtime.Store(program.engine)
+        self._instance = wasmtime.Instance(self.store, module, [memory])
         self._context = ctypes.c_void_p.from_param(
-            ctypes.cast(self._store._context(), ctypes.c_void_p).value
+            ctypes.cast(self.store._context(), ctypes.c_void_p).value
         )
         self._trap = array("Q", [0])
         self._trap_address = ctypes.c_void_p.from_param(self._trap.buffer_info()[0])
-        self.short = Calls(lambda name: self.bind(self._export(name)))
-        self.long = Calls(lambda name: self.bind(self._export(name), is_long=True))
-        self.memory = LinearMemory(self, self._exported("__heap_base").value(self._store))
-        self.descriptor = lru_cache(maxsize=1024)(self._descriptor)
-        self._table = lru_cache(maxsize=8)(self._filled)
-        self.scratch_size = lru_cache(maxsize=1024)(self._scratch_size)
         self._bound: list[wasmtime.Func] = []
-        self._custom: dict[str, tuple[Call, Call]] = {}
+        self._stack_pointer = self.exported("__stack_pointer")
+        self._stack_top = self._stack_pointer.value(self.store) if self._stack_pointer else 0
 
-    def _exported(self, name: str) -> Any:
-        """Return one export, or None; wasmtime's own mapping wraps all of them, which takes 15 ms."""
+    def exported(self, name: str) -> Any:
+        """Return one export, or None; wasmtime's own mapping wraps all of them, which takes long."""
         item = wasmtime_extern_t()
         text = name.encode()
         found = dll.wasmtime_instance_export_get(
-            self._store._context(), byref(self._instance._instance), text, len(text), byref(item)
+            self.store._context(), byref(self._instance._instance), text, len(text), byref(item)
         )
         return wrap_extern(item) if found else None
 
-    def _export(self, name: str) -> wasmtime.Func:
-        function = self._exported(name)
-        if function is None:
-            kernel, _, dtype = name.removesuffix("_broadcast").rpartition("_")
-            raise UnsupportedDtype(
-                f"the wasm backend does not have {kernel} for {dtype}; cast the input first, as in "
-                "x.astype('float32'), or compute on the cpu backend, as in x.to('cpu')"
-            )
-        return function
+    def move_stack(self, top: int) -> None:
+        """Let the stack, which grows downwards, begin at an address."""
+        self._stack_top = top
+        self._reset_stack()
 
-    def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
-        """Return what an export says about the scratch memory that a kernel needs."""
-        block = self.descriptor(descriptor)
-        with self.lock:
-            return self._exported(name)(self._store, block.address, channels)
+    def _reset_stack(self) -> None:
+        if self._stack_pointer:
+            signed = self._stack_top - (self._stack_top >> 31 << 32)
+            self._stack_pointer.set_value(self.store, wasmtime.Val.i32(signed))
 
-    # ---- calls ----
-
-    def bind(self, function: wasmtime.Func, *, is_long: bool = False) -> Call:
+    def bind(self, function: wasmtime.Func, lock: ForkLock, *, is_long: bool = False) -> Call:
         """Return a function that packs its arguments and calls `function`, which has no result."""
         self._bound.append(function)  # owns what `pointer` points to
-        types = [str(parameter) for parameter in function.type(self._store).params]
+        types = [str(parameter) for parameter in function.type(self.store).params]
         pack = struct.Struct("<" + "".join(_SLOTS[name] for name in types)).pack
         count = ctypes.c_size_t.from_param(len(types))
         pointer = ctypes.c_void_p.from_param(ctypes.addressof(function._func))
         context, trap, trap_address = self._context, self._trap, self._trap_address
-        store, lock = self, self.lock
+        instance = self
 
         def short_call(*arguments: float) -> None:
             packed = pack(*arguments)
@@ -148,39 +138,127 @@ class Store:
             else:
                 error = _call_holding_lock(context, pointer, packed, count, trap_address)
             if error or trap[0]:
-                store.raise_failure(error)
+                instance.raise_failure(error, lock)
 
         def long_call(*arguments: float) -> None:
             packed = pack(*arguments)
             with lock:
                 error = _call_releasing_lock(context, pointer, packed, count, trap_address)
                 if error or trap[0]:
-                    store.raise_failure(error)
+                    instance.raise_failure(error, lock)
 
         return long_call if is_long else short_call
 
-    def raise_failure(self, error: int | None) -> None:
+    def raise_failure(self, error: int | None, lock: ForkLock) -> None:
         """Turn an error or a trap into an exception; afterwards the store can be used again."""
         trap, self._trap[0] = self._trap[0], 0
-        with self.lock:
-            self._stack_pointer.set_value(self._store, wasmtime.Val.i32(self._stack_top))
+        with lock:
+            self._reset_stack()
         if error:
             pointer = ctypes.cast(error, ctypes.POINTER(wasmtime_error_t))
             raise wasmtime.WasmtimeError._from_ptr(pointer)
         raise wasmtime.Trap._from_ptr(ctypes.cast(trap, ctypes.POINTER(wasm_trap_t)))
 
+
+class Instances:
+    """One instance of each module, for one thread at a time; each is made when it is first needed.
+
+    ``short["add_float32"](a, b, out, count, 1, 1)`` calls an export; `long` has the same functions for
+    calls that take long enough to let other threads run.
+    """
+
+    def __init__(
+        self, program: Program, memory: SharedMemory, stack: CachedBlock | None = None
+    ) -> None:
+        """Begin without an instance.
+
+        Args:
+            program: the modules.
+            memory: what they import.
+            stack: a block of `STACK` bytes for the stack of all; None means the one of the linker.
+        """
+        self.lock = ForkLock()
+        self.program = program
+        self.memory = memory
+        self._stack = stack
+        self._instances: dict[str, Instance] = {}
+        self.short = Calls(self._bound)
+        self.long = Calls(partial(self._bound, is_long=True))
+
+    def _bound(self, name: str, *, is_long: bool = False) -> Call:
+        with compiling, self.lock:
+            instance = self.of(name)
+            return instance.bind(instance.exported(name), self.lock, is_long=is_long)
+
+    def of(self, name: str) -> Instance:
+        """Return the instance that has an export.
+
+        Raises:
+            UnsupportedDtype: there is none.
+        """
+        module = self.program.modules.get(name)
+        if module is None:
+            kernel, _, dtype = name.removesuffix("_broadcast").rpartition("_")
+            raise UnsupportedDtype(
+                f"the wasm backend does not have {kernel} for {dtype}; cast the input first, as in "
+                "x.astype('float32'), or compute on the cpu backend, as in x.to('cpu')"
+            )
+        if module not in self._instances:
+            made = Instance(self.program, self.program.module(module), self.memory)
+            if self._stack is not None:
+                made.move_stack(self._stack.address + STACK)
+            self._instances[module] = made
+        return self._instances[module]
+
+
+class Store:
+    """Instances of the modules and the memory that they share; it implements `runtime.Runtime`."""
+
+    def __init__(self, threads: int = 1) -> None:
+        """Make the memory, and the instance for calls from Python.
+
+        Args:
+            threads: how many threads compute the parts of one call at most.
+        """
+        self._program = program(VARIANTS)
+        limits = wasmtime.Limits(self._program.pages, MOST_PAGES)
+        with compiling:
+            kind = wasmtime.MemoryType(limits, shared=True)
+            self._linear = SharedMemory(self._program.engine, kind)
+        self._instances = Instances(self._program, self._linear)
+        self.lock = self._instances.lock
+        self.short, self.long = self._instances.short, self._instances.long
+        self.memory = LinearMemory(self, self._program.pages * PAGE)
+        self.threads = threads
+        self.perform = Workers(threads, self.long, self._calls_elsewhere, compiling).perform
+        self.descriptor = lru_cache(maxsize=1024)(self._descriptor)
+        self._table = lru_cache(maxsize=8)(self._filled)
+        self.scratch_size = lru_cache(maxsize=1024)(self._scratch_size)
+        self._custom: dict[str, tuple[Call, Call]] = {}
+
+    def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
+        """Return what an export says about the scratch memory that a kernel needs."""
+        block = self.descriptor(descriptor)
+        with compiling, self.lock:
+            instance = self._instances.of(name)
+            return instance.exported(name)(instance.store, block.address, channels)
+
+    def _calls_elsewhere(self) -> Mapping[str, Call]:
+        """Return the exports of a new instance, for another thread."""
+        return Instances(self._program, self._linear, CachedBlock(self.memory, STACK)).long
+
     def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
         """Return the export ``kernel`` of a module in text form whose one import is the memory.
 
-        The import reads ``(import "plugrad" "memory" (memory 0))``. Equal sources are compiled
-        once.
+        The import reads ``(import "plugrad" "memory" (memory 0 65535 shared))``. Equal sources are
+        compiled once.
 
         Raises:
             ArgumentValueError: the text is not such a module.
         """
         if source not in self._custom:
             try:
-                kernel = self._compile(source)
+                instance, kernel = self._compile(source)
             except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:
                 raise ArgumentValueError(
                     "wasm: a custom kernel must be a module in WebAssembly's text form that imports "
@@ -191,17 +269,16 @@ class Store:
                     f"wasm: the export 'kernel' of a custom kernel is {kernel!r}; export a function "
                     "under this name"
                 )
-            self._custom[source] = self.bind(kernel), self.bind(kernel, is_long=True)
+            short = instance.bind(kernel, self.lock)
+            self._custom[source] = short, instance.bind(kernel, self.lock, is_long=True)
         return self._custom[source][is_long]
 
-    def _compile(self, source: str) -> object:
-        """Return what a module in text form exports as ``kernel``, or None."""
-        with _compiling:
-            module = wasmtime.Module(self._engine, bytes(wasmtime.wat2wasm(source)))
-            with self.lock:
-                instance = wasmtime.Instance(self._store, module, [self._linear])
-                exports = instance.exports(self._store)
-                return {name: exports[name] for name in exports}.get("kernel")
+    def _compile(self, source: str) -> tuple[Instance, object]:
+        """Return an instance of a module in text form, and what it exports as ``kernel``, or None."""
+        with compiling:
+            module = compiled(self._program.engine, bytes(wasmtime.wat2wasm(source)))
+            instance = Instance(self._program, module, self._linear)
+            return instance, instance.exported("kernel")
 
     # ---- memory ----
 
@@ -218,12 +295,12 @@ class Store:
         return block
 
     def host_view(self) -> memoryview:
-        """Return the linear memory as a host buffer that keeps the store alive."""
-        return host_buffer(self.host_address(), self._store)
+        """Return the linear memory as a host buffer that keeps it alive."""
+        return host_buffer(self.host_address(), self._linear)
 
     def host_address(self) -> int:
         """Return the address of linear memory on the host; it does not change."""
-        return ctypes.addressof(self._linear.data_ptr(self._store).contents)
+        return ctypes.addressof(self._linear.data_ptr().contents)
 
     def discard(self, address: int, size: int) -> None:
         """Give the whole pages of a span back to the system on Linux; elsewhere they stay."""
@@ -238,103 +315,12 @@ class Store:
 
     def memory_size(self) -> int:
         """Return the extent of linear memory in bytes."""
-        return self._linear.data_len(self._store)
+        return self._linear.data_len()
 
     def grow(self, size: int) -> bool:
         """Grow linear memory by at least `size` bytes; return whether there was room."""
         try:
-            self._linear.grow(self._store, -(-size // PAGE))
+            self._linear.grow(-(-size // PAGE))
         except wasmtime.WasmtimeError:
             return False
         return True
-
-
-@cache
-def program(variants: tuple[str, ...]) -> tuple[wasmtime.Engine, wasmtime.Module]:
-    """Return the engine and the compiled module that all stores of this process share."""
-    with _compiling:
-        engine = wasmtime.Engine()
-        return engine, compiled(engine, variants)
-
-
-def binary(variant: str) -> bytes:
-    """Return the module in WebAssembly's binary form."""
-    return Path(__file__).with_name(f"kernels-{variant}.wasm").read_bytes()
-
-
-def compiled(engine: wasmtime.Engine, variants: tuple[str, ...] = VARIANTS) -> wasmtime.Module:
-    """Return the module in the first variant that the engine accepts.
-
-    Raises:
-        BackendUnavailable: the package lacks the module, or no variant compiles.
-    """
-    failures: list[str] = []
-    for variant in variants:
-        try:
-            return from_cache(engine, binary(variant))
-        except (OSError, wasmtime.WasmtimeError) as failure:
-            failures.append(f"{variant}: {failure}")
-    raise BackendUnavailable(
-        f"plugrad-wasm does not contain a usable module ({'; '.join(failures)}); reinstall it, or "
-        "build it with: python plugins/wasm/hatch_build.py"
-    )
-
-
-def from_cache(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
-    """Return a compiled module from the user's cache; if it is not there, compile it and put it there.
-
-    Raises:
-        WasmtimeError: the module is not valid.
-    """
-    cache = UserCache("plugrad-wasm")
-    key = machine_code_key(code)
-    machine_code = cache.read(key)
-    if machine_code is not None:
-        with suppress(
-            wasmtime.WasmtimeError
-        ):  # of another version, or for other processor features
-            return wasmtime.Module.deserialize(engine, machine_code)
-    module = wasmtime.Module(engine, code)
-    cache.write(key, bytes(module.serialize()))
-    return module
-
-
-def machine_code_key(code: bytes) -> str:
-    """Return the key of a compiled module; wasmtime itself checks its version and the processor."""
-    return f"{sha256(code).hexdigest()} {platform.machine()}"
-
-
-@cache
-def exported_kernels() -> frozenset[str]:
-    """Return the kernels that the module exports for some dtype: ``add`` for ``add_float32``."""
-    names = export_names(binary(VARIANTS[0]))
-    return frozenset(name.rpartition("_")[0] for name in names)
-
-
-def export_names(code: bytes) -> list[str]:
-    """Return the names of the exports of a module (WebAssembly core specification, 5.5.10)."""
-
-    def number() -> int:
-        nonlocal position
-        value = shift = 0
-        while True:
-            byte = code[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    position = 8  # after the magic number and the version
-    while position < len(code):
-        section, size = number(), number()
-        if section == EXPORT_SECTION:
-            break
-        position += size
-    names: list[str] = []
-    for _ in range(number()):
-        length = number()
-        names.append(code[position : position + length].decode())
-        position += length + 1  # and the kind of the export
-        number()
-    return names

@@ -5,13 +5,16 @@ The protocol lies below both sides, so that memory does not import wasmtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 Call: TypeAlias = Callable[..., None]
+
+Chain: TypeAlias = Sequence[tuple[float, ...]]
+"""The arguments of calls that are made in order, by one thread."""
 
 
 class Located(Protocol):
@@ -39,6 +42,16 @@ class Runtime(Protocol):
         ...
 
     @property
+    def threads(self) -> int:
+        """The number of threads that compute the parts of one call at most."""
+        ...
+
+    @property
+    def perform(self) -> Callable[..., None]:
+        """The function (export, chains, held, scratch) that makes calls in several threads: `Workers.perform`."""
+        ...
+
+    @property
     def descriptor(self) -> Callable[[tuple[int, ...]], Located]:
         """The function that writes integers to linear memory, once for equal integers."""
         ...
@@ -58,7 +71,7 @@ class Runtime(Protocol):
         ...
 
     def host_view(self) -> memoryview:
-        """Return the linear memory as a host buffer that keeps the store alive."""
+        """Return the linear memory as a host buffer that keeps it alive."""
         ...
 
     def host_address(self) -> int:

@@ -28,7 +28,6 @@ from plugrad.extend import (
 )
 from plugrad_wasm.dtypes import supported
 from plugrad_wasm.forks import ForkLock
-from plugrad_wasm.watchdog import watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +42,7 @@ HEADER: Final = Path(__file__).with_name("plugrad_kernel.h")
 
 ABI: Final = 1
 START_SECONDS = 10.0  # for what a module does when it is instantiated
+MOST_ELEMENTS, MOST_TABLES = 1 << 20, 4  # of tables, of 16 bytes at most each
 ALIGNMENT: Final = 64
 PAGE: Final = 1 << 16
 MAGIC: Final = b"\0asm"
@@ -190,6 +190,9 @@ class Sandbox:
             # A trap is not a signal here, because other handlers of signals, such as those of
             # faulthandler, would end the process.
             config.signals_based_traps = False
+            config.parallel_compilation = False  # a forked child does not have the threads for it
+            config.wasm_gc = False  # no limit holds for its objects
+            config.wasm_memory64 = False
             engine = wasmtime.Engine(config)
             try:
                 is_text = not self._code.startswith(MAGIC)
@@ -269,7 +272,9 @@ class Instance:
         self.has_grown = False  # has the module put its own data behind that of the call?
         self._engine = engine
         self._store = wasmtime.Store(engine)
-        self._store.set_limits(memory_size=limit)
+        self._store.set_limits(
+            memory_size=limit, table_elements=MOST_ELEMENTS, tables=MOST_TABLES, memories=1
+        )
         self._store.set_epoch_deadline(1)
         instance = self._guarded(lambda: wasmtime.Instance(self._store, module, []), START_SECONDS)
         exports = instance.exports(self._store)
@@ -334,6 +339,8 @@ class Instance:
     def _guarded(self, work: Callable[[], Any], seconds: float) -> Any:
         """Return what `work` returns, which runs the module; stop it after some seconds, or on Ctrl-C."""
         import wasmtime
+
+        from plugrad_wasm.watchdog import watchdog  # needs sockets, and most programs need neither
 
         with watchdog.watching(self._engine, seconds) as guarded:
             try:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from itertools import chain, product
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from plugrad.extend import ArgumentValueError
+from plugrad.extend import ArgumentValueError, Window, size_of
+from plugrad_wasm.declare import run_chains
 
 if TYPE_CHECKING:
-    from plugrad.extend import Window
+    from collections.abc import Iterator, Sequence
+
+    from plugrad_wasm.declare import Portion
+    from plugrad_wasm.memory import WasmArray
+    from plugrad_wasm.runtime import Located
 
 Sizes = tuple[int, ...]
+T = TypeVar("T")
 
 
 @lru_cache(maxsize=1024)
@@ -51,6 +57,170 @@ def along(window: Window, axes: slice) -> Window:
         strides=strides[axes],
         dilations=dilations[axes],
     )
+
+
+class Piece(NamedTuple):
+    """A part of the work of windows, and where it begins: in the images, and among the windows."""
+
+    image: Sizes
+    window: Window
+    start: int  # in elements
+    first: int  # in positions of the window
+
+
+def pieces_of(
+    image: Sizes, window: Window, work: int, most: int, *, of_cells: bool = False
+) -> Iterator[Piece]:
+    """Yield parts of `work` steps that have about `most` steps each.
+
+    A part has some of the images. A single image is split along an axis: into positions of the window or,
+    if `of_cells`, into cells, each with all positions whose window reaches it.
+    """
+    batch, *sizes, channels = image
+    split = sizes if of_cells else window.out
+    axis = next((axis for axis, size in enumerate(split) if size > 1), None)
+    if work <= most or (batch == 1 and axis is None):
+        yield Piece(image, window, 0, 0)
+    elif batch > 1:
+        elements, positions = size_of(image[1:]), size_of(window.out)
+        length = max(1, most * batch // work)
+        for i in range(0, batch, length):
+            images = min(length, batch - i)
+            some = (images, *image[1:])
+            for piece in pieces_of(some, window, work * images // batch, most, of_cells=of_cells):
+                start, first = piece.start + i * elements, piece.first + i * positions
+                yield piece._replace(start=start, first=first)
+    elif axis is not None:
+        elements, positions = size_of(image[axis + 2 :]), size_of(window.out[axis + 1 :])
+        length = max(1, most * split[axis] // work)
+        for i in range(0, split[axis], length):
+            end = min(i + length, split[axis])
+            if of_cells:
+                first, last = reaching(window, axis, i, end)
+                part = positions_from(window, axis, first, last, i)
+                some = (batch, *replaced(sizes, axis, end - i), channels)
+                yield Piece(some, part, i * elements, first * positions)
+            else:
+                yield Piece(image, positions_from(window, axis, i, end), 0, i * positions)
+
+
+def reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]:
+    """Return the first position whose window reaches some cells of an axis, and that after the last."""
+    stride, before = window.strides[axis], window.pad[axis][0]
+    extent = (window.filter[axis] - 1) * window.dilations[axis]
+    first = max(0, -(-(begin + before - extent) // stride))
+    last = min(window.out[axis], (end - 1 + before) // stride + 1)
+    return first, max(first, last)
+
+
+def positions_from(window: Window, axis: int, first: int, last: int, origin: int = 0) -> Window:
+    """Return some positions of a window along an axis, in an image that begins at the cell `origin`."""
+    before, after = window.pad[axis]
+    pad = (before + origin - first * window.strides[axis], after)
+    return window._replace(
+        out=replaced(window.out, axis, last - first), pad=replaced(window.pad, axis, pad)
+    )
+
+
+def boxes_of(window: Window, least: int) -> Iterator[tuple[Window, int]]:
+    """Yield windows with some cells of the filter, `least` if it has so many, and how many cells precede each."""
+    axes, lead = 0, window.filter
+    while axes < len(lead) and size_of(lead[:axes]) < least:
+        axes += 1
+    rest = window.filter[axes:]
+    for i, cell in enumerate(product(*map(range, lead[:axes]))):
+        shifts = zip(window.pad, cell, window.dilations, strict=False)
+        pad = tuple((before - place * step, after) for (before, after), place, step in shifts)
+        box = window._replace(filter=(1,) * axes + rest, pad=pad + window.pad[axes:])
+        yield box, i * size_of(rest)
+
+
+class Part(NamedTuple):
+    """One call: its descriptor, and where it begins in the images, filters and results, in elements."""
+
+    descriptor: Sizes
+    starts: tuple[int, int, int]
+
+
+IMAGES, FILTERS, RESULTS = range(3)
+"""The places in `Part.starts`."""
+
+
+@lru_cache(maxsize=1024)
+def image_chains(
+    image: Sizes, window: Window, channels: int, work: int, most: int, of_cells: bool
+) -> Sequence[Sequence[Part]]:
+    """Return parts of the results, which have `channels`, or, if `of_cells`, of the images; each is one call."""
+    pieces = pieces_of(image, window, work, most, of_cells=of_cells)
+    return [
+        [Part(window_descriptor(some, part), (start, 0, first * channels))]
+        for some, part, start, first in pieces
+    ]
+
+
+@lru_cache(maxsize=1024)
+def filter_chains(
+    image: Sizes,
+    window: Window,
+    channels: int,
+    weights: int,
+    work: int,
+    portion: Portion,
+    threads: int,
+) -> Sequence[Sequence[Part]]:
+    """Return parts of the filter, whose cells have `weights` each; a part is a sum over parts of the images.
+
+    Those of the images must not depend on the number of threads, because the order of a sum changes it.
+    """
+    least = 2 * threads if threads > 1 and work >= 2 * portion.least else 1
+    chains: dict[int, list[Part]] = {}
+    for some, part, start, first in pieces_of(image, window, work, portion.most):
+        for box, cells in boxes_of(part, least):
+            starts = start, cells * weights, first * channels
+            chains.setdefault(cells, []).append(Part(window_descriptor(some, box), starts))
+    return [*chains.values()]
+
+
+def run_windows(
+    x: WasmArray,
+    export: str,
+    places: Sequence[tuple[WasmArray, int]],
+    chains: Sequence[Sequence[Part]],
+    *attributes: float,
+    work: int,
+    scratch: int | None = None,
+) -> None:
+    """Call an export for all parts.
+
+    The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
+
+    Args:
+        x: an array in whose memory the kernel runs.
+        export: the name of the export.
+        places: the arrays, and whether each has `IMAGES`, `FILTERS` or `RESULTS`.
+        chains: the parts.
+        attributes: further arguments.
+        work: the elementary steps.
+        scratch: the bytes of memory whose address is the last argument.
+    """
+    store = x.memory.store
+    descriptors: list[Located] = []
+
+    def arguments(part: Part) -> tuple[float, ...]:
+        descriptors.append(store.descriptor(part.descriptor))
+        addresses = (
+            array.address + part.starts[which] * array.dtype.itemsize for array, which in places
+        )
+        return (*addresses, descriptors[-1].address, *attributes)
+
+    calls = [[arguments(part) for part in chain] for chain in chains]
+    held = [*descriptors, *(array for array, _ in places)]
+    run_chains(x, export, calls, held, work, scratch)
+
+
+def replaced(values: Sequence[T], axis: int, value: T) -> tuple[T, ...]:
+    """Return the values with another one at an axis."""
+    return (*values[:axis], value, *values[axis + 1 :])
 
 
 def reversed_window(size: Sizes, window: Window) -> Window:

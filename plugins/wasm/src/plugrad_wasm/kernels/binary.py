@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import bool_, broadcast
 from plugrad.kernels import binary
-from plugrad_wasm.declare import binary as paired, call, declare_exports, swapped, table
+from plugrad_wasm.declare import (
+    binary as paired,
+    declare_exports,
+    run_elements,
+    swapped,
+    table,
+)
 from plugrad_wasm.kernels.movement import broadcast_to
 
 if TYPE_CHECKING:
@@ -40,10 +46,9 @@ def select(condition: WasmArray, t: WasmArray, e: WasmArray) -> WasmArray:
     shape = broadcast(condition.shape, t.shape, e.shape)
     out = t.memory.empty(shape, t.dtype)
     operands = [x if x.size == 1 else broadcast_to(x, shape=shape) for x in (condition, t, e)]
-    addresses = [x.address for x in operands]
     steps = [int(x.size > 1) for x in operands]
-    run = call(t, f"select_{t.dtype.itemsize}", out.size)
-    run(*addresses, out.address, out.size, *steps)
+    places = (*zip(operands, steps, strict=True), (out, 1))
+    run_elements(t, f"select_{t.dtype.itemsize}", out.size, places, *steps)
     return out
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from plugrad.extend import DataFormat, Padding, Rounding, Window, float32, geometry, size_of
 from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ExportNames, call, part_of, products_of, table
+from plugrad_wasm.kernels.linalg import matmul
 from plugrad_wasm.kernels.movement import transpose
-from plugrad_wasm.windows import window_descriptor
-
-if TYPE_CHECKING:
-    from plugrad_wasm.memory import WasmArray
+from plugrad_wasm.memory import WasmArray, WasmView
+from plugrad_wasm.windows import (
+    FILTERS,
+    IMAGES,
+    RESULTS,
+    filter_chains,
+    image_chains,
+    run_windows,
+    window_descriptor,
+)
 
 Sizes = tuple[int, ...]
 
@@ -49,19 +54,40 @@ def convolved(
 ) -> WasmArray:
     """Return the result of one of the three kernels for images with the channels at the end."""
     memory = a.memory
+    store = memory.store
     work = image[0] * size_of(window.out) * size_of(filter)
-    run = call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out, *filter):
         return fill(memory, out_shape, a.dtype, 0)
-    out = memory.empty(out_shape, a.dtype)
-    fields = window_descriptor(image, window)
-    descriptor = memory.store.descriptor(fields)
+    if is_pointwise(image, window):
+        matrices = (WasmView(x, (x.size // x.shape[-1], x.shape[-1])) for x in (a, b))
+        turns = {"transpose_a": names is FILTER_GRADIENT, "transpose_b": names is INPUT_GRADIENT}
+        return WasmView(matmul(*matrices, **turns), out_shape)
+    whole = window_descriptor(image, window)
     is_packed = names is FORWARD and a.dtype is float32
     kind = "packed_scratch" if is_packed else "chunk_scratch"
-    size = memory.store.scratch_size(kind, fields, filter[-1])
-    scratch = memory.empty((size,), a.dtype)
-    run(a.address, b.address, out.address, descriptor.address, filter[-1], scratch.address)
+    scratch = store.scratch_size(kind, whole, filter[-1]) * a.dtype.itemsize
+    portion = products_of(a)
+    if names is FILTER_GRADIENT:
+        weights = image[-1] * filter[-1]
+        chains = filter_chains(image, window, filter[-1], weights, work, portion, store.threads)
+        out = fill(memory, out_shape, a.dtype, 0)
+        places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
+    else:
+        of_cells = names is INPUT_GRADIENT
+        most = part_of(store, work, work, portion)
+        chains = image_chains(image, window, filter[-1], work, most, of_cells)
+        out = memory.empty(out_shape, a.dtype)
+        given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
+        places = (a, given), (b, FILTERS), (out, result)
+    run_windows(a, names[a.dtype], places, chains, filter[-1], work=work, scratch=scratch)
     return out
+
+
+def is_pointwise(image: Sizes, window: Window) -> bool:
+    """Return whether each position of the window is one pixel, so that images are multiplied as matrices."""
+    is_dense = window.out == image[1:-1] and not any(before for before, _ in window.pad)
+    return is_dense and size_of(window.filter) == 1
 
 
 def correlate(

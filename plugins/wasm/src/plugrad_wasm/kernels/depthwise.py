@@ -5,13 +5,21 @@ from __future__ import annotations
 from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window, geometry, size_of
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ELEMENTS, ExportNames, call, part_of, table
 from plugrad_wasm.kernels.convolution import channels_last, formatted, image_of
 from plugrad_wasm.kernels.movement import read, reverse
 from plugrad_wasm.kernels.reduction import folded
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import row_major
-from plugrad_wasm.windows import reversed_window, window_descriptor
+from plugrad_wasm.windows import (
+    FILTERS,
+    IMAGES,
+    RESULTS,
+    filter_chains,
+    image_chains,
+    reversed_window,
+    run_windows,
+)
 
 Sizes = tuple[int, ...]
 
@@ -35,19 +43,31 @@ def slid(
 ) -> WasmArray:
     """Return the result of one of the three kernels for images of an NHWC shape with repeated channels."""
     memory = a.memory
-    cells = size_of(window.filter)
-    work = image[0] * size_of(window.out) * cells * image[3]
-    run = call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    store = memory.store
+    cells, channels = size_of(window.filter), image[3]
+    work = image[0] * size_of(window.out) * cells * channels
+    call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out):
         return fill(memory, out_shape, a.dtype, 0)
-    out = memory.empty(out_shape, a.dtype)
-    descriptor = memory.store.descriptor(window_descriptor(image, window))
-    addresses = [x.address for x in (a, b, out, descriptor)]
-    if names is FORWARD:  # a row of zeros and a pointer for each row and each cell of the filter
-        scratch = memory.empty((image[2] * image[3] + window.filter[0] + cells,), a.dtype)
-        run(*addresses, scratch.address)
+    scratch = None
+    if names is FILTER_GRADIENT:
+        chains = filter_chains(image, window, channels, channels, work, ELEMENTS, store.threads)
+        out = fill(memory, out_shape, a.dtype, 0)
+        places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
-        run(*addresses)
+        of_cells = names is INPUT_GRADIENT
+        most = part_of(store, work, work, ELEMENTS)
+        if window.out[0] == 1:  # a row is not split: its windows are computed in groups
+            most = max(most, -(-work // image[0]))
+        chains = image_chains(image, window, channels, work, most, of_cells)
+        out = memory.empty(out_shape, a.dtype)
+        given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
+        places = (a, given), (b, FILTERS), (out, result)
+        if (
+            names is FORWARD
+        ):  # a row of zeros and a pointer for each row and each cell of the filter
+            scratch = (image[2] * channels + window.filter[0] + cells) * a.dtype.itemsize
+    run_windows(a, names[a.dtype], places, chains, work=work, scratch=scratch)
     return out
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ExportNames, run_walk, table
 from plugrad_wasm.kernels import convolution, depthwise, linalg
 from plugrad_wasm.kernels.unary import converter
 from plugrad_wasm.strides import collapsed, stretched
@@ -40,14 +40,10 @@ def finished(
     if y.size and (bias is not None or activation != "linear"):
         operands = bias, weights
         shapes = (() if x is None else beside_images(x.shape, data_format) for x in operands)
-        descriptor = y.memory.store.descriptor(finishing(y.shape, *shapes))
-        call(y, FINISH[y.dtype], y.size)(
-            y.address,
-            *(0 if x is None else x.address for x in operands),
-            descriptor.address,
-            ACTIVATIONS.index(activation),
-            converter(y.dtype)(alpha),
-        )
+        descriptor = finishing(y.shape, *shapes)
+        attributes = ACTIVATIONS.index(activation), converter(y.dtype)(alpha)
+        arrays, strides = (y, *operands), (0, 1, 2)
+        run_walk(y, FINISH[y.dtype], descriptor, arrays, strides, *attributes, work=y.size)
     return y
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from plugrad.extend import (
     DType,
     Scalar,
-    float16,
     host_bodies,
     int32,
     int64,
@@ -21,7 +20,7 @@ from plugrad.kernels import indexing
 from plugrad_wasm.bits import bits_of
 from plugrad_wasm.declare import ExportNames, call, table
 from plugrad_wasm.dtypes import supported
-from plugrad_wasm.kernels.unary import cast, clip_by_value, in_float32
+from plugrad_wasm.kernels.unary import cast, clip_by_value
 from plugrad_wasm.memory import WasmView
 
 if TYPE_CHECKING:
@@ -111,8 +110,6 @@ def segment_sums(
     x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int, batch: int = 1
 ) -> WasmArray:
     """Return the sums of the parts of `x` with each id; `shape` begins with axes for batch and segments."""
-    if x.dtype is float16:
-        return in_float32(lambda x: segment_sums(x, ids, shape, num_segments, batch), x)
     out = x.memory.empty(shape, x.dtype)
     count, inner = ids.size // (batch or 1), out.size // (batch * num_segments or 1)
     run = call(x, SEGMENT_SUM[x.dtype], x.size + out.size)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import broadcast, complex64, contractions, float16, float32, size_of
+from plugrad.extend import broadcast, complex64, contractions, float32, size_of
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ExportNames, call, part_of, products_of, run_chains, table
 from plugrad_wasm.kernels.binary import multiply
 from plugrad_wasm.kernels.indexing import positions
 from plugrad_wasm.kernels.movement import copy, read, transpose
 from plugrad_wasm.kernels.reduction import total
-from plugrad_wasm.kernels.unary import in_float32
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import collapsed, row_major
 
@@ -21,12 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.extend import Preparation
+    from plugrad_wasm.runtime import Chain, Located
 
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
-
-# The multiplications of one call, a third of a second: between two calls, Python raises Ctrl-C.
-MOST_PRODUCTS, MOST_PRODUCTS_FLOAT32 = 1 << 29, 1 << 33
+TILE_ROWS = 4  # rows that the module computes together
 
 
 class Product(NamedTuple):
@@ -94,8 +92,6 @@ def in_floats(x: WasmArray) -> WasmArray:
 @table.implements(linalg.matmul)
 def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) -> WasmArray:
     """Return the products of the matrices in the last two axes."""
-    if a.dtype is float16:
-        return in_float32(matmul, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     if a.dtype is complex64:
         return complex_matmul(turned(a) if transpose_a else a, turned(b) if transpose_b else b)
     plan = product(a.shape, b.shape, transpose_a, transpose_b)
@@ -103,21 +99,24 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
         return fill(a.memory, plan.shape, a.dtype, 0)
     out = a.memory.empty(plan.shape, a.dtype)
     if out.size:
-        run = call(a, MATMUL[a.dtype], out.size * plan.depth)
-        most = MOST_PRODUCTS_FLOAT32 if a.dtype is float32 else MOST_PRODUCTS
-        for part, offsets in parts(plan, most):
-            run(
-                *(
-                    x.address + n * x.dtype.itemsize
-                    for x, n in zip((a, b, out), offsets, strict=True)
-                ),
+        store, work = a.memory.store, out.size * plan.depth
+        arrays = a, b, out
+        chains: list[Chain] = []
+        descriptors: list[Located] = []
+        for part, offsets in parts(plan, part_of(store, work, work, products_of(a))):
+            descriptors.append(store.descriptor(part.descriptor))
+            places = zip(arrays, offsets, strict=True)
+            arguments = (
+                *(x.address + n * x.dtype.itemsize for x, n in places),
                 part.rows,
                 part.columns,
                 part.depth,
                 *part.a_strides,
                 *part.b_strides,
-                a.memory.store.descriptor(part.descriptor).address,
+                descriptors[-1].address,
             )
+            chains.append([arguments])
+        run_chains(a, MATMUL[a.dtype], chains, (*arrays, *descriptors), work)
     return out
 
 
@@ -125,24 +124,29 @@ def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
     """Yield products that together are `plan`, and where each begins in the operands and the result.
 
     A part has about `most` multiplications. Batches are split along their first axis, single matrices
-    into blocks of rows.
+    into blocks of rows, which are computed as they are without parts: a part has no partial tile, but
+    for the last one, and a single row only if that is all.
     """
     axes, *fields = plan.descriptor
     sizes, a_steps, b_steps = fields[:axes], fields[axes : 2 * axes], fields[2 * axes :]
-    work = plan.rows * plan.columns * plan.depth
-    if work * size_of(tuple(sizes)) <= most:
+    inner = size_of(tuple(sizes[1:]))
+    work = plan.rows * plan.columns * plan.depth * inner
+    if work * sizes[0] <= most:
         yield plan, (0, 0, 0)
-    elif size_of(tuple(sizes)) > 1:
+    elif sizes[0] > 1 or axes > 1:
+        count = max(1, most // work)
         rest = (axes - 1, *sizes[1:], *a_steps[1:], *b_steps[1:]) if axes > 1 else (1, 1, 0, 0)
-        matrices = plan._replace(descriptor=rest)
-        size = plan.rows * plan.columns * size_of(tuple(sizes[1:]))
-        for i in range(sizes[0]):
+        for i in range(0, sizes[0], count):
+            length = min(count, sizes[0] - i)
+            some = (axes, length, *sizes[1:], *a_steps, *b_steps)
+            matrices = plan._replace(descriptor=some if length > 1 else rest)
             for part, (a, b, out) in parts(matrices, most):
-                yield part, (a + i * a_steps[0], b + i * b_steps[0], out + i * size)
+                start = plan.rows * plan.columns * inner * i
+                yield part, (a + i * a_steps[0], b + i * b_steps[0], out + start)
     else:
-        height = max(1, most // (plan.columns * plan.depth))
-        for first in range(0, plan.rows, height):
-            rows = min(height, plan.rows - first)
+        height = -(-most // (plan.columns * plan.depth * TILE_ROWS)) * TILE_ROWS
+        for first in range(0, max(1, plan.rows - 1), height):
+            rows = height if first + height < plan.rows - 1 else plan.rows - first
             yield plan._replace(rows=rows), (first * plan.a_strides[0], 0, first * plan.columns)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from plugrad.extend import Padding, Pair, Window, size_of, sliding_window
 from plugrad.kernels import morphology
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, table
-from plugrad_wasm.windows import window_descriptor
+from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, table
+from plugrad_wasm.windows import FILTERS, IMAGES, RESULTS, image_chains, run_windows
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
@@ -32,10 +32,13 @@ def dilated(
     if 0 in (*x.shape, *window.out):
         return fill(memory, shape, x.dtype, 0)
     out = memory.empty(shape, x.dtype)
-    descriptor = memory.store.descriptor(window_descriptor(x.shape, window))
     work = x.shape[0] * size_of(window.out) * filter.size
-    addresses = [array.address for array in (*inputs, out, descriptor)]
-    call(x, names[x.dtype], work)(*addresses, *attributes)
+    # The gradients look at all cells of a window, and count the elements of the whole result.
+    most = work if attributes else part_of(memory.store, work, work, ELEMENTS)
+    chains = image_chains(x.shape, window, x.shape[-1], work, most, False)
+    kinds = (IMAGES, FILTERS, RESULTS, IMAGES) if attributes else (IMAGES, FILTERS, RESULTS)
+    places = [*zip((*inputs, out), kinds, strict=True)]
+    run_windows(x, names[x.dtype], places, chains, *attributes, work=work)
     return out
 
 

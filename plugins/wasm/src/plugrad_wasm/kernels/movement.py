@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import call, table
+from plugrad_wasm.declare import run_walk, table
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import copy_descriptor, row_major, stretched
 
@@ -28,15 +28,10 @@ def copy(
     """Copy a block of `sizes` elements between two arrays; strides and offsets count elements."""
     if 0 in sizes:
         return
-    item_size = source.dtype.itemsize
-    store = source.memory.store
-    descriptor = store.descriptor(copy_descriptor(sizes, source_strides, target_strides))
-    run = call(source, f"copy_{item_size}", target.size)
-    run(
-        source.address + source_offset * item_size,
-        target.address + target_offset * item_size,
-        descriptor.address,
-    )
+    descriptor = copy_descriptor(sizes, source_strides, target_strides)
+    export, starts = f"copy_{source.dtype.itemsize}", (source_offset, target_offset)
+    work = target.size
+    run_walk(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
 
 
 def read(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from plugrad.extend import float32, size_of
 from plugrad.kernels import normalization
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, binary, call, table
+from plugrad_wasm.declare import (
+    ExportNames,
+    binary,
+    run_elements,
+    run_items,
+    run_walk,
+    table,
+)
 from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import converter
 from plugrad_wasm.strides import collapsed, stretched
@@ -35,10 +42,11 @@ def along_axis(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
         out = x.memory.like(x)
         if x.size:
             outer = x.size // (length * inner)
+            places = (x, length * inner), (out, length * inner)
             if inner == 1:
-                call(x, rows[x.dtype], x.size)(x.address, out.address, outer, length)
+                run_items(x, rows[x.dtype], outer, places, length, work=x.size)
             else:
-                call(x, columns[x.dtype], x.size)(x.address, out.address, outer, length, inner)
+                run_items(x, columns[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
     return function
@@ -80,8 +88,9 @@ def batch_norm(
     """Return (x - mean) * factor + offset, where the factor has the shape of the variance."""
     memory, shape = x.memory, x.shape
     factor = memory.like(variance)
-    run = call(x, INVERSE_DEVIATION[x.dtype], variance.size)
-    run(variance.address, factor.address, variance.size, converter(x.dtype)(variance_epsilon))
+    places = (variance, 1), (factor, 1)
+    epsilon = converter(x.dtype)(variance_epsilon)
+    run_elements(x, INVERSE_DEVIATION[x.dtype], variance.size, places, epsilon)
     if scale is not None:
         factor = multiply(factor, scale)
     if offset is None:
@@ -90,10 +99,9 @@ def batch_norm(
     if x.size:
         parts = (mean, factor, offset)
         walks = collapsed(shape, *(stretched(part.shape, shape) for part in parts))
-        descriptor = memory.store.descriptor((len(walks[0]), *(n for walk in walks for n in walk)))
-        addresses = [part.address for part in parts]
-        run = call(x, BATCH_NORM[x.dtype], x.size)
-        run(x.address, *addresses, out.address, descriptor.address)
+        descriptor = (len(walks[0]), *(n for walk in walks for n in walk))
+        arrays, strides = (x, *parts, out), (0, 1, 2, 3, 0)
+        run_walk(x, BATCH_NORM[x.dtype], descriptor, arrays, strides, work=x.size)
     return out
 
 
@@ -111,15 +119,16 @@ def response(
     if x.size:
         length = x.shape[-1]
         radius = min(depth_radius, length - 1)
-        scratch = x.memory.empty((2 * length + 2 * radius,), x.dtype)
-        run = call(x, names[x.dtype], x.size * (2 * radius + 1))
-        run(
-            *(array.address for array in (*inputs, out)),
+        run_items(
+            x,
+            names[x.dtype],
             x.size // length,
+            [(array, length) for array in (*inputs, out)],
             length,
             radius,
             *map(converter(x.dtype), (bias, alpha, beta)),
-            scratch.address,
+            work=x.size * (2 * radius + 1),
+            scratch=(2 * length + 2 * radius) * x.dtype.itemsize,
         )
     return out
 

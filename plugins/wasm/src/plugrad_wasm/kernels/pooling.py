@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from plugrad.extend import Padding, Pair, Rounding, Window, int32, pool_window, size_of
 from plugrad.kernels import pooling
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, table
 from plugrad_wasm.memory import WasmArray, WasmView
-from plugrad_wasm.windows import MOST_AXES, along, window_descriptor
+from plugrad_wasm.windows import IMAGES, MOST_AXES, RESULTS, along, image_chains, run_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Sizes = tuple[int, ...]
 
@@ -22,23 +26,37 @@ AVERAGE_POOL_GRADIENT = ExportNames("avg_pool_gradient")
 
 def pooled(
     names: ExportNames,
-    inputs: tuple[WasmArray, ...],
+    places: Sequence[tuple[WasmArray, int]],
     shape: Sizes,
     window: Window,
     image: Sizes,
     *attributes: int,
+    result: int = RESULTS,
 ) -> WasmArray:
-    """Return the result of a pooling kernel for images of a shape."""
-    first = inputs[0]
+    """Return the result of a pooling kernel for images of a shape.
+
+    Args:
+        names: the exports.
+        places: the inputs, and whether each has `IMAGES` or `RESULTS`.
+        shape: that of the result.
+        window: the windows.
+        image: the shape of the images.
+        attributes: further arguments.
+        result: whether the result has `IMAGES`, as gradients have, or `RESULTS`.
+    """
+    first = places[0][0]
     memory = first.memory
     if 0 in (*image, *window.out):
         return fill(memory, shape, first.dtype, 0)
     out = memory.empty(shape, first.dtype)
-    descriptor = memory.store.descriptor(window_descriptor(image, window))
     work = image[0] * image[-1] * size_of(window.out) * size_of(window.filter)
-    addresses = [x.address for x in inputs]
-    run = call(first, names[first.dtype], work)
-    run(*addresses, out.address, descriptor.address, *attributes)
+    most = part_of(memory.store, work, work, ELEMENTS)
+    if attributes:  # positions count from the first image
+        most = work
+    elif result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
+        most = max(most, -(-work // image[0]))
+    chains = image_chains(image, window, image[-1], work, most, False)
+    run_windows(first, names[first.dtype], (*places, (out, result)), chains, *attributes, work=work)
     return out
 
 
@@ -51,7 +69,8 @@ def summary(names: ExportNames, x: WasmArray, window: Window) -> WasmArray:
     batch, size, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
     rest = len(size) - MOST_AXES
     if rest <= 0:
-        return pooled(names, (x,), (batch, *window.out, channels), window, x.shape)
+        places = ((x, IMAGES),)
+        return pooled(names, places, (batch, *window.out, channels), window, x.shape)
     slices = WasmView(x, (batch * size_of(size[:rest]), *size[rest:], channels))
     y = summary(names, slices, along(window, slice(rest, None)))
     merged = WasmView(y, (batch, *size[:rest], size_of(window.out[rest:]) * channels))
@@ -88,7 +107,8 @@ def max_pool_gradient(
 ) -> WasmArray:
     """Return `dy` at the first largest element of each window."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
-    return pooled(MAX_POOL_GRADIENT, (dy, input, output), input.shape, window, input.shape)
+    places = (dy, RESULTS), (input, IMAGES), (output, RESULTS)
+    return pooled(MAX_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
 
 
 def avg_pool_gradient(
@@ -102,7 +122,8 @@ def avg_pool_gradient(
 ) -> WasmArray:
     """Return `dy` spread evenly over each window."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
-    return pooled(AVERAGE_POOL_GRADIENT, (dy,), input.shape, window, input.shape)
+    places = ((dy, RESULTS),)
+    return pooled(AVERAGE_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
 
 
 @table.implements(pooling.max_pool_with_argmax)
@@ -115,7 +136,7 @@ def max_pool_with_argmax(
     positions = x.memory.empty(shape, int32)
     offset = 0 if include_batch_in_index else -size_of(x.shape[1:])
     attributes = positions.address, offset
-    y = pooled(MAX_POOL_WITH_ARGMAX, (x,), shape, window, x.shape, *attributes)
+    y = pooled(MAX_POOL_WITH_ARGMAX, ((x, IMAGES),), shape, window, x.shape, *attributes)
     return y, positions
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import float16, float32, int32, reduced, size_of
+from plugrad.extend import int32, reduced, size_of
 from plugrad.kernels import reduction
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ExportNames, call, run_items, table
 from plugrad_wasm.kernels.indexing import positions, segment_sums
 from plugrad_wasm.kernels.movement import transpose
-from plugrad_wasm.kernels.unary import cast, in_float32
+from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,13 +45,12 @@ def folded(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
     names = ExportNames(kernel)
 
     def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
-        if x.dtype is float16:
-            return in_float32(lambda x: function(x, axes, keep_dims), x)
-        order, *sizes = fold(x.shape, axes)
+        order, outer, length, inner = fold(x.shape, axes)
         out = x.memory.empty(reduced(x.shape, axes, keep_dims), x.dtype)
         if order is not None:
             x = transpose(x, perm=order)
-        call(x, names[x.dtype], x.size)(x.address, out.address, *sizes)
+        places = (x, length * inner), (out, inner)
+        run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
     return function
@@ -82,10 +81,10 @@ def position(kernel: str) -> Callable[..., WasmArray]:
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int) -> WasmArray:
-        x = cast(x, dtype=float32) if x.dtype is float16 else x
         out = x.memory.empty(reduced(x.shape, (axis,), keep_dims=False), int32)
-        sizes = fold(x.shape, (axis,))[1:]
-        call(x, names[x.dtype], x.size)(x.address, out.address, *sizes)
+        _, outer, length, inner = fold(x.shape, (axis,))
+        places = (x, length * inner), (out, inner)
+        run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
     return implementation

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import float16, size_of
+from plugrad.extend import size_of
 from plugrad.kernels import scan
-from plugrad_wasm.declare import ExportNames, call, table
-from plugrad_wasm.kernels.unary import in_float32
+from plugrad_wasm.declare import ExportNames, run_items, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +19,11 @@ def scanned(kernel: str) -> Callable[..., WasmArray]:
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int, exclusive: bool, reverse: bool) -> WasmArray:
-        if x.dtype is float16:
-            return in_float32(implementation, x, axis=axis, exclusive=exclusive, reverse=reverse)
         out = x.memory.like(x)
         outer, inner = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
-        call(x, names[x.dtype], x.size)(
-            x.address, out.address, outer, x.shape[axis], inner, exclusive, reverse
-        )
+        places = (x, x.shape[axis] * inner), (out, x.shape[axis] * inner)
+        attributes = x.shape[axis], inner, exclusive, reverse
+        run_items(x, names[x.dtype], outer, places, *attributes, work=2 * x.size)
         return out
 
     return implementation

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plugrad.extend import float32
 from plugrad.kernels import signal
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ExportNames, run_items, table
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
@@ -67,18 +66,19 @@ def transformed(x: WasmArray, is_inverse: bool) -> WasmArray:
     memory, row = x.memory, x.shape[-1]
     plan = plan_of(row)
     out = memory.like(x)
-    run = call(x, FFT[x.dtype], x.size * len(plan.descriptor))
     descriptor = memory.store.descriptor(plan.descriptor)
     factors = memory.store.table("fft_table", plan.descriptor, plan.table_bytes)
-    scratch = memory.empty((4 * plan.size,), float32)
-    run(
-        x.address,
-        out.address,
+    run_items(
+        x,
+        FFT[x.dtype],
         x.size // row,
+        ((x, row), (out, row)),
         descriptor.address,
         factors.address,
-        scratch.address,
         is_inverse,
+        work=x.size // row * plan.size * 2 * len(plan.descriptor),
+        scratch=16 * plan.size,  # four planes of floats
+        held=(descriptor, factors),
     )
     return out
 

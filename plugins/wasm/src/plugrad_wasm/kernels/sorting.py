@@ -1,4 +1,4 @@
-"""Sorting and searching: positions in order come from the device, and the rest from the core's host bodies.
+"""Sorting and searching: positions come from the device, and the rest from the core's host bodies.
 
 NumPy sorts values faster with the vectors of the host than a copy to it costs.
 """
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import host_bodies, int32, size_of, uint8, uint64
+from plugrad.extend import host_bodies, int32, size_of, uint8
 from plugrad.kernels import sorting
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ExportNames, run_items, table
 from plugrad_wasm.kernels.indexing import gather
 from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.memory import WasmView
 
 if TYPE_CHECKING:
+    from plugrad.kernels.sorting import Side
     from plugrad_wasm.memory import WasmArray
 
 ARGSORT = ExportNames("argsort", bool_as=uint8)
+STEPS = 32  # that sorting an element takes, in those of elementwise work
 
 
 @table.implements(sorting.argsort)
@@ -45,15 +47,41 @@ def order(x: WasmArray, kept: int, *, descending: bool, is_sorted: bool = True) 
     """Return the positions of the first elements of each row in order, or in that of x."""
     *lead, count = x.shape
     out = x.memory.empty((*lead, kept), int32)
-    scratch = x.memory.empty((2 * count,), uint64)
-    run = call(x, ARGSORT[x.dtype], x.size)
-    rows = size_of(tuple(lead))
-    run(x.address, out.address, scratch.address, rows, count, kept, descending, is_sorted)
+    places = (x, count), (out, kept)
+    attributes = count, kept, descending, is_sorted
+    entries = 16 * count  # bytes: two for each element
+    rows, work = size_of(tuple(lead)), STEPS * x.size
+    run_items(x, ARGSORT[x.dtype], rows, places, *attributes, work=work, scratch=entries)
     return out
 
 
-ON_DEVICE = (sorting.argsort, sorting.top_k)
+SEARCH = ExportNames("search_sorted", bool_as=uint8)
 
-table.update(
-    {k: body for k, body in host_bodies(sorting).items() if k not in ON_DEVICE}, on_host=True
-)
+
+@table.implements(sorting.search_sorted)
+def search_sorted(sorted_sequence: WasmArray, values: WasmArray, *, side: Side) -> WasmArray:
+    """Return the positions at which to insert values before or after equal elements."""
+    out = values.memory.empty(values.shape, int32)
+    length, (*lead, count) = sorted_sequence.shape[-1], values.shape
+    places = (sorted_sequence, length), (values, count), (out, count)
+    attributes = length, count, side == "right"
+    rows, work = size_of(tuple(lead)), values.size * length.bit_length()
+    run_items(values, SEARCH[values.dtype], rows, places, *attributes, work=work)
+    return out
+
+
+@table.implements(sorting.lower_bound)
+def lower_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
+    """Return the positions at which to insert values before equal elements."""
+    return search_sorted(sorted_sequence, values, side="left")
+
+
+@table.implements(sorting.upper_bound)
+def upper_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
+    """Return the positions at which to insert values after equal elements."""
+    return search_sorted(sorted_sequence, values, side="right")
+
+
+ON_HOST = (sorting.sort, sorting.unique)
+
+table.update({k: v for k, v in host_bodies(sorting).items() if k in ON_HOST}, on_host=True)

@@ -9,7 +9,14 @@ import numpy as np
 from plugrad.extend import INTEGER, DType, bool_, complex64, float16, float32, float64, uint64
 from plugrad.kernels import unary
 from plugrad_wasm.bits import as_float32, bits_of, fill
-from plugrad_wasm.declare import ExportNames, Unary, call, declare_exports, table, unary as mapped
+from plugrad_wasm.declare import (
+    ExportNames,
+    Unary,
+    declare_exports,
+    run_elements,
+    table,
+    unary as mapped,
+)
 from plugrad_wasm.dtypes import supported
 from plugrad_wasm.kernels.complex import real
 
@@ -63,37 +70,25 @@ CLIP = ExportNames("clip")
 FLOAT16_CASTS = {(float16, float32), (float32, float16), (float64, float16)}
 
 
-def in_float32(
-    function: Callable[..., WasmArray], *inputs: WasmArray, **attributes: object
-) -> WasmArray:
-    """Return the result of an implementation for float16, computed in float32."""
-    return cast(function(*(cast(x, dtype=float32) for x in inputs), **attributes), dtype=float16)
-
-
 @table.implements(unary.step)
 def step(x: WasmArray, *, alpha: float) -> WasmArray:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
-    if x.dtype is float16:
-        return in_float32(step, x, alpha=alpha)
     out = x.memory.like(x)
-    call(x, STEP[x.dtype], x.size)(x.address, out.address, x.size, converter(x.dtype)(alpha))
+    places = ((x, 1), (out, 1))
+    run_elements(x, STEP[x.dtype], x.size, places, converter(x.dtype)(alpha))
     return out
 
 
 @table.implements(unary.clip_by_value)
 def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float) -> WasmArray:
     """Return x within the bounds, which may exceed the limits of an integer dtype; NaN stays NaN."""
-    if x.dtype is float16:
-        return in_float32(
-            clip_by_value, x, clip_value_min=clip_value_min, clip_value_max=clip_value_max
-        )
     out = x.memory.like(x)
     bounds = [clip_value_min, clip_value_max]
     if x.dtype in INTEGER:
         limits = np.iinfo(x.dtype)
         bounds = [min(max(bound, limits.min), limits.max) for bound in bounds]
     low, high = map(converter(x.dtype), bounds)
-    call(x, CLIP[x.dtype], x.size)(x.address, out.address, x.size, low, high)
+    run_elements(x, CLIP[x.dtype], x.size, ((x, 1), (out, 1)), low, high)
     return out
 
 
@@ -110,7 +105,7 @@ def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     if float16 in (x.dtype, dtype) and (x.dtype, dtype) not in FLOAT16_CASTS:
         return cast(cast(x, dtype=float32), dtype=dtype)  # rounding twice only where it overflows
     out = x.memory.empty(x.shape, dtype)
-    call(x, f"cast_{x.dtype}_{dtype}", x.size)(x.address, out.address, x.size)
+    run_elements(x, f"cast_{x.dtype}_{dtype}", x.size, ((x, 1), (out, 1)))
     return out
 
 

@@ -1,0 +1,155 @@
+"""The compiled kernels: several modules, each compiled when it is first needed, or taken from the cache.
+
+A file in the package holds the modules of one variant of the instruction set, each in a custom section. The
+modules import one linear memory, in which they share the stack, and each has a place for its data.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import wasmtime
+
+from plugrad.extend import BackendUnavailable, UserCache
+from plugrad_wasm.forks import ForkLock
+
+VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
+EXPORTS: Final = "exports"
+"""The section with a line for each module: its name, and the names of its exports."""
+PAGES: Final = "pages"
+"""The section with the pages of memory in which the modules have their stack and their data."""
+
+# wasmtime has locks of its own, which a forked child must not inherit while they are held.
+compiling: Final = ForkLock()
+_process: Final = os.getpid()
+
+
+class Program:
+    """The modules of one variant, and the engine that compiles them."""
+
+    def __init__(self, variant: str) -> None:
+        """Compile the first module, which shows whether the variant can be used."""
+        self.engine = new_engine()
+        self._sections = sections(variant)
+        self.pages = int(self._sections[PAGES])
+        self.modules: dict[str, str] = {}
+        """The names of the modules by those of their exports."""
+        for line in self._sections[EXPORTS].decode().splitlines():
+            module, *exports = line.split()
+            self.modules |= dict.fromkeys(exports, module)
+        self._compiled: dict[str, wasmtime.Module] = {}
+        self.module(next(iter(self.modules.values())))
+
+    def module(self, name: str) -> wasmtime.Module:
+        """Return a module, compiling it the first time."""
+        with compiling:
+            if name not in self._compiled:
+                self._compiled[name] = from_cache(self.engine, self._sections[name])
+            return self._compiled[name]
+
+
+@cache
+def program(variants: tuple[str, ...]) -> Program:
+    """Return the first variant that can be used here; all stores of this process share it.
+
+    Raises:
+        BackendUnavailable: the package lacks the modules, or no variant compiles.
+    """
+    failures: list[str] = []
+    for variant in variants:
+        try:
+            return Program(variant)
+        except (OSError, wasmtime.WasmtimeError) as failure:
+            failures.append(f"{variant}: {failure}")
+    raise BackendUnavailable(
+        f"plugrad-wasm does not contain a usable module ({'; '.join(failures)}); reinstall it, or "
+        "build it with: python plugins/wasm/hatch_build.py"
+    )
+
+
+@cache
+def exported_kernels() -> frozenset[str]:
+    """Return the kernels that are exported for some dtype: ``add`` for ``add_float32``."""
+    names = sections(VARIANTS[0])[EXPORTS].decode().split()
+    return frozenset(name.rpartition("_")[0] for name in names)
+
+
+@cache
+def sections(variant: str) -> dict[str, bytes]:
+    """Return the custom sections of a file by name (WebAssembly core specification, 5.5.3)."""
+    code = Path(__file__).with_name(f"kernels-{variant}.wasm").read_bytes()
+
+    def number() -> int:
+        nonlocal position
+        value = shift = 0
+        while True:
+            byte = code[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    found: dict[str, bytes] = {}
+    position = 8  # after the magic number and the version
+    while position < len(code):
+        position += 1  # the kind of the section
+        end = number()
+        end += position
+        start = number()
+        start += position
+        found[code[position:start].decode()] = code[start:end]
+        position = end
+    return found
+
+
+def from_cache(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
+    """Return a compiled module from the user's cache; if it is not there, compile it and put it there.
+
+    Raises:
+        WasmtimeError: the module is not valid.
+    """
+    cache = UserCache("plugrad-wasm")
+    key = machine_code_key(code)
+    machine_code = cache.read(key)
+    if machine_code is not None:
+        # It may be of another version, or for other processor features.
+        with suppress(wasmtime.WasmtimeError):
+            return wasmtime.Module.deserialize(engine, machine_code)
+    module = compiled(engine, code)
+    cache.write(key, bytes(module.serialize()))
+    return module
+
+
+def compiled(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
+    """Return a compiled module.
+
+    wasmtime compiles in threads, which a forked child does not have: it would wait for them for ever.
+
+    Raises:
+        WasmtimeError: the module is not valid.
+    """
+    if os.getpid() == _process:
+        return wasmtime.Module(engine, code)
+    alone = wasmtime.Module(new_engine(parallel=False), code)
+    return wasmtime.Module.deserialize(engine, alone.serialize())
+
+
+def new_engine(*, parallel: bool = True) -> wasmtime.Engine:
+    """Return an engine for modules whose memory is shared."""
+    config = wasmtime.Config()
+    config.wasm_threads = True
+    config.shared_memory = True
+    config.parallel_compilation = parallel
+    return wasmtime.Engine(config)
+
+
+def machine_code_key(code: bytes) -> str:
+    """Return the key of a compiled module; wasmtime itself checks its version and the processor."""
+    return f"{sha256(code).hexdigest()} {platform.machine()}"

@@ -1,0 +1,167 @@
+"""Threads that share the calls of long work; each has an instance of the module of its own.
+
+The caller works, too. Between two calls, each thread looks whether the job is over, so an interrupt
+in the caller stops all of them. What the calls read and write stays alive until the last one ends,
+also if the caller cannot wait for it. Threads that are busy elsewhere come too late and find nothing
+left to do, so nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from plugrad_wasm.runtime import Call, Chain, Located
+
+PATIENCE: Final = 1.0  # seconds between two looks whether others still work
+
+
+class Job:
+    """Chains of calls of one export, of which each thread takes the next one."""
+
+    __slots__ = ("chains", "ended", "export", "failure", "held", "is_over", "running", "scratch")
+
+    def __init__(
+        self,
+        export: str,
+        chains: Sequence[Chain],
+        held: Sequence[object],
+        scratch: Sequence[Located],
+    ) -> None:
+        """Begin with all chains; `Workers.perform` explains the arguments."""
+        self.export = export
+        self.chains = [*reversed(chains)]
+        self.held = held
+        self.scratch = [*scratch]
+        self.is_over = False
+        self.failure: BaseException | None = None
+        self.running: list[Sequence[object]] = []  # what the threads that help need, once for each
+        self.ended: SimpleQueue[None] = SimpleQueue()
+
+    def work(self, calls: Mapping[str, Call]) -> None:
+        """Make calls until no chain is left or the job is over."""
+        run = calls[self.export]
+        scratch = [self.scratch.pop().address] if self.scratch else []
+        while not self.is_over:
+            try:
+                chain = self.chains.pop()
+            except IndexError:
+                return
+            for arguments in chain:
+                if self.is_over:
+                    return
+                run(*arguments, *scratch)
+
+    def help(self, calls: Mapping[str, Call]) -> None:
+        """Work on it in another thread than the caller's, which learns of a failure."""
+        self.running.append(self.held)
+        try:
+            self.work(calls)
+        except BaseException as failure:
+            self.failure = failure
+            self.is_over = True
+        self.running.pop()
+        self.ended.put(None)
+
+    def wait(self) -> None:
+        """Return when no other thread works on it any more."""
+        while self.running:
+            with suppress(Empty):
+                self.ended.get(timeout=PATIENCE)
+
+
+class Worker:
+    """A thread with an instance of its own. It ends when this object dies."""
+
+    __slots__ = ("__del__", "jobs")
+
+    def __init__(self, calls: Mapping[str, Call]) -> None:
+        """Start the thread."""
+        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.__del__ = partial(self.jobs.put, None)
+        arguments = self.jobs, calls
+        threading.Thread(
+            target=serve, args=arguments, name="plugrad-wasm worker", daemon=True
+        ).start()
+
+
+def serve(jobs: SimpleQueue[Job | None], calls: Mapping[str, Call]) -> None:
+    """Help with one job after the other."""
+    while (job := jobs.get()) is not None:
+        job.help(calls)
+        del job  # its arrays must not wait for the next one
+
+
+class Workers:
+    """The threads of a store, which start when they are first needed."""
+
+    def __init__(
+        self,
+        threads: int,
+        calls: Mapping[str, Call],
+        new_calls: Callable[[], Mapping[str, Call]],
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """Compute in at most `threads` threads, that of the caller included.
+
+        Args:
+            threads: their number.
+            calls: the exports for the caller.
+            new_calls: makes the exports for another thread.
+            lock: is held while threads start.
+        """
+        self.threads = threads
+        self._calls = calls
+        self._new_calls = new_calls
+        self._lock = lock
+        self._process = os.getpid()
+        self._workers: list[Worker] = []
+
+    def perform(
+        self,
+        export: str,
+        chains: Sequence[Chain],
+        held: Sequence[object],
+        scratch: Sequence[Located] = (),
+    ) -> None:
+        """Make the calls of all chains, in several threads if there are several chains.
+
+        Args:
+            export: the name of the function.
+            chains: each is made by one thread, in order. They must not write to the same places.
+            held: what must not be released before the last call ends.
+            scratch: memory whose address is the last argument of each call, for each thread.
+        """
+        job = Job(export, chains, held, scratch)
+        try:
+            for worker in self._helpers(min(len(chains), self.threads) - 1):
+                worker.jobs.put(job)
+            job.work(self._calls)
+            job.wait()
+        except BaseException:
+            job.is_over = True
+            job.wait()
+            raise
+        finally:
+            job.held = ()  # a thread that comes too late may keep the job
+        if job.failure is not None:
+            raise job.failure
+
+    def _helpers(self, count: int) -> list[Worker]:
+        """Return up to `count` workers."""
+        if self._process != os.getpid():  # a child has none of the threads of its parent
+            self._process, self._workers = os.getpid(), []
+        if len(self._workers) < count:
+            # At the end of a program no thread can start; the caller then works alone.
+            with self._lock, suppress(RuntimeError):
+                while len(self._workers) < count:
+                    self._workers.append(Worker(self._new_calls()))
+        return self._workers[:count] if count > 0 else []
