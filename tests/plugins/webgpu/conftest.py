@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+import plugrad
 from plugrad_webgpu import backend as make_backend
 
 
@@ -18,7 +19,7 @@ class Runner:
             if "webgpu" in os.environ.get("PLUGRAD_EXPECT_BACKENDS", ""):
                 pytest.fail(f"webgpu is expected here but cannot start: {probe.reason}")
             pytest.skip(f"webgpu cannot start: {probe.reason}")
-        self.functions = {c.kernel_name: c.kernel_func for c in self.backend.open("")}
+        self.configs = {c.kernel_name: c for c in self.backend.open("")}
 
     @property
     def device(self):
@@ -31,7 +32,7 @@ class Runner:
         return self.backend.to_numpy(array)
 
     def call(self, kernel, *arrays, **attrs):
-        return self.functions[kernel.name](*arrays, **kernel.complete(attrs))
+        return self.configs[kernel.name].kernel_func(*arrays, **kernel.complete(attrs))
 
     def __call__(self, kernel, *values, **attrs):
         arrays = [self.up(v) for v in values] if kernel.inputs else [self.backend]
@@ -49,6 +50,17 @@ def run():
     return Runner()
 
 
+@pytest.fixture(scope="session")
+def make_runner():
+    return Runner
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240229)
+
+
+@pytest.fixture
+def webgpu():
+    with plugrad.use("webgpu"):
+        yield

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import plugrad
 from plugrad.extend import BackendUnavailable
 
 adapters = pytest.importorskip("plugrad_webgpu.adapters")
@@ -44,3 +45,20 @@ def test_unknown_device_lists_the_devices(monkeypatch, selector):
         match=rf"no device '{selector}'; choose one of 0 \(llvmpipe\), high-performance, low-power",
     ):
         adapters.choose(selector)
+
+
+@pytest.mark.parametrize("selector", ["0", "high-performance", "low-power", "name="])
+def test_device_strings_select_adapters_of_this_machine(run, selector):
+    adapter, index = adapters.choose(selector)
+    if selector == "name=":
+        selector += adapter.info["device"][:5].upper()
+    with plugrad.use(f"webgpu:{selector}"):
+        x = plugrad.ones(3) * 2
+        assert x.device == f"webgpu:{index}"
+        assert x.numpy().tolist() == [2, 2, 2]
+
+
+def test_a_device_that_this_machine_does_not_have(run):
+    count = len(adapters.adapters())
+    with pytest.raises(BackendUnavailable, match=rf"no device '{count}'; choose one of 0 "):
+        plugrad.ones(3, device=f"webgpu:{count}")

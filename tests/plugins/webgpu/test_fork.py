@@ -41,6 +41,9 @@ def computes():
 def reads():
     x.numpy()
 
+def reads_what_waits():
+    waiting.numpy()
+
 def uploads():
     plugrad.asarray(np.ones(5, np.float32))
 
@@ -71,8 +74,9 @@ def compute():
         assert y.numpy()[0] == 21
 
 children = [
-    computes, reads, uploads, fills, synchronizes, trims, drops_arrays, closes_and_opens,
+    computes, reads, reads_what_waits, uploads, fills, synchronizes, trims, drops_arrays, closes_and_opens,
 ]
+waiting = x + x  # elementwise calls are recorded later
 stop = threading.Event()
 thread = threading.Thread(target=compute)
 thread.start()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from threading import Thread
 
 import numpy as np
@@ -102,28 +103,100 @@ def test_an_interrupted_recording_does_not_spoil_the_next_call(function, op, mon
         with monkeypatch.context() as patch:
             patch.setattr(native, function, interrupted)
             with pytest.raises(KeyboardInterrupt):
-                op(other)
+                op(other).numpy()
         second = plugrad.matrix_transpose(b)
         np.testing.assert_array_equal(second.numpy(), (x + 1).T)
         np.testing.assert_array_equal(first.numpy(), x.T)
 
 
-def test_an_interrupt_during_a_read_back_is_raised_after_it(monkeypatch):
+def polling(monkeypatch, poll):
+    """Let `poll`, a function of the real one, take the place of the library's."""
+
+    class Library:
+        def __getattr__(self, name):
+            return getattr(library, name)
+
+        def wgpuDevicePoll(self, *arguments):  # noqa: N802 - the name in C
+            return poll(lambda: library.wgpuDevicePoll(*arguments))
+
+    library = native.lib
+    monkeypatch.setattr(native, "lib", Library())
+
+
+@pytest.mark.parametrize("wait", [lambda x: x.numpy(), lambda x: x.backend.synchronize()])
+def test_an_interrupt_ends_a_wait(monkeypatch, wait):
+    """The device never answers here: whoever waits for it to be raised waits for ever."""
     with plugrad.use("webgpu"):
         x = plugrad.ones(1000)
-        poll = native.lib.wgpuDevicePoll
-
-        class Library:
-            def __getattr__(self, name):
-                return getattr(library, name)
-
-            def wgpuDevicePoll(self, *arguments):  # noqa: N802 - the name in C
-                interrupt()
-                return poll(*arguments)
-
-        library = native.lib
-        monkeypatch.setattr(native, "lib", Library())
-        with pytest.raises(KeyboardInterrupt):
-            (x * 2).numpy()
-        monkeypatch.undo()
+        y = x * 2
+        with monkeypatch.context() as patch:
+            polling(patch, lambda poll: interrupt())
+            for _ in range(3):
+                with pytest.raises(KeyboardInterrupt):
+                    wait(y)
+        np.testing.assert_array_equal(y.numpy(), np.full(1000, 2))
         np.testing.assert_array_equal((x * 3).numpy(), np.full(1000, 3))
+
+
+def test_a_wait_goes_on_if_the_handler_of_the_interrupt_returns(monkeypatch):
+    counted = []
+    signal.signal(signal.SIGINT, lambda *_: counted.append(1))
+
+    def interrupted_twice(poll):
+        if len(counted) < 2:
+            interrupt()
+        else:
+            poll()
+
+    with plugrad.use("webgpu"):
+        y = plugrad.ones(1000) * 2
+        polling(monkeypatch, interrupted_twice)
+        np.testing.assert_array_equal(y.numpy(), np.full(1000, 2))
+    assert len(counted) == 2
+
+
+def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(monkeypatch):
+    class Alarm(BaseException):
+        pass
+
+    def ring(*arguments):
+        raise Alarm
+
+    with plugrad.use("webgpu"):
+        y = plugrad.ones(1000) * 2
+        device = y.backend.opened
+        with monkeypatch.context() as patch:
+            patch.setattr(device._raw, "_idle", [])
+            patch.setattr(device._raw, "_late", [])
+            patch.setattr(native.Staging, "_arrive", ring)
+            with pytest.raises(Alarm):
+                y.numpy()
+        np.testing.assert_array_equal(y.numpy(), np.full(1000, 2))
+
+
+def test_a_wait_of_another_thread_is_not_interrupted(monkeypatch):
+    results = []
+
+    def work():
+        with plugrad.use("webgpu"):
+            results.append((plugrad.ones(1000) * 2).numpy())
+
+    polls = []
+
+    def interrupted(poll):
+        polls.append(1)
+        if len(polls) == 1:
+            interrupt()
+        poll()
+
+    polling(monkeypatch, interrupted)
+    thread = Thread(target=work)
+
+    def wait_for_results():
+        while not results:  # an interrupted join may leave a running thread behind
+            time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        thread.start(), wait_for_results()
+    wait_for_results()
+    np.testing.assert_array_equal(results[0], np.full(1000, 2))

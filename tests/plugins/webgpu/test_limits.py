@@ -14,7 +14,16 @@ from plugrad.extend import (
     float32,
     int32,
 )
-from plugrad.kernels import binary, convolution, creation, indexing, linalg, movement
+from plugrad.kernels import (
+    binary,
+    convolution,
+    creation,
+    indexing,
+    linalg,
+    movement,
+    reduction,
+    scan,
+)
 from plugrad_webgpu import elementwise, native, plan
 from plugrad_webgpu.limits import MOST_GROUPS
 from plugrad_webgpu.program import Program
@@ -31,91 +40,125 @@ def numbers(shape):
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-def add(run, rank):
-    a, b = numbers(alternating(rank)), numbers(alternating(rank, 2))
+def add(run):
+    a, b = numbers(alternating(16)), numbers(alternating(16, 2))
     return run(binary.add, a, b), a + b
 
 
-def select(run, rank):
-    a, b = numbers(alternating(rank)), numbers(alternating(rank, 2))
+def select(run):
+    a, b = numbers(alternating(16)), numbers(alternating(16, 2))
     return run(binary.select, a > 1, a, b), np.where(a > 1, a, b)
 
 
-def transpose(run, rank):
-    x, perm = numbers((2,) * rank), tuple(reversed(range(rank)))
+def transpose(run):
+    x, perm = numbers((2,) * 16), tuple(reversed(range(16)))
     return run(movement.transpose, x, perm=perm), x.transpose(perm)
 
 
-def broadcast_to(run, rank):
-    x, shape = numbers(alternating(rank)), (2,) * rank
+def broadcast_to(run):
+    x, shape = numbers(alternating(16)), (2,) * 16
     return run(movement.broadcast_to, x, shape=shape), np.broadcast_to(x, shape)
 
 
-def slice_(run, rank):
-    x = numbers((3,) * rank)
-    part = run(movement.slice, x, begin=(1,) * rank, size=(2,) * rank)
-    return part, x[(slice(1, None),) * rank]
+SLICED = (3,) * 12 + (1,) * 4
+HALVES = (2,) * 12 + (1,) * 4
 
 
-def strided_slice(run, rank):
-    x = numbers((3,) * rank)
-    bounds = {"begin": (0,) * rank, "end": x.shape, "strides": (2,) * rank}
-    return run(movement.strided_slice, x, **bounds), x[(slice(None, None, 2),) * rank]
+def slice_(run):
+    x, begin = numbers(SLICED), (1,) * 12 + (0,) * 4
+    return run(movement.slice, x, begin=begin, size=HALVES), x[(slice(1, None),) * 12]
 
 
-def strided_slice_gradient(run, rank):
-    dy, expected = numbers((2,) * rank), np.zeros((3,) * rank, np.float32)
-    expected[(slice(None, None, 2),) * rank] = dy
-    bounds = {"begin": (0,) * rank, "end": expected.shape, "strides": (2,) * rank}
-    return run(movement.strided_slice_gradient, dy, shape=expected.shape, **bounds), expected
+def strided_slice(run):
+    x = numbers(SLICED)
+    bounds = {"begin": (0,) * 16, "end": SLICED, "strides": (2,) * 16}
+    return run(movement.strided_slice, x, **bounds), x[(slice(None, None, 2),) * 16]
 
 
-def pad(run, rank):
-    x, paddings = numbers((2,) * rank), ((0, 1),) * rank
+def strided_slice_gradient(run):
+    dy, expected = numbers(HALVES), np.zeros(SLICED, np.float32)
+    expected[(slice(None, None, 2),) * 16] = dy
+    bounds = {"begin": (0,) * 16, "end": SLICED, "strides": (2,) * 16}
+    return run(movement.strided_slice_gradient, dy, shape=SLICED, **bounds), expected
+
+
+def pad(run):
+    x, paddings = numbers(HALVES), ((0, 1),) * 12 + ((0, 0),) * 4
     return run(movement.pad, x, paddings=paddings, constant_value=0), np.pad(x, paddings)
 
 
-def tile(run, rank):
-    x = numbers((2,) * rank)
-    return run(movement.tile, x, reps=(2,) * rank), np.tile(x, (2,) * rank)
+def tile(run):
+    x, reps = numbers(alternating(16)), alternating(16)
+    return run(movement.tile, x, reps=reps), np.tile(x, reps)
 
 
-def reverse(run, rank):
-    x, dims = numbers((2,) * rank), tuple(range(0, rank, 2))
+def reverse(run):
+    x, dims = numbers((2,) * 16), tuple(range(0, 16, 2))
     return run(movement.reverse, x, dims=dims), np.flip(x, dims)
 
 
-def matmul(run, rank):
-    a, b = numbers((*alternating(rank), 2, 2)), numbers((*alternating(rank, 2), 2, 2))
+def matmul(run):
+    a, b = numbers((*alternating(14), 2, 2)), numbers((*alternating(14, 2), 2, 2))
     return run(linalg.matmul, a, b), a @ b
 
 
+def sum_(run):
+    x, axis = numbers((2,) * 16), tuple(range(0, 16, 2))
+    return run(reduction.sum, x, axis=axis), x.sum(axis)
+
+
+def concatenate(run):
+    x = numbers((2,) * 15 + (1,))
+    return run(movement.concat, x, x, axis=7), np.concatenate([x, x], 7)
+
+
+def argmax(run):
+    x = numbers((2,) * 16) % 7
+    return run(reduction.argmax, x, axis=9), x.argmax(9)
+
+
+def cumsum(run):
+    x = numbers((2,) * 16) % 7
+    return run(scan.cumsum, x, axis=9), x.cumsum(9)
+
+
+def gather(run):
+    x, indices = numbers((2,) * 15), np.int32([[1, 0]])
+    return run(indexing.gather, x, indices, axis=5), np.take(x, indices, 5)
+
+
+def roll_of_complex_numbers(run):
+    x, perm = (numbers((2,) * 16) * 1j).astype(np.complex64), tuple(reversed(range(16)))
+    return run(movement.transpose, x, perm=perm), x.transpose(perm)
+
+
 @pytest.mark.parametrize(
-    ("call", "kernel", "rank", "most"),
-    # `rank` is the highest that works, and `most` how many axes of a loop there may be
+    "call",
     [
-        (add, r"'a \+ b'", 10, 10),
-        (select, r"'select\(e, t, condition\)'", 7, 7),
-        (transpose, "Transpose on webgpu", 9, 9),
-        (broadcast_to, "BroadcastTo on webgpu", 9, 9),
-        (slice_, "Slice on webgpu", 9, 9),
-        (strided_slice, "StridedSlice on webgpu", 9, 9),
-        (strided_slice_gradient, "StridedSliceGrad on webgpu", 9, 9),
-        (pad, "PadV2 on webgpu", 9, 9),
-        (tile, "Tile on webgpu", 4, 9),
-        (reverse, "Reverse on webgpu", 9, 9),
-        (matmul, "BatchMatMul on webgpu", 8, 9),
+        *(add, select, transpose, broadcast_to, slice_, strided_slice, strided_slice_gradient),
+        *(pad, tile, reverse, matmul, sum_, concatenate, argmax, cumsum, gather),
+        roll_of_complex_numbers,
     ],
 )
-def test_axes(run, call, kernel, rank, most):
-    np.testing.assert_array_equal(*call(run, rank))
-    message = rf"{kernel}: .* loop over \d+ axes, of sizes \(.* \(128 bytes\) hold only {most}; reshape .*{CPU}"
-    with pytest.raises(ShapeError, match=message):
-        call(run, rank + 1)
-    np.testing.assert_array_equal(*call(run, rank))
+def test_sixteen_axes(run, call):
+    """More than 128 bytes of parameters, what a call brings along, are in a buffer."""
+    np.testing.assert_array_equal(*call(run))
+    np.testing.assert_array_equal(*call(run))
 
 
-# --- what a device can bind
+def test_parameters_in_a_buffer_are_those_of_the_call(run):
+    """One program, one batch, several parameters; some of them are forgotten before the batch is submitted."""
+    x = numbers((2,) * 12)
+    orders = [tuple(np.roll(range(12)[::-1], shift).tolist()) for shift in range(12)]
+    given = run.up(x)
+    results = [run.call(movement.transpose, given, perm=perm) for perm in orders]
+    run.device._constants.clear()
+    results += [run.call(movement.transpose, given, perm=perm) for perm in orders]
+    for result, perm in zip(results, orders * 2, strict=True):
+        np.testing.assert_array_equal(run.down(result), x.transpose(perm))
+
+
+# --- what a device can store
 
 
 @pytest.mark.parametrize(
@@ -139,19 +182,18 @@ def test_axes(run, call, kernel, rank, most):
     ],
     ids=["fill", "range", "one_hot", "broadcast_to"],
 )
-def test_arrays_that_a_device_cannot_bind(run, monkeypatch, call):
+def test_arrays_that_a_device_cannot_store(run, monkeypatch, call):
     run.device.pool.trim()  # a larger buffer that is free would do
     monkeypatch.setattr(run.device.pool, "largest", 1 << 20)
     with pytest.raises(OutOfMemory, match=rf"of \d+ bytes exceeds the 1048576 bytes .*{CPU}"):
         call(run)
 
 
-def test_patches_that_a_device_cannot_bind(run, monkeypatch):
+def test_images_whose_patches_a_device_could_not_bind(run, monkeypatch):
     monkeypatch.setattr(run.device.pool, "largest", 1 << 16)
     image, filters = np.ones((1, 32, 32, 8), np.float32), np.ones((3, 3, 8, 2), np.float32)
-    message = rf"convolution on webgpu: .* \(1, 32, 32, 8\) take 294912 bytes, more than .*{CPU}"
-    with pytest.raises(OutOfMemory, match=message):
-        run(convolution.conv2d, image, filters, strides=(1, 1), pad="same", data_format="NHWC")
+    found = run(convolution.conv2d, image, filters, strides=(1, 1), pad="valid")
+    np.testing.assert_array_equal(found, np.full((1, 30, 30, 2), 72, np.float32))
 
 
 # --- programs of other authors
@@ -168,15 +210,21 @@ def test_more_operands_than_a_device_can_bind(run):
         total(*[x] * len(names))
 
 
-def test_more_parameters_than_a_shader_takes(run):
-    names = [f"p{i}" for i in range(32)]
+def test_any_number_of_parameters(run):
+    names = [f"p{i}" for i in range(100)]
     x = run.up(np.ones(3, np.float32))
-    total = elementwise(" + ".join(f"parameters.{n}" for n in names[1:]), attributes=names[1:])
-    np.testing.assert_array_equal(run.down(total(x, **dict.fromkeys(names[1:], 1.0))), 31)
     total = elementwise(" + ".join(f"parameters.{n}" for n in names), attributes=names)
-    message = "takes 132 bytes of parameters, more than the 128 .* elements of an input array"
-    with pytest.raises(ArgumentValueError, match=message):
-        total(x, **dict.fromkeys(names, 1.0))
+    np.testing.assert_array_equal(run.down(total(x, **dict.fromkeys(names, 1.0))), 100)
+    np.testing.assert_array_equal(run.down(total(x, **dict.fromkeys(names, 2.0))), 200)
+
+
+def test_seventy_thousand_workgroups(run):
+    """A dispatch has at most 65,535 along an axis."""
+    x = np.arange(70_000 * 64, dtype=np.int32).reshape(64, 70_000)
+    np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
+    np.testing.assert_array_equal(run(reduction.sum, x[:4], axis=(0,)), x[:4].sum(0))
+    ids = np.zeros((70_000, 65), np.int32)
+    assert (run(indexing.gather, np.int32([7]), ids, axis=0) == 7).all()
 
 
 def test_more_workgroups_than_a_dispatch_takes():
@@ -218,24 +266,29 @@ def test_no_memory_to_read_an_array(run, monkeypatch):
     y = run.call(binary.add, x, x)
     raw = run.device._raw
     with monkeypatch.context() as patch:
-        patch.setattr(raw, "make_room_to_read", lambda size: False)
+        patch.setattr(raw, "staging", lambda size: None)
         with pytest.raises(OutOfMemory, match=r"no memory to transfer 400 bytes .* smaller parts"):
             run.down(y)
     np.testing.assert_array_equal(run.down(y), np.full(100, 2))
 
 
 def test_a_device_that_does_not_return_its_values(run, monkeypatch):
-    class Library:
-        def __getattr__(self, name):
-            return getattr(native_library, name)
-
-        def wgpuBufferMapAsync(self, *arguments):  # noqa: N802 - the name in the library
-            raw._map_status = native_library.WGPUMapAsyncStatus_Error
-
-    raw, native_library = run.device._raw, native.lib
     x = run.up(np.ones(100, np.float32))
+    arrive = native.Staging._arrive
+
+    def fail(staging, status, *others):
+        arrive(staging, native.lib.WGPUMapAsyncStatus_Error, *others)
+
     with monkeypatch.context() as patch:
-        patch.setattr(native, "lib", Library())
+        patch.setattr(run.device._raw, "_idle", [])
+        patch.setattr(native.Staging, "_arrive", fail)
         with pytest.raises(BackendUnavailable, match=r"does not return its values .*close_backend"):
             run.down(x)
     np.testing.assert_array_equal(run.down(x), np.ones(100))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64])
+def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
+    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    values = (np.arange(5003) % 3).astype(dtype)
+    np.testing.assert_array_equal(run.down(run.up(values)), values)

@@ -5,8 +5,9 @@ import gc
 import numpy as np
 import pytest
 
-from plugrad.extend import OutOfMemory, float32
-from plugrad.kernels import binary, creation, signal
+import plugrad
+from plugrad.extend import BackendUnavailable, OutOfMemory, float32
+from plugrad.kernels import binary, creation, movement, signal
 from plugrad_webgpu.layout import size_class
 
 
@@ -40,8 +41,6 @@ def test_memory_in_use_returns_to_where_it_was(run, pool):
 
 
 def test_arrays_that_share_a_buffer_count_once(run, pool):
-    from plugrad.kernels import movement
-
     before = run.backend.memory().buffers
     x = run.up(np.zeros(1000, np.float32))
     y = run.call(movement.reshape, x, shape=(10, 100))
@@ -55,6 +54,7 @@ def test_arrays_that_share_a_buffer_count_once(run, pool):
 def test_a_chain_reuses_two_buffers(run, pool):
     x = run.up(np.ones(5000, np.float32))
     y = run.call(binary.add, x, x)
+    run.down(y)
     created = pool.usage.created
     for _ in range(300):
         y = run.call(binary.add, y, x)
@@ -79,6 +79,49 @@ def test_pooled_buffers_make_room_under_a_limit(run, pool):
         assert pool.usage.in_use + pool.usage.pooled <= run.backend.memory().limit
 
 
+def test_free_buffers_take_no_more_than_their_budget(run, pool, monkeypatch):
+    """Sixty-four sizes are in use, each for a moment: without a budget, the pool would keep them all."""
+    monkeypatch.setattr("plugrad_webgpu.buffers.POOLED_BYTES", 8 << 20)
+    pool.trim()
+    x = run.up(np.ones(4, np.float32))
+    for mebibytes in range(1, 65):
+        y = run.call(movement.broadcast_to, x, shape=(mebibytes << 16, 4))
+        run.call(binary.add, y, x)
+        memory = run.backend.memory()
+        assert memory.details["pooled_bytes"] <= max(8 << 20, memory.bytes)
+    assert memory.bytes >= 64 << 20
+    del y
+    memory = run.backend.memory()
+    assert memory.details["pooled_bytes"] <= max(8 << 20, memory.bytes)
+    np.testing.assert_array_equal(run.down(run.call(binary.add, x, x)), [2, 2, 2, 2])
+
+
+def test_buffers_of_the_batch_that_go_to_the_driver(run, pool, monkeypatch):
+    """What is recorded may use a buffer that the pool has given back."""
+    monkeypatch.setattr("plugrad_webgpu.buffers.POOLED_BYTES", 0)
+    x = run.up(np.arange(70_000, dtype=np.float32))
+    kept = run.up(np.arange(2, dtype=np.float32))
+    for _ in range(5):
+        y = run.call(binary.add, run.call(binary.add, x, x), x)
+        assert pool.memory().details["pooled_bytes"] <= pool.usage.in_use
+    np.testing.assert_array_equal(run.down(y), np.arange(70_000) * 3)
+    np.testing.assert_array_equal(run.down(kept), [0, 1])
+
+
+def test_an_array_of_another_device_is_refused(run, pool):
+    """Also if the buffers of both have the same numbers; and the recorded work is not lost."""
+    other = type(run)()
+    x, y = run.up(np.ones(50, np.float32)), other.up(np.ones(50, np.float32))
+    recorded = run.call(binary.add, x, x)
+    with pytest.raises(BackendUnavailable, match=r"an array of another device.*x\.to"):
+        run.call(binary.add, x, y)
+    np.testing.assert_array_equal(run.down(recorded), np.full(50, 2))
+    np.testing.assert_array_equal(other.down(other.call(binary.add, y, y)), np.full(50, 2))
+    other.backend.close()
+    with pytest.raises(BackendUnavailable, match="or of one that is closed"):
+        run.call(binary.add, x, y)
+
+
 def test_trimming_in_the_middle_of_a_batch(run, pool):
     x = run.up(np.ones(3000, np.float32))
     y = run.call(binary.add, x, x)
@@ -88,8 +131,8 @@ def test_trimming_in_the_middle_of_a_batch(run, pool):
     np.testing.assert_array_equal(run.down(run.call(binary.add, y, x)), np.full(3000, 3))
 
 
-def test_an_array_larger_than_a_binding_is_an_error(run):
-    with pytest.raises(OutOfMemory, match="can bind at once"):
+def test_an_array_larger_than_a_buffer_is_an_error(run):
+    with pytest.raises(OutOfMemory, match="the largest buffer of this device"):
         run.call(creation.fill, run.backend, shape=(1 << 40,), value=1.0, dtype=float32)
 
 
@@ -124,3 +167,24 @@ def test_tables_beyond_the_budget_are_forgotten(run, pool, monkeypatch):
         x = np.zeros(n, np.complex64)
         x[1] = 1
         np.testing.assert_allclose(run(signal.fft, x), np.fft.fft(x), atol=1e-6)
+
+
+def test_steps_of_training_leave_nothing(run):
+    """After a while, a step takes no new buffer from the driver and leaves none in use."""
+
+    def loss(weights):
+        return plugrad.mean((plugrad.tanh(x @ weights[0]) @ weights[1] - y) ** 2)
+
+    with plugrad.use("webgpu"):
+        x, y = plugrad.ones((32, 16)), plugrad.zeros((32, 1))
+        weights = [plugrad.ones((16, 8)) / 16, plugrad.ones((8, 1)) / 8]
+        step = plugrad.value_and_grad(loss)
+        found = []
+        for count in range(200):
+            value, gradients = step(weights)
+            weights = [w - 0.01 * g for w, g in zip(weights, gradients, strict=True)]
+            if count % 20 == 0:
+                value.numpy()
+                memory = x.backend.memory()
+                found.append((memory.buffers, memory.bytes, memory.details["created_buffers"]))
+    assert len(set(found[5:])) == 1, found

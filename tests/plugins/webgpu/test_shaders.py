@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from consistency.committed import committed
-from plugrad.extend import KERNELS, NUMERIC, bool_, float32, int32, uint32
+from plugrad.extend import KERNELS, NUMERIC, bool_, float32
+from plugrad_webgpu.elements import DTYPES
 from plugrad_webgpu.native import BindLayout
-from plugrad_webgpu.shaders import linked, shader
+from plugrad_webgpu.shaders import SNIPPETS, linked, shader
+from plugrad_webgpu.tiles import TILES
 
 PACKAGE = files("plugrad_webgpu")
-MATMUL = {"T": "f32", "result": "vec4<f32>", "store": "output[offset / 4u] = value;"}
 WINDOWS = {
     "width": "4",
     "element": "vec4<f32>",
@@ -35,7 +36,8 @@ MOVEMENT = {
     "axes": "9",
     "element": "u32",
     "target": "vec4<u32>",
-    "value": "vec4<u32>(source[source_at])",
+    "fields": "  step: u32,",
+    "moves": "destination[target_at] = vec4<u32>(source[source_at + parameters.step]);",
 }
 
 
@@ -50,7 +52,6 @@ def bindings(*arrays):
 
 # Files with what they need; the elementwise template is compiled by running every such kernel.
 SHADERS = {
-    ("convolution",): {"axes": "3", "element": "vec4<f32>"},
     ("creation",): {},
     ("image", "image_boxes", "image_forward"): {
         "bindings": bindings(
@@ -91,15 +92,15 @@ SHADERS = {
         "lanes": "0, 1, 2, 3",
         "width": "4",
     },
-    ("linalg_operands", "linalg_direct"): {**MATMUL, "rows": "8"},
-    ("linalg_operands", "linalg_outer"): MATMUL,
-    ("linalg_pack",): {},
-    ("linalg_operands", "linalg_shared"): MATMUL,
+    ("linalg_long",): {"rows": "4"},
     ("movement",): MOVEMENT,
     ("normalization",): {
-        "kept": "shifted",
+        "element": "f32",
+        "largest": "v",
+        "exponentials": "exp_accurate(v)",
+        "sum_of": "v",
         "total": "log_accurate(sum)",
-        "finish": "kept - total",
+        "finish": "shifted - total",
     },
     ("normalization_response",): {
         "term": "x[k]",
@@ -146,7 +147,16 @@ SHADERS = {
         "last": "",
     },
     ("sums_total",): {},
+    ("subgroups",): {},
 }
+PRODUCTS = {
+    "linalg_operands",
+    "linalg_matrix",
+    "convolution",
+    "convolution_weights",
+    *(f"linalg_{tile.schedule}" for tile in TILES.values()),
+}
+"""The parts of the shaders of products, which test_product.py compiles by multiplying."""
 
 
 def entry_points(code):
@@ -169,11 +179,12 @@ def reached(code, name):
 def compile_all(run, code):
     """Compile each entry point with a layout that ends at the highest binding it uses."""
     raw = run.device._raw
-    bindings = re.findall(r"@binding\((\d)\) var<storage, \w+> (\w+)", code)
+    bindings = re.findall(r"@binding\((\d)\) var<storage, (\w+)> (\w+)", code)
     for name in entry_points(code):
         words = re.findall(r"\w+", reached(code, name))
-        used = [int(binding) for binding, variable in bindings if variable in words]
-        layout = BindLayout(raw.device, max(used) + 1)
+        used = {int(place): access for place, access, name in bindings if name in words}
+        outputs = list(used.values()).count("read_write")
+        layout = BindLayout(raw.device, max(used) + 1, outputs, has_table=False)
         raw.create_pipeline(code, name, name, layout.pipeline_layout)
 
 
@@ -183,16 +194,13 @@ def test_files_compile(run, names):
 
 
 def test_every_file_is_listed():
-    listed = {name for names in SHADERS for name in names} | {"elementwise"}
+    listed = {name for names in SHADERS for name in names} | {"elementwise"} | PRODUCTS
     found = {f.name.removesuffix(".wgsl") for f in (PACKAGE / "kernels").iterdir()}
     assert listed == {name for name in found if (PACKAGE / "kernels" / f"{name}.wgsl").is_file()}
 
 
-FILES = ("snippets", "accurate", "complex")
-
-
 def test_snippets_compile(run):
-    snippets = "".join((PACKAGE / f"{name}.wgsl").read_text() for name in FILES)
+    snippets = "".join((PACKAGE / name).read_text() for name in SNIPPETS)
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))
     assert used.count("\nfn ") == len(names)
@@ -220,7 +228,7 @@ def test_every_expression_compiles_for_every_dtype(run, kernel):
     attributes = {"alpha": 1, "clip_value_min": 0, "clip_value_max": 1, "dtype": float32}
     attrs = {name: attributes[name] for name in kernel.attributes}
     accepted = getattr(kernel, "accepts", None) or NUMERIC | {bool_}
-    for dtype in {float32, int32, uint32, bool_} & accepted:
+    for dtype in DTYPES & accepted:
         for shape in ((3,), (2, 3)):  # vectors, and rows that do not hold whole vectors
             inputs = [np.ones(shape[-1:] if i else shape, dtype) for i in range(len(kernel.inputs))]
             if kernel.name == "Select":

@@ -310,3 +310,30 @@ def assert_same_parts(actual, expected):
             assert_same(getattr(actual, part), getattr(expected, part))
     else:
         assert_same(actual, expected)
+
+
+@pytest.mark.parametrize("size", [7, 8, 132])
+@pytest.mark.parametrize("is_software", [True, False])
+def test_softmax_of_every_kind_of_row(run, monkeypatch, is_software, size):
+    monkeypatch.setattr(run.device, "is_software", is_software)
+    inf, largest = np.float32(np.inf), np.finfo(np.float32).max
+    rows = np.zeros((18, size), np.float32)
+    rows[1] = -inf
+    rows[2, -1] = -inf
+    rows[3, 5] = np.nan
+    rows[4, 2] = inf
+    rows[5] = -largest
+    rows[6] = largest
+    rows[7] = np.linspace(-80, 80, size)  # the maximum grows
+    rows[8] = np.linspace(80, -80, size)
+    with np.errstate(all="ignore"):
+        shifted = (rows - rows.max(axis=1, keepdims=True)).astype(np.float64)
+        sums = np.exp(shifted).sum(axis=1, keepdims=True)
+        expected = np.exp(shifted) / sums, shifted - np.log(sums)
+    found = (
+        run(normalization.softmax, rows, dim=1),
+        run(normalization.log_softmax, rows, axis=1),
+    )
+    np.testing.assert_allclose(found[0], expected[0], rtol=2e-6, atol=1e-37)
+    # The sum is at least 1, to which a float cannot add what is below 6e-8.
+    np.testing.assert_allclose(found[1], expected[1], rtol=2e-6, atol=1e-7)

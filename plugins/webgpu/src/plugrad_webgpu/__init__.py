@@ -6,11 +6,13 @@ with them.
 """
 
 from plugrad_webgpu.buffers import GpuArray
+from plugrad_webgpu.custom import load_wgsl_kernel, stencil
 from plugrad_webgpu.entry import backend
 from plugrad_webgpu.expressions import elementwise, numbers
 from plugrad_webgpu.program import Plan, Program, plan
 from plugrad_webgpu.reduce import position, reduction
 from plugrad_webgpu.shaders import linked
+from plugrad_webgpu.sharing import from_buffer, requirements, to_buffer, use_device
 
 __all__ = [
     "GpuArray",
@@ -18,9 +20,15 @@ __all__ = [
     "Program",
     "backend",
     "elementwise",
+    "from_buffer",
     "linked",
+    "load_wgsl_kernel",
     "numbers",
     "plan",
     "position",
     "reduction",
+    "requirements",
+    "stencil",
+    "to_buffer",
+    "use_device",
 ]

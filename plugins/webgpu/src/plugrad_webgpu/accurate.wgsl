@@ -4,15 +4,19 @@
 
 // --- exponentials and logarithms
 
-// exp(r) for |r| <= ln(2)/2; the polynomial of Cephes
-fn exp_reduced(r: f32) -> f32 {
+// exp(r) - 1 for |r| <= ln(2)/2; the polynomial of Cephes
+fn expm1_reduced(r: f32) -> f32 {
   var p = 1.9875691500e-4;
   p = p * r + 1.3981999507e-3;
   p = p * r + 8.3334519073e-3;
   p = p * r + 4.1665795894e-2;
   p = p * r + 1.6666665459e-1;
   p = p * r + 5.0000001201e-1;
-  return p * r * r + r + 1.0;
+  return p * r * r + r;
+}
+
+fn exp_reduced(r: f32) -> f32 {
+  return expm1_reduced(r) + 1.0;
 }
 
 fn exp_accurate(x: f32) -> f32 {
@@ -27,16 +31,11 @@ fn exp_accurate(x: f32) -> f32 {
 
 fn expm1_accurate(x: f32) -> f32 {
   if (x == 0.0) { return x; }  // the polynomial loses the sign of -0
-  if (abs(x) < 0.5) {
-    var p = 1.9841270e-4;
-    p = p * x + 1.3888889e-3;
-    p = p * x + 8.3333338e-3;
-    p = p * x + 4.1666668e-2;
-    p = p * x + 1.6666667e-1;
-    p = p * x + 0.5;
-    return p * x * x + x;
-  }
-  return exp_accurate(x) - 1.0;
+  if (!(abs(x) < 40.0)) { return exp_accurate(x) - 1.0; }
+  let n = floor(x * 1.44269504088896341 + 0.5);
+  let rest = expm1_reduced((x - n * 0.693359375) - n * -2.12194440e-4);
+  let power = power_of_two(i32(n));
+  return select((power - 1.0) + power * rest, rest, n == 0.0);
 }
 
 // log(1 + f) + k ln(2) for 1 + f in [sqrt(1/2), sqrt(2)]; the polynomial of logf in FreeBSD
@@ -126,9 +125,13 @@ fn sinh_accurate(x: f32) -> f32 {
 }
 
 fn cosh_accurate(x: f32) -> f32 {
-  let root = exp_accurate(0.5 * abs(x));
-  let half = 0.5 * root;
-  return half * root + 0.5 / (root * root);
+  let a = abs(x);
+  if (a > 40.0) {
+    let root = exp_accurate(0.5 * a);
+    return 0.5 * root * root;
+  }
+  let e = exp_accurate(a);
+  return 0.5 * e + 0.5 / e;
 }
 
 fn tanh_accurate(x: f32) -> f32 {
@@ -159,34 +162,59 @@ fn atanh_accurate(x: f32) -> f32 {
 }
 
 // --- trigonometric functions; the polynomials are those of Cephes
+//
+// The built-in functions may be off by 2^-11, and are wrong for large angles.
 
-// The built-in functions are wrong for large angles, which are reduced first.
-fn is_near(x: f32) -> bool {
-  return is_nan(x) || abs(x) <= 4096.0;
+// sin(r) and cos(r) for |r| <= pi/4
+fn sin_reduced(r: f32) -> f32 {
+  let z = r * r;
+  let p = (-1.9515295891e-4 * z + 8.3321608736e-3) * z - 1.6666654611e-1;
+  return select(p * z * r + r, r, abs(r) < 1.0e-4);  // the sum loses the sign of -0
+}
+
+fn cos_reduced(r: f32) -> f32 {
+  let z = r * r;
+  let p = (2.443315711809948e-5 * z - 1.388731625493765e-3) * z + 4.166664568298827e-2;
+  return (p * z * z - 0.5 * z) + 1.0;
 }
 
 fn sin_accurate(x: f32) -> f32 {
-  if (is_near(x)) { return sin(x); }
   return sin_of(reduced_angle(x), 0);
 }
 
 fn cos_accurate(x: f32) -> f32 {
-  if (is_near(x)) { return cos(x); }
   return sin_of(reduced_angle(x), 1);
 }
 
 fn tan_accurate(x: f32) -> f32 {
-  if (is_near(x)) { return tan(x); }
   let angle = reduced_angle(x);
-  let y = tan(angle.x);
+  let r = angle.x;
+  let z = r * r;
+  var p = 9.38540185543e-3;
+  p = p * z + 3.11992232697e-3;
+  p = p * z + 2.44301354525e-2;
+  p = p * z + 5.34112807005e-2;
+  p = p * z + 1.33387994085e-1;
+  p = p * z + 3.33331568548e-1;
+  let y = select(p * z * r + r, r, abs(r) < 1.0e-4);
   return select(y, -1.0 / y, (i32(angle.y) & 1) != 0);
 }
 
 // The sine of an angle that is a rest and a number of quarter turns, to which more are added
 fn sin_of(angle: vec2f, more: i32) -> f32 {
   let quarters = i32(angle.y) + more;
-  let y = sin(angle.x + select(0.0, 1.57079632679, (quarters & 1) != 0));
+  let y = select(sin_reduced(angle.x), cos_reduced(angle.x), (quarters & 1) != 0);
   return select(y, -y, (quarters & 2) != 0);
+}
+
+// A rest in [-pi/4, pi/4] and a number of quarter turns. An infinite angle does not have a sine.
+fn reduced_angle(x: f32) -> vec2f {
+  if (is_nan(x) || is_infinite(x)) { return vec2f(nan(), 0.0); }
+  if (abs(x) > 4096.0) { return far_angle(x); }
+  let n = round(x * 0.636619772);
+  // pi/2 in four parts; the first three have few bits, so that their products with n are exact
+  let rest = ((x - n * 1.5703125) - n * 4.837512969970703e-4) - n * 7.549533620476723e-8;
+  return vec2f(select(rest - n * 2.5633440682570896e-12, x, n == 0.0), n);  // x may be -0
 }
 
 fn high_word(a: u32, b: u32) -> u32 {
@@ -210,10 +238,9 @@ fn shifted_word(high: u32, low: u32, shift: u32) -> u32 {
   return (high << shift) | ((low >> 1u) >> (31u - shift));
 }
 
-// A rest in [-pi/4, pi/4] and a number of quarter turns, by the method of Payne and Hanek: the product of the
-// significand and those bits of 2/pi that matter for the last turn. An infinite angle does not have a sine.
-fn reduced_angle(x: f32) -> vec2f {
-  if (is_infinite(x)) { return vec2f(nan(), 0.0); }
+// The same for a large angle, by the method of Payne and Hanek: the product of the significand and those bits of
+// 2/pi that matter for the last turn.
+fn far_angle(x: f32) -> vec2f {
   let bits = bitcast<u32>(x);
   let power = ((bits >> 23u) & 0xffu) - 126u;
   let first = power >> 5u;
@@ -337,21 +364,34 @@ fn integer_power(x: f32, n: u32) -> f32 {
   return result;
 }
 
-// a^y = 2^(y (k + l)) for finite a > 0 and an integer k. The product y k is exact in two parts, so that the
-// fraction of the exponent keeps its bits even if the exponent is large.
+// a^y = 2^(y log2(a)) for finite a > 0. A relative error of the logarithm would grow with it. So the logarithm is
+// a sum of a number with few bits, whose product with such a part of y is exact, and a small rest.
 fn positive_power(a: f32, y: f32) -> f32 {
-  let is_tiny = a < 1.17549435e-38;
-  let bits = bitcast<i32>(select(a, a * 8388608.0, is_tiny));
-  let shift = (bits - 0x3f3504f3) >> 23u;
-  let l = 1.44269504 * log_reduced(bitcast<f32>(bits - (shift << 23u)) - 1.0, 0.0);
-  let k = f32(shift) - select(0.0, 23.0, is_tiny);
-  let estimate = y * (k + l);
+  let parts = log_parts(a);
+  let f = parts.x;
+  let k = parts.y;
+  // s = f / (2 + f), where log(1 + f) = 2 s + s z (2/3 + 2/5 z + ...) with z = s^2
+  let below = leading(2.0 + f);
+  let below_rest = f - (below - 2.0);
+  let s = f / (2.0 + f);
+  let s_high = leading(s);
+  let s_rest = ((f - s_high * below) - s_high * below_rest) / (2.0 + f);
+  let z = s * s;
+  let w = z * z;
+  let r = z * (0.66666662693 + w * 0.28498786688) + w * (0.40000972152 + w * 0.24279078841);
+  // log2(e) in two parts
+  let l = 2.0 * s_high * 1.4423828125;
+  let l_rest = 2.0 * s_high * 3.1222838e-4 + (2.0 * s_rest + s * r) * 1.44269504;
+  let high = leading(k + (l + l_rest));
+  let rest = ((k - high) + l) + l_rest;
+  let estimate = y * (high + rest);
   if (estimate >= 128.0) { return infinity(); }
   if (estimate < -150.0) { return 0.0; }
-  let high = leading(y);
-  let n = floor(estimate + 0.5);
-  let fraction = (high * k - n) + (y - high) * k + y * l;
-  return scaled(exp_reduced(fraction * 0.69314718), i32(n));
+  let y_high = leading(y);
+  let product = y_high * high;
+  let product_rest = (y - y_high) * high + y * rest;
+  let n = floor(product + product_rest + 0.5);
+  return scaled(exp_reduced(((product - n) + product_rest) * 0.69314718), i32(n));
 }
 
 fn power(x: f32, y: f32) -> f32 {

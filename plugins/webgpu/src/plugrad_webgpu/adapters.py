@@ -10,21 +10,22 @@ import os
 import tempfile
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import wgpu
 from wgpu.backends.wgpu_native.extras import set_instance_extras
 
-from plugrad.extend import BackendUnavailable, DeviceInfo
+from plugrad.extend import ArgumentError, ArgumentValueError, BackendUnavailable, DeviceInfo
 from plugrad_webgpu.device import Device
 from plugrad_webgpu.forks import forked
 from plugrad_webgpu.limits import IMMEDIATE_BYTES
 from plugrad_webgpu.native import NativeDevice
+from plugrad_webgpu.tiles import kept_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from wgpu import GPUAdapter
+    from wgpu import GPUAdapter, GPUDevice
 
 INSTALL_HINT = (
     "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
@@ -33,6 +34,7 @@ INSTALL_HINT = (
 # The kernels need these: their parameters are immediates, and they use more than the limits that
 # WebGPU guarantees, which are lower than what every desktop driver has.
 FEATURE = "immediates"
+SUBGROUPS = "subgroup"  # used where there are any
 LIMITS = (
     "max-buffer-size",
     "max-storage-buffer-binding-size",
@@ -132,21 +134,63 @@ def choose(selector: str) -> tuple[GPUAdapter, int]:
     )
 
 
-def open_device(adapter: GPUAdapter) -> Device:
-    """Return a new device of an adapter, with the limits that the kernels use.
-
-    Raises:
-        BackendUnavailable: the driver refuses.
-    """
+def needs(adapter: GPUAdapter) -> dict[str, Any]:
+    """Return the features and limits that the kernels use, as arguments for `request_device_sync`."""
     limits = {name: adapter.limits[name] for name in LIMITS if name in adapter.limits}
     limits["max-immediate-size"] = IMMEDIATE_BYTES
+    features = [FEATURE, *[name for name in (SUBGROUPS,) if name in adapter.features]]
+    return {"required_features": features, "required_limits": limits}
+
+
+def open_device(selector: str) -> tuple[Device, str]:
+    """Return a new device of an adapter, and its name; or the device of the program.
+
+    Raises:
+        BackendUnavailable: there is no such device, or the driver refuses.
+    """
+    if shared_device and selector in ("", SHARED):
+        return managed(shared_device[0]), SHARED
+    adapter, index = choose(selector)
     try:
-        device = adapter.request_device_sync(
-            label="plugrad", required_features=[FEATURE], required_limits=limits
-        )
+        device = adapter.request_device_sync(label="plugrad", **needs(adapter))
     except (RuntimeError, wgpu.GPUError) as failure:
         raise BackendUnavailable(
             f"webgpu: {adapter.info['device']} cannot be opened: {failure}; choose another device"
         ) from failure
-    largest = min(limits["max-storage-buffer-binding-size"], limits["max-buffer-size"])
-    return Device(NativeDevice(device), largest, is_software=is_software(adapter))
+    return managed(device), str(index)
+
+
+def managed(device: GPUDevice) -> Device:
+    """Return a device as the kernels use it."""
+    limits = device.limits
+    largest = limits["max-buffer-size"]
+    # A power of two, so that a part holds a whole number of elements of any dtype.
+    part_bytes = 1 << (min(limits["max-storage-buffer-binding-size"], largest).bit_length() - 1)
+    raw = NativeDevice(device)
+    made = Device(raw, largest, part_bytes, is_software=is_software(device.adapter))
+    made.tiles = kept_tiles(device.adapter.info)
+    return made
+
+
+shared_device: Final[list[GPUDevice]] = []
+"""The device that the program has opened, if it has given it to plugrad."""
+
+SHARED: Final = "shared"
+"""The name of that device."""
+
+
+def check_shared(device: object) -> None:
+    """Raise unless the kernels can use a device of the program.
+
+    Raises:
+        ArgumentError: it is not a device.
+        ArgumentValueError: it lacks something.
+    """
+    if not isinstance(device, wgpu.GPUDevice):
+        raise ArgumentError(f"use_device: device={device!r} must be a wgpu.GPUDevice")
+    has_room = device.limits.get("max-immediate-size", 0) >= IMMEDIATE_BYTES
+    if FEATURE not in device.features or not has_room:
+        raise ArgumentValueError(
+            f"use_device: the device lacks the feature {FEATURE!r} with {IMMEDIATE_BYTES} bytes; open it with "
+            "adapter.request_device_sync(**plugrad_webgpu.requirements(adapter))"
+        )

@@ -1,48 +1,70 @@
 """Device memory: a pool of buffers in size classes, and the array that owns one of them.
 
 The driver fills a new buffer with zeros on its first use, which takes a hundred times as long as
-reusing a buffer. So nothing is destroyed. A buffer goes back to the pool when its last owner dies,
-and it may be used again at once, because the queue runs everything in the order of recording.
+reusing a buffer. So a buffer goes back to the pool when its last owner dies, and it may be used again
+at once, because the queue runs everything in the order of recording. Free buffers beyond a budget go
+back to the driver, those first that have been free for the longest.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import accumulate, count
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
 from plugrad.extend import Memory, OutOfMemory, complex64, float32
+from plugrad_webgpu.elements import WIDE
 from plugrad_webgpu.forks import Refusal
 from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.limits import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
+    from plugrad_webgpu.chains import Step
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.native import Handle
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.program import Plan, Program
+
+
+POOLED_BYTES: Final = 1 << 28
+"""What free buffers may take in any case; beyond, they take at most as much as those in use."""
+
+
+_serials = count()
 
 
 class Storage:
     """One buffer of the device, which outlives the arrays that take turns to use it."""
 
-    __slots__ = ("freed_in", "handle", "is_kept", "serial", "size")
+    __slots__ = ("freed_in", "handle", "owner", "serial", "size")
 
-    def __init__(self, handle: Handle, serial: int, size: int) -> None:
+    def __init__(self, owner: Allocator, handle: Handle, size: int) -> None:
+        self.owner = owner
         self.handle = handle
-        self.serial = serial
+        self.serial = next(_serials)
+        """Its number among the buffers of all devices."""
         self.size = size
-        self.is_kept = False
-        """Whether the device keeps a table here, which is not counted as memory in use."""
         self.freed_in = 0
         """The batch that was being recorded when it became free: it may still use the buffer."""
+
+
+class Guest(Storage):
+    """A buffer that belongs to somebody else, and is kept as long as an array uses it."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, owner: Allocator, buffer: Any) -> None:
+        """Note a `wgpu.GPUBuffer` of a device."""
+        super().__init__(owner, buffer._internal, buffer.size)  # wgpu-py does not show handles
+        self.buffer = buffer
 
 
 class Recorder(Protocol):
@@ -54,12 +76,28 @@ class Recorder(Protocol):
     """The number of the batch that is being recorded."""
     pool: Pool
 
+    tiles: Mapping[str, str]
+    """The measured tiles of products, by the kind of problem."""
+
+    @property
+    def subgroup(self) -> int:
+        """The invocations of a subgroup, or 0."""
+        ...
+
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
         ...
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
         """Return an array of what a function makes of some sizes, kept for the next time."""
+        ...
+
+    def prepare(self, program: Program, operands: int) -> None:
+        """Compile a program unless that has been done."""
+        ...
+
+    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+        """Return the result of an elementwise call, which may be recorded later."""
         ...
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
@@ -74,27 +112,36 @@ class Recorder(Protocol):
         """Return a new array with a copy of host memory."""
         ...
 
-    def download(self, array: GpuArray, out: object, nbytes: int) -> None:
-        """Copy an array to host memory, waiting for its values."""
+    def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> None:
+        """Copy an array, whose elements are stored as `stored`, to the host, waiting for its values."""
         ...
 
 
 class Buffer:
     """The right to use a storage, which returns to the pool when the last array that shares it dies."""
 
-    __slots__ = ("__weakref__", "device", "lease", "storage")
+    __slots__ = ("__weakref__", "chain", "device", "dtype", "lease", "place", "storage")
 
     device: Recorder
     lease: Lease
     storage: Storage
+    # Only buffers whose values wait to be computed have these:
+    chain: Any  # a `plugrad_webgpu.pending.Chain`, which is made of buffers
+    place: int
+    dtype: DType
+
+
+AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)
 
 
 class Lease(ref[Buffer]):
     """What is left of a buffer when it has died: the storage that is to be taken back, if it had one."""
 
-    __slots__ = ("storage",)
+    __slots__ = ("counted", "storage")
 
     storage: Storage | None
+    counted: int
+    """The bytes that are counted as memory in use: 0 for a table of the device."""
 
 
 class GpuArray:
@@ -121,8 +168,12 @@ class Allocator(Protocol):
         """Return a new buffer, or None if there is no memory."""
         ...
 
-    def release_buffer(self, handle: Handle) -> None:
-        """Give a buffer back to the driver."""
+    def release_buffers(self, storages: Sequence[Storage]) -> None:
+        """Give buffers back to the driver, also if the batch that is being recorded uses them."""
+        ...
+
+    def finish_calls(self) -> None:
+        """Record the calls that wait, so that they do not keep buffers."""
         ...
 
 
@@ -151,7 +202,7 @@ class Pool:
 
         Args:
             allocator: Where new buffers come from.
-            largest: The size in bytes of the largest buffer that the device can bind.
+            largest: The size in bytes of the largest buffer of the device.
             before_trim: A function to call before buffers are given back to the allocator.
             lock: The lock of the device.
         """
@@ -171,41 +222,86 @@ class Pool:
             OutOfMemory: the limit or the device does not allow it.
         """
         with self._lock:
+            buffer = self.reserve(device, size)
+            buffer.storage = self.provide(buffer.lease, size, oldest=oldest)
+            return buffer
+
+    def reserve(
+        self,
+        device: Recorder,
+        size: int,
+        kind: type[AnyBuffer] = Buffer,
+        *,
+        is_counted: bool = True,
+    ) -> AnyBuffer:
+        """Return a buffer that has no storage yet, counted as memory in use; the caller holds the lock.
+
+        Raises:
+            OutOfMemory: the limit does not allow it, or the device has no buffers of this size.
+        """
+        usage = self.usage
+        if self._dead:
             self._settle()
-            usage = self.usage
-            if self.limit is not None and usage.in_use + size > self.limit:
+            if usage.pooled > POOLED_BYTES:
+                self._keep_to_budget()
+        if size > self.largest:
+            raise OutOfMemory(
+                f"webgpu: an array of {size} bytes exceeds the {self.largest} bytes of the largest buffer of this "
+                f"device; split it into smaller arrays, or {REMEDY}"
+            )
+        if is_counted and self.limit is not None and usage.in_use + size > self.limit:
+            self._allocator.finish_calls()
+            self._settle()
+            if usage.in_use + size > self.limit:
                 raise OutOfMemory(
-                    f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit of "
-                    f"{self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
+                    f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit "
+                    f"of {self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
                 )
-            # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
-            # the hand-over below interrupted, which calls no function.
-            buffer = Buffer()
-            lease = Lease(buffer, self._dead.append)
-            lease.storage = None
-            buffer.lease = lease
-            buffer.device = device
-            if not self._free[size]:
-                with whole:
-                    self._free[size] += [self._create(size)]
-                    usage.pooled += size
-            free, place = self._free[size], 0 if oldest else -1
-            storage = free[place]
-            del free[place]
-            lease.storage = buffer.storage = storage
-            usage.pooled -= size
+        # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
+        # the counting below interrupted, which calls no function.
+        buffer = kind()
+        lease = Lease(buffer, self._dead.append)
+        lease.storage = None
+        lease.counted = 0
+        buffer.lease = lease
+        buffer.device = device
+        if is_counted:
+            lease.counted = size
             usage.buffers += 1
             usage.in_use += size
             if usage.in_use > usage.peak:
                 usage.peak = usage.in_use
-            return buffer
+        return buffer
+
+    def provide(self, lease: Lease, size: int, *, oldest: bool = False) -> Storage:
+        """Return the storage of a buffer that was reserved; the caller holds the lock.
+
+        Raises:
+            OutOfMemory: the device does not allow it.
+        """
+        if lease.storage is not None:
+            return lease.storage
+        if self._dead:
+            self._settle()
+        usage = self.usage
+        if not self._free[size]:
+            with whole:
+                self._free[size] += [self._create(size)]
+                usage.pooled += size
+        # No statement from here on calls a function, so no interrupt comes between them.
+        free, place = self._free[size], 0 if oldest else -1
+        storage = free[place]
+        del free[place]
+        lease.storage = storage
+        usage.pooled -= size
+        return storage
 
     def keep(self, buffer: Buffer) -> None:
         """Stop counting a buffer as memory in use, until it dies: it holds a table of the device."""
         with self._lock, whole:
-            buffer.storage.is_kept = True
             self.usage.buffers -= 1
-            self.usage.in_use -= buffer.storage.size
+            self.usage.in_use -= buffer.lease.counted
+            buffer.lease.counted = 0
 
     def _settle(self) -> None:
         """Take back the storages of the buffers that have died.
@@ -214,30 +310,49 @@ class Pool:
         never within one, and each storage is taken back once.
         """
         dead, usage = self._dead, self.usage
-        with suppress(IndexError):
-            while True:
-                storage = dead[0].storage
+        try:
+            while dead:
+                lease = dead[0]
                 del dead[0]
+                if lease.counted:
+                    usage.buffers -= 1
+                    usage.in_use -= lease.counted
+                storage = lease.storage
                 if storage is not None:
-                    size = storage.size
                     storage.freed_in = self._allocator.batch
-                    if not storage.is_kept:
-                        usage.buffers -= 1
-                        usage.in_use -= size
-                    storage.is_kept = False
-                    usage.pooled += size
-                    self._free[size] += [storage]
+                    usage.pooled += storage.size
+                    self._free[storage.size] += [storage]
+        except IndexError:  # `suppress` would take as long as the rest
+            pass  # another thread was faster
 
     def trim(self) -> None:
         """Give all free buffers back to the driver."""
         with self._lock, whole:
             self._before_trim()
             self._settle()
-            unused = [storage for free in self._free.values() for storage in free]
-            self._free.clear()
-            self.usage.pooled = 0
-            for storage in unused:
-                self._allocator.release_buffer(storage.handle)
+            self._release(self._unused())
+
+    def _keep_to_budget(self) -> None:
+        """Give buffers back that have been free for the longest if free ones take more than they may."""
+        usage = self.usage
+        most = max(POOLED_BYTES, usage.in_use)
+        if usage.pooled <= most:
+            return
+        with self._lock, whole:
+            # More than necessary, so that this does not happen with each of the next calls.
+            excess = usage.pooled - most * 3 // 4
+            unused = sorted(self._unused(), key=lambda storage: storage.freed_in)
+            sums = accumulate(storage.size for storage in unused)
+            self._release(unused[: 1 + sum(total < excess for total in sums)])
+
+    def _unused(self) -> list[Storage]:
+        return [storage for free in self._free.values() for storage in free]
+
+    def _release(self, unused: list[Storage]) -> None:
+        for storage in unused:
+            self._free[storage.size].remove(storage)
+            self.usage.pooled -= storage.size
+        self._allocator.release_buffers(unused)
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child."""
@@ -246,18 +361,16 @@ class Pool:
     def memory(self) -> Memory:
         """Return the memory in use as plugrad reports it."""
         self._settle()
+        if not isinstance(self._lock, Refusal):
+            self._keep_to_budget()
         usage = self.usage
         details = {"pooled_bytes": usage.pooled, "created_buffers": usage.created}
         return Memory(usage.buffers, usage.in_use, usage.peak, self.limit, details)
 
     def _create(self, size: int) -> Storage:
-        if size > self.largest:
-            raise OutOfMemory(
-                f"webgpu: an array of {size} bytes exceeds the {self.largest} bytes that this device can bind at once; "
-                f"split it into smaller arrays, or {REMEDY}"
-            )
+        """Return a new storage for a buffer that is counted already."""
         usage = self.usage
-        if self.limit is not None and usage.in_use + usage.pooled + size > self.limit:
+        if self.limit is not None and usage.in_use + usage.pooled > self.limit:
             self.trim()
         handle = self._allocator.create_buffer(size)
         if handle is None:
@@ -265,16 +378,21 @@ class Pool:
             handle = self._allocator.create_buffer(size)
         if handle is None:
             raise OutOfMemory(
-                f"webgpu: the device has no memory for {size} bytes in addition to the {usage.in_use} bytes in use; "
+                f"webgpu: the device has no memory for {size} bytes of the {usage.in_use} bytes that arrays use; "
                 "release arrays, or use smaller batches"
             )
         usage.created += 1
-        return Storage(handle, usage.created, size)
+        return Storage(self._allocator, handle, size)
 
 
 def shared(array: GpuArray, shape: Shape, dtype: DType | None = None) -> GpuArray:
     """Return the same buffer under another shape, and under another dtype if one is given."""
     return GpuArray(shape, dtype or array.dtype, array.buffer)
+
+
+def in_words(array: GpuArray) -> GpuArray:
+    """Return an array of a narrow dtype as one of the dtype of its words; any other array as it is."""
+    return shared(array, array.shape, WIDE.get(array.dtype))
 
 
 def in_parts(array: GpuArray) -> GpuArray:

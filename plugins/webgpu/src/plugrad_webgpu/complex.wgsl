@@ -86,7 +86,7 @@ fn complex_sqrt(z: vec2f) -> vec2f {
   let y = abs(scaled(z.y, -2 * half));
   let root = sqrt(0.5 * (x + hypotenuse(x, y)));
   let large = scaled(root, half);
-  let small = scaled(y / (2.0 * root), half);
+  let small = abs(scaled(z.y, -half)) / (2.0 * root);  // y may be so small that it was flushed to 0
   return vec2f(select(large, small, z.x < 0.0), with_sign(select(small, large, z.x < 0.0), z.y));
 }
 
@@ -195,6 +195,7 @@ fn complex_sign_of_zero(z: vec2f) -> f32 {
 
 fn complex_tanh(z: vec2f) -> vec2f {
   if (z.y == 0.0) { return vec2f(tanh_accurate(z.x), z.y); }
+  if (z.x == 0.0) { return vec2f(z.x, tan_accurate(z.y)); }
   if (is_infinite(z.x)) { return vec2f(with_sign(1.0, z.x), with_sign(0.0, z.y)); }
   let sine = sin_accurate(z.y);
   let cosine = cos_accurate(z.y);
@@ -203,7 +204,7 @@ fn complex_tanh(z: vec2f) -> vec2f {
   }
   let s = sinh_accurate(z.x);
   let c = cosh_accurate(z.x);
-  return vec2f(select(s * c, z.x, z.x == 0.0), sine * cosine) / (s * s + cosine * cosine);
+  return vec2f(s * c, sine * cosine) / (s * s + cosine * cosine);
 }
 
 // --- inverse functions: Hull, Fairgrieve and Tang, ACM TOMS 23 (1997)
@@ -214,7 +215,7 @@ fn complex_ellipse(z: vec2f) -> vec3f {
   let x = abs(z.x);
   let y = abs(z.y);
   let size = complex_size(z);
-  if (size < 1.0e-4) { return vec3f(x, 1.0, y); }
+  if (size < 1.0e-4) { return vec3f(x, 1.0, select(y, x, is_nan(x))); }
   if (size > 1.0e4) { return vec3f(x, y, complex_log_length(z) + 0.69314718); }
   let far = hypotenuse(x + 1.0, y);
   let near = hypotenuse(x - 1.0, y);
@@ -255,6 +256,7 @@ fn complex_acosh(z: vec2f) -> vec2f {
 
 fn complex_atanh(z: vec2f) -> vec2f {
   let x = abs(z.x);
+  if (x == 0.0 && is_nan(z.y)) { return z; }
   let size = complex_size(z);
   if (size > 1.0e8) {
     let length = hypotenuse(z.x, z.y);

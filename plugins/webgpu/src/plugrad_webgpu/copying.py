@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad_webgpu.elements import typed, vector, words_in
 from plugrad_webgpu.layout import merged, nbytes_of, strides_of
-from plugrad_webgpu.limits import check_axes
 from plugrad_webgpu.program import Program, packed, plan
 from plugrad_webgpu.shaders import shader
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.program import Plan
 
 
-COPY = "the webgpu copy"
-"""What an error calls a copy; kernels for any number of axes give their own name."""
-
-_OTHER_PARAMETERS = 3  # besides sizes and strides: count, source_start and target_start
+CHUNK = 4  # elements that an invocation moves
+MOST_CHUNKED_AXES = 8  # with more, the parameters would have to be in a buffer
 
 
 class View(NamedTuple):
@@ -33,31 +31,23 @@ class View(NamedTuple):
     strides: Strides
 
 
-def copied(x: GpuArray, shape: Shape, source: View, kernel: str = COPY) -> GpuArray:
-    """Return a dense array of the elements of `x` at a view of this shape.
-
-    Raises:
-        ShapeError: the loop has too many axes; the error names `kernel`.
-    """
-    step = _copy_plan(kernel, shape, source, View(0, strides_of(shape)), x.dtype)
+def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
+    """Return a dense array of the elements of `x` at a view of this shape."""
+    step = _copy_plan(shape, source, View(0, strides_of(shape)), x.dtype)
     return x.buffer.device.launch(step, x)
 
 
-def copy_into(output: GpuArray, target: View, x: GpuArray, kernel: str = COPY) -> None:
-    """Write all elements of `x` to the places of `output` at a view of the shape of `x`.
-
-    Raises:
-        ShapeError: the loop has too many axes; the error names `kernel`.
-    """
-    step = _copy_plan(kernel, x.shape, View(0, strides_of(x.shape)), target, x.dtype)
+def copy_into(output: GpuArray, target: View, x: GpuArray) -> None:
+    """Write all elements of `x` to the places of `output` at a view of the shape of `x`."""
+    step = _copy_plan(x.shape, View(0, strides_of(x.shape)), target, x.dtype)
     x.buffer.device.launch_into(step, output, x)
 
 
-def block(x: GpuArray, begin: Shape, size: Shape, kernel: str = COPY) -> GpuArray:
+def block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
     """Return the block of a size that starts at `begin`; the array itself if that is the whole of it."""
     if size == x.shape:
         return x
-    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)), kernel)
+    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)))
 
 
 def range_view(shape: Shape, begin: Shape, steps: Shape) -> View:
@@ -67,11 +57,11 @@ def range_view(shape: Shape, begin: Shape, steps: Shape) -> View:
     return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
 
 
-def transposed(x: GpuArray, order: Shape, kernel: str = COPY) -> GpuArray:
+def transposed(x: GpuArray, order: Shape) -> GpuArray:
     """Return the array with its axes in another order."""
     strides = strides_of(x.shape)
     shape = tuple(x.shape[axis] for axis in order)
-    return copied(x, shape, View(0, tuple(strides[axis] for axis in order)), kernel)
+    return copied(x, shape, View(0, tuple(strides[axis] for axis in order)))
 
 
 def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
@@ -100,19 +90,32 @@ def words_of(value: complex, dtype: DType) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _copy_plan(kernel: str, shape: Shape, source: View, target: View, dtype: DType) -> Plan:
+def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
     loop = merged(shape, source.strides, target.strides)
-    check_axes(kernel, loop.sizes[::-1], 2, _OTHER_PARAMETERS)
-    words = words_in(dtype)
-    widths = _widths(4 // words, loop, source.start, target.start)
-    width = widths[1]
-    sizes = (loop.sizes[0] // width, *loop.sizes[1:])
-    count = 0 if 0 in shape else loop.steps // width
-    parameters = [count, source.start // widths[0], target.start // width, *sizes]
-    for strides, own in zip(loop.strides, widths, strict=True):
-        parameters += [strides[0], *[n // own for n in strides[1:]]]
-    program = _copy_program(len(sizes), widths[0] * words, width * words)
+    starts, words = (source.start, target.start), words_in(dtype)
+    widths = _widths(4 // words, loop, *starts)
+    axis = _turned_axis(loop, starts) if words == 1 else 0
+    if widths == (1, 1) and axis:
+        copy = _in_tiles(loop, starts, axis)
+    elif widths == (1, 1) and loop.sizes[0] >= CHUNK and len(loop.sizes) <= MOST_CHUNKED_AXES:
+        copy = _in_chunks(loop, starts, words)
+    else:
+        copy = _in_vectors(loop, starts, widths, words)
+    count = 0 if 0 in shape else math.prod(copy.sizes)
+    source_strides, target_strides = copy.strides
+    parameters = (count, *copy.starts, *copy.steps, *copy.sizes, *source_strides, *target_strides)
+    program = _copy_program(len(copy.sizes), copy.wgsl)
     return plan(program, parameters, count, shape, dtype)
+
+
+class _Copy(NamedTuple):
+    """What the invocations of a copy do: each moves one item, or some items that it finds by steps."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[Strides, ...]
+    wgsl: tuple[tuple[str, str], ...]
 
 
 def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
@@ -132,19 +135,86 @@ def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
     return (1, lanes) if loop.strides[0][0] == 0 else (1, 1)
 
 
-@cache
-def _copy_program(axes: int, source_words: int, target_words: int) -> Program:
-    target = vector("u32", target_words)
-    repeated = ", ".join(["source[source_at]"] * (target_words // source_words))
-    source = partial(
-        shader,
-        "movement",
-        axes=str(axes),
-        element=vector("u32", source_words),
-        target=target,
-        value=f"{target}({repeated})",
+def _in_vectors(loop: Loop, starts: tuple[int, int], widths: tuple[int, int], words: int) -> _Copy:
+    """Return the copy whose invocations each store one element or vector."""
+    width = widths[1]
+    kinds = [vector("u32", each * words) for each in widths]
+    repeated = ", ".join(["source[source_at]"] * (width // widths[0]))
+    return _Copy(
+        tuple(start // own for start, own in zip(starts, widths, strict=True)),
+        (),
+        (loop.sizes[0] // width, *loop.sizes[1:]),
+        tuple(
+            (strides[0], *[n // own for n in strides[1:]])
+            for strides, own in zip(loop.strides, widths, strict=True)
+        ),
+        _wgsl(kinds, (), [f"destination[target_at] = {kinds[1]}({repeated});"]),
     )
-    return Program(f"copy {axes} axes", source)
+
+
+def _in_chunks(loop: Loop, starts: tuple[int, int], words: int) -> _Copy:
+    """Return the copy whose invocations each move some neighbours, since finding a place takes longer than moving."""
+    move = "destination[target_at + {0}u * parameters.target_step] = source[source_at + {0}u * parameters.source_step];"
+    guarded = f"if (CHUNK * at0 + {{0}}u < parameters.length) {{{{ {move} }}}}".replace(
+        "CHUNK", f"{CHUNK}u"
+    )
+    moves = [guarded.format(i) for i in range(CHUNK)]
+    steps = tuple(strides[0] for strides in loop.strides)
+    return _Copy(
+        starts,
+        (*steps, loop.sizes[0]),
+        (-(-loop.sizes[0] // CHUNK), *loop.sizes[1:]),
+        tuple((CHUNK * strides[0], *strides[1:]) for strides in loop.strides),
+        _wgsl([vector("u32", words)] * 2, ("source_step", "target_step", "length"), moves),
+    )
+
+
+def _turned_axis(loop: Loop, starts: tuple[int, int]) -> int:
+    """Return the axis along which the source has vectors, if the target has them along axis 0; otherwise 0."""
+    source, target = loop.strides
+    if 1 not in source[1:] or target[0] != 1:
+        return 0
+    axis = source.index(1, 1)
+    sizes = (loop.sizes[0], loop.sizes[axis])
+    others = (*source[:axis], *source[axis + 1 :], *target[1:])
+    return axis if all(n % 4 == 0 for n in (*starts, *sizes, *others)) else 0
+
+
+def _in_tiles(loop: Loop, starts: tuple[int, int], axis: int) -> _Copy:
+    """Return the copy whose invocations each turn a tile of four by four elements."""
+    sizes = tuple(n // 4 if i in (0, axis) else n for i, n in enumerate(loop.sizes))
+    strides = tuple(
+        tuple(n if i in (0, axis) else n // 4 for i, n in enumerate(of_array))
+        for of_array in loop.strides
+    )
+    source, target = loop.strides
+    moves = [f"let line{i} = source[source_at + {i}u * parameters.source_step];" for i in range(4)]
+    for i in range(4):
+        turned = ", ".join(f"line{line}[{i}]" for line in range(4))
+        moves.append(f"destination[target_at + {i}u * parameters.target_step] = vec4({turned});")
+    return _Copy(
+        tuple(start // 4 for start in starts),
+        (source[0] // 4, target[axis] // 4),
+        sizes,
+        strides,
+        _wgsl(["vec4<u32>"] * 2, ("source_step", "target_step"), moves),
+    )
+
+
+def _wgsl(
+    kinds: Sequence[str], fields: Sequence[str], moves: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    return (
+        ("element", kinds[0]),
+        ("target", kinds[1]),
+        ("fields", "\n".join(f"  {name}: u32," for name in fields)),
+        ("moves", "\n  ".join(moves)),
+    )
+
+
+@cache
+def _copy_program(axes: int, wgsl: tuple[tuple[str, str], ...]) -> Program:
+    return Program(f"copy {axes} axes", partial(shader, "movement", axes=str(axes), **dict(wgsl)))
 
 
 _FILL = Program("fill", partial(shader, "creation"))

@@ -4,27 +4,35 @@ Recording a dispatch takes about 3 microseconds and submitting one by itself tak
 are gathered in one compute pass until the batch is full or a value is read.
 """
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from plugrad.extend import OutOfMemory, as_dtype
-from plugrad_webgpu import native
-from plugrad_webgpu.buffers import GpuArray, Pool
+import numpy as np
+
+from plugrad.extend import ArgumentValueError, OutOfMemory, as_dtype
+from plugrad_webgpu import exits, native
+from plugrad_webgpu.buffers import GpuArray, Guest, Pool
 from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
 from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.layout import nbytes_of, size_class
-from plugrad_webgpu.limits import check_operands
+from plugrad_webgpu.limits import check_operands, check_source, foreign
+from plugrad_webgpu.parts import bound_in_parts
+from plugrad_webgpu.pending import Calls
+from plugrad_webgpu.subgroups import invocations_of_subgroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
+    from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad.extend import DType
+    from plugrad.extend import DType, Memory
     from plugrad_webgpu.buffers import Storage
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.native import Handle, NativeDevice
@@ -34,8 +42,10 @@ BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
 BATCH_BYTES = 1 << 26  # of outputs: large work should start early
+READ_BYTES = 1 << 26  # of one transfer to the host: more takes several
 MOST_BIND_GROUPS = 4096
 CONSTANT_BYTES = 1 << 26  # of tables: beyond, they are made again
+WORDS = np.dtype(np.uint32)
 
 
 class Device:
@@ -44,50 +54,102 @@ class Device:
     A lock makes it safe to call from several threads. In a forked child every call raises an error.
     """
 
-    def __init__(self, raw: NativeDevice, largest: int, *, is_software: bool) -> None:
-        """Manage `raw`, which can bind buffers of up to `largest` bytes."""
+    def __init__(
+        self, raw: NativeDevice, largest: int, part_bytes: int, *, is_software: bool
+    ) -> None:
+        """Manage `raw`, which has buffers of up to `largest` bytes, and binds up to `part_bytes` of them at once."""
+        self.part_bytes = part_bytes
         self.is_software = is_software
         self.is_abandoned = False
         self.batch_limit = BATCH_DISPATCHES["software" if is_software else "hardware"]
         self.batch = 1
         self.flushes = 0
+        self.tiles: Mapping[str, str] = {}
         self._raw = raw
         self._lock: AbstractContextManager[object] = RLock()
         self.pool = Pool(self, largest, self._before_trim, self._lock)
+        self.calls = Calls(self, self.pool, self._lock, raw.most_operands)
+        self.call = self.calls.call
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
-        self._layouts: dict[int, native.BindLayout] = {}
+        self._layouts: dict[tuple[int, int, bool], native.BindLayout] = {}
         self._pipelines: dict[Program, Handle] = {}
+        self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
+        self._has_large = False
         self._bind_groups: dict[tuple[int, ...], Handle] = {}
+        self._guests: list[tuple[Handle, list[Guest]]] = []
         self._pass: native.Pass | None = None
         self._handle: Handle = None
         self._current: Program | None = None
+        self._subgroup: int | None = None
         self._parameters = b""
         self._dispatches = 0
         self._bytes = 0
         abandon_when_forked(self)
+        exits.expect(self._lock)
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child, and the device is the parent's."""
         self.is_abandoned = True
         self._lock = Refusal()
         self.pool.abandon()
+        self.calls.abandon()
+
+    @property
+    def subgroup(self) -> int:
+        """The invocations of a subgroup, which may use each other's values; 0 if the device has no subgroups."""
+        if self._subgroup is None:
+            self._subgroup = invocations_of_subgroup(self) if self._raw.has_subgroups else 0
+        return self._subgroup
 
     # --- memory
 
     def create_buffer(self, size: int) -> Handle | None:
         """Return a new storage buffer, or None if the device has no memory."""
+        self._has_large = self._has_large or size > self.part_bytes
         return self._raw.create_buffer(size)
 
-    def release_buffer(self, handle: Handle) -> None:
-        """Give a buffer back to the driver, which keeps it until the submitted work is done."""
-        native.release_buffer(handle)
+    def release_buffers(self, storages: Sequence[Storage]) -> None:
+        """Give buffers back to the driver, which keeps them until the submitted work is done."""
+        self.flush()
+        serials = {storage.serial for storage in storages}
+        # A bind group keeps its buffers alive.
+        for key in [key for key in self._bind_groups if not serials.isdisjoint(key)]:
+            native.release_bind_group(self._bind_groups.pop(key))
+        for storage in storages:
+            native.release_buffer(storage.handle)
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
         nbytes = nbytes_of(shape, words_in(dtype))
         return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes)))
 
+    def memory(self) -> Memory:
+        """Return the memory of the arrays, and what the pool keeps."""
+        # Calls that wait keep their inputs, of which the program may have released some.
+        if not self.is_abandoned:
+            self.finish_calls()
+        return self.pool.memory()
+
     # --- work
+
+    def prepare(self, program: Program, operands: int) -> None:
+        """Compile a program unless that has been done."""
+        with self._lock:
+            if program not in self._pipelines:
+                self._compile(program, operands)
+
+    def forget(self, programs: Iterable[Program]) -> None:
+        """Release what was compiled for programs that are not used again."""
+        with self._lock, whole:
+            self.flush()
+            for program in programs:
+                pipeline = self._pipelines.pop(program, None)
+                if pipeline is not None:
+                    native.release_pipeline(pipeline)
+
+    def finish_calls(self) -> None:
+        """Record the elementwise calls that wait."""
+        self.calls.finish_all()
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
         """Record one call and return its output, which later calls may use at once."""
@@ -104,24 +166,37 @@ class Device:
         grid = plan.grid
         if grid is None:
             return
+        program = plan.program
         with self._lock:
+            if program.has_table:
+                # It is made before the pass is needed: an upload may end the batch.
+                table = self.constant(_words_of, plan.parameters)
+                operands = [*operands, table.buffer.storage]
             if self._pass is None:
                 self._begin()
+            if self._has_large and any(s.size > self.part_bytes for s in operands):
+                self._record_in_parts(plan, operands)
+                return
             handle = self._handle
-            program = plan.program
             # What the pass is set to is forgotten before it changes and noted when it has: an interrupt
             # between the two would otherwise let the next dispatch run another program.
             if program is not self._current:
-                pipeline = self._pipelines.get(program) or self._compile(program, len(operands))
+                pipeline = self._pipelines.get(program) or self._compile(
+                    program, len(operands) - program.has_table
+                )
                 self._current = None
                 self._parameters = b""
                 native.set_pipeline(handle, pipeline)
                 self._current = program
             key = tuple([s.serial for s in operands])
-            group = self._bind_groups.get(key) or self._bind(key, operands)
+            if program.outputs > 1:
+                key += (-program.outputs,)  # the same buffers in other roles are another group
+            if program.has_table:
+                key += (-1,)
+            group = self._bind_groups.get(key) or self._bind(key, operands, program)
             native.set_bind_group(handle, 0, group, 0, native.NULL)
             parameters = plan.parameters
-            if parameters != self._parameters:
+            if parameters != self._parameters and not program.has_table:
                 self._parameters = b""
                 native.set_immediates(handle, 0, parameters, len(parameters))
                 self._parameters = parameters
@@ -131,6 +206,32 @@ class Device:
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_BYTES:
                 self.flush()
 
+    def _record_in_parts(self, plan: Plan, operands: list[Storage]) -> None:
+        """Record a dispatch with operands that are larger than a binding."""
+        program, step = plan.program, self.part_bytes
+        parts = [
+            [(s.handle, start, min(step, s.size - start)) for start in range(0, s.size, step)]
+            for s in operands
+        ]
+        counts = tuple(map(len, parts))
+        outputs = sum(counts[len(counts) - program.has_table - program.outputs :])
+        outputs -= program.has_table
+        pipeline = self._split_pipelines.get((program, counts))
+        if pipeline is None:
+            pipeline = self._compile(program, len(operands) - program.has_table, counts)
+        layout = self._layout(sum(counts), outputs, program.has_table)
+        handle = self._handle
+        self._current, self._parameters = None, b""
+        native.set_pipeline(handle, pipeline)
+        group = layout.bind(self._raw.handle, [part for each in parts for part in each])
+        native.set_bind_group(handle, 0, group, 0, native.NULL)
+        native.release_bind_group(group)  # the pass keeps it
+        if not program.has_table:
+            native.set_immediates(handle, 0, plan.parameters, len(plan.parameters))
+        assert plan.grid is not None
+        native.dispatch_workgroups(handle, *plan.grid)
+        self.flush()
+
     def flush(self) -> None:
         """Submit the batch without waiting for it."""
         with self._lock, whole:
@@ -138,10 +239,9 @@ class Device:
                 self._raw.submit(self._end(self._pass))
 
     def synchronize(self) -> None:
-        """Submit the batch and wait until the device is idle."""
-        with self._lock, whole:
-            self.flush()
-            self._raw.wait()
+        """Submit all work and wait until the device is idle."""
+        self.finish_calls()
+        self._receive(np.empty(0, np.uint32), None)
 
     # --- transfers
 
@@ -156,25 +256,25 @@ class Device:
                 self._raw.write(buffer.storage.handle, data, nbytes)
             return GpuArray(shape, dtype, buffer)
 
-    def download(self, array: GpuArray, out: object, nbytes: int) -> None:
-        """Copy an array to writable host memory, waiting for its values.
+    def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> None:
+        """Copy an array, whose elements are stored as `stored`, to a dense host array, waiting for its values.
 
         Raises:
+            BackendUnavailable: the device does not return its values.
             OutOfMemory: there is no memory for the transfer.
         """
         with self._lock, whole:
-            if not self._raw.make_room_to_read(nbytes):
-                self.pool.trim()
-                if not self._raw.make_room_to_read(nbytes):
-                    raise OutOfMemory(
-                        f"webgpu: the device has no memory to transfer {nbytes} bytes to the host; release arrays, or "
-                        "read the values in smaller parts"
-                    )
-            encoder = None if self._pass is None else self._end(self._pass)
-            self._raw.read(encoder, array.buffer.storage.handle, out, nbytes)
+            self.calls.finish_own()
+            storage = array.buffer.storage
+            if isinstance(storage, Guest):
+                self.check_guests([storage])
+        values = out.reshape(-1)
+        step = READ_BYTES // stored.itemsize
+        for start in range(0, values.size, step):
+            self._receive(values[start : start + step], storage, start * stored.itemsize, stored)
 
-    def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
-        """Return an array of what a function makes of some sizes, kept for the next time.
+    def constant(self, make: Callable[..., NDArray[Any]], *sizes: int | bytes) -> GpuArray:
+        """Return an array of what a function makes of some numbers, kept for the next time.
 
         It is not counted as memory in use, and not kept if the device runs out of memory.
         """
@@ -192,7 +292,80 @@ class Device:
             self._constants[key] = made
         return made
 
+    # --- sharing
+
+    @property
+    def shared(self) -> GPUDevice:
+        """The device of wgpu."""
+        return self._raw.device
+
+    def lend(self, array: GpuArray) -> GPUBuffer:
+        """Return the buffer of an array for other users of the device, after submitting what computes it."""
+        with self._lock, whole:
+            storage = array.buffer.storage
+            self.flush()
+            return native.LentBuffer(self._raw.device, storage.handle, storage.size, array)
+
+    def check_guests(self, guests: Iterable[Guest]) -> None:
+        """Raise unless the buffers of others can be submitted.
+
+        Raises:
+            ArgumentValueError: one has been destroyed, or is mapped.
+        """
+        for guest in guests:
+            with self._lock, whole:
+                whole_buffer = [(guest.handle, 0, guest.size)]
+                is_usable = self._layout(1, 1).can_bind(self._raw.handle, whole_buffer)
+            if not is_usable or guest.buffer.map_state != "unmapped":
+                raise ArgumentValueError(
+                    f"webgpu: the buffer {guest.buffer.label!r}, which was given to from_buffer, is destroyed or "
+                    "mapped, so all work that was recorded with it is lost; keep it as long as its tensors are used"
+                )
+
     # --- inside
+
+    def _receive(
+        self,
+        part: NDArray[Any],
+        source: Storage | None,
+        offset: int = 0,
+        stored: np.dtype[Any] = WORDS,
+    ) -> None:
+        """Submit the batch, wait, and fill an array with what a buffer, if one is given, has from `offset` on.
+
+        Nothing is locked during the wait. An interrupt ends it. If the handler of the interrupt lets
+        the program go on, it begins again.
+        """
+        size = part.size * stored.itemsize
+        has_arrived = False
+        while not has_arrived:
+            with whole:
+                with self._lock:
+                    staging = self._staging(size)
+                try:
+                    with self._lock:
+                        encoder = None if self._pass is None else self._end(self._pass)
+                        handle = None if source is None else source.handle
+                        self._raw.fetch(encoder, staging, handle, offset, size)
+                    has_arrived = self._raw.wait_for(staging, self._lock)
+                    if has_arrived:
+                        arrived = np.frombuffer(staging.values(size), stored)
+                        np.copyto(part, arrived, casting="unsafe")
+                finally:
+                    with self._lock:
+                        self._raw.give_back(staging)
+
+    def _staging(self, size: int) -> native.Staging:
+        staging = self._raw.staging(size)
+        if staging is None:
+            self.pool.trim()
+            staging = self._raw.staging(size)
+        if staging is None:
+            raise OutOfMemory(
+                f"webgpu: the device has no memory to transfer {size} bytes to the host; release arrays, or "
+                "read the values in smaller parts"
+            )
+        return staging
 
     def _begin(self) -> None:
         opened = native.Pass(self._raw.handle)
@@ -209,37 +382,76 @@ class Device:
         self._handle = None
         self.batch += 1
         self.flushes += 1
+        if self._guests:
+            self._dismiss(encoder)
         if len(self._bind_groups) > MOST_BIND_GROUPS:
             self._drop_bind_groups()
         return encoder
 
-    def _compile(self, program: Program, operands: int) -> Handle:
-        check_operands(program.label, operands, self._raw.most_operands)
-        layout = self._layout(operands)
-        pipeline = self._pipelines[program] = self._raw.create_pipeline(
-            program.source(), program.label, program.entry_point, layout.pipeline_layout
-        )
+    def _compile(self, program: Program, operands: int, counts: tuple[int, ...] = ()) -> Handle:
+        source, label = program.source(), program.label
+        if program.has_table:
+            binding = f"@group(0) @binding({operands}) var<storage, read> parameters"
+            source = source.replace("var<immediate> parameters", binding)
+            operands += 1
+        outputs = program.outputs
+        if counts:
+            source = bound_in_parts(source, label, counts, self.part_bytes)
+            last = operands - program.has_table
+            operands, outputs = sum(counts), sum(counts[last - outputs : last])
+        check_operands(label, operands, self._raw.most_operands)
+        check_source(label, source)
+        with whole:  # the library calls back, where an interrupt would be lost
+            layout = self._layout(operands, outputs, program.has_table)
+            pipeline = self._raw.compiled(
+                source, label, program.entry_point, layout.pipeline_layout
+            )
+            if counts:
+                self._split_pipelines[program, counts] = pipeline
+            else:
+                self._pipelines[program] = pipeline
         return pipeline
 
-    def _layout(self, operands: int) -> native.BindLayout:
-        layout = self._layouts.get(operands)
+    def _layout(self, operands: int, outputs: int, has_table: bool = False) -> native.BindLayout:
+        key = operands, outputs, has_table
+        layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layouts[operands] = native.BindLayout(self._raw.device, operands)
+            layout = self._layouts[key] = native.BindLayout(self._raw.device, *key)
         return layout
 
-    def _bind(self, key: tuple[int, ...], operands: list[Storage]) -> Handle:
-        layout = self._layout(len(operands))
-        group = layout.bind(self._raw.handle, [(s.handle, s.size) for s in operands])
-        self._bind_groups[key] = group
+    def _bind(self, key: tuple[int, ...], operands: list[Storage], program: Program) -> Handle:
+        for storage in operands:
+            if storage.owner is not self:
+                raise foreign()
+        layout = self._layout(len(operands), program.outputs, program.has_table)
+        group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
+        guests = [s for s in operands if isinstance(s, Guest)]
+        if guests:  # the group would keep the buffers of others alive
+            self._guests.append((group, guests))
+        else:
+            self._bind_groups[key] = group
         return group
+
+    def _dismiss(self, encoder: Handle) -> None:
+        """Check the guests of the batch, and forget them."""
+        batch, self._guests = self._guests, []
+        for group, _ in batch:
+            native.release_bind_group(group)
+        try:
+            self.check_guests({guest for _, guests in batch for guest in guests})
+        except ArgumentValueError:
+            native.release_encoder(encoder)
+            raise
 
     def _before_trim(self) -> None:
         self._constants.clear()
-        self.flush()
-        self._drop_bind_groups()
+        self.finish_calls()
 
     def _drop_bind_groups(self) -> None:
-        """Forget the bind groups, which keep their buffers alive."""
         for group in self._bind_groups.values():
             native.release_bind_group(group)
         self._bind_groups.clear()
+
+
+def _words_of(parameters: bytes) -> NDArray[Any]:
+    return np.frombuffer(parameters, np.uint32)

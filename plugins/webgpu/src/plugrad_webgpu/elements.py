@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import DType, UnsupportedDtype, bool_, complex64, float32, int32, uint32
+import numpy as np
+
+from plugrad.extend import (
+    DType,
+    UnsupportedDtype,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    int8,
+    int32,
+    int64,
+    uint8,
+    uint32,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-DTYPES: Final = frozenset({float32, int32, uint32, bool_, complex64})
 NUMBERS: Final = (float32, int32, uint32)
+
+WIDE: Final[dict[DType, DType]] = {int8: int32, uint8: uint32, float16: float32}
+"""The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
+
+_NARROWED: Final[dict[DType, str]] = {
+    int8: "wrapped_i8({})",
+    uint8: "(({}) & 0xffu)",
+    float16: "rounded_to_half({})",
+}
 
 STORED: Final[dict[DType, str]] = {
     float32: "f32",
@@ -18,37 +40,68 @@ STORED: Final[dict[DType, str]] = {
     uint32: "u32",
     bool_: "u32",
     complex64: "vec2<f32>",
+    int64: "vec2<u32>",
+    int8: "i32",
+    uint8: "u32",
+    float16: "f32",
 }
 """The type in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
 
 VALUE: Final[dict[DType, str]] = STORED | {bool_: "bool"}
 """The type in an expression; its name also converts from the stored type."""
 
+DTYPES: Final = frozenset(STORED)
+
 LOWEST: Final[dict[DType, int | float]] = {
     float32: float("-inf"),
     int32: -(2**31),
     uint32: 0,
     bool_: 0,
+    int64: -(2**63),
+    int8: -(2**7),
+    uint8: 0,
 }
 HIGHEST: Final[dict[DType, int | float]] = {
     float32: float("inf"),
     int32: 2**31 - 1,
     uint32: 2**32 - 1,
     bool_: 1,
+    int64: 2**63 - 1,
+    int8: 2**7 - 1,
+    uint8: 2**8 - 1,
 }
+
+
+class Long(int):
+    """An integer of 64 bits, which takes two words."""
 
 
 def vector(stored: str, width: int) -> str:
     """Return the WGSL type of `width` stored elements side by side."""
     if width == 1:
         return stored
-    # There are no vectors of vectors; a matrix has its columns side by side.
-    return f"mat{width}x2<f32>" if stored == "vec2<f32>" else f"vec{width}<{stored}>"
+    # There are no vectors of vectors; a matrix, which is of floats, has its columns side by side.
+    pairs = {"vec2<f32>": f"mat{width}x2<f32>", "vec2<u32>": f"array<vec2<u32>, {width}>"}
+    return pairs.get(stored, f"vec{width}<{stored}>")
 
 
 def words_in(dtype: DType) -> int:
     """Return the number of 32-bit words that an element takes."""
-    return 2 if dtype == complex64 else 1
+    return 2 if dtype in (complex64, int64) else 1
+
+
+def narrowed(dtype: DType, expression: str) -> str:
+    """Return an expression whose value has a narrow dtype: integers wrap around, and floats are rounded."""
+    return _NARROWED[dtype].format(expression) if dtype in WIDE else expression
+
+
+def with_narrow(expressions: Mapping[DType, str], result: DType | None) -> dict[DType, str]:
+    """Return a table of expressions that also has those for narrow dtypes, made of those for wide ones."""
+    table = dict(expressions)
+    for dtype, wide in WIDE.items():
+        if wide in expressions and dtype not in expressions:
+            table[dtype] = expressions[wide] if result else narrowed(dtype, expressions[wide])
+    return table
 
 
 def typed(value: complex, dtype: DType) -> int | float | complex:
@@ -62,11 +115,15 @@ def typed(value: complex, dtype: DType) -> int | float | complex:
     value = value.real
     if dtype == float32:
         return float(value)
+    if dtype == float16:
+        with np.errstate(over="ignore"):  # beyond float16 is infinity
+            return float(np.float16(value))
     if dtype == bool_:
         return int(bool(value))
     if value != value:  # NaN
-        return 0
-    return int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
+        return typed(0, dtype)
+    number = int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
+    return Long(number) if dtype == int64 else number
 
 
 def require(dtype: DType, supported: Iterable[DType], what: str = "backend 'webgpu'") -> None:

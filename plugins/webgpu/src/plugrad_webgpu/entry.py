@@ -1,8 +1,12 @@
 """The backend as plugrad sees it."""
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from weakref import WeakSet
 
 import numpy as np
 
@@ -12,6 +16,7 @@ from plugrad_webgpu.transfers import downloaded, uploaded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from wgpu import GPUDevice
 
     from plugrad.extend import DType, KernelTable
     from plugrad_webgpu.buffers import GpuArray
@@ -22,6 +27,7 @@ class WebGpuBackend(Backend):
     """Arrays in the memory of one GPU, computed by WGSL shaders."""
 
     name: ClassVar[str] = "webgpu"
+    is_asynchronous: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._device: Device | None = None
@@ -36,6 +42,16 @@ class WebGpuBackend(Backend):
         if self._device is None:
             raise BackendUnavailable("webgpu: the device is not open; select the backend again")
         return self._device
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the device is open."""
+        return self._device is not None
+
+    @property
+    def gpu_device(self) -> GPUDevice:
+        """The device as wgpu's other users know it."""
+        return self.opened.shared
 
     def probe(self) -> Probe:
         """Return the adapters; never raise."""
@@ -62,21 +78,20 @@ class WebGpuBackend(Backend):
         """
         try:
             # It imports wgpu, as above.
-            from plugrad_webgpu.adapters import choose, open_device
+            from plugrad_webgpu.adapters import open_device
         except Exception as failure:  # the library is missing or does not load
             raise BackendUnavailable(f"webgpu: wgpu does not load: {failure}") from failure
 
         # The kernels of all families take longer to import than the rest of the package, which is
         # all that the author of a kernel needs.
-        from plugrad_webgpu.kernels import table
+        from plugrad_webgpu.narrow import with_narrow
 
-        adapter, index = choose(device)
-        self._device = open_device(adapter)
-        self.device = str(index)
-        return table
+        self._device, self.device = open_device(device)
+        opened_backends.add(self)
+        return with_narrow()
 
     def dtypes(self) -> frozenset[DType]:
-        """Return float32, int32, uint32, bool and complex64, and string, whose arrays stay on the host."""
+        """Return the dtypes of arrays on the device, and string, whose arrays stay on the host."""
         return DTYPES | {string}
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
@@ -103,7 +118,7 @@ class WebGpuBackend(Backend):
 
     def memory(self) -> Memory:
         """Return the memory of the arrays, in whole buffers, and what the pool keeps."""
-        return self.opened.pool.memory()
+        return self.opened.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
         """Make allocations beyond `limit` bytes raise OutOfMemory; None removes the limit."""
@@ -113,8 +128,13 @@ class WebGpuBackend(Backend):
         """Submit the recorded work and release the device; live arrays keep their buffers."""
         device, self._device = self._device, None
         if device is not None and not device.is_abandoned:
-            device.synchronize()
-            device.pool.trim()
+            with suppress(BackendUnavailable):  # the device is lost, so nothing is left of it
+                device.synchronize()
+                device.pool.trim()
+
+
+opened_backends: Final[WeakSet[WebGpuBackend]] = WeakSet()
+"""All backends that have been opened; some may be closed."""
 
 
 def backend() -> WebGpuBackend:

@@ -6,25 +6,24 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from math import prod
+from typing import TYPE_CHECKING, Any
 
-from plugrad.extend import broadcast, complex64, float32, int32, uint32
-from plugrad_webgpu.elements import NUMBERS, STORED, VALUE, require, typed, vector
-from plugrad_webgpu.layout import broadcast_strides, merged
-from plugrad_webgpu.limits import check_axes
-from plugrad_webgpu.program import Plan, Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
+from plugrad_webgpu.chains import Formula, Step, laid_out, reading, single, weight_of
+from plugrad_webgpu.elements import NUMBERS, STORED, require, typed, with_narrow
+from plugrad_webgpu.layout import broadcast_strides
+from plugrad_webgpu.program import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.chains import Reading
     from plugrad_webgpu.layout import Shape
 
-Mode = Literal["vectors", "scalar"]
-MOST_PLANS = 4096
+MOST_STEPS = 4096
 
 
 def numbers(expression: str) -> dict[DType, str]:
@@ -37,9 +36,9 @@ def inexact(floating: str, of_complex: str) -> dict[DType, str]:
     return {float32: floating, complex64: of_complex}
 
 
-def real(floating: str, signed: str, unsigned: str) -> dict[DType, str]:
-    """Return a table of the expressions for float32, int32 and uint32."""
-    return {float32: floating, int32: signed, uint32: unsigned}
+def real(floating: str, signed: str, unsigned: str, long: str) -> dict[DType, str]:
+    """Return a table of the expressions for float32, int32, uint32 and int64, a `vec2u` of words."""
+    return {float32: floating, int32: signed, uint32: unsigned, int64: long}
 
 
 def elementwise(
@@ -54,7 +53,8 @@ def elementwise(
     Args:
         expression: WGSL over the names in `inputs`, for float32; or a mapping from dtypes to such
             expressions, from which the dtype of the last input chooses. It may call the functions
-            of snippets.wgsl, accurate.wgsl and complex.wgsl.
+            of snippets.wgsl, accurate.wgsl, complex.wgsl and long.wgsl. Narrow dtypes take the
+            expression for the dtype in which they are computed.
         inputs: The names of the inputs, which are broadcast.
         result: The dtype of the result; None means that of the last input.
         attributes: The names of numeric attributes, which the expression reads as
@@ -63,16 +63,17 @@ def elementwise(
     Returns:
         A function of arrays, with the attributes as keywords.
 
-    The function raises UnsupportedDtype for a dtype without an expression, and ShapeError where
-    the inputs are broadcast over more axes than the parameters of a shader can describe.
+    The function raises UnsupportedDtype for a dtype without an expression.
     """
-    expressions = {float32: expression} if isinstance(expression, str) else dict(expression)
-    kernel = _Elementwise(expressions, tuple(inputs), result, tuple(attributes))
+    expressions = {float32: expression} if isinstance(expression, str) else expression
+    kernel = _Elementwise(
+        with_narrow(expressions, result), tuple(inputs), result, tuple(attributes)
+    )
     return _specialised(kernel)
 
 
 class _Elementwise:
-    """The plans and programs of one kernel."""
+    """The steps of one kernel."""
 
     def __init__(
         self,
@@ -81,142 +82,82 @@ class _Elementwise:
         result: DType | None,
         attributes: tuple[str, ...],
     ) -> None:
-        self.plans: dict[Any, Plan] = {}  # keys are shapes and dtypes, by the number of inputs
+        self.steps: dict[Any, Step] = {}  # keys are shapes and dtypes, by the number of inputs
         self.inputs = inputs
         self.attributes = attributes
         self._expressions = expressions
         self._result = result
-        self._programs: dict[tuple[Any, ...], Program] = {}
 
-    def plan(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Plan:
-        """Make the plan for inputs of these shapes and dtypes, keep it and return it."""
-        if len(self.plans) >= MOST_PLANS:
-            self.plans.clear()
-        made = self.plans[key] = self._make_plan(
-            [x.shape for x in arrays], [x.dtype for x in arrays], values
-        )
+    def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
+        """Make the step for inputs of these shapes and dtypes, compile it, keep it and return it."""
+        if len(self.steps) >= MOST_STEPS:
+            self.steps.clear()
+        made = self._make_step([x.shape for x in arrays], [x.dtype for x in arrays], values)
+        # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
+        arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
+        self.steps[key] = made
         return made
 
-    def _make_plan(
+    def _make_step(
         self, shapes: Sequence[Shape], dtypes: Sequence[DType], values: Sequence[float]
-    ) -> Plan:
+    ) -> Step:
         dtype = dtypes[-1]
         what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
         require(dtype, self._expressions, what)
         out = broadcast(*shapes)
-        loop = merged(out, *[broadcast_strides(s, out) for s in shapes])
-        rank = len(loop.sizes)
-        if rank > 1:
-            others = 1 + len(values)  # the count and the attributes
-            check_axes(what, loop.sizes[::-1], len(shapes), others)
-        # A single run may write past its end, into the padding of its buffer; rows may not.
-        width = 4 if rank == 1 or loop.sizes[0] % 4 == 0 else 1
-        modes: list[Mode] = ["vectors" if s[0] == 1 else "scalar" for s in loop.strides]
-        sizes = (-(-loop.sizes[0] // width), *loop.sizes[1:])
-        count = 0 if 0 in out else -(-loop.steps // width)
-        parameters: list[int | float | complex] = [count]
-        if rank > 1:
-            parameters += sizes
-            for strides, mode in zip(loop.strides, modes, strict=True):
-                step = width if mode == "vectors" else 1
-                parameters += [strides[0], *[s // step for s in strides[1:]]]
-        parameters += [typed(v, dtype) for v in values]
-        program = self._program(tuple(dtypes), tuple(modes), rank, width)
-        return plan(program, parameters, count, out, self._result or dtype)
-
-    def _program(
-        self, dtypes: tuple[DType, ...], modes: tuple[Mode, ...], rank: int, width: int
-    ) -> Program:
-        key = (dtypes, modes, rank, width)
-        program = self._programs.get(key)
-        if program is None:
-            expression = self._expressions[dtypes[-1]]
-            source = partial(self._source, expression, dtypes, modes, rank, width)
-            program = self._programs[key] = Program(expression, source)
-        return program
-
-    def _source(
-        self,
-        expression: str,
-        dtypes: tuple[DType, ...],
-        modes: tuple[Mode, ...],
-        rank: int,
-        width: int,
-    ) -> str:
-        operands = list(zip(self.inputs, dtypes, modes, strict=True))
-        result = self._result or dtypes[-1]
-        axes = rank if rank > 1 else 0
-        return shader(
-            "elementwise",
-            expression=expression,
-            axes=str(axes),
-            arguments=", ".join(f"{name}: {VALUE[dtype]}" for name, dtype, _ in operands),
-            result=VALUE[result],
-            fields=_fields(self.inputs, axes, [(a, STORED[dtypes[-1]]) for a in self.attributes]),
-            bindings=_bindings(operands, result, width),
-            loads="\n".join(
-                _load(name, dtype, mode, axes, width) for name, dtype, mode in operands
-            ),
-            values=_values(operands, result, width),
+        formula = Formula(
+            self._expressions[dtype],
+            tuple(zip(self.inputs, dtypes, strict=True)),
+            self._result or dtype,
+            tuple((name, _field(dtype)) for name in self.attributes),
+        )
+        readings = tuple(_reading(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
+        numbers = tuple(typed(v, dtype) for v in values)
+        inputs = tuple(~i for i in range(len(shapes)))
+        layout = laid_out(out, [(formula, numbers, inputs)], readings, (0,))
+        return Step(
+            formula,
+            readings,
+            numbers,
+            out,
+            formula.result,
+            prod(out),
+            weight_of(formula.expression),
+            out if any(r.strides for r in readings) else None,
+            plan(single(layout.form), layout.parameters, layout.invocations, out, formula.result),
         )
 
 
-def _fields(inputs: Sequence[str], axes: int, attributes: Sequence[tuple[str, str]]) -> str:
-    arrays = ["sizes", *[f"{name}_strides" for name in inputs]] if axes else []
-    lines = [f"  {name}: array<u32, {axes}>," for name in arrays]
-    return "\n".join([*lines, *[f"  {name}: {kind}," for name, kind in attributes]])
+def _field(dtype: DType) -> str:
+    # A vector would have to begin at an even word.
+    return "array<u32, 2>" if dtype == int64 else STORED[dtype]
 
 
-def _bindings(operands: Sequence[tuple[str, DType, Mode]], result: DType, width: int) -> str:
-    kinds = [
-        ("read", f"{name}_values", vector(STORED[dtype], width if mode == "vectors" else 1))
-        for name, dtype, mode in operands
-    ]
-    kinds.append(("read_write", "output", vector(STORED[result], width)))
-    return "\n".join(
-        f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{kind}>;"
-        for i, (access, name, kind) in enumerate(kinds)
-    )
-
-
-def _load(name: str, dtype: DType, mode: Mode, axes: int, width: int) -> str:
-    steps = " + ".join(f"at{axis} * parameters.{name}_strides[{axis}]" for axis in range(axes))
-    offset = steps or ("index" if mode == "vectors" else "0u")
-    value = f"{name}_values[{offset}]"
-    if mode == "vectors" or width == 1:
-        return f"  let {name} = {value};"
-    one = f"  let {name}_value = {value};\n"
-    repeated = ", ".join([f"{name}_value"] * width)
-    return f"{one}  let {name} = {vector(STORED[dtype], width)}({repeated});"
-
-
-def _values(operands: Sequence[tuple[str, DType, Mode]], result: DType, width: int) -> str:
-    def call(lane: str) -> str:
-        arguments = ", ".join(f"{VALUE[dtype]}({name}{lane})" for name, dtype, _ in operands)
-        return f"{STORED[result]}(apply({arguments}))"
-
-    lanes = [""] if width == 1 else [f"[{lane}]" for lane in range(width)]
-    return f"{vector(STORED[result], width)}({', '.join(call(lane) for lane in lanes)})"
+def _reading(shape: Shape, out: Shape, dtype: DType) -> Reading:
+    size = prod(shape)
+    if size == prod(out):
+        return reading(dtype, None)
+    return reading(dtype, broadcast_strides(shape, out) if size > 1 else ())
 
 
 def _specialised(kernel: _Elementwise) -> Callable[..., GpuArray]:
     """Return the shortest function for the parameters of a kernel, since every call of a small op runs it."""
-    plans = kernel.plans
+    steps = kernel.steps
     attributes = kernel.attributes
 
     def unary(x: GpuArray) -> GpuArray:
         key = (x.shape, x.dtype)
-        return x.buffer.device.launch(plans.get(key) or kernel.plan(key, (x,)), x)
+        return x.buffer.device.call(steps.get(key) or kernel.step(key, (x,)), x)
 
     def binary(a: GpuArray, b: GpuArray) -> GpuArray:
         key = (a.shape, b.shape, b.dtype)
-        return a.buffer.device.launch(plans.get(key) or kernel.plan(key, (a, b)), a, b)
+        return a.buffer.device.call(steps.get(key) or kernel.step(key, (a, b)), a, b)
 
     def general(*arrays: GpuArray, **values: float) -> GpuArray:
         attributed = [values[name] for name in attributes]
         key = (*[(x.shape, x.dtype) for x in arrays], *attributed)
-        made = plans.get(key) or kernel.plan(key, arrays, attributed)
-        return arrays[0].buffer.device.launch(made, *arrays)
+        made = steps.get(key) or kernel.step(key, arrays, attributed)
+        return arrays[0].buffer.device.call(made, *arrays)
 
     if attributes or len(kernel.inputs) > 2:
         return general

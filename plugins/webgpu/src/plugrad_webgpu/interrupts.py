@@ -37,6 +37,16 @@ class Whole:
                 signal(SIGINT, self._wait)  # from here on, no call is interrupted
         self._depth += 1
 
+    @property
+    def must_end(self) -> bool:
+        """Whether an interrupt waits for the end of the block: what takes long stops for it.
+
+        An inner block may go on; its end is not the end of the wait.
+        """
+        if self._waiting is None or self._depth != 1:
+            return False
+        return threading.get_ident() == threading.main_thread().ident
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -11,17 +11,23 @@ at once.
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
 from wgpu import BufferUsage, GPUError, GPUOutOfMemoryError
 from wgpu.backends import wgpu_native
 from wgpu.backends.wgpu_native import _api
 
-from plugrad.extend import BackendUnavailable
+from plugrad.extend import ArgumentValueError, BackendUnavailable
+from plugrad_webgpu import exits
+from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from wgpu import GPUDevice
 
@@ -38,6 +44,9 @@ STORAGE_USAGE = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COP
 STAGING_USAGE = int(BufferUsage.MAP_READ | BufferUsage.COPY_DST)
 COMPUTE_STAGE = 4
 NO_MEMORY = "Not enough memory"
+SMALLEST_STAGING = 1 << 16
+LONGEST_SPIN = 1e-4  # seconds without sleep: a sleep takes at least half of this
+LONGEST_SLEEP = 1e-3
 _PENDING = 0
 
 set_pipeline = lib.wgpuComputePassEncoderSetPipeline
@@ -46,22 +55,24 @@ set_immediates = lib.wgpuComputePassEncoderSetImmediates
 dispatch_workgroups = lib.wgpuComputePassEncoderDispatchWorkgroups
 release_bind_group = lib.wgpuBindGroupRelease
 release_buffer = lib.wgpuBufferRelease
+release_encoder = lib.wgpuCommandEncoderRelease
+release_pipeline = lib.wgpuComputePipelineRelease
 
 
 class BindLayout:
-    """The layout shared by all programs with one number of operands: inputs first, the output last."""
+    """The layout shared by all programs with the same numbers of operands: inputs first, outputs last."""
 
     __slots__ = ("_descriptor", "_entries", "_keep_alive", "pipeline_layout")
 
-    def __init__(self, device: GPUDevice, operands: int) -> None:
-        """Create the layout of `operands` storage buffers and the parameters of a shader."""
-        kinds = ["read-only-storage"] * (operands - 1) + ["storage"]
-        group_layout = device.create_bind_group_layout(
-            entries=[
-                {"binding": i, "visibility": COMPUTE_STAGE, "buffer": {"type": kind}}
-                for i, kind in enumerate(kinds)
-            ]
-        )
+    def __init__(self, device: GPUDevice, operands: int, outputs: int, has_table: bool) -> None:
+        """Create the layout of `operands` storage buffers, of which the last may have the parameters of a shader."""
+        kinds = ["read-only-storage"] * operands
+        kinds[operands - has_table - outputs : operands - has_table] = ["storage"] * outputs
+        entries = [
+            {"binding": i, "visibility": COMPUTE_STAGE, "buffer": {"type": kind}}
+            for i, kind in enumerate(kinds)
+        ]
+        group_layout = checked(partial(device.create_bind_group_layout, entries=entries))
         pipeline_layout = device.create_pipeline_layout(
             bind_group_layouts=[group_layout], immediate_size=IMMEDIATE_BYTES
         )
@@ -75,12 +86,45 @@ class BindLayout:
         for i in range(operands):
             self._entries[i].binding = i
 
-    def bind(self, device: Handle, buffers: Sequence[tuple[Handle, int]]) -> Handle:
-        """Return a new bind group of whole buffers, given as pairs of a handle and a size."""
-        for entry, (handle, size) in zip(self._entries, buffers, strict=True):
-            entry.buffer = handle
-            entry.size = size  # never 0: an explicit size of 0 aborts the process
+    def bind(self, device: Handle, buffers: Sequence[tuple[Handle, int, int]]) -> Handle:
+        """Return a new bind group of buffers, each given as a handle, an offset and a size."""
+        self._fill(buffers)
         return lib.wgpuDeviceCreateBindGroup(device, self._descriptor)
+
+    def can_bind(self, device: Handle, buffers: Sequence[tuple[Handle, int, int]]) -> bool:
+        """Return whether none of the buffers has been destroyed: to submit such a one aborts the process."""
+        self._fill(buffers)
+        try:
+            release_bind_group(libf.wgpuDeviceCreateBindGroup(device, self._descriptor))
+        except GPUError:
+            return False
+        return True
+
+    def _fill(self, buffers: Sequence[tuple[Handle, int, int]]) -> None:
+        for entry, (handle, offset, size) in zip(self._entries, buffers, strict=True):
+            entry.buffer = handle
+            entry.offset = offset
+            entry.size = size  # never 0: an explicit size of 0 aborts the process
+
+
+class LentBuffer(_api.GPUBuffer):
+    """A buffer of a tensor, in the hands of another user of wgpu."""
+
+    def __init__(self, device: GPUDevice, handle: Handle, size: int, array: object) -> None:
+        """Share a buffer, and keep its array."""
+        lib.wgpuBufferAddRef(handle)
+        super().__init__("plugrad", handle, device, size, STORAGE_USAGE, "unmapped")
+        self._array = array
+
+    def destroy(self) -> None:
+        """Refuse: tensors use the buffer.
+
+        Raises:
+            ArgumentValueError: always.
+        """
+        raise ArgumentValueError(
+            "the buffer of a tensor cannot be destroyed; drop all references to it instead"
+        )
 
 
 class Pass:
@@ -100,41 +144,104 @@ class Pass:
         return self.encoder
 
 
+class Staging:
+    """Memory of the host that receives values, and whether they have arrived."""
+
+    __slots__ = ("_callback", "_info", "failure", "handle", "is_mapped", "size", "status")
+
+    def __init__(self, handle: Handle, size: int) -> None:
+        self.handle = handle
+        self.size = size
+        self.is_mapped = False
+        """Whether the device may not use it: values arrive here, or have arrived."""
+        self.status = _PENDING
+        self.failure: BaseException | None = None
+        signature = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
+        self._callback = ffi.callback(signature, self._arrive, onerror=self._fail)
+        self._info = ffi.new("WGPUBufferMapCallbackInfo *")
+        self._info.mode = lib.WGPUCallbackMode_AllowSpontaneous
+        self._info.callback = self._callback
+
+    def map(self, size: int) -> None:
+        """Begin to wait for what the submitted work writes to the first `size` bytes."""
+        self.status, self.failure = _PENDING, None
+        self.is_mapped = True
+        lib.wgpuBufferMapAsync(self.handle, lib.WGPUMapMode_Read, 0, size, self._info[0])
+
+    def has_arrived(self) -> bool:
+        """Return whether the values are here.
+
+        Raises:
+            BackendUnavailable: they will not come.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if self.status == _PENDING:
+            return False
+        if self.status != lib.WGPUMapAsyncStatus_Success:
+            raise lost(f"the device does not return its values (map status {self.status})")
+        return True
+
+    def values(self, size: int) -> Any:
+        """Return the memory of the first `size` bytes, which have arrived."""
+        return ffi.buffer(lib.wgpuBufferGetConstMappedRange(self.handle, 0, size), size)
+
+    def unmap(self) -> None:
+        """Let the device use the memory again: it may not be submitted before, which would abort the process."""
+        if self.is_mapped:
+            lib.wgpuBufferUnmap(self.handle)
+            self.is_mapped = False
+
+    def _arrive(self, status: int, _message: object, _first: object, _second: object) -> None:
+        self.status = int(status)
+
+    def _fail(self, _kind: object, failure: BaseException, _trace: object) -> None:
+        """Note what a handler of signals raised in the callback, where it would be lost."""
+        self.failure = failure
+        self.status = lib.WGPUMapAsyncStatus_Error
+
+
 class NativeDevice:
     """The raw side of one opened wgpu device."""
 
     def __init__(self, device: GPUDevice) -> None:
         """Take the handles out of a wgpu-py device and keep it alive."""
         self.device = device
+        self.has_subgroups = "subgroup" in device.features
         self.most_operands = int(device.limits["max-storage-buffers-per-shader-stage"])
         self.handle: Handle = device._internal
         self.queue: Handle = device.queue._internal
         self._buffer_descriptor = ffi.new("WGPUBufferDescriptor *")
         self._submission = ffi.new("WGPUCommandBuffer[1]")
-        self._staging: Handle | None = None
-        self._staging_size = 0
-        self._map_status = _PENDING
-        self._map_callback = ffi.callback(
-            "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", self._on_mapped
-        )
-        self._map_info = ffi.new("WGPUBufferMapCallbackInfo *")
-        self._map_info.mode = lib.WGPUCallbackMode_AllowSpontaneous
-        self._map_info.callback = self._map_callback
-
-    def _on_mapped(self, status: int, _message: object, _first: object, _second: object) -> None:
-        self._map_status = int(status)
+        self._idle: list[Staging] = []
+        self._late: list[Staging] = []
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if the device has no memory left."""
         self._buffer_descriptor.size = size
         self._buffer_descriptor.usage = usage
         try:
-            return libf.wgpuDeviceCreateBuffer(self.handle, self._buffer_descriptor)
+            return checked(libf.wgpuDeviceCreateBuffer, self.handle, self._buffer_descriptor)
         except GPUError as failure:
             # Some drivers report a lack of memory as an error of validation.
             if isinstance(failure, GPUOutOfMemoryError) or NO_MEMORY in str(failure):
                 return None
             raise
+
+    def compiled(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
+        """Return the compute pipeline of a program, which may be anybody's.
+
+        Raises:
+            ArgumentValueError: the shader does not compile; the message is the compiler's.
+        """
+        try:
+            return self.create_pipeline(code, label, entry_point, layout)
+        except GPUError as failure:
+            # It begins with the name of the library's function that was called.
+            told = re.sub(r"^.*?\n *In wgpu[^\n]*\n", "", str(failure), flags=re.DOTALL).strip()
+            raise ArgumentValueError(
+                f"webgpu: the shader {label!r} does not compile: {told}"
+            ) from None
 
     def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline; for an error in the shader, raise with the compiler's message."""
@@ -146,15 +253,15 @@ class NativeDevice:
         label_text = _fill_view(module_descriptor.label, label)
         # Keep the bounds checks. Omit the counter that the library adds to every loop: it keeps
         # drivers from unrolling, and every loop has a bound that the host knows.
-        module = libf.wgpuDeviceCreateShaderModuleTrusted(
-            self.handle, module_descriptor, lib.WGPUShaderRuntimeChecks_BoundsChecks
-        )
+        create_module = libf.wgpuDeviceCreateShaderModuleTrusted
+        checks = lib.WGPUShaderRuntimeChecks_BoundsChecks
+        module = checked(create_module, self.handle, module_descriptor, checks)
         descriptor = ffi.new("WGPUComputePipelineDescriptor *")
         descriptor.layout = layout
         descriptor.compute.module = module
         entry_text = _fill_view(descriptor.compute.entryPoint, entry_point)
         try:
-            return libf.wgpuDeviceCreateComputePipeline(self.handle, descriptor)
+            return checked(libf.wgpuDeviceCreateComputePipeline, self.handle, descriptor)
         finally:
             lib.wgpuShaderModuleRelease(module)
             del text, label_text, entry_text  # the C structures only borrow these
@@ -162,57 +269,105 @@ class NativeDevice:
     def submit(self, encoder: Handle) -> None:
         """Finish an encoder and submit it; an invalid batch raises instead of aborting the process."""
         try:
-            commands = libf.wgpuCommandEncoderFinish(encoder, _COMMANDS_DESCRIPTOR)
+            commands = checked(libf.wgpuCommandEncoderFinish, encoder, _COMMANDS_DESCRIPTOR)
         finally:
             lib.wgpuCommandEncoderRelease(encoder)
         self._submission[0] = commands
+        exits.pause()
         lib.wgpuQueueSubmit(self.queue, 1, self._submission)
         lib.wgpuCommandBufferRelease(commands)
 
     def write(self, handle: Handle, data: object, size: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
-        libf.wgpuQueueWriteBuffer(self.queue, handle, 0, ffi.from_buffer(data), size)
+        checked(libf.wgpuQueueWriteBuffer, self.queue, handle, 0, ffi.from_buffer(data), size)
 
-    def make_room_to_read(self, size: int) -> bool:
-        """Return whether there is memory to read `size` bytes, after allocating it if necessary."""
-        if self._staging_size < size:
-            if self._staging is not None:
-                release_buffer(self._staging)
-            self._staging_size = max(1 << (size - 1).bit_length(), 1 << 16)
-            self._staging = self.create_buffer(self._staging_size, STAGING_USAGE)
-            if self._staging is None:
-                self._staging_size = 0
-        return self._staging is not None
+    def staging(self, size: int) -> Staging | None:
+        """Return memory for values, which `give_back` takes back, or None if there is none."""
+        self._take_back_late_ones()
+        staging = self._idle.pop() if self._idle else None
+        if staging is not None and staging.size < size:
+            release_buffer(staging.handle)
+            staging = None
+        if staging is None:
+            room = max(1 << size.bit_length(), SMALLEST_STAGING)
+            handle = self.create_buffer(room, STAGING_USAGE)
+            staging = None if handle is None else Staging(handle, room)
+        return staging
 
-    def read(self, encoder: Handle | None, handle: Handle, out: object, size: int) -> None:
-        """Submit what `encoder` holds, wait, and copy a buffer to the writable memory of `out`.
+    def give_back(self, staging: Staging) -> None:
+        """Keep memory for the next values, if none are on their way."""
+        if staging.is_mapped and staging.status == _PENDING:
+            # The library confuses a mapping that is cancelled with the next one of the same memory:
+            # that reports the values too early or never. So nobody uses the memory until they arrive.
+            self._late.append(staging)
+        else:
+            staging.unmap()
+            self._idle.append(staging)
 
-        `make_room_to_read` has returned True for this size.
+    def _take_back_late_ones(self) -> None:
+        late, self._late = self._late, []
+        for staging in late:
+            self.give_back(staging)
 
-        Raises:
-            BackendUnavailable: the device does not answer.
-        """
+    def fetch(
+        self,
+        encoder: Handle | None,
+        staging: Staging,
+        handle: Handle | None,
+        offset: int,
+        size: int,
+    ) -> None:
+        """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
         if encoder is None:
             encoder = lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
-        staging = self._staging
-        lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, handle, 0, staging, 0, size)
+        words = max(-(-size // 4) * 4, 4)
+        if handle is None:  # the mapping waits for whatever uses the memory
+            lib.wgpuCommandEncoderClearBuffer(encoder, staging.handle, 0, words)
+        else:
+            copy = lib.wgpuCommandEncoderCopyBufferToBuffer
+            copy(encoder, handle, offset, staging.handle, 0, words)
         self.submit(encoder)
-        self._map_status = _PENDING
-        lib.wgpuBufferMapAsync(staging, lib.WGPUMapMode_Read, 0, size, self._map_info[0])
-        while self._map_status == _PENDING:
-            lib.wgpuDevicePoll(self.handle, True, NULL)
-        if self._map_status != lib.WGPUMapAsyncStatus_Success:
-            raise BackendUnavailable(
-                f"webgpu: the device does not return its values (map status {self._map_status}), perhaps because the "
-                "driver was reset; close the backend with plugrad.close_backend and compute the values again"
-            )
-        mapped = lib.wgpuBufferGetConstMappedRange(staging, 0, size)
-        ffi.memmove(ffi.from_buffer(out), mapped, size)
-        lib.wgpuBufferUnmap(staging)
+        staging.map(words)
 
-    def wait(self) -> None:
-        """Wait until the device has done all submitted work."""
-        lib.wgpuDevicePoll(self.handle, True, NULL)
+    def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
+        """Return whether values have arrived, after waiting for them unless an interrupt comes first.
+
+        The lock is held only while the library may call back.
+        """
+        started = perf_counter()
+        while not staging.has_arrived():
+            if whole.must_end:
+                return False
+            with lock:
+                exits.pause()
+                lib.wgpuDevicePoll(self.handle, False, NULL)
+            waited = perf_counter() - started
+            if waited > LONGEST_SPIN:
+                sleep(min(waited / 16, LONGEST_SLEEP))
+        return True
+
+
+def checked(call: Callable[..., Handle], *arguments: object) -> Handle:
+    """Return what a function of the library returns.
+
+    Raises:
+        BackendUnavailable: the device is lost.
+        GPUError: anything else is wrong.
+    """
+    try:
+        return call(*arguments)
+    except GPUError as failure:
+        if "is lost" in str(failure):
+            raise lost("the device is lost") from failure
+        raise
+
+
+def lost(what: str) -> BackendUnavailable:
+    """Return the error for a device that does not work any more."""
+    return BackendUnavailable(
+        f"webgpu: {what}, perhaps because its driver was reset; close it with plugrad.close_backend(x.backend), which "
+        "lets the next use open a new one, and compute the values again"
+    )
 
 
 def _fill_view(view: Any, text: str) -> Any:

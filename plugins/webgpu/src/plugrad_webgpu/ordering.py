@@ -6,7 +6,7 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from plugrad.extend import bool_, float32, int32, uint32
+from plugrad.extend import bool_, float32, int32, int64, uint32
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.program import Program, plan
@@ -37,6 +37,11 @@ _KEYS = {
 }
 _ascending = elementwise(_KEYS, result=uint32)
 _descending = elementwise({dtype: f"~{key}" for dtype, key in _KEYS.items()}, result=uint32)
+_WORDS = (  # the lower one first, as keys
+    elementwise({int64: "x.x"}, result=uint32),
+    elementwise({int64: "x.y ^ 0x80000000u"}, result=uint32),
+)
+_inverted = elementwise({uint32: "~x"})
 _limited = elementwise(
     dict.fromkeys((int32, uint32), "min(bitcast<u32>(x), u32(parameters.limit))"),
     result=uint32,
@@ -49,6 +54,9 @@ def order(x: GpuArray, *, descending: bool = False) -> GpuArray:
 
     NaN counts as the largest number.
     """
+    if x.dtype == int64:
+        low, high = (_inverted(word(x)) if descending else word(x) for word in _WORDS)
+        return _sorted(high, KEY_BITS, _sorted(low, KEY_BITS))
     keys = _descending(x) if descending else _ascending(x)
     return _ordered(keys, 1 if x.dtype == bool_ else KEY_BITS)
 
@@ -61,21 +69,27 @@ def order_of_labels(labels: GpuArray, limit: int) -> GpuArray:
 
 def _ordered(keys: GpuArray, bits: int) -> GpuArray:
     """Return the positions that sort keys of which the lowest bits differ."""
-    device, shape = keys.buffer.device, keys.shape
-    if shape[-1] <= SHORT:
-        return device.launch(_rank(shape), keys)
-    before = keys  # in the first pass, which does not read it
-    for step in _passes(shape, bits):
+    if keys.shape[-1] <= SHORT:
+        return keys.buffer.device.launch(_rank(keys.shape), keys)
+    return _sorted(keys, bits)
+
+
+def _sorted(keys: GpuArray, bits: int, before: GpuArray | None = None) -> GpuArray:
+    """Return the same by digits; positions with equal keys stay in the order that is given, if there is one."""
+    device = keys.buffer.device
+    for step in _passes(keys.shape, bits, before is not None):
+        before = before or keys  # the first pass does not read it
         counts = device.launch(step.count_digits, keys, before)
         device.launch_into(step.add_up, counts)
         before = device.launch(step.reorder, keys, before, counts)
+    assert before is not None  # there is at least one digit
     return before
 
 
 @lru_cache(maxsize=1024)
 def _rank(shape: Shape) -> Plan:
     count = math.prod(shape)
-    return plan(_program("rank"), (count, shape[-1], 1, 0, 0), count, shape, int32)
+    return plan(_program("rank"), (count, shape[-1], 1, 0, 0, 0), count, shape, int32)
 
 
 class _Pass(NamedTuple):
@@ -87,7 +101,7 @@ class _Pass(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _passes(shape: Shape, bits: int) -> tuple[_Pass, ...]:
+def _passes(shape: Shape, bits: int, has_order: bool) -> tuple[_Pass, ...]:
     size = shape[-1]
     rows = math.prod(shape[:-1])
     run = max(LEAST_RUN, -(-size // MOST_BLOCKS))
@@ -96,7 +110,7 @@ def _passes(shape: Shape, bits: int) -> tuple[_Pass, ...]:
     counts = (rows, 1 << digit_bits, blocks + 1)
 
     def step(entry_point: Entry, invocations: int, shift: int) -> Plan:
-        parameters = (invocations, size, blocks, run, shift)
+        parameters = (invocations, size, blocks, run, shift, has_order or shift > 0)
         result = (shape, int32) if entry_point == "reorder" else (counts, uint32)
         return plan(_program(entry_point, digit_bits), parameters, invocations, *result)
 

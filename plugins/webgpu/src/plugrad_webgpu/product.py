@@ -1,47 +1,40 @@
-"""Products of matrices: the schedules, and the packing that brings the operands into their form."""
+"""Products of matrices, and of what is read as if it were a matrix."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from plugrad.extend import int64
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.elements import NUMBERS, STORED
+from plugrad_webgpu.elements import NUMBERS, STORED, vector
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import MOST_STEPS, reduction
 from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.tiles import TILES, tile_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray, Recorder
+    from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.tiles import Tile
 
-Schedule = Literal["direct", "outer", "shared"]
+LONG_ROWS = 4  # of 64-bit integers, which an invocation computes in one column
+LEAST_SPLIT = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
 
-
-class Tile(NamedTuple):
-    """The part of the output that one invocation or one workgroup computes, and how many invocations share it."""
-
-    rows: int
-    vectors: int
-    invocations: int
-
-
-_TILES: Final[dict[Schedule, Tile]] = {
-    "direct": Tile(8, 2, 1),
-    "outer": Tile(8, 2, 1),
-    "shared": Tile(64, 16, 256),
-}
-LEAST_SPLIT = 64  # steps: shorter sums do not justify a second dispatch
-BUSY = 128  # as many tiles keep every device busy
-
-add_parts = reduction("a + b", dict.fromkeys(NUMBERS, 0))
+SUMS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
+add_parts = reduction(SUMS, dict.fromkeys(SUMS, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """A batch of matrices in an array: their number, their sizes, and whether to transpose them."""
+    """A batch of matrices in an array: their number, their sizes, and whether to transpose them.
+
+    The sizes of a transposed operand are those after the transposition.
+    """
 
     array: GpuArray
     batch: int
@@ -50,115 +43,343 @@ class Matrices:
     is_transposed: bool = False
 
 
-def multiply(a: Matrices, b: Matrices) -> GpuArray:
-    """Return the products as an array (batch, rows, columns); a batch of one is used for every matrix.
+class Source(NamedTuple):
+    """How a shader finds the elements of the left operand of a product."""
 
-    The sizes of a transposed operand are those after the transposition.
+    name: str
+    """The file kernels/<name>.wgsl."""
+    fields: str = ""
+    """Its own parameters, in WGSL."""
+    numbers: tuple[int, ...] = ()
+    """Their values."""
+    stride: str = ""
+    """In a transposed operand: the items from one element of a sum to the next, in WGSL."""
+    substitutions: tuple[tuple[str, str], ...] = ()
+    is_guarded: bool = True
+    """Whether it may have ranges without elements."""
+    runs: int = 1
+    is_whole: bool = True
+    """Whether the elements that lie side by side make whole vectors."""
+
+
+class Finish(NamedTuple):
+    """What becomes of each element `x` of a product before it is stored."""
+
+    expression: str
+    """WGSL over `x`, `alpha` if there are weights, and ``parameters.alpha`` if there is a number."""
+    bias: GpuArray | None
+    """What is added to `x` first: an element for each column, or one."""
+    weights: GpuArray | None
+    """Likewise, the elements `alpha`."""
+    number: float | None
+    separately: Callable[[GpuArray], GpuArray]
+    """The same for a whole array, where the sums are added later."""
+
+
+class _Ending(NamedTuple):
+    """What a shader has to know of a finish."""
+
+    expression: str = "x"
+    bias: str = ""
+    weights: str = ""
+    """How the arrays are read: at a column, at 0, or not at all."""
+    number: float | None = None
+
+
+def multiply(a: Matrices, b: Matrices, finish: Finish | None = None) -> GpuArray:
+    """Return the products as an array (batch, rows, columns); a batch of one is used for every matrix."""
+    if b.columns == 1 < a.rows:
+        # One row of the transposed product: its operands are read in whole vectors.
+        row = Matrices(b.array, b.batch, 1, b.rows)
+        turned = Matrices(a.array, a.batch, a.columns, a.rows, not a.is_transposed)
+        output = multiply(row, turned)
+        output = shared(output, (output.shape[0], a.rows, 1))
+        return finish.separately(output) if finish is not None else output
+    if a.array.dtype == int64:
+        step = _long_plan((a.batch, b.batch), (a.rows, a.columns, b.columns), _steps(a), _steps(b))
+        return _added(a.array.buffer.device.launch(step, a.array, b.array))
+    return product(a, b, _matrix(a.rows, a.columns, a.is_transposed), finish)
+
+
+@lru_cache(maxsize=1024)
+def _matrix(rows: int, columns: int, is_transposed: bool) -> Source:
+    is_whole = (rows if is_transposed else columns) % 4 == 0
+    unit = 4 if is_whole else 1
+    start = "rows" if not is_whole else "rows / 4u"
+    if not is_transposed:
+        start = f"rows * (parameters.depth / {unit}u)"
+    end = "parameters.depth" if is_transposed else f"parameters.depth / {unit}u"
+    return Source(
+        "linalg_matrix",
+        stride=f"i32(parameters.rows / {unit}u)",
+        substitutions=(("a_start", start), ("a_end", end)),
+        is_guarded=columns % 4 != 0,
+        is_whole=is_whole,
+    )
+
+
+def product(a: Matrices, b: Matrices, source: Source, finish: Finish | None = None) -> GpuArray:
+    """Return the products of a left operand, which a source describes, and matrices.
+
+    The columns of `a` are the elements of one run; `b` has the rows of all runs.
     """
     device = a.array.buffer.device
-    dtype = a.array.dtype
-    schedule = _schedule(device, a, b)
-    step = _plan(schedule, dtype, (a.batch, b.batch), (a.rows, a.columns, b.columns))
-    depth = a.columns if schedule == "outer" else _whole(a.columns)
-    left = a.array if schedule == "outer" else _packed(a, a.rows, depth)
-    right = _packed(b, depth, _whole(b.columns))
-    parts = device.launch(step, left, right)
-    return add_parts(parts, (0,), False) if step.shape[0] > 1 else shared(parts, step.shape[1:])
+    sizes = (a.rows, a.columns, b.columns)
+    name = tile_for(device, max(a.batch, b.batch), sizes)
+    turns = (a.is_transposed, b.is_transposed)
+    batches = (a.batch, b.batch)
+    if finish is not None:
+        step = _plan(TILES[name], source, a.array.dtype, batches, sizes, turns, _ending(finish))
+        if step.shape[0] == 1:
+            beside = [x for x in (finish.bias, finish.weights) if x is not None]
+            return _added(device.launch(step, a.array, b.array, *beside))
+    step = _plan(TILES[name], source, a.array.dtype, batches, sizes, turns, _Ending())
+    output = _added(device.launch(step, a.array, b.array))
+    return finish.separately(output) if finish is not None else output
+
+
+def _ending(finish: Finish) -> _Ending:
+    def place(x: GpuArray | None) -> str:
+        if x is None:
+            return ""
+        return "0u" if x.shape in ((), (1,)) else "column"
+
+    return _Ending(finish.expression, place(finish.bias), place(finish.weights), finish.number)
+
+
+def _added(parts: GpuArray) -> GpuArray:
+    """Return the sum of the splits, which are the first axis."""
+    return add_parts(parts, (0,), False) if parts.shape[0] > 1 else shared(parts, parts.shape[1:])
 
 
 @lru_cache(maxsize=1024)
 def _plan(
-    schedule: Schedule, dtype: DType, batches: tuple[int, int], sizes: tuple[int, int, int]
+    tile: Tile,
+    source: Source,
+    dtype: DType,
+    batches: tuple[int, int],
+    sizes: tuple[int, int, int],
+    turns: tuple[bool, bool],
+    ending: _Ending,
 ) -> Plan:
     """Return the plan whose output is (splits, batch, rows, columns)."""
-    rows, inner, columns = sizes
-    tile = _TILES[schedule]
-    tile_rows = min(tile.rows, _power_of_two(rows)) if schedule == "direct" else tile.rows
+    rows, depth, columns = sizes
+    blocks, lines = tile.rows, 4
+    if tile.schedule == "direct":
+        blocks, lines = (2, 4) if rows > 4 else (1, 4 if rows > 2 else max(rows, 1))
+    elif tile.schedule == "broadcast" and rows <= 4 * (tile.rows // 2):
+        blocks = tile.rows // 2
+    tile_rows = lines if blocks == 1 else 4 * blocks
     batch = 0 if 0 in batches else max(batches)
-    vectors = _whole(columns) // 4
-    depth, unit = (inner, 1) if schedule == "outer" else (_whole(inner) // 4, 4)
-    row_tiles, column_tiles = -(-rows // tile_rows), -(-vectors // tile.vectors)
+    row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.vectors))
     tiles = batch * row_tiles * column_tiles
-    splits = _splits(depth, tiles)
-    left_step = 0 if batches[0] == 1 else rows * depth * unit // 4
-    right_step = 0 if batches[1] == 1 else depth * unit * vectors
+    steps = source.runs * -(-depth // 4)
+    splits = _splits(steps, tiles, tile.busy, LEAST_SPLIT)
+    is_whole = (depth if turns[1] else columns) % 4 == 0
+    a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
     parameters = (
         tiles * splits,
         rows,
         columns,
-        vectors,
         depth,
         row_tiles,
         column_tiles,
         batch,
-        left_step,
-        right_step,
-        -(-depth // splits),
+        0 if batches[0] == 1 else rows * depth // a_unit,
+        0 if batches[1] == 1 else depth * columns // b_unit,
+        steps,
+        -(-steps // splits),
+        *source.numbers,
+        *(() if ending.number is None else (ending.number,)),
     )
-    program = _program(schedule, dtype, tile_rows, columns % 4 == 0)
-    invocations = tiles * splits * tile.invocations
-    return plan(program, parameters, invocations, (splits, batch, rows, columns), dtype)
+    program = _program(
+        tile,
+        source._replace(numbers=(), runs=1),
+        dtype,
+        (blocks, lines),
+        turns,
+        (is_whole, depth % 4 == 0, columns % 4 == 0),
+        ending._replace(number=None if ending.number is None else 0.0),
+    )
+    each = 1 if tile.schedule == "direct" else tile.workgroup
+    shape = (splits, batch, rows, columns)
+    return plan(program, parameters, tiles * splits * each, shape, dtype)
 
 
-def _whole(size: int) -> int:
-    """Return the size rounded up to whole vectors."""
-    return -(-size // 4) * 4
-
-
-def _schedule(device: Recorder, a: Matrices, b: Matrices) -> Schedule:
-    is_large = a.rows > _TILES["shared"].rows // 2 and b.columns > _TILES["shared"].rows // 2
-    if is_large and not device.is_software:
-        return "shared"
-    return "outer" if a.is_transposed and a.rows % 4 == 0 else "direct"
-
-
-def _power_of_two(rows: int) -> int:
-    return 1 << max(rows - 1, 0).bit_length()
-
-
-def _splits(depth: int, tiles: int) -> int:
+def _splits(steps: int, tiles: int, busy: int, least: int) -> int:
     """Return the number of parts of the sums: enough work for the device, and loops within bounds."""
-    wanted = min(BUSY // max(tiles, 1), depth // LEAST_SPLIT)
-    return max(wanted, -(-depth // MOST_STEPS), 1)
-
-
-def _packed(m: Matrices, rows: int, columns: int) -> GpuArray:
-    """Return the matrices in row-major order and padded with zeros; the array itself if it is so already."""
-    if (rows, columns) == (m.rows, m.columns) and not m.is_transposed:
-        return m.array
-    sizes = (rows, columns, m.rows, m.columns)
-    packing = _packing(m.array.dtype, m.batch, sizes, m.is_transposed)
-    return m.array.buffer.device.launch(packing, m.array)
-
-
-@lru_cache(maxsize=1024)
-def _packing(
-    dtype: DType, batch: int, sizes: tuple[int, int, int, int], is_transposed: bool
-) -> Plan:
-    rows, columns, input_rows, input_columns = sizes
-    strides = (1, input_rows) if is_transposed else (input_columns, 1)
-    count = batch * rows * columns
-    parameters = (count, *sizes, input_rows * input_columns, *strides)
-    return plan(_PACK, parameters, count, (batch, rows, columns), dtype)
-
-
-_PACK = Program("pack", partial(shader, "linalg_pack"))
+    wanted = min(busy // max(tiles, 1), steps // least)
+    return max(wanted, -(-steps // MOST_STEPS), 1)
 
 
 @cache
-def _program(schedule: Schedule, dtype: DType, rows: int, is_whole: bool) -> Program:
+def _program(
+    tile: Tile,
+    source: Source,
+    dtype: DType,
+    block: tuple[int, int],
+    turns: tuple[bool, bool],
+    is_whole: tuple[bool, bool, bool],
+    ending: _Ending,
+) -> Program:
     stored = STORED[dtype]
-    columns = (
-        "if (4u * column + {0}u < parameters.columns) {{ output[offset + {0}u] = value.{1}; }}"
-    )
-    guarded = [columns.format(i, lane) for i, lane in enumerate("xyzw")]
-    source = partial(
+    b_whole, depth_whole, columns_whole = is_whole
+    result = vector(stored, 4 if columns_whole else 1)
+    arrays = {
+        "a": vector(stored, 4 if source.is_whole else 1),
+        "b": vector(stored, 4 if b_whole else 1),
+        **({"bias": stored} if ending.bias else {}),
+        **({"weights": stored} if ending.weights else {}),
+        "output": result,
+    }
+    before = [f"let x = y + bias[{ending.bias}];" if ending.bias else "let x = y;"]
+    if ending.weights:
+        before.append(f"let alpha = weights[{ending.weights}];")
+    number = "" if ending.number is None else "\n  alpha: f32,"
+    text = partial(
         shader,
         "linalg_operands",
-        f"linalg_{schedule}",
+        source.name,
+        f"linalg_{tile.schedule}",
         T=stored,
-        rows=str(rows),
-        result=f"vec4<{stored}>" if is_whole else stored,
-        store="output[offset / 4u] = value;" if is_whole else "\n  ".join(guarded),
+        fields=source.fields + number,
+        bindings=_bindings(arrays),
+        before="\n  ".join(before),
+        finish=ending.expression,
+        store=_store(columns_whole),
+        **_a_access(source, turns[0], arrays["a"]),
+        **_b_access(turns[1], b_whole, depth_whole, arrays["b"]),
+        **dict(source.substitutions),
+        **_sizes(tile, block, turns),
     )
-    return Program(f"multiply {schedule}", source, workgroup=256 if schedule == "shared" else 8)
+    return Program(f"multiply {tile.schedule}", text, workgroup=tile.workgroup)
+
+
+def _sizes(tile: Tile, block: tuple[int, int], turns: tuple[bool, bool]) -> dict[str, str]:
+    """Return the sizes of a tile, and what each invocation of a workgroup loads."""
+    blocks, lines = block
+    numbers = {
+        "blocks": blocks,
+        "lines": lines,
+        "rows": tile.rows if tile.schedule == "shared" else (lines if blocks == 1 else 4 * blocks),
+        "vectors": tile.vectors,
+        "steps": tile.steps,
+        "down": tile.down,
+        "across": tile.across,
+        "invocations": tile.workgroup,
+    }
+    along_a, along_b = ("local % {0}", "local / {0}"), ("b_local % {0}", "b_local / {0}")
+    a_row, a_step = ("ROWS", along_a) if turns[0] else ("STEPS", along_a[::-1])
+    b_vector, b_step = ("STEPS", along_b[::-1]) if turns[1] else ("VECTORS", along_b)
+    return {name: str(number) for name, number in numbers.items()} | {
+        "a_own_row": a_step[0].format(a_row),
+        "a_own_step": a_step[1].format(a_row),
+        "b_own_vector": b_step[0].format(b_vector),
+        "b_own_step": b_step[1].format(b_vector),
+    }
+
+
+def _bindings(arrays: Mapping[str, str]) -> str:
+    return "\n".join(
+        f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
+        f"{name}: array<{kind}>;"
+        for i, (name, kind) in enumerate(arrays.items())
+    )
+
+
+def _store(is_whole: bool) -> str:
+    lanes = [f"finished(value[{i}], 4u * vector + {i}u)" for i in range(4)]
+    if is_whole:
+        return f"output[offset / 4u] = vec4({', '.join(lanes)});"
+    guarded = "if (4u * vector + {0}u < parameters.columns) {{ output[offset + {0}u] = {1}; }}"
+    return "\n  ".join(guarded.format(i, lane) for i, lane in enumerate(lanes))
+
+
+def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
+    """Return how the left operand is read: vectors along the rows or along the sums, or their elements."""
+    guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
+    item = "a_item(run.start[{0}] + {1}, {2} >= run.first[{0}] && {2} < run.end[{0}])"
+    if is_transposed:
+        place, along = "4u * step + i", f"k * {source.stride}"
+        items = [item.format(j, along, "k") for j in range(4)]
+    else:
+        place = "step" if source.is_whole else "4u * step"
+        items = [item.format("i", f"k + {j}", f"k + {j}") for j in range(4)]
+    return {
+        "a_type": kind,
+        "a_item": guarded if source.is_guarded else "a[u32(at)]",
+        "a_place": place,
+        "a_line": items[0] if source.is_whole else f"vec4({', '.join(items)})",
+        "a_turned": "flipped(block)" if is_transposed else "block",
+    }
+
+
+def _b_access(is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str) -> dict[str, str]:
+    """Return how the right operand is read, likewise."""
+    guarded = f"select({kind}(), b[select(0u, at, is_real)], is_real)"
+    if is_transposed:
+        column, end, row = "4u * vector + i", "parameters.columns", "column * parameters.depth"
+        place, items = (
+            "4u * step",
+            [f"b_item(start + {row} + k + {j}u, k + {j}u < parameters.depth)" for j in range(4)],
+        )
+        if is_whole:
+            place, items = "step", [f"b_item(start + {row} / 4u + k, true)"]
+    else:
+        place = "4u * step + i"
+        column, end = (
+            ("vector", "parameters.columns / 4u")
+            if is_whole
+            else ("4u * vector", "parameters.columns")
+        )
+        width = "parameters.columns / 4u" if is_whole else "parameters.columns"
+        last = "min(column + {0}u, parameters.columns - 1u)"
+        columns = ["column"] if is_whole else [last.format(j) for j in range(4)]
+        items = [
+            f"b_item(start + k * ({width}) + {each}, k < parameters.depth)" for each in columns
+        ]
+    return {
+        "b_type": kind,
+        "b_item": "b[at]" if depth_whole else guarded,
+        "b_place": place,
+        "b_column": column,
+        "columns_end": end,
+        "b_line": items[0] if is_whole else f"vec4({', '.join(items)})",
+        "b_turned": "flipped(block)" if is_transposed else "block",
+        "b_unit": "4" if is_whole else "1",
+    }
+
+
+def _steps(m: Matrices) -> tuple[int, int]:
+    """Return the distances between rows and between columns."""
+    return (1, m.rows) if m.is_transposed else (m.columns, 1)
+
+
+@lru_cache(maxsize=1024)
+def _long_plan(
+    batches: tuple[int, int],
+    sizes: tuple[int, int, int],
+    left: tuple[int, int],
+    right: tuple[int, int],
+) -> Plan:
+    """Return the plan for 64-bit integers, whose output is (splits, batch, rows, columns)."""
+    rows, depth, columns = sizes
+    batch = 0 if 0 in batches else max(batches)
+    tile_rows = min(LONG_ROWS, max(rows, 1))
+    row_tiles = -(-rows // tile_rows)
+    tiles = batch * row_tiles * columns
+    splits = _splits(depth, tiles, TILES["direct"].busy, 4 * LEAST_SPLIT)
+    left_step, right_step = (
+        0 if count == 1 else n * depth for count, n in zip(batches, (rows, columns), strict=True)
+    )
+    parameters = (
+        *(tiles * splits, rows, row_tiles, columns, depth, -(-depth // splits), batch),
+        *(left_step, *left, right_step, *right),
+    )
+    shape = (splits, batch, rows, columns)
+    return plan(_long_program(tile_rows), parameters, tiles * splits, shape, int64)
+
+
+@cache
+def _long_program(rows: int) -> Program:
+    return Program("multiply long", partial(shader, "linalg_long", rows=str(rows)))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad_webgpu.elements import words_in
+from plugrad_webgpu.elements import Long, words_in
 from plugrad_webgpu.layout import nbytes_of, size_class
-from plugrad_webgpu.limits import MOST_GROUPS, check_groups, check_parameters
+from plugrad_webgpu.limits import IMMEDIATE_BYTES, MOST_GROUPS, check_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,10 +28,11 @@ Grid = tuple[int, int, int]
 class Program:
     """A compute shader: how to write its source, its entry point and its workgroup size.
 
-    The operands are the inputs, bound in order from 0, followed by one output.
+    The operands are the inputs, bound in order from 0, followed by the outputs, of which there is
+    usually one.
     """
 
-    __slots__ = ("entry_point", "label", "source", "workgroup")
+    __slots__ = ("entry_point", "has_table", "label", "outputs", "source", "workgroup")
 
     def __init__(
         self,
@@ -40,11 +41,15 @@ class Program:
         *,
         entry_point: str = "main",
         workgroup: int = 64,
+        outputs: int = 1,
     ) -> None:
         self.label = label
         self.source = source
         self.entry_point = entry_point
         self.workgroup = workgroup
+        self.outputs = outputs
+        self.has_table = False
+        """Whether the parameters are in a buffer, because there are many; the first plan knows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,17 +77,16 @@ def plan(
     Args:
         program: The program to call.
         parameters: Numbers that become 32-bit words in order: integers as u32 or i32, floats as f32,
-            complex numbers as two of these.
+            complex numbers as two of these, and a `Long` as two u32, the lower one first.
         invocations: The number of items to work on; without items the plan has no grid.
         shape: The shape of the result.
         dtype: The dtype of the result.
 
     Raises:
-        ArgumentValueError: the parameters do not fit a shader.
         ShapeError: the invocations do not fit a dispatch.
     """
     words = packed(parameters)
-    check_parameters(program.label, len(words))
+    program.has_table = len(words) > IMMEDIATE_BYTES
     groups = -(-invocations // program.workgroup)
     nbytes = nbytes_of(shape, words_in(dtype))
     if nbytes < 1 << 40:  # the pool refuses a larger output, with a better message
@@ -92,11 +96,13 @@ def plan(
 
 
 def packed(parameters: Sequence[int | float | complex]) -> bytes:
-    """Return numbers as little-endian 32-bit words, two for a complex number."""
+    """Return numbers as little-endian 32-bit words, two for a complex number or a `Long`."""
     return b"".join(_word(p) for p in parameters)
 
 
 def _word(value: int | float | complex) -> bytes:
+    if isinstance(value, Long):
+        return value.to_bytes(8, "little", signed=True)
     with np.errstate(over="ignore"):  # beyond float32 is infinity
         if isinstance(value, float):
             return np.float32(value).tobytes()

@@ -8,9 +8,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.extend import complex64, int32, reduced
+from plugrad.extend import int32, reduced
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.elements import STORED, require, typed, vector
+from plugrad_webgpu.elements import STORED, WIDE, narrowed, require, typed, vector, words_in
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
@@ -47,7 +47,7 @@ def reduction(
     Args:
         combine: WGSL that combines the elements `a` and `b`, associative and commutative; or a
             mapping from dtypes to such expressions.
-        identity: For each supported dtype, the value that leaves the other one unchanged when it is
+        identity: For each supported dtype that is not narrow, the value that leaves the other one unchanged when it is
             combined with it.
         finish: WGSL that computes the result from the total, called `value`;
             ``parameters.divisor`` is the number of elements.
@@ -61,8 +61,9 @@ def reduction(
     def stages(
         shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool
     ) -> tuple[Plan, ...]:
-        require(dtype, identity, f"the webgpu reduction {combine!r}")
-        rule = _Rule(dtype, combines[dtype], typed(identity[dtype], dtype), finish)
+        wide = WIDE.get(dtype, dtype)
+        require(wide, identity, f"the webgpu reduction {combine!r}")
+        rule = _Rule(dtype, combines[wide], typed(identity[wide], dtype), finish)
         return tuple(_stages(rule, shape, axes, is_software))
 
     def reduce(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
@@ -93,16 +94,19 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
     for number, (outer, size, inner) in enumerate(groups):
         is_last_group = number == len(groups) - 1
         while True:
-            has_vectors = rule.dtype != complex64
-            across = 4 if inner % 4 == 0 and has_vectors else 1
+            has_vectors = words_in(rule.dtype) == 1
+            is_narrow = rule.dtype in WIDE  # its result is narrowed number by number
+            across = 4 if inner % 4 == 0 and has_vectors and not is_narrow else 1
             along = 4 if inner == 1 and has_vectors and (outer == 1 or size % 4 == 0) else 1
             length, vectors = -(-size // along), inner // across
             segments = segments_for(outer * vectors, length, inner == 1, is_software)
             is_last = segments == 1
-            finish = rule.finish if is_last and is_last_group else "value"
+            is_whole = is_last and is_last_group
+            finish = narrowed(rule.dtype, rule.finish) if is_whole else "value"
             run = -(-length // segments)
             walk = "row_by_row" if run > 2 * BLOCK else "one_by_one"
-            program = _program(rule.dtype, rule.combine, finish, across, along, walk)
+            prepare = "whole" if size % along == 0 else "filled_up"
+            program = _program(rule.dtype, rule.combine, finish, across, along, walk, prepare)
             offset, step, span = (run, 1, run) if is_software else (1, segments, length)
             outputs = outer * segments * vectors
             parameters = (
@@ -155,7 +159,7 @@ def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> 
 
 @cache
 def _program(
-    dtype: DType, combine: str, finish: str, across: int, along: int, walk: str
+    dtype: DType, combine: str, finish: str, across: int, along: int, walk: str, prepare: str
 ) -> Program:
     stored = STORED[dtype]
     width = max(across, along)
@@ -169,7 +173,7 @@ def _program(
         walk=walk,
         block=str(BLOCK),
         combine_elements="combine" if width == 1 else "combine_vectors",
-        prepare="filled_up" if along > 1 else "whole",
+        prepare=prepare,
         reduced="combine_lanes(total)" if along > 1 else "total",
         finish=finish,
     )
@@ -180,11 +184,12 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
     """Return a function that finds the first position of the best element along an axis.
 
     Args:
-        is_better: For each supported dtype, WGSL that says whether `value` is better than `best`.
+        is_better: For each supported dtype that is not narrow, WGSL that says whether `value` is better than `best`.
     """
 
     def find(x: GpuArray, axis: int) -> GpuArray:
-        require(x.dtype, is_better, "the webgpu search for a position")
+        dtype = WIDE.get(x.dtype, x.dtype)
+        require(dtype, is_better, "the webgpu search for a position")
         size = length = x.shape[axis]
         outer = math.prod(x.shape[:axis])
         inner = math.prod(x.shape[axis + 1 :])
@@ -194,7 +199,7 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
             segments = segments_for(outer * inner, length, inner == 1, device.is_software)
             segments = -(-length // -(-length // segments))  # none of them is empty
             outputs = outer * segments * inner
-            program = _position_program(x.dtype, is_better[x.dtype], found is not None)
+            program = _position_program(dtype, is_better[dtype], found is not None)
             parameters = (outputs, length, segments, inner, size)
             stage = plan(program, parameters, outputs, (outer, segments, inner), int32)
             found = device.launch(stage, x) if found is None else device.launch(stage, x, found)

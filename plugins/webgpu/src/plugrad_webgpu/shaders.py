@@ -7,6 +7,8 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 
+SNIPPETS = ("snippets.wgsl", "accurate.wgsl", "complex.wgsl", "long.wgsl")
+
 _FUNCTION = re.compile(r"^fn (\w+)\b.*?^}\n", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"\w+")
 _REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) (.*)$", re.MULTILINE)
@@ -56,5 +58,5 @@ def _source(path: str) -> str:
 
 @cache
 def _snippets() -> dict[str, str]:
-    text = "".join(_source(name) for name in ("snippets.wgsl", "accurate.wgsl", "complex.wgsl"))
+    text = "".join(_source(name) for name in SNIPPETS)
     return {match[1]: match[0] for match in _FUNCTION.finditer(text)}

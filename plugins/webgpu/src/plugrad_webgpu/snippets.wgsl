@@ -1,5 +1,5 @@
-// Functions that any shader may call. shaders.py appends those of this file, of accurate.wgsl and of
-// complex.wgsl that a source names.
+// Functions that any shader may call. shaders.py appends those of this file, of accurate.wgsl, of
+// complex.wgsl and of long.wgsl that a source names.
 //
 // Drivers compile with fast-math: `x != x` is false, `max` drops NaN, `(1 + x) - 1` is x. So NaN and
 // infinity are recognized and made by their bits, and low-order parts are cut off with masks, which no
@@ -21,6 +21,11 @@ fn is_negative(x: f32) -> bool {
 
 fn with_sign(magnitude: f32, sign: f32) -> f32 {
   return bitcast<f32>((bitcast<u32>(magnitude) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
+}
+
+// Some drivers compute -x as 0 - x, which loses the sign of NaN.
+fn negated(x: f32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) ^ 0x80000000u);
 }
 
 // A `var` keeps the compiler from folding the bits, which would be an error for these two.
@@ -68,6 +73,24 @@ fn saturated_u32(x: f32) -> u32 {
   return u32(x);
 }
 
+// --- narrow dtypes, whose elements are words with fewer values
+
+// The lowest 8 bits as a signed number
+fn wrapped_i8(x: i32) -> i32 {
+  return (x << 24u) >> 24u;
+}
+
+// The nearest float16; of two, the even one. Every float16 is a normal f32, so that no driver changes it.
+fn rounded_to_half(x: f32) -> f32 {
+  let bits = bitcast<u32>(x) & 0x7fffffffu;
+  if (bits > 0x7f800000u) { return x; }  // NaN
+  if (bits >= 0x477ff000u) { return with_sign(infinity(), x); }  // 65520
+  if (bits < 0x38800000u) {  // 2^-14: from here on, the distance of neighbours is 2^-24
+    return with_sign(round(abs(x) * 16777216.0) * 5.9604644775390625e-8, x);
+  }
+  return with_sign(bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u), x);
+}
+
 // --- order; NaN propagates
 
 fn maximum(a: f32, b: f32) -> f32 {
@@ -98,6 +121,21 @@ fn next_after(a: f32, b: f32) -> f32 {
   if (place(a) == place(b)) { return b; }
   let next = place(a) + select(-1, 1, place(b) > place(a));
   return with_sign(bitcast<f32>(abs(next)), select(a, f32(next), next != 0));
+}
+
+// The number after a on the way to b, both of float16. Numbers below 2^-14 have the distance of those just above.
+fn next_half_after(a: f32, b: f32) -> f32 {
+  if (is_nan(a) || is_nan(b)) { return nan(); }
+  if (place(a) == place(b)) { return b; }
+  let is_up = place(b) > place(a);
+  if (is_infinite(a)) { return with_sign(65504.0, a); }
+  let is_outwards = is_up == (place(a) > 0);
+  let bits = bitcast<u32>(a) & 0x7fffffffu;
+  if (bits < 0x38800000u || (bits == 0x38800000u && !is_outwards)) {
+    let next = a + select(-5.9604644775390625e-8, 5.9604644775390625e-8, is_up);
+    return select(next, with_sign(0.0, a), next == 0.0);
+  }
+  return rounded_to_half(with_sign(bitcast<f32>(select(bits - 0x2000u, bits + 0x2000u, is_outwards)), a));
 }
 
 // --- division that rounds down; the division of an integer by zero gives zero

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.extend import as_dtype, bool_
+from plugrad.extend import as_dtype, bool_, uint32
 from plugrad_webgpu.copying import filled
+from plugrad_webgpu.elements import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,22 +19,24 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray, Recorder
 
 
+_HELD = WIDE | {bool_: uint32}
+"""What the words of a dtype are whose elements are smaller than a word."""
+
+
 def uploaded(device: Recorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     """Return a copy of a host array of a supported dtype on the device."""
     if array.size == 1:
         # A fill is part of the batch, in order; an upload might have to submit the batch first.
         return filled(device, array.shape, array.item(), dtype)
-    words = array.astype(np.uint32) if dtype == bool_ else array
+    words = array.astype(_HELD[dtype]) if dtype in _HELD else array
     return device.upload(words, words.nbytes, array.shape, dtype)
 
 
 def downloaded(device: Recorder, array: GpuArray) -> NDArray[Any]:
     """Return the values of an array in a new host array, waiting for them."""
-    stored = np.uint32 if array.dtype == bool_ else array.dtype
-    values = np.empty(array.shape, stored)
-    if values.size:
-        device.download(array, values, values.nbytes)
-    return values.astype(np.bool_) if array.dtype == bool_ else values
+    values = np.empty(array.shape, array.dtype)
+    device.download(array, values, np.dtype(_HELD.get(array.dtype, array.dtype)))
+    return values
 
 
 def on_host(body: Callable[..., Any], x: GpuArray, **attributes: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.extend import ArgumentValueError, Window
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.elements import STORED, vector
+from plugrad_webgpu.elements import STORED, vector, words_in
 from plugrad_webgpu.layout import strides_of
 from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
 from plugrad_webgpu.product import add_parts
@@ -75,7 +75,7 @@ def over_weights(
     dy = inputs[0]
     device = dy.buffer.device
     rows = image[0] * math.prod(window.out)
-    width = _width(image)
+    width = _width(image, dy.dtype)
     outputs = math.prod(window.filter) * image[-1] // width
     segments = segments_for(outputs, rows, False, device.is_software)
     step = _plan(fold, "weights", image, window, dy.dtype, dy.dtype, segments)
@@ -99,7 +99,7 @@ def _plan(
         "stops": image,
         "weights": (segments, *window.filter, image[-1]),
     }
-    shape, width = shapes[loop], _width(image)
+    shape, width = shapes[loop], _width(image, dtype)
     size, stops = (*image[1:-1], image[-1] // width), (*window.out, image[-1] // width)
     count = math.prod(shape) // width
     rows = image[0] * math.prod(window.out)
@@ -121,8 +121,9 @@ def _plan(
     return plan(program, parameters, count, shape, result)
 
 
-def _width(image: Shape) -> int:
-    return 4 if image[-1] % 4 == 0 else 1
+def _width(image: Shape, dtype: DType) -> int:
+    """Return how many channels are one element of a shader."""
+    return 4 if image[-1] % 4 == 0 and words_in(dtype) == 1 else 1
 
 
 def _check_steps(loop: Loop, size: Shape, window: Window, periods: Shape) -> None:
@@ -164,8 +165,8 @@ def _program(
         width=str(width),
         element=element,
         integers=integers,
-        bits=vector("u32", width),
-        mask=vector("bool", width),
+        bits=vector("u32", width * words_in(dtype)),
+        mask=vector("bool", width * words_in(dtype)),
         lanes="0" if width == 1 else "vec4i(0, 1, 2, 3)",
         bindings="\n".join(bindings),
         cells_within="(length + dilation - 1) / dilation" if is_dilated else "length",

@@ -10,6 +10,7 @@ SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
 
 RELU = "maximum(x, 0.0)"
+RELU_LONG = "maximum_i64(x, vec2u())"
 RELU6 = "minimum(maximum(x, 0.0), 6.0)"
 ELU = "select(expm1_accurate(x), x, x > 0.0)"
 SIGMOID = "sigmoid(x)"
@@ -18,8 +19,10 @@ PRELU = "select(alpha * x, x, x > 0.0)"
 
 table.update(
     {
-        activation.relu: elementwise(real(RELU, "max(x, 0)", "x")),
-        activation.relu6: elementwise(real(RELU6, "clamp(x, 0, 6)", "min(x, 6u)")),
+        activation.relu: elementwise(real(RELU, "max(x, 0)", "x", RELU_LONG)),
+        activation.relu6: elementwise(
+            real(RELU6, "clamp(x, 0, 6)", "min(x, 6u)", f"minimum_i64({RELU_LONG}, vec2u(6u, 0u))")
+        ),
         activation.elu: elementwise(ELU),
         activation.selu: elementwise(
             f"{SELU_SCALE} * select({SELU_ALPHA} * expm1_accurate(x), x, x > 0.0)"

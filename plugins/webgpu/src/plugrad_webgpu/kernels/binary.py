@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, complex64, float32, int32, uint32
+from plugrad.extend import bool_, complex64, float16, float32, int32, int64, uint32
 from plugrad.kernels import binary
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS
-from plugrad_webgpu.expressions import elementwise, inexact, numbers
+from plugrad_webgpu.expressions import elementwise, inexact, numbers, real
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
+
+PRODUCTS = numbers("a * b") | {int64: "product_i64(a, b)", complex64: "complex_product(a, b)"}
+LARGER = real("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
+SMALLER = real("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
 
 
 def arithmetic(expression: str | dict[DType, str]) -> Callable[..., GpuArray]:
@@ -35,20 +39,23 @@ def logic(expression: str) -> Callable[..., GpuArray]:
     return elementwise({bool_: expression}, ("a", "b"))
 
 
-add = arithmetic(numbers("a + b") | {complex64: "a + b"})
+add = arithmetic(numbers("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"})
 
 table.update(
     {
         # arithmetic
         binary.add: add,
-        binary.subtract: arithmetic(numbers("a - b") | {complex64: "a - b"}),
-        binary.multiply: arithmetic(numbers("a * b") | {complex64: "complex_product(a, b)"}),
+        binary.subtract: arithmetic(
+            numbers("a - b") | {int64: "difference_i64(a, b)", complex64: "a - b"}
+        ),
+        binary.multiply: arithmetic(PRODUCTS),
         binary.divide: arithmetic(inexact("a / b", "complex_quotient(a, b)")),
         binary.floor_divide: arithmetic(
             {
                 float32: "floor_divide(a, b)",
                 int32: "floor_divide_i32(a, b)",
                 uint32: "floor_divide_u32(a, b)",
+                int64: "floor_divide_i64(a, b)",
             }
         ),
         binary.remainder: arithmetic(
@@ -56,49 +63,52 @@ table.update(
                 float32: "remainder(a, b)",
                 int32: "remainder_i32(a, b)",
                 uint32: "remainder_u32(a, b)",
+                int64: "remainder_i64(a, b)",
             }
         ),
         binary.power: arithmetic(
             inexact("power(a, b)", "complex_power(a, b)")
-            | {int32: "power_i32(a, b)", uint32: "power_u32(a, b)"}
+            | {int32: "power_i32(a, b)", uint32: "power_u32(a, b)", int64: "power_i64(a, b)"}
         ),
         binary.squared_difference: arithmetic(
-            numbers("(a - b) * (a - b)") | {complex64: "complex_square(a - b)"}
+            numbers("(a - b) * (a - b)")
+            | {int64: "square_i64(difference_i64(a, b))", complex64: "complex_square(a - b)"}
         ),
-        binary.maximum: arithmetic(
-            {float32: "maximum(a, b)", int32: "max(a, b)", uint32: "max(a, b)"}
-        ),
-        binary.minimum: arithmetic(
-            {float32: "minimum(a, b)", int32: "min(a, b)", uint32: "min(a, b)"}
-        ),
+        binary.maximum: arithmetic(LARGER),
+        binary.minimum: arithmetic(SMALLER),
         binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),
         binary.hypot: arithmetic({float32: "hypotenuse(a, b)"}),
         binary.log_add_exp: arithmetic({float32: "log_add_exp(a, b)"}),
-        binary.next_after: arithmetic({float32: "next_after(a, b)"}),
+        binary.next_after: arithmetic(
+            {float32: "next_after(a, b)", float16: "next_half_after(a, b)"}
+        ),
         # comparison
-        binary.equal: comparison("==", {complex64: "a.x == b.x && a.y == b.y"}),
+        binary.equal: comparison(
+            "==", {int64: "is_equal_i64(a, b)", complex64: "a.x == b.x && a.y == b.y"}
+        ),
         # In a shader, != is false where one side is NaN.
         binary.not_equal: elementwise(
             numbers("a != b")
             | {
                 float32: "a != b || is_nan(a) || is_nan(b)",
                 bool_: "a != b",
+                int64: "!is_equal_i64(a, b)",
                 complex64: "a.x != b.x || a.y != b.y || complex_is_nan(a) || complex_is_nan(b)",
             },
             ("a", "b"),
             result=bool_,
         ),
-        binary.greater: comparison(">"),
-        binary.greater_equal: comparison(">="),
-        binary.less: comparison("<"),
-        binary.less_equal: comparison("<="),
+        binary.greater: comparison(">", {int64: "is_less_i64(b, a)"}),
+        binary.greater_equal: comparison(">=", {int64: "!is_less_i64(a, b)"}),
+        binary.less: comparison("<", {int64: "is_less_i64(a, b)"}),
+        binary.less_equal: comparison("<=", {int64: "!is_less_i64(b, a)"}),
         # logic
         binary.logical_and: logic("a && b"),
         binary.logical_or: logic("a || b"),
         binary.logical_xor: logic("a != b"),
         # choices
         binary.select: elementwise(
-            dict.fromkeys((*NUMBERS, bool_, complex64), "select(e, t, condition)"),
+            dict.fromkeys((*NUMBERS, bool_, int64, complex64), "select(e, t, condition)"),
             ("condition", "t", "e"),
         ),
     }

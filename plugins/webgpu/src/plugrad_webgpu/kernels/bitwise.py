@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, int32, uint32
+from plugrad.extend import bool_, int32, int64, uint32
 from plugrad.kernels import bitwise
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.expressions import elementwise
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def bits(expression: str, of_bools: str) -> Callable[..., GpuArray]:
     """Return the implementation of an expression in `a` and `b` for integers, and of another one for bools."""
-    expressions = {int32: expression, uint32: expression, bool_: of_bools}
+    expressions = dict.fromkeys((int32, uint32, int64), expression) | {bool_: of_bools}
     return elementwise(expressions, ("a", "b"))
 
 
@@ -26,11 +26,12 @@ table.update(
         bitwise.bitwise_and: bits("a & b", "a && b"),
         bitwise.bitwise_or: bits("a | b", "a || b"),
         bitwise.bitwise_xor: bits("a ^ b", "a != b"),
-        bitwise.invert: elementwise({int32: "~x", uint32: "~x", bool_: "!x"}),
+        bitwise.invert: elementwise(dict.fromkeys((int32, uint32, int64), "~x") | {bool_: "!x"}),
         bitwise.left_shift: elementwise(
             {
                 int32: "select(a << (u32(b) & 31u), 0, u32(b) > 31u)",
                 uint32: "select(a << (b & 31u), 0u, b > 31u)",
+                int64: "shifted_left_i64(a, b)",
             },
             ("a", "b"),
         ),
@@ -38,6 +39,7 @@ table.update(
             {
                 int32: "a >> min(u32(b), 31u)",
                 uint32: "select(a >> (b & 31u), 0u, b > 31u)",
+                int64: "shifted_right_i64(a, b)",
             },
             ("a", "b"),
         ),

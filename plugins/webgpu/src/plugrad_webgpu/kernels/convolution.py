@@ -1,49 +1,32 @@
-"""Convolutions as products of patches and filters.
+"""Convolutions as products of patches and filters, whose patches are read from the images where they are needed.
 
-The copies of the patches take memory, the image times the number of cells of a filter, but the
-product then runs at the speed of matrix multiplication (6.6 ms instead of 7.4 ms for a direct
-convolution, on lavapipe, for 64 x 64 x 32 to 32 channels). Where the patches of a whole batch exceed
-the budget, the batch is processed in parts. The functions take any number of spatial axes up to three.
+The functions take any number of spatial axes up to three.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal
 
-from plugrad.extend import OutOfMemory, geometry
+from plugrad.extend import geometry
 from plugrad.kernels import convolution
 from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import block, joined, transposed
+from plugrad_webgpu.copying import transposed
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import vector
-from plugrad_webgpu.expressions import elementwise
-from plugrad_webgpu.layout import nbytes_of, strides_of
-from plugrad_webgpu.limits import REMEDY
-from plugrad_webgpu.product import Matrices, multiply
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.product import Matrices, Source, product
 from plugrad_webgpu.windows import bounded
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Rounding, Window
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.product import Finish
 
-MOST_PATCH_BYTES = 1 << 26
+Direction = Literal["forward", "backward"]
 
-add = elementwise("a + b", ("a", "b"))
-
-
-class Walk(NamedTuple):
-    """Where the cells of a filter meet an image: (stop * step + origin + cell * spread) / divisor on each axis."""
-
-    stops: Shape
-    step: Shape
-    origin: Shape
-    spread: Shape
-    divisor: Shape
+LISTS: Final = ("stops", "cells", "size", "strides", "dilations", "before")
+UNSIGNED: Final = ("stops", "cells")
 
 
 def convolve(
@@ -55,14 +38,18 @@ def convolve(
     data_format: DataFormat,
     dilations: Shape,
     dim_rounding_mode: Rounding,
+    finish: Finish | None = None,
 ) -> GpuArray:
-    """Return images cross-correlated with filters."""
+    """Return images cross-correlated with filters, each element finished."""
     sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    _, window = _window(x.shape, filter.shape, *sliding)
+    size, window = _window(x.shape, filter.shape, *sliding)
     images = channels_last(x, data_format)
-    matrix = Matrices(filter, 1, math.prod(filter.shape[:-1]), filter.shape[-1])
-    output = correlate(images, filter.shape, matrix, forward(window))
-    return in_format(output, data_format)
+    *_, channels, out_channels = filter.shape
+    source, depth = _patches("forward", window, size, window.out, channels)
+    rows = images.shape[0] * math.prod(window.out)
+    left = Matrices(images, 1, rows, depth)
+    output = product(left, Matrices(filter, 1, depth, out_channels), source, finish)
+    return in_format(shared(output, (images.shape[0], *window.out, out_channels)), data_format)
 
 
 def input_gradient(
@@ -79,13 +66,14 @@ def input_gradient(
     """Return the gradient for the images: a backward walk over the gradient of the output."""
     sliding = strides, pad, data_format, dilations, dim_rounding_mode
     size, window = _window(input_shape, filter.shape, *sliding)
-    *cells, channels, out_channels = filter.shape
-    spatial = range(len(cells))
-    turned = transposed(filter, (*spatial, len(cells) + 1, len(cells)))
-    matrix = Matrices(turned, 1, math.prod(cells) * out_channels, channels)
     images = channels_last(dy, data_format)
-    output = correlate(images, turned.shape, matrix, backward(window, size))
-    return in_format(output, data_format)
+    *_, channels, out_channels = filter.shape
+    source, depth = _patches("backward", window, window.out, size, out_channels)
+    rows = images.shape[0] * math.prod(size)
+    left = Matrices(images, 1, rows, depth)
+    right = Matrices(filter, 1, depth, channels, is_transposed=True)
+    output = product(left, right, source)
+    return in_format(shared(output, (images.shape[0], *size, channels)), data_format)
 
 
 def filter_gradient(
@@ -101,25 +89,14 @@ def filter_gradient(
 ) -> GpuArray:
     """Return the gradient for the filters: the transposed patches times the gradient of the output."""
     sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    _, window = _window(x.shape, filter_shape, *sliding)
-    walk = forward(window)
-    images = channels_last(x, data_format)
-    gradients = channels_last(dy, data_format)
-    cells, out_channels = math.prod(filter_shape[:-1]), filter_shape[-1]
-
-    def product(start: int, end: int) -> GpuArray:
-        pixels = (end - start) * math.prod(walk.stops)
-        patches = patches_of(batch_part(images, start, end), filter_shape, walk)
-        return multiply(
-            Matrices(patches, 1, cells, pixels, is_transposed=True),
-            Matrices(batch_part(gradients, start, end), 1, pixels, out_channels),
-        )
-
-    first, *others = parts_of_batch(images.shape[0], walk, cells)
-    total = product(*first)
-    for start, end in others:
-        total = add(total, product(start, end))
-    return shared(total, filter_shape)
+    size, window = _window(x.shape, filter_shape, *sliding)
+    images, gradients = channels_last(x, data_format), channels_last(dy, data_format)
+    *cells, channels, out_channels = filter_shape
+    runs = images.shape[0] * math.prod(window.out[:-1])
+    source = _weights(window, size, channels)._replace(runs=runs)
+    left = Matrices(images, 1, math.prod(cells) * channels, window.out[-1], is_transposed=True)
+    output = product(left, Matrices(gradients, 1, window.out[-1], out_channels), source)
+    return shared(output, filter_shape)
 
 
 def _window(
@@ -137,75 +114,77 @@ def _window(
     return size, bounded(window, size)
 
 
-def correlate(images: GpuArray, filter_shape: Shape, matrix: Matrices, walk: Walk) -> GpuArray:
-    """Return the products of the patches of channels-last images and a filter matrix as such images."""
-    parts: list[GpuArray] = []
-    for start, end in parts_of_batch(images.shape[0], walk, matrix.rows):
-        rows = (end - start) * math.prod(walk.stops)
-        patches = patches_of(batch_part(images, start, end), filter_shape, walk)
-        product = multiply(Matrices(patches, 1, rows, matrix.rows), matrix)
-        parts.append(shared(product, (end - start, *walk.stops, matrix.columns)))
-    return parts[0] if len(parts) == 1 else joined(parts, 0)
+@lru_cache(maxsize=1024)
+def _patches(
+    direction: Direction, window: Window, size: Shape, stops: Shape, channels: int
+) -> tuple[Source, int]:
+    """Return how the patches of images of a size are read, and the elements of a run.
 
-
-def patches_of(images: GpuArray, filter_shape: Shape, walk: Walk) -> GpuArray:
-    """Return what the cells of the filter meet at each stop; the images themselves if that is the same.
-
-    Raises:
-        OutOfMemory: the patches exceed what the device can bind.
+    A walk that goes backward stops at each pixel of the input.
     """
-    batch, *size, channels = images.shape
-    cells, axes = filter_shape[:-2], len(size)
-    ones, zeros = (1,) * axes, (0,) * axes
-    if cells == ones and walk == (tuple(size), ones, zeros, walk.spread, ones):
-        return images
-    lanes = 4 if channels % 4 == 0 else 1
-    shape = (batch, *walk.stops, *cells, channels)
-    largest = images.buffer.device.pool.largest
-    if nbytes_of(shape) > largest:
-        raise OutOfMemory(
-            f"convolution on webgpu: the patches of images of shape {images.shape} take {nbytes_of(shape)} bytes, more "
-            f"than the {largest} bytes that this device can bind at once; split the images into tiles, or {REMEDY}"
-        )
-    count = math.prod(shape) // lanes
-    image, *strides = [s // lanes for s in strides_of(images.shape)[:-1]]
-    lists = (cells, walk.stops, size, strides, *walk[1:])
-    parameters = (count, channels // lanes, image, *(n for each in lists for n in each[::-1]))
-    return images.buffer.device.launch(
-        plan(_program(axes, lanes), parameters, count, shape, images.dtype), images
+    is_whole = channels % 4 == 0
+    is_joined = not is_whole and direction == "forward" and window.dilations[-1] == 1
+    cells = window.filter
+    depth = channels * cells[-1] if is_joined else channels
+    source = Source(
+        "convolution",
+        *_numbers(window, size, stops, channels),
+        substitutions=(
+            *_axes(len(size), is_whole),
+            ("joined", str(is_joined).lower()),
+            *_WALKS[direction].items(),
+        ),
+        runs=math.prod(cells) // (cells[-1] if is_joined else 1),
+        is_whole=is_whole,
+    )
+    return source, depth
+
+
+@lru_cache(maxsize=1024)
+def _weights(window: Window, size: Shape, channels: int) -> Source:
+    """Return how the patches of images of a size are read along the stops."""
+    is_whole = channels % 4 == 0
+    last = len(size) - 1
+    return Source(
+        "convolution_weights",
+        *_numbers(window, size, window.out, channels),
+        stride=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
+        substitutions=_axes(len(size), is_whole),
+        is_whole=is_whole,
     )
 
 
-@cache
-def _program(axes: int, lanes: int) -> Program:
-    source = partial(shader, "convolution", axes=str(axes), element=vector("f32", lanes))
-    return Program("patches", source, entry_point="patches")
+def _axes(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...]:
+    unit = "4" if is_whole else "1"
+    return ("axes", str(axes)), ("others", str(axes - 1)), ("last", str(axes - 1)), ("unit", unit)
 
 
-def forward(window: Window) -> Walk:
-    """Return the walk of a filter over an image."""
-    origin = tuple(-before for before, _ in window.pad)
-    return Walk(window.out, window.strides, origin, window.dilations, (1,) * len(origin))
+def _numbers(
+    window: Window, size: Shape, stops: Shape, channels: int
+) -> tuple[str, tuple[int, ...]]:
+    """Return the parameters of a source, in WGSL and as numbers."""
+    kinds = {name: "u32" if name in UNSIGNED else "i32" for name in LISTS}
+    fields = [f"  {name}: array<{kind}, {len(size)}>," for name, kind in kinds.items()]
+    before = tuple(start for start, _ in window.pad)
+    lists = (stops, window.filter, size, window.strides, window.dilations, before)
+    return "\n".join(["  channels: i32,", *fields]), (
+        channels,
+        *(n for each in lists for n in each),
+    )
 
 
-def backward(window: Window, size: Shape) -> Walk:
-    """Return the walk over the gradient of the output that stops at each pixel of the image."""
-    origin = tuple(before for before, _ in window.pad)
-    spread = tuple(-dilation for dilation in window.dilations)
-    return Walk(size, (1,) * len(size), origin, spread, window.strides)
-
-
-def parts_of_batch(batch: int, walk: Walk, cells: int) -> list[tuple[int, int]]:
-    """Return runs of images whose patches fit the budget: at least one run, which is empty without images."""
-    image_bytes = 4 * math.prod(walk.stops) * cells
-    run = max(1, MOST_PATCH_BYTES // max(image_bytes, 1))
-    return [(start, min(start + run, batch)) for start in range(0, max(batch, 1), run)]
-
-
-def batch_part(images: GpuArray, start: int, end: int) -> GpuArray:
-    """Return the images from start to end."""
-    rest = images.shape[1:]
-    return block(images, (start, *(0 for _ in rest)), (end - start, *rest))
+_WALKS: Final[dict[Direction, dict[str, str]]] = {
+    "forward": {
+        "at": "stop * stride - before",
+        "place": "at + cell * dilation",
+        "condition": "",
+    },
+    "backward": {
+        "at": "stop + before",
+        "place": "(at - cell * dilation) / stride",
+        "condition": " & (place * stride == at - cell * dilation)",
+    },
+}
 
 
 def channels_last(images: GpuArray, data_format: DataFormat) -> GpuArray:

@@ -55,7 +55,7 @@ def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DTyp
     """Return start, start + step and so on, without stop."""
     require(dtype, DTYPES)
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
-    values = start + step * np.arange(count, dtype=np.float64)
+    values = start + step * np.arange(count, dtype=np.int64)
     return uploaded(backend.opened, values.astype(dtype), dtype)
 
 

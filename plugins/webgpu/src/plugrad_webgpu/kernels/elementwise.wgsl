@@ -1,8 +1,9 @@
-// output[i] = apply(inputs at i), four elements at a time
+// output[i] = call(inputs at i), four elements at a time; a chain of calls writes the results that are needed
 //
-// The host merges axes as far as the broadcasting of the inputs allows. An input advances along the merged
-// axes by its strides. Along the last axis it either has all elements, and is bound as vectors, or repeats
-// one element, and is bound as scalars. So a vector of outputs needs one load of each input.
+// The host merges axes as far as the broadcasting of the inputs allows. An input has all elements of the result, or
+// it advances along the merged axes by its strides. Along the last axis it then either has all elements, and is
+// bound as vectors, or repeats one element, and is bound as scalars. So a vector of results needs one load of each
+// input.
 
 struct Parameters {
   count: u32,  // vectors of outputs
@@ -12,7 +13,7 @@ var<immediate> parameters: Parameters;
 
 $bindings
 
-fn apply($arguments) -> $result { return $expression; }
+$functions
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -21,5 +22,6 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   var rest = index;
   @repeat(axis, axes) let at$axis = rest % parameters.sizes[$axis]; rest /= parameters.sizes[$axis];
 $loads
-  output[index] = $values;
+$values
+$stores
 }

@@ -1,4 +1,4 @@
-"""Products and convolutions with a bias and an activation, which one pass over the result applies."""
+"""Products and convolutions with a bias and an activation, which are applied before a result is stored."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from plugrad.extend import float32
 from plugrad.kernels import fused
 from plugrad.kernels.fused import beside_images
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels import activation as activations, convolution, depthwise, linalg
+from plugrad_webgpu.product import Finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +62,26 @@ def finished(
     return finish(activation, bias is not None)(y, *beside, **attributes)
 
 
+def ending(
+    columns: int,
+    bias: GpuArray | None,
+    weights: GpuArray | None,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> Finish | None:
+    """Return the activation of a product plus the bias; None if these are not the same in all rows."""
+    for x in (bias, weights):
+        if x is not None and x.shape not in ((), (1,), (columns,)):
+            return None
+    return Finish(
+        EXPRESSIONS[activation],
+        bias,
+        weights,
+        leakyrelu_alpha if activation == "leakyrelu" else None,
+        lambda y: finished(y, bias, weights, activation, leakyrelu_alpha),
+    )
+
+
 @table.implements(fused.matmul)
 def matmul(
     a: GpuArray,
@@ -73,8 +95,12 @@ def matmul(
     leakyrelu_alpha: float,
 ) -> GpuArray:
     """Return the product with its bias and activation."""
+    how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    finish = ending(b.shape[-2 if transpose_b else -1], *how)
+    if a.dtype == float32 and finish is not None:
+        return linalg.products(a, b, transpose_a, transpose_b, finish)
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return finished(y, *how)
 
 
 @table.implements(fused.conv2d)
@@ -93,6 +119,8 @@ def conv2d(
     leakyrelu_alpha: float,
 ) -> GpuArray:
     """Return the convolution with its bias and activation."""
+    how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    finish = ending(filter.shape[-1], *how)
     y = convolution.convolve(
         x,
         filter,
@@ -101,8 +129,9 @@ def conv2d(
         data_format=data_format,
         dilations=dilations,
         dim_rounding_mode=dim_rounding_mode,
+        finish=finish,
     )
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+    return y if finish is not None else finished(y, *how, data_format)
 
 
 @table.implements(fused.depthwise_conv2d)

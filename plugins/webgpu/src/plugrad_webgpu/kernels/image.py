@@ -13,8 +13,7 @@ from plugrad.kernels import image as kernels
 from plugrad.kernels.image import FillMode
 from plugrad_webgpu.copying import filled
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import require
-from plugrad_webgpu.kernels.indexing import INDEX_DTYPES
+from plugrad_webgpu.kernels.indexing import positions_of
 from plugrad_webgpu.kernels.movement import reverse
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.program import Program, plan
@@ -62,8 +61,8 @@ class View(NamedTuple):
 
 def in_boxes(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> View:
     """Return the view of boxes in images."""
-    require(box_ind.dtype, INDEX_DTYPES, "the webgpu kernel CropAndResize (box_ind)")
-    return View((boxes, box_ind), Sampling("boxes", method, "nearest"))
+    numbers = positions_of(box_ind, "the webgpu kernel CropAndResize (box_ind)")
+    return View((boxes, numbers), Sampling("boxes", method, "nearest"))
 
 
 def transformed(transforms: GpuArray, interpolation: Interpolation, fill_mode: FillMode) -> View:

@@ -6,12 +6,14 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
-from plugrad.extend import complex64, float32, host_bodies, int32, uint32
+from plugrad.extend import complex64, float32, host_bodies, int32, int64, uint32
 from plugrad.kernels import indexing
 from plugrad_webgpu.buffers import in_parts, of_parts, shared
 from plugrad_webgpu.copying import filled, words_of
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, require, vector, words_in
+from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, WIDE, require, vector, words_in
+from plugrad_webgpu.expressions import elementwise
+from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.ordering import order_of_labels
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
@@ -22,9 +24,25 @@ if TYPE_CHECKING:
     from plugrad_webgpu.program import Plan
 
 INDEX_DTYPES = (int32, uint32)
-INTEGERS = (int32, uint32)
-SUMMED = (*NUMBERS, complex64)
+INTEGERS = (int32, uint32, int64)
+SUMMED = (*NUMBERS, int64, complex64)
 LEAST_RUN = 32  # positions: shorter blocks save less than their dispatch costs
+
+_saturated = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
+
+
+def positions_of(indices: GpuArray, what: str) -> GpuArray:
+    """Return positions as words. Those that do not fit one become its limits, which are out of range, too.
+
+    Raises:
+        UnsupportedDtype: they are not integers.
+    """
+    if indices.dtype == int64:
+        return _saturated(indices)
+    if indices.dtype in WIDE:
+        indices = cast(indices, dtype=WIDE[indices.dtype])
+    require(indices.dtype, INDEX_DTYPES, what)
+    return indices
 
 
 @cache
@@ -40,7 +58,7 @@ def _program(
 @table.implements(indexing.gather)
 def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> GpuArray:
     """Return the elements at `indices` along an axis; 0 for an index out of range."""
-    require(indices.dtype, INDEX_DTYPES, "the webgpu kernel GatherV2")
+    indices = positions_of(indices, "the webgpu kernel GatherV2")
     words = words_in(x.dtype)
     inner = math.prod(x.shape[axis + 1 :]) * words
     width = 4 if inner % 4 == 0 else 1
@@ -59,7 +77,7 @@ def one_hot(
 ) -> GpuArray:
     """Return `on_value` at each index along a new last axis, `off_value` elsewhere."""
     require(dtype, DTYPES)
-    require(indices.dtype, INDEX_DTYPES, "the webgpu kernel OneHot")
+    indices = positions_of(indices, "the webgpu kernel OneHot")
     shape = (*indices.shape, depth)
     count = math.prod(shape)
     words = *words_of(on_value, dtype), *words_of(off_value, dtype)
@@ -81,7 +99,7 @@ def flat_places(indices: GpuArray, shape: Shape) -> GpuArray:
 
     Rows with a coordinate out of range have a place that is out of range.
     """
-    require(indices.dtype, INDEX_DTYPES, "webgpu, for coordinates,")
+    indices = positions_of(indices, "webgpu, for coordinates,")
     depth = indices.shape[-1]
     places = indices.shape[:-1]
     count = math.prod(places)
@@ -100,7 +118,7 @@ def _places_program(depth: int, dtype: DType) -> Program:
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
     """Return the sum of the elements of each segment."""
-    require(segment_ids.dtype, INDEX_DTYPES, "the webgpu kernel UnsortedSegmentSum")
+    segment_ids = positions_of(segment_ids, "the webgpu kernel UnsortedSegmentSum")
     require(x.dtype, SUMMED, "the webgpu kernel UnsortedSegmentSum")
     shape = (num_segments, *x.shape[len(segment_ids.shape) :])
     return segment_sums(x, segment_ids, shape, num_segments)
@@ -124,7 +142,8 @@ def segment_sums(
     if x.dtype in INTEGERS:
         output = filled(device, shape, 0, x.dtype)
         parameters = (count, inner, positions // rows, segments)
-        step = plan(_labels_program("add_elements"), parameters, count, x.shape, x.dtype)
+        program = _labels_program("add_longs" if x.dtype == int64 else "add_elements")
+        step = plan(program, parameters, count, x.shape, x.dtype)
         device.launch_into(step, output, labels, x)
         return output
     if rows > 1:
@@ -154,7 +173,9 @@ def segment_counts(
 
 @cache
 def _labels_program(
-    entry_point: Literal["segments_of_rows", "add_elements", "count_labels", "find_labels"],
+    entry_point: Literal[
+        "segments_of_rows", "add_elements", "add_longs", "count_labels", "find_labels"
+    ],
 ) -> Program:
     return Program(entry_point, partial(shader, "indexing_labels"), entry_point=entry_point)
 

@@ -56,3 +56,17 @@ fn add_elements(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroup
     atomicAdd(&sums[segment * parameters.inner + index % parameters.inner], input[index]);
   }
 }
+
+// Integers of two words: a word that overflows passes a carry to the higher one.
+@compute @workgroup_size(64)
+fn add_longs(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 64u);
+  if (index >= parameters.count) { return; }
+  let segment = segment_of(index / parameters.inner);
+  if (segment != NONE) {
+    let at = 2u * (segment * parameters.inner + index % parameters.inner);
+    let low = input[2u * index];
+    let carry = u32(atomicAdd(&sums[at], low) + low < low);
+    atomicAdd(&sums[at + 1u], input[2u * index + 1u] + carry);
+  }
+}

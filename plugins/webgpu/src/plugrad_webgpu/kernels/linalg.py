@@ -6,16 +6,19 @@ import math
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import broadcast, complex64, contractions, int32, uint32
+from plugrad.extend import broadcast, complex64, contractions
 from plugrad.kernels import linalg
-from plugrad_webgpu.buffers import in_parts, of_parts, shared
+from plugrad_webgpu.buffers import in_parts, in_words, of_parts, shared
 from plugrad_webgpu.copying import View, copied, copy_into, filled, joined, transposed
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS, require, vector, words_in
-from plugrad_webgpu.expressions import elementwise, numbers
+from plugrad_webgpu.elements import WIDE, require, vector, words_in
+from plugrad_webgpu.expressions import elementwise
+from plugrad_webgpu.kernels.binary import PRODUCTS
+from plugrad_webgpu.kernels.indexing import positions_of
 from plugrad_webgpu.kernels.reduction import by_parts
+from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.layout import broadcast_strides
-from plugrad_webgpu.product import Matrices, add_parts, multiply
+from plugrad_webgpu.product import SUMS, Matrices, add_parts, multiply
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     from plugrad.extend import Preparation
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.product import Finish
 
-PRODUCTS = numbers("a * b") | {complex64: "complex_product(a, b)"}
 _times = elementwise(PRODUCTS, ("a", "b"))
 _total = by_parts(add_parts)
 
@@ -34,18 +37,29 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
     """Return the products of the matrices in the last two axes; the axes before them are broadcast."""
     if a.dtype == complex64:
         return complex_matmul(turned(a) if transpose_a else a, turned(b) if transpose_b else b)
-    require(a.dtype, NUMBERS, "the webgpu kernel BatchMatMul")
+    if a.dtype in WIDE:
+        product = matmul(in_words(a), in_words(b), transpose_a=transpose_a, transpose_b=transpose_b)
+        return cast(product, dtype=a.dtype)
+    require(a.dtype, SUMS, "the webgpu kernel BatchMatMul")
+    return products(a, b, transpose_a, transpose_b)
+
+
+def products(
+    a: GpuArray, b: GpuArray, transpose_a: bool, transpose_b: bool, finish: Finish | None = None
+) -> GpuArray:
+    """Return the products of matrices of numbers, each element finished."""
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     left = _matrices(a, batch, transpose_a)
     right = _matrices(b, batch, transpose_b)
     if left.rows == right.columns == 1:
         # A vector times a vector: a schedule for matrices would compute many columns.
         vectors = [shared(m.array, (m.batch, left.columns)) for m in (left, right)]
-        return shared(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
+        output = shared(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
+        return finish.separately(output) if finish is not None else output
     if right.batch == 1 and not transpose_a and left.batch > 1:
         # Many matrices times one matrix: a single product of all rows.
         left = Matrices(a, 1, left.batch * left.rows, left.columns)
-    output = multiply(left, right)
+    output = multiply(left, right, finish)
     rows = a.shape[-1] if transpose_a else a.shape[-2]
     return shared(output, (*batch, rows, right.columns))
 
@@ -73,7 +87,7 @@ def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:
 def turned(x: GpuArray) -> GpuArray:
     """Return the transposed matrices."""
     axes = len(x.shape)
-    return transposed(x, (*range(axes - 2), axes - 1, axes - 2), "BatchMatMul on webgpu")
+    return transposed(x, (*range(axes - 2), axes - 1, axes - 2))
 
 
 def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
@@ -81,7 +95,7 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
     count = math.prod(x.shape[:-2])
     if count != 1 and x.shape[:-2] != batch:
         shape = (*batch, *x.shape[-2:])
-        x = copied(x, shape, View(0, broadcast_strides(x.shape, shape)), "BatchMatMul on webgpu")
+        x = copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
         count = math.prod(batch)
     rows, columns = x.shape[-2:]
     if is_transposed:
@@ -112,22 +126,21 @@ def _prepared(x: GpuArray, steps: Preparation) -> GpuArray:
     if steps.summed:
         x = _total(x, steps.summed, False)
     if steps.order:
-        x = transposed(x, steps.order, "Einsum on webgpu")
+        x = transposed(x, steps.order)
     return shared(x, steps.shape)
 
 
 @table.implements(linalg.band_part)
 def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuArray:
     """Return the matrices with zeros outside a band around the diagonal."""
-    for bound in (num_lower, num_upper):
-        require(bound.dtype, (int32, uint32), "webgpu, for the width of a band,")
+    bounds = [positions_of(n, "webgpu, for the width of a band,") for n in (num_lower, num_upper)]
     rows, columns = input.shape[-2:]
     words = words_in(input.dtype)
     width = 4 if columns % 4 == 0 and words == 1 else 1
     count = math.prod(input.shape) // width
     program = _band_program(width, words)
     step = plan(program, (count, rows, columns // width), count, input.shape, input.dtype)
-    return input.buffer.device.launch(step, input, num_lower, num_upper)
+    return input.buffer.device.launch(step, input, *bounds)
 
 
 @cache

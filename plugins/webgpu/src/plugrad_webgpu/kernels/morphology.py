@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import int32, sliding_window
+from plugrad.extend import int8, int32, int64, sliding_window, uint8
 from plugrad.kernels import morphology
+from plugrad_webgpu.buffers import in_words
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS, require
-from plugrad_webgpu.kernels.pooling import AT_THE_LARGEST, first_largest_of, largest_of
-from plugrad_webgpu.windows import SUM, Fold, over_cells, over_stops, over_weights
+from plugrad_webgpu.elements import NUMBERS
+from plugrad_webgpu.kernels.pooling import (
+    AT_THE_LARGEST,
+    IS_LARGER,
+    first_largest_of,
+    largest_of,
+    sums_of,
+)
+from plugrad_webgpu.kernels.unary import cast
+from plugrad_webgpu.windows import over_cells, over_stops, over_weights
 
 if TYPE_CHECKING:
     from plugrad.extend import Padding, Pair, Shape, Window
     from plugrad_webgpu.buffers import GpuArray
 
-LARGEST = largest_of("input[at] + filters[weight]", "input", "filters")
-FIRST_LARGEST = first_largest_of(
-    "input[at] + filters[weight]", "(value > best)", "input", "filters"
-)
-FOR_THE_LARGEST = Fold(
-    SUM,
-    "sum += select(Element(), dy[stop], found[stop] == positions(at, image));",
-    "sum",
-    ("dy", "found"),
-    "found",
-)
+SUMS = dict.fromkeys(NUMBERS, "input[at] + filters[weight]") | {
+    int8: "((input[at] + filters[weight]) << Bits(24u)) >> Bits(24u)",
+    uint8: "(input[at] + filters[weight]) & Bits(0xffu)",
+    int64: "sum_i64(input[at], filters[weight])",
+}
+LARGEST = largest_of(SUMS, "input", "filters")
+FIRST_LARGEST = first_largest_of(SUMS, IS_LARGER, "input", "filters")
+FOR_THE_LARGEST = sums_of("select(Element(), dy[stop], found[stop] == positions(at, image))")
 
 
 def window_of(images: Shape, filter: Shape, strides: Pair, pad: Padding, dilations: Pair) -> Window:
@@ -38,7 +43,6 @@ def dilation2d(
     x: GpuArray, filter: GpuArray, *, strides: Pair, pad: Padding, dilations: Pair
 ) -> GpuArray:
     """Return the largest sum of each window."""
-    require(x.dtype, NUMBERS, "the webgpu kernel Dilation2D")
     window = window_of(x.shape, filter.shape, strides, pad, dilations)
     return over_cells(LARGEST[x.dtype], (x, filter), window, x.dtype)
 
@@ -49,8 +53,10 @@ def dilation2d_input_gradient(
 ) -> GpuArray:
     """Return dy at the first pixel with the largest sum of each window."""
     window = window_of(x.shape, filter.shape, strides, pad, dilations)
-    found = over_cells(FIRST_LARGEST, (x, filter), window, int32)
-    return over_stops(AT_THE_LARGEST, (dy, found), window, x.shape)
+    added = in_words(dy)
+    inputs = added, first_largest(x, filter, window)
+    total = over_stops(AT_THE_LARGEST[added.dtype], inputs, window, x.shape)
+    return cast(total, dtype=dy.dtype)
 
 
 @table.implements(morphology.dilation2d_filter_gradient)
@@ -59,5 +65,12 @@ def dilation2d_filter_gradient(
 ) -> GpuArray:
     """Return the sums of dy at the first cell with the largest sum of each window."""
     window = window_of(x.shape, filter.shape, strides, pad, dilations)
-    found = over_cells(FIRST_LARGEST, (x, filter), window, int32)
-    return over_weights(FOR_THE_LARGEST, (dy, found), window, x.shape)
+    added = in_words(dy)
+    inputs = added, first_largest(x, filter, window)
+    total = over_weights(FOR_THE_LARGEST[added.dtype], inputs, window, x.shape)
+    return cast(total, dtype=dy.dtype)
+
+
+def first_largest(x: GpuArray, filter: GpuArray, window: Window) -> GpuArray:
+    """Return the position of the first pixel with the largest sum of each window."""
+    return over_cells(FIRST_LARGEST[x.dtype], (x, filter), window, int32)

@@ -39,7 +39,7 @@ def expand_dims(input: GpuArray, *, dim: int) -> GpuArray:
 @table.implements(movement.transpose)
 def transpose(x: GpuArray, *, perm: Shape) -> GpuArray:
     """Return the array with its axes in another order."""
-    return transposed(x, perm, "Transpose on webgpu")
+    return transposed(x, perm)
 
 
 @table.implements(movement.broadcast_to)
@@ -47,20 +47,20 @@ def broadcast_to(x: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the array repeated along missing axes and axes of size 1."""
     if shape == x.shape:
         return x
-    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)), "BroadcastTo on webgpu")
+    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
 
 
 @table.implements(movement.slice)
 def slice(x: GpuArray, *, begin: Shape, size: Shape) -> GpuArray:
     """Return the block that starts at `begin`."""
-    return block(x, begin, size, "Slice on webgpu")
+    return block(x, begin, size)
 
 
 @table.implements(movement.strided_slice)
 def strided_slice(x: GpuArray, *, begin: Shape, end: Shape, strides: Shape) -> GpuArray:
     """Return the elements at regular steps within a range of each axis."""
     view = range_view(x.shape, begin, strides)
-    return copied(x, range_sizes(begin, end, strides), view, "StridedSlice on webgpu")
+    return copied(x, range_sizes(begin, end, strides), view)
 
 
 @table.implements(movement.strided_slice_gradient)
@@ -70,7 +70,7 @@ def strided_slice_gradient(
     """Return zeros, with the elements of `dy` at the places that the slice selects."""
     output = filled(dy.buffer.device, shape, 0, dy.dtype)
     view = range_view(shape, begin, strides)
-    copy_into(output, view, dy, "StridedSliceGrad on webgpu")
+    copy_into(output, view, dy)
     return output
 
 
@@ -113,7 +113,7 @@ def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
     shape = tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True))
     output = filled(x.buffer.device, shape, constant_value, x.dtype)
     view = range_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape))
-    copy_into(output, view, x, "PadV2 on webgpu")
+    copy_into(output, view, x)
     return output
 
 
@@ -124,7 +124,7 @@ def tile(x: GpuArray, *, reps: Shape) -> GpuArray:
     shape = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     view = View(0, tuple(n for stride in strides for n in (0, stride)))
     tiled = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
-    return shared(copied(x, shape, view, "Tile on webgpu"), tiled)
+    return shared(copied(x, shape, view), tiled)
 
 
 @table.implements(movement.reverse)
@@ -132,7 +132,7 @@ def reverse(x: GpuArray, *, dims: Shape) -> GpuArray:
     """Return the array with the order along the axes `dims` reversed."""
     begin = tuple(n - 1 if axis in dims else 0 for axis, n in enumerate(x.shape))
     steps = tuple(-1 if axis in dims else 1 for axis in range(len(x.shape)))
-    return copied(x, x.shape, range_view(x.shape, begin, steps), "Reverse on webgpu")
+    return copied(x, x.shape, range_view(x.shape, begin, steps))
 
 
 def with_axis(shape: Shape, axis: int) -> Shape:

@@ -1,5 +1,7 @@
-// destination[...] = source[...] in nested loops, one element or vector at a time; the elements are the bits of
-// any dtype
+// destination[...] = source[...] in nested loops; the elements are the bits of any dtype
+//
+// An invocation moves an element or vector, some neighbours, or, where the source has vectors along one axis and the
+// target along another, a tile of four by four elements. The host writes these moves.
 //
 // Transposition, slicing, reversal, broadcasting, tiling, padding and joining are all this loop with suitable
 // strides. Offsets wrap around, so a negative stride is its two's complement.
@@ -8,6 +10,7 @@ struct Parameters {
   count: u32,
   source_start: u32,
   target_start: u32,
+$fields
   sizes: array<u32, $axes>,
   source_strides: array<u32, $axes>,
   target_strides: array<u32, $axes>,
@@ -27,5 +30,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   @repeat(axis, axes) source_at += at$axis * parameters.source_strides[$axis];
   var target_at = parameters.target_start;
   @repeat(axis, axes) target_at += at$axis * parameters.target_strides[$axis];
-  destination[target_at] = $value;
+  $moves
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from plugrad.extend import ArgumentValueError, float32
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan
 
-PASSES = 3  # over a row: maximum, sum, result
+PASSES = 2  # over a row: maximum and sum, result
 LANES = 64  # invocations of a workgroup
 FEW_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
 
@@ -34,18 +34,15 @@ _sum = reduction("a + b", {float32: 0})
 class _Normalization:
     """One of the two kernels: its programs, and its steps for rows that are too long for one loop.
 
-    Both kernels subtract its maximum from a row and sum the exponentials. They differ in which of
-    `shifted` and `exponential` they keep, in the total that they compute from `sum`, and in the
-    last step.
+    Both kernels subtract its maximum from a row and sum the exponentials. They differ in the total
+    that they compute from `sum`, and in the result.
     """
 
-    def __init__(self, kept: str, total: str, finish: str) -> None:
-        source = partial(shader, "normalization", kept=kept, total=total, finish=finish)
-        self._by_invocation = Program(finish, source, entry_point="by_invocation", workgroup=8)
-        self._by_workgroup = Program(finish, source, entry_point="by_workgroup", workgroup=LANES)
-        self._keep = elementwise(kept, ("shifted", "exponential"))
+    def __init__(self, total: str, finish: str) -> None:
+        self._wgsl = {"total": total, "finish": finish}
         self._total = elementwise(total, ("sum",))
-        self._finish = elementwise(finish, ("kept", "total"))
+        self._finish = elementwise(finish, ("shifted", "total"))
+        self._program = cache(self._make_program)
         self._plan = lru_cache(maxsize=1024)(self._make_plan)
 
     def __call__(self, x: GpuArray, axis: int) -> GpuArray:
@@ -55,26 +52,43 @@ class _Normalization:
         if step is not None:
             return device.launch(step, x)
         shifted = _subtract(x, largest(x, (axis,), True))
-        exponential = _exponential(shifted)
-        total = self._total(_sum(exponential, (axis,), True))
-        return self._finish(self._keep(shifted, exponential), total)
+        return self._finish(shifted, self._total(_sum(_exponential(shifted), (axis,), True)))
 
     def _make_plan(self, shape: Shape, axis: int, is_software: bool) -> Plan | None:
         """Return the plan of the program; None if its loops would be too long, or too few."""
         size, inner = shape[axis], math.prod(shape[axis + 1 :])
         rows = math.prod(shape[:axis]) * inner
-        parameters = (rows, size, inner)
+        width = 4 if inner == 1 and size % 4 == 0 else 1
+        parameters = (rows, size // width, inner)
         if is_software:
             if size * PASSES > MOST_LOOPS or rows < FEW_ROWS < size:
                 return None
-            return plan(self._by_invocation, parameters, rows if size else 0, shape, float32)
-        if -(-size // LANES) * PASSES > MOST_LOOPS // 2:
-            return None
-        return plan(self._by_workgroup, parameters, rows * LANES if size else 0, shape, float32)
+            program, invocations = self._program("by_invocation", 8, width), rows
+        else:
+            if -(-size // LANES) * PASSES > MOST_LOOPS // 2:
+                return None
+            program, invocations = self._program("by_workgroup", LANES, width), rows * LANES
+        return plan(program, parameters, invocations if size else 0, shape, float32)
+
+    def _make_program(self, entry_point: str, workgroup: int, width: int) -> Program:
+        wgsl = {
+            name: each.replace("exp_accurate", "exponentials") for name, each in self._wgsl.items()
+        }
+        source = partial(shader, "normalization", **wgsl, **_WIDTHS[width])
+        return Program(wgsl["finish"], source, entry_point=entry_point, workgroup=workgroup)
 
 
-_softmax = _Normalization("exponential", "sum", "kept / total")
-_log_softmax = _Normalization("shifted", "log_accurate(sum)", "kept - total")
+_WIDTHS = {
+    1: {"element": "f32", "largest": "v", "exponentials": "exp_accurate(v)", "sum_of": "v"},
+    4: {
+        "element": "vec4f",
+        "largest": "maximum(maximum(v.x, v.y), maximum(v.z, v.w))",
+        "exponentials": f"vec4f({', '.join(f'exp_accurate(v.{lane})' for lane in 'xyzw')})",
+        "sum_of": "(v.x + v.y) + (v.z + v.w)",
+    },
+}
+_softmax = _Normalization("sum", "exp_accurate(shifted) / total")
+_log_softmax = _Normalization("log_accurate(sum)", "shifted - total")
 
 
 @table.implements(normalization.softmax)

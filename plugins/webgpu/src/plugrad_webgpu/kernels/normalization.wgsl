@@ -1,26 +1,47 @@
-// Softmax and its logarithm along the middle axis of (outer, size, inner)
+// Softmax and its logarithm along the middle axis of (outer, size, inner), in two passes
 //
-// There are two schedules: one invocation for each row, for software devices, and one workgroup for each row,
-// whose invocations share the maximum and the sum, for GPUs.
+// The first pass finds the maximum and the sum of the exponentials at once: where the maximum grows, the sum so far
+// is scaled. The second pass computes the results. There are two schedules: one invocation for each row, for software
+// devices, and one workgroup for each row, whose invocations share what they have found, for GPUs.
+//
+// Elements are scalars, or vectors along the row.
 
 struct Parameters {
   count: u32,  // rows
-  size: u32,
+  size: u32,   // elements or vectors
   inner: u32,
 }
 var<immediate> parameters: Parameters;
 
-@group(0) @binding(0) var<storage, read> input: array<f32>;
-@group(0) @binding(1) var<storage, read_write> output: array<f32>;
+@group(0) @binding(0) var<storage, read> input: array<$element>;
+@group(0) @binding(1) var<storage, read_write> output: array<$element>;
 
 var<workgroup> parts: array<f32, 64>;
 
-// What the second pass over a row stores in the output, and what the last pass computes from it
-fn kept_of(shifted: f32, exponential: f32) -> f32 { return $kept; }
+// What is less than every number that matters: a difference from -infinity would be NaN
+const LOWEST = -0x1.fffffep+127f;
+
+// The maximum so far, and the sum of the exponentials of the differences from it
+struct Found {
+  highest: f32,
+  sum: $element,
+}
+
+fn largest(v: $element) -> f32 { return $largest; }
+
+fn exponentials(v: $element) -> $element { return $exponentials; }
+
+fn sum_of(v: $element) -> f32 { return $sum_of; }
+
+fn extended(found: Found, v: $element) -> Found {
+  let highest = maximum(found.highest, largest(v));
+  let sum = found.sum * exp_accurate(found.highest - highest) + exponentials(v - highest);
+  return Found(highest, sum);
+}
 
 fn total_of(sum: f32) -> f32 { return $total; }
 
-fn finished(kept: f32, total: f32) -> f32 { return $finish; }
+fn finished(shifted: $element, total: f32) -> $element { return $finish; }
 
 @compute @workgroup_size(8)
 fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -29,17 +50,10 @@ fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgrou
   let step = parameters.inner;
   let start = (row / step) * step * parameters.size + row % step;
   let end = start + step * parameters.size;
-  var highest = input[start];
-  for (var at = start; at < end; at += step) { highest = maximum(highest, input[at]); }
-  var sum = 0.0;
-  for (var at = start; at < end; at += step) {
-    let shifted = input[at] - highest;
-    let exponential = exp_accurate(shifted);
-    output[at] = kept_of(shifted, exponential);
-    sum += exponential;
-  }
-  let total = total_of(sum);
-  for (var at = start; at < end; at += step) { output[at] = finished(output[at], total); }
+  var found = Found(LOWEST, $element());
+  for (var at = start; at < end; at += step) { found = extended(found, input[at]); }
+  let total = total_of(sum_of(found.sum));
+  for (var at = start; at < end; at += step) { output[at] = finished(input[at] - found.highest, total); }
 }
 
 @compute @workgroup_size(64)
@@ -51,27 +65,19 @@ fn by_workgroup(
   let row = group.y * groups.x + group.x;
   if (row >= parameters.count) { return; }
   let start = (row / parameters.inner) * parameters.inner * parameters.size + row % parameters.inner;
-  var highest = input[start];
+  var found = Found(LOWEST, $element());
   for (var k = local; k < parameters.size; k += 64u) {
-    highest = maximum(highest, input[start + k * parameters.inner]);
+    found = extended(found, input[start + k * parameters.inner]);
   }
-  parts[local] = highest;
+  parts[local] = found.highest;
   workgroupBarrier();
   for (var half = 32u; half > 0u; half /= 2u) {
     if (local < half) { parts[local] = maximum(parts[local], parts[local + half]); }
     workgroupBarrier();
   }
-  highest = parts[0];
+  let highest = parts[0];
   workgroupBarrier();
-  var sum = 0.0;
-  for (var k = local; k < parameters.size; k += 64u) {
-    let at = start + k * parameters.inner;
-    let shifted = input[at] - highest;
-    let exponential = exp_accurate(shifted);
-    output[at] = kept_of(shifted, exponential);
-    sum += exponential;
-  }
-  parts[local] = sum;
+  parts[local] = sum_of(found.sum) * exp_accurate(found.highest - highest);
   workgroupBarrier();
   for (var half = 32u; half > 0u; half /= 2u) {
     if (local < half) { parts[local] += parts[local + half]; }
@@ -80,6 +86,6 @@ fn by_workgroup(
   let total = total_of(parts[0]);
   for (var k = local; k < parameters.size; k += 64u) {
     let at = start + k * parameters.inner;
-    output[at] = finished(output[at], total);
+    output[at] = finished(input[at] - highest, total);
   }
 }

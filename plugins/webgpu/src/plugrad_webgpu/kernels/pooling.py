@@ -5,54 +5,74 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from plugrad.extend import float32, int32, pool_window, size_of, uint32
+from plugrad.extend import float32, int8, int32, int64, pool_window, size_of, uint8, uint32
 from plugrad.kernels import pooling
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS, require
+from plugrad_webgpu.elements import NUMBERS
 from plugrad_webgpu.windows import MOST_AXES, SUM, Fold, along, over_cells, over_stops
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from plugrad.extend import DType, Padding, Pair, Rounding, Shape, Window
     from plugrad_webgpu.buffers import GpuArray
 
-LOWEST = {float32: "-infinity()", int32: "bitcast<i32>(0x80000000u)", uint32: "0u"}
+LEAST = {
+    float32: "-infinity()",
+    int32: "bitcast<i32>(0x80000000u)",
+    uint32: "0u",
+    int8: "-128",
+    uint8: "0u",
+    int64: "vec2u(0u, 0x80000000u)",
+}
+IS_LARGER = dict.fromkeys(LEAST, "(value > best)") | {int64: "is_less_i64(best, value)"}
 
 
-def largest_of(value: str, *inputs: str) -> dict[DType, Fold]:
-    """Return how to find the largest `value` of a window of the inputs, by dtype: NaN if there is one."""
-    larger = dict.fromkeys(NUMBERS, "value > best") | {float32: "(value > best) | are_nan(value)"}
+def largest_of(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
+    """Return how to find the largest value of a window of the inputs, by dtype: NaN if there is one."""
+    larger = IS_LARGER | {float32: "(value > best) | are_nan(value)"}
     return {
         dtype: Fold(
-            f"var best = Element({LOWEST[dtype]});",
-            f"let value = {value}; best = select(best, value, {is_larger});",
+            f"var best = Element({LEAST[dtype]});",
+            f"let value = {value}; best = select(best, value, {larger[dtype]});",
             "best",
             inputs,
         )
-        for dtype, is_larger in larger.items()
+        for dtype, value in values.items()
     }
 
 
-def first_largest_of(value: str, is_larger: str, *inputs: str) -> Fold:
-    """Return how to find the position of the first largest `value` of a window of the inputs; -1 without one."""
-    return Fold(
-        "var best = Element(); var found = Integers(-1);",
-        f"let value = {value}; let is_better = (found < Integers()) | {is_larger};"
-        " best = select(best, value, is_better);"
-        " found = select(found, positions(at, image), is_better);",
-        "found",
-        inputs,
-    )
+def first_largest_of(
+    values: Mapping[DType, str], is_larger: Mapping[DType, str], *inputs: str
+) -> dict[DType, Fold]:
+    """Return how to find the position of the first largest value of a window of the inputs; -1 without one."""
+    return {
+        dtype: Fold(
+            "var best = Element(); var found = Integers(-1);",
+            f"let value = {value}; let is_better = (found < Integers()) | {is_larger[dtype]};"
+            " best = select(best, value, is_better);"
+            " found = select(found, positions(at, image), is_better);",
+            "found",
+            inputs,
+        )
+        for dtype, value in values.items()
+    }
 
 
+def sums_of(value: str) -> dict[DType, Fold]:
+    """Return how to add up a `value` of the gradients dy and of the positions found, by dtype."""
+    steps = dict.fromkeys(NUMBERS, f"sum += {value};") | {int64: f"sum = sum_i64(sum, {value});"}
+    return {
+        dtype: Fold(SUM, step, "sum", ("dy", "found"), "found") for dtype, step in steps.items()
+    }
+
+
+PIXELS = dict.fromkeys(LEAST, "input[at]")
 LARGER_OR_NAN = "(value > best) | (are_nan(value) & !are_nan(best))"
-LARGEST = largest_of("input[at]", "input")
-FIRST_LARGEST = dict.fromkeys(NUMBERS, first_largest_of("input[at]", "(value > best)", "input")) | {
-    float32: first_largest_of("input[at]", LARGER_OR_NAN, "input")
-}
-AT_THE_LARGEST = Fold(
-    SUM, "sum += select(Element(), dy[at], found[at] == own);", "sum", ("dy", "found"), "found"
-)
+LARGEST = largest_of(PIXELS, "input")
+FIRST_LARGEST = first_largest_of(PIXELS, IS_LARGER | {float32: LARGER_OR_NAN}, "input")
+AT_THE_LARGEST = sums_of("select(Element(), dy[at], found[at] == own)")
 AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)", ("input",))
 SHARES = Fold(SUM, "sum += dy[at] / f32(inside);", "sum", ("dy",))
 
@@ -77,7 +97,7 @@ def max_pool_gradient(
     """Return the gradient for the images: that of each window goes to its first largest element."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     found = over_cells(FIRST_LARGEST[input.dtype], (input,), window, int32)
-    return over_stops(AT_THE_LARGEST, (dy, found), window, input.shape)
+    return over_stops(AT_THE_LARGEST[dy.dtype], (dy, found), window, input.shape)
 
 
 def avg_pool(
@@ -129,12 +149,7 @@ def pool(
 
 
 def largest(x: GpuArray, window: Window) -> GpuArray:
-    """Return the largest element of each window.
-
-    Raises:
-        UnsupportedDtype: the elements are not numbers.
-    """
-    require(x.dtype, NUMBERS, "pooling on webgpu")
+    """Return the largest element of each window."""
     return summary(LARGEST[x.dtype], x, window)
 
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray
 
 
-def rearranged(x: GpuArray, cells: Shape, order: Shape, shape: Shape, kernel: str) -> GpuArray:
+def rearranged(x: GpuArray, cells: Shape, order: Shape, shape: Shape) -> GpuArray:
     """Return an array with the axes `cells`, in another order, as an array of a shape."""
-    return shared(transposed(shared(x, cells), order, kernel), shape)
+    return shared(transposed(shared(x, cells), order), shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: GpuArray, *, block_shape: Shape, crops: Pairs) -> GpuArray:
     """Return the blocks joined along the spatial axes, cropped."""
-    name, count = "BatchToSpaceND on webgpu", len(block_shape)
+    count = len(block_shape)
     batch, sizes = x.shape[0] // math.prod(block_shape), x.shape[1 : 1 + count]
     rest = x.shape[1 + count :]
     cells = (*block_shape, batch, *sizes, *rest)
@@ -37,7 +37,7 @@ def batch_to_space_nd(x: GpuArray, *, block_shape: Shape, crops: Pairs) -> GpuAr
     margins = ((0, 0), *crops, *((0, 0),) * len(rest))
     begin = tuple(before for before, _ in margins)
     size = tuple(n - before - after for n, (before, after) in zip(large, margins, strict=True))
-    return block(rearranged(x, cells, order, large, name), begin, size, name)
+    return block(rearranged(x, cells, order, large), begin, size)
 
 
 @table.implements(rearrangement.space_to_batch_nd)
@@ -53,24 +53,23 @@ def space_to_batch_nd(x: GpuArray, *, block_shape: Shape, paddings: Pairs) -> Gp
     positions, blocks = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
     order = (*positions, 0, *blocks, *range(2 * count + 1, len(cells)))
     shape = (x.shape[0] * math.prod(block_shape), *sizes, *rest)
-    return rearranged(x, cells, order, shape, "SpaceToBatchND on webgpu")
+    return rearranged(x, cells, order, shape)
 
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: GpuArray, *, block_size: int, data_format: DataFormat) -> GpuArray:
     """Return images in which groups of channels have become blocks of pixels."""
-    name = "DepthToSpace on webgpu"
     if data_format == "NHWC":
         batch, height, width, depth = x.shape
         channels = depth // block_size**2
         cells = (batch, height, width, block_size, block_size, channels)
         image = (batch, height * block_size, width * block_size, channels)
-        return rearranged(x, cells, (0, 1, 3, 2, 4, 5), image, name)
+        return rearranged(x, cells, (0, 1, 3, 2, 4, 5), image)
     batch, depth, height, width = x.shape
     channels = depth // block_size**2
     cells = (batch, block_size, block_size, channels, height, width)
     image = (batch, channels, height * block_size, width * block_size)
-    return rearranged(x, cells, (0, 3, 4, 1, 5, 2), image, name)
+    return rearranged(x, cells, (0, 3, 4, 1, 5, 2), image)
 
 
 @table.implements(rearrangement.mirror_pad)
@@ -94,7 +93,7 @@ def mirrored(x: GpuArray, axis: int, start: int, count: int) -> GpuArray:
         tuple(-1 if i == axis else 1 for i in axes),
     )
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    return copied(x, shape, view, "MirrorPad on webgpu")
+    return copied(x, shape, view)
 
 
 table.update(host_bodies(rearrangement), on_host=True)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, complex64, float32, int32, uint32
+from plugrad.extend import bool_, complex64, float32, int32, int64, uint32
 from plugrad.kernels import reduction as contracts
 from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import HIGHEST, LOWEST, NUMBERS, require
-from plugrad_webgpu.kernels.indexing import SUMMED, segment_counts, segment_sums
+from plugrad_webgpu.elements import HIGHEST, LOWEST, require
+from plugrad_webgpu.kernels.binary import LARGER, PRODUCTS, SMALLER
+from plugrad_webgpu.kernels.indexing import SUMMED, positions_of, segment_counts, segment_sums
 from plugrad_webgpu.kernels.unary import cast
+from plugrad_webgpu.product import add_parts
 from plugrad_webgpu.reduce import position, reduction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import DType, Kernel, Shape
+    from plugrad.extend import Kernel, Shape
     from plugrad_webgpu.buffers import GpuArray
-
-LARGER: dict[DType, str] = {float32: "maximum(a, b)", int32: "max(a, b)", uint32: "max(a, b)"}
-SMALLER: dict[DType, str] = {float32: "minimum(a, b)", int32: "min(a, b)", uint32: "min(a, b)"}
 
 
 def by_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:
@@ -36,17 +35,14 @@ def by_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:
 
 
 REDUCTIONS = {
-    contracts.sum: by_parts(reduction("a + b", dict.fromkeys(NUMBERS, 0))),
-    contracts.prod: reduction(
-        dict.fromkeys(NUMBERS, "a * b") | {complex64: "complex_product(a, b)"},
-        dict.fromkeys((*NUMBERS, complex64), 1),
-    ),
+    contracts.sum: by_parts(add_parts),
+    contracts.prod: reduction(PRODUCTS, dict.fromkeys(PRODUCTS, 1)),
     contracts.mean: by_parts(reduction("a + b", {float32: 0}, finish="value / parameters.divisor")),
-    contracts.min: reduction(SMALLER, {dtype: HIGHEST[dtype] for dtype in NUMBERS}),
+    contracts.min: reduction(SMALLER, {dtype: HIGHEST[dtype] for dtype in SMALLER}),
     contracts.all: reduction("a & b", {bool_: 1}),
     contracts.any: reduction("a | b", {bool_: 0}),
 }
-largest = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in NUMBERS})
+largest = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in LARGER})
 
 
 def implement(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
@@ -67,7 +63,7 @@ def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> 
     return largest(x, reduction_indices, keep_dims)
 
 
-def extreme(operator: str) -> Callable[[GpuArray, int], GpuArray]:
+def extreme(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]:
     """Return the search for the first extreme element, where NaN counts as extreme."""
     ordered = f"value {operator} best"
     return position(
@@ -75,12 +71,13 @@ def extreme(operator: str) -> Callable[[GpuArray, int], GpuArray]:
             float32: f"!is_nan(best) && (is_nan(value) || {ordered})",
             int32: ordered,
             uint32: ordered,
+            int64: of_longs,
         }
     )
 
 
-position_of_largest = extreme(">")
-position_of_smallest = extreme("<")
+position_of_largest = extreme(">", "is_less_i64(best, value)")
+position_of_smallest = extreme("<", "is_less_i64(value, best)")
 
 
 @table.implements(contracts.argmax)
@@ -117,6 +114,7 @@ def binned(
     x: GpuArray, weights: GpuArray | None, shape: Shape, *, is_binary: bool = False
 ) -> GpuArray:
     """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
+    x = positions_of(x, "webgpu, for the numbers of bins,")
     rows, size = math.prod(shape[:-1]), shape[-1]
     if weights is not None:
         require(weights.dtype, SUMMED, "the weights of webgpu's bins")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,12 +11,12 @@ import numpy as np
 
 from plugrad.extend import float32, uint32
 from plugrad.kernels import resize
+from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import vector
+from plugrad_webgpu.elements import vector, words_in
 from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
-from plugrad_webgpu.transfers import uploaded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +36,7 @@ def resize_bilinear(
     """Return images interpolated between rows, then between columns."""
     x = cast(images, dtype=float32)
     how = (align_corners, half_pixel_centers)
-    rows, columns = (_around(x.shape[axis], size[axis - 1], *how) for axis in (ROWS, COLUMNS))
-    return _resized(x, rows, columns, "f32", "first + (second - first) * share")
+    return _resized(x, size, _around, how, "f32", "first + (second - first) * share")
 
 
 @table.implements(resize.resize_bilinear_gradient)
@@ -45,9 +45,8 @@ def resize_bilinear_gradient(
 ) -> GpuArray:
     """Return dy distributed between columns, then between rows."""
     for axis in (COLUMNS, ROWS):
-        length = images.shape[axis]
-        places = _around(length, size[axis - 1], align_corners, half_pixel_centers)
-        dy = _collected(dy, axis, length, places, reach=1)
+        lengths = images.shape[axis], size[axis - 1]
+        dy = _collected(dy, axis, *lengths, _around, (align_corners, half_pixel_centers), reach=1)
     return dy
 
 
@@ -55,10 +54,12 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: GpuArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> GpuArray:
-    """Return the pixels that are shown; they are the bits of any 32-bit dtype."""
+    """Return the pixels that are shown; each word of an element is a channel, as far as this is concerned."""
     how = (align_corners, half_pixel_centers)
-    rows, columns = (_shown(images.shape[axis], size[axis - 1], *how) for axis in (ROWS, COLUMNS))
-    return _resized(images, rows, columns, "u32", "first")
+    *pixels, channels = images.shape
+    words = shared(images, (*pixels, channels * words_in(images.dtype)), uint32)
+    resized = _resized(words, size, _shown, how, "u32", "first")
+    return shared(resized, (*resized.shape[:3], channels), images.dtype)
 
 
 @table.implements(resize.resize_nearest_neighbor_gradient)
@@ -67,9 +68,8 @@ def resize_nearest_neighbor_gradient(
 ) -> GpuArray:
     """Return the sums of dy over the columns that show the same column, then over rows."""
     for axis in (COLUMNS, ROWS):
-        length = images.shape[axis]
-        places = _shown(length, size[axis - 1], align_corners, half_pixel_centers)
-        dy = _collected(dy, axis, length, places, reach=0)
+        lengths = images.shape[axis], size[axis - 1]
+        dy = _collected(dy, axis, *lengths, _shown, (align_corners, half_pixel_centers), reach=0)
     return dy
 
 
@@ -80,36 +80,65 @@ class Places(NamedTuple):
     share: NDArray[np.float32]
 
 
-def _resized(x: GpuArray, rows: Places, columns: Places, element: str, mix: str) -> GpuArray:
+Find = Callable[[int, int, bool, bool], Places]
+How = tuple[bool, bool]
+"""Whether to align the corners, and whether pixels have their centers at halves."""
+
+
+def _resized(x: GpuArray, size: Pair, find: Find, how: How, element: str, mix: str) -> GpuArray:
     """Return images whose pixels show points between the pixels of images."""
-    words = [part.view(np.uint32) for places in (rows, columns) for part in places]
-    shape = (x.shape[0], rows.low.size, columns.low.size, x.shape[3])
+    shape = (x.shape[0], *size, x.shape[3])
     channels, chunk, chunks, width = _chunks(shape[3])
     count = math.prod(shape[:3]) * chunks
     parameters = (count, chunks, chunk, channels, *x.shape[1:3], *shape[1:3])
     step = plan(_program(vector(element, width), mix), parameters, count, shape, x.dtype)
     device = x.buffer.device
-    return device.launch(step, uploaded(device, np.concatenate(words), uint32), x)
+    lengths = (x.shape[ROWS], size[0], x.shape[COLUMNS], size[1])
+    return device.launch(step, device.constant(_table_of_both(find), *lengths, *how), x)
 
 
-def _collected(dy: GpuArray, axis: int, length: int, places: Places, reach: int) -> GpuArray:
+@cache
+def _table_of_both(find: Find) -> Callable[..., NDArray[np.uint32]]:
+    """Return the function that makes the places of rows and of columns, which a device keeps."""
+
+    def make(height: int, rows: int, width: int, columns: int, *how: bool) -> NDArray[np.uint32]:
+        of_both = (*find(height, rows, *how), *find(width, columns, *how))
+        return np.concatenate([part.view(np.uint32) for part in of_both])
+
+    return make
+
+
+@cache
+def _table_of_ranges(find: Find) -> Callable[..., NDArray[np.uint32]]:
+    """Return the function that makes the places of an axis, and the steps that show each position."""
+
+    def make(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
+        (low, share), positions = find(length, count, *how), np.arange(length)
+        ranges = [low.searchsorted(positions - reach), low.searchsorted(positions, "right")]
+        return np.concatenate([low, share.view(np.uint32), *ranges]).astype(np.uint32)
+
+    return make
+
+
+def _collected(
+    dy: GpuArray, axis: int, length: int, count: int, find: Find, how: How, reach: int
+) -> GpuArray:
     """Return, for each position along an axis, the weighted sum of dy over the steps that show it.
 
     A step shows the positions from `low` to ``low + reach``.
     """
-    device, (low, share), positions = dy.buffer.device, places, np.arange(length)
-    ranges = [low.searchsorted(positions - reach), low.searchsorted(positions, "right")]
-    words = np.concatenate([low, share.view(np.uint32), *ranges]).astype(np.uint32)
-    numbers = uploaded(device, words, uint32)
+    device = dy.buffer.device
+    numbers = device.constant(_table_of_ranges(find), length, count, reach, *how)
     shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
     inner, chunk, chunks, width = _chunks(math.prod(shape[axis + 1 :]))
     program = _gradient_program(vector("f32", width))
-    count = math.prod(shape[: axis + 1]) * chunks
+    invocations = math.prod(shape[: axis + 1]) * chunks
     output = device.empty(shape, float32)
-    for begin in range(0, low.size, MOST_STEPS):
-        steps = (low.size, begin, min(begin + MOST_STEPS, low.size))
-        parameters = (count, chunks, chunk, inner, length, *steps)
-        device.launch_into(plan(program, parameters, count, shape, float32), output, numbers, dy)
+    for begin in range(0, count, MOST_STEPS):
+        steps = (count, begin, min(begin + MOST_STEPS, count))
+        parameters = (invocations, chunks, chunk, inner, length, *steps)
+        step = plan(program, parameters, invocations, shape, float32)
+        device.launch_into(step, output, numbers, dy)
     return output
 
 

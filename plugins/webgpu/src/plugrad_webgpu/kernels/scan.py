@@ -6,7 +6,7 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from plugrad.extend import complex64, float32, int32, uint32
+from plugrad.extend import complex64, float32, int32, int64, uint32
 from plugrad.kernels import scan
 from plugrad_webgpu.buffers import in_parts, of_parts
 from plugrad_webgpu.declare import table
@@ -64,9 +64,15 @@ IN_PAIRS = Rule(
     "vec2f(x, 0.0)",
     "total.x + total.y",
 )
-SUMS = {float32: IN_PAIRS} | {t: Rule(t, STORED[t], "a + b", "0") for t in (int32, uint32)}
+SUMS = {
+    float32: IN_PAIRS,
+    int32: Rule(int32, "i32", "a + b", "0"),
+    uint32: Rule(uint32, "u32", "a + b", "0"),
+    int64: Rule(int64, "vec2u", "sum_i64(a, b)", "0, 0"),
+}
 PRODUCTS = {t: Rule(t, STORED[t], "a * b", "1") for t in (float32, int32, uint32)} | {
-    complex64: Rule(complex64, STORED[complex64], "complex_product(a, b)", "1.0, 0.0")
+    int64: Rule(int64, "vec2u", "product_i64(a, b)", "1, 0"),
+    complex64: Rule(complex64, STORED[complex64], "complex_product(a, b)", "1.0, 0.0"),
 }
 
 

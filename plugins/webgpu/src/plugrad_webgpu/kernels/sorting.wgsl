@@ -11,6 +11,7 @@ struct Parameters {
   blocks: u32,  // of a row
   run: u32,     // elements of a block
   shift: u32,   // of the digit, a few bits of a key
+  has_order: u32,
 }
 var<immediate> parameters: Parameters;
 
@@ -36,9 +37,9 @@ fn rank(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   ranked[place] = index - start;
 }
 
-// The position at a place of a row in the order of the pass before; that of the first pass is the given one.
+// The position at a place of a row in the order of the pass before; that of the first pass may be the given one.
 fn position(row: u32, place: u32) -> u32 {
-  if (parameters.shift == 0u) { return place; }
+  if (parameters.has_order == 0u) { return place; }
   return before[row * parameters.size + place];
 }
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, complex64, float32, int32, uint32
+from plugrad.extend import (
+    bool_,
+    complex64,
+    float16,
+    float32,
+    int8,
+    int32,
+    int64,
+    uint8,
+    uint32,
+)
 from plugrad.kernels import unary
+from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import require
+from plugrad_webgpu.elements import WIDE, narrowed, require
 from plugrad_webgpu.expressions import elementwise, inexact, numbers, real
 
 if TYPE_CHECKING:
@@ -17,20 +28,24 @@ if TYPE_CHECKING:
 table.update(
     {
         # arithmetic
-        unary.abs: elementwise(real("abs(x)", "abs(x)", "x")),
-        unary.negative: elementwise(real("-x", "-x", "0u - x") | {complex64: "-x"}),
-        unary.square: elementwise(numbers("x * x") | {complex64: "complex_square(x)"}),
-        unary.sign: elementwise(real("sign_of(x)", "sign(x)", "min(x, 1u)")),
+        unary.abs: elementwise(real("abs(x)", "abs(x)", "x", "magnitude_i64(x)")),
+        unary.negative: elementwise(
+            real("negated(x)", "-x", "0u - x", "negative_i64(x)") | {complex64: "-x"}
+        ),
+        unary.square: elementwise(
+            numbers("x * x") | {int64: "square_i64(x)", complex64: "complex_square(x)"}
+        ),
+        unary.sign: elementwise(real("sign_of(x)", "sign(x)", "min(x, 1u)", "sign_i64(x)")),
         unary.reciprocal: elementwise(inexact("1.0 / x", "complex_inverse(x)")),
         unary.sqrt: elementwise(inexact("sqrt(x)", "complex_sqrt(x)")),
         unary.rsqrt: elementwise(
             inexact("1.0 / sqrt(x)", "complex_quotient(vec2f(1.0, 0.0), complex_sqrt(x))")
         ),
         # rounding
-        unary.ceil: elementwise(real("ceil(x)", "x", "x")),
-        unary.floor: elementwise(real("floor(x)", "x", "x")),
-        unary.round: elementwise(real("round(x)", "x", "x")),
-        unary.trunc: elementwise(real("trunc(x)", "x", "x")),
+        unary.ceil: elementwise(real("ceil(x)", "x", "x", "x")),
+        unary.floor: elementwise(real("floor(x)", "x", "x", "x")),
+        unary.round: elementwise(real("round(x)", "x", "x", "x")),
+        unary.trunc: elementwise(real("trunc(x)", "x", "x", "x")),
         # exponential and logarithmic
         unary.exp: elementwise(inexact("exp_accurate(x)", "complex_exp(x)")),
         unary.expm1: elementwise(inexact("expm1_accurate(x)", "complex_expm1(x)")),
@@ -65,6 +80,7 @@ table.update(
                 "select(select(parameters.alpha, 1.0, x > 0.0), x, is_nan(x))",
                 "select(parameters.alpha, 1, x > 0)",
                 "select(parameters.alpha, 1u, x > 0u)",
+                "select(i64_of_words(parameters.alpha), vec2u(1u, 0u), is_less_i64(vec2u(), x))",
             ),
             attributes=["alpha"],
         ),
@@ -73,21 +89,25 @@ table.update(
                 "minimum(maximum(x, parameters.clip_value_min), parameters.clip_value_max)",
                 "min(max(x, parameters.clip_value_min), parameters.clip_value_max)",
                 "min(max(x, parameters.clip_value_min), parameters.clip_value_max)",
+                "minimum_i64(maximum_i64(x, i64_of_words(parameters.clip_value_min)), "
+                "i64_of_words(parameters.clip_value_max))",
             ),
             attributes=["clip_value_min", "clip_value_max"],
         ),
         # questions
         unary.is_finite: elementwise(
-            real("!(is_nan(x) || is_infinite(x))", "true", "true")
+            real("!(is_nan(x) || is_infinite(x))", "true", "true", "true")
             | {complex64: "!(complex_is_nan(x) || complex_is_infinite(x))"},
             result=bool_,
         ),
         unary.is_inf: elementwise(
-            real("is_infinite(x)", "false", "false") | {complex64: "complex_is_infinite(x)"},
+            real("is_infinite(x)", "false", "false", "false")
+            | {complex64: "complex_is_infinite(x)"},
             result=bool_,
         ),
         unary.is_nan: elementwise(
-            real("is_nan(x)", "false", "false") | {complex64: "complex_is_nan(x)"}, result=bool_
+            real("is_nan(x)", "false", "false", "false") | {complex64: "complex_is_nan(x)"},
+            result=bool_,
         ),
         unary.sign_bit: elementwise("is_negative(x)", result=bool_),
         unary.logical_not: elementwise({bool_: "!x"}),
@@ -97,44 +117,52 @@ table.update(
 # WGSL does not define the conversion of NaN, and its limits for large floats are those that float32
 # can represent; the snippets saturate at the limits of the integers. A float is False only if its
 # bits are those of 0 or -0: for a comparison with 0, a fast-math compiler would decide about NaN.
+TO_FLOAT = {
+    int64: "f32_of_i64(x)",
+    complex64: "x.x",
+} | dict.fromkeys((int32, uint32, bool_, float32), "f32(x)")
+TO_SIGNED = {
+    float32: "saturated_i32(x)",
+    int64: "bitcast<i32>(x.x)",
+    complex64: "saturated_i32(x.x)",
+} | dict.fromkeys((int32, uint32, bool_), "i32(x)")
+TO_UNSIGNED = {
+    float32: "saturated_u32(x)",
+    int64: "x.x",
+    complex64: "saturated_u32(x.x)",
+} | dict.fromkeys((int32, uint32, bool_), "u32(x)")
+
+CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
+    float32: TO_FLOAT,
+    float16: {source: narrowed(float16, e) for source, e in TO_FLOAT.items()},
+    int32: TO_SIGNED,
+    int8: {source: narrowed(int8, e) for source, e in TO_SIGNED.items()}
+    | {
+        float32: "clamp(saturated_i32(x), -128, 127)",
+        complex64: "clamp(saturated_i32(x.x), -128, 127)",
+    },
+    uint32: TO_UNSIGNED,
+    uint8: {source: narrowed(uint8, e) for source, e in TO_UNSIGNED.items()}
+    | {float32: "min(saturated_u32(x), 255u)", complex64: "min(saturated_u32(x.x), 255u)"},
+    int64: {
+        float32: "saturated_i64(x)",
+        int32: "i64_of_i32(x)",
+        complex64: "saturated_i64(x.x)",
+    }
+    | dict.fromkeys((uint32, bool_), "vec2u(u32(x), 0u)"),
+    bool_: {
+        float32: "(bitcast<u32>(x) & 0x7fffffffu) != 0u",
+        int32: "x != 0",
+        uint32: "x != 0u",
+        int64: "(x.x | x.y) != 0u",
+        complex64: "((bitcast<u32>(x.x) | bitcast<u32>(x.y)) & 0x7fffffffu) != 0u",
+    },
+    complex64: {
+        source: f"vec2f({e}, 0.0)" for source, e in TO_FLOAT.items() if source != complex64
+    },
+}
 CASTS = {
-    float32: elementwise(
-        {int32: "f32(x)", uint32: "f32(x)", bool_: "f32(x)", float32: "x", complex64: "x.x"},
-        result=float32,
-    ),
-    int32: elementwise(
-        {
-            float32: "saturated_i32(x)",
-            uint32: "i32(x)",
-            bool_: "i32(x)",
-            int32: "x",
-            complex64: "saturated_i32(x.x)",
-        },
-        result=int32,
-    ),
-    uint32: elementwise(
-        {
-            float32: "saturated_u32(x)",
-            int32: "u32(x)",
-            bool_: "u32(x)",
-            uint32: "x",
-            complex64: "saturated_u32(x.x)",
-        },
-        result=uint32,
-    ),
-    bool_: elementwise(
-        {
-            float32: "(bitcast<u32>(x) & 0x7fffffffu) != 0u",
-            int32: "x != 0",
-            uint32: "x != 0u",
-            bool_: "x",
-            complex64: "((bitcast<u32>(x.x) | bitcast<u32>(x.y)) & 0x7fffffffu) != 0u",
-        },
-        result=bool_,
-    ),
-    complex64: elementwise(
-        dict.fromkeys((float32, int32, uint32, bool_), "vec2f(f32(x), 0.0)"), result=complex64
-    ),
+    dtype: elementwise(expressions, result=dtype) for dtype, expressions in CAST_EXPRESSIONS.items()
 }
 
 
@@ -143,6 +171,8 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
     """Return the elements as another dtype."""
     if dtype == x.dtype:
         return x
+    if dtype == WIDE.get(x.dtype):
+        return shared(x, x.shape, dtype)
     require(dtype, CASTS)
     return CASTS[dtype](x)
 

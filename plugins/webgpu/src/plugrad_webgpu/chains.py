@@ -1,0 +1,269 @@
+"""Chains of elementwise calls: one shader computes several calls, and writes only the results that are needed.
+
+A `Step` is one call with its shapes and dtypes. A chain is a list of steps that have the same number of
+elements. Each refers to earlier steps, whose results lie as its own does, and to arrays, called leaves. A
+single call is a chain of one step. Nothing here needs a device.
+
+The results are those of separate calls to the last bit. Drivers compile with fast-math, which would turn
+`(1 + x) - 1` into `x` and `a * b + c` into one rounding. So a shader passes on each float hidden: combined
+with a zero that no compiler knows.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from plugrad_webgpu.elements import STORED, VALUE, vector
+from plugrad_webgpu.layout import merged
+from plugrad_webgpu.program import Program
+from plugrad_webgpu.shaders import linked, shader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.extend import DType
+    from plugrad_webgpu.layout import Shape, Strides
+    from plugrad_webgpu.program import Plan
+
+OPERATORS: Final = ("^", "+", "|", "-")
+"""What combines bits with a zero: one operator for results, and others for the operands after the first."""
+MOST_INPUTS: Final = len(OPERATORS)
+"""The inputs of a call in a chain."""
+MOST_WEIGHT: Final = 64
+"""The weight of the calls in a chain: an accurate function has 4 to 16, and the driver takes 10 ms to compile it."""
+
+Mode = Literal["whole", "vectors", "scalar"]
+Number = int | float | complex
+References = tuple[int, ...]
+"""What a step combines: earlier steps by their places from 0 on, and leaves by the complements of their numbers."""
+
+
+class Formula(NamedTuple):
+    """What a call computes for each element."""
+
+    expression: str
+    inputs: tuple[tuple[str, DType], ...]
+    result: DType
+    attributes: tuple[tuple[str, str], ...] = ()
+    """The names and the WGSL types of the numbers that the expression reads as ``parameters.name``."""
+
+
+@dataclass(slots=True, eq=False)
+class Reading:
+    """How a call reads an input: the dtype, and the strides, or None where the input lies as the result does."""
+
+    dtype: DType
+    strides: Strides | None
+    """No strides at all for a single element."""
+
+
+reading: Callable[[DType, Strides | None], Reading] = cache(Reading)
+"""Return the one object for a way of reading, which is quick to compare."""
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One elementwise call for inputs of certain shapes and dtypes."""
+
+    formula: Formula
+    readings: tuple[Reading, ...]
+    values: tuple[Number, ...]
+    """The attributes."""
+    shape: Shape
+    dtype: DType
+    count: int
+    """The number of elements of the result."""
+    weight: int
+    """How much the call adds to the time that compiling a chain takes: 1 for an addition."""
+    loop: Shape | None
+    """The shape of the result if an input has to be repeated along its axes."""
+    plan: Plan
+    """The call by itself."""
+
+
+class Form(NamedTuple):
+    """All that the shader of a chain depends on."""
+
+    formulas: tuple[Formula, ...]
+    references: tuple[References, ...]
+    leaves: tuple[tuple[DType, Mode], ...]
+    outputs: tuple[int, ...]
+    axes: int
+    width: int
+
+
+class Layout(NamedTuple):
+    """The shader of a chain, and what one call of it needs."""
+
+    form: Form
+    parameters: list[Number]
+    invocations: int
+
+
+def laid_out(
+    shape: Shape,
+    calls: Sequence[tuple[Formula, Sequence[Number], References]],
+    readings: Sequence[Reading],
+    outputs: tuple[int, ...],
+) -> Layout:
+    """Return the layout of a chain.
+
+    Args:
+        shape: The shape along which leaves are repeated; if none is, any with this number of elements.
+        calls: The formula of each step, the values of its attributes, and what it combines.
+        readings: How the leaves are read.
+        outputs: The places of the steps whose results are written.
+    """
+    spread = [r.strides or (0,) * len(shape) for r in readings if r.strides is not None]
+    loop = merged(shape, *spread)
+    rank = len(loop.sizes)
+    axes = rank if rank > 1 else 0
+    # A single run may write past its end, into the padding of its buffer; rows may not.
+    width = 4 if not axes or loop.sizes[0] % 4 == 0 else 1
+    count = 0 if 0 in shape else -(-loop.steps // width)
+    parameters: list[Number] = [count]
+    if len(calls) > 1:
+        parameters.append(0)
+    if axes:
+        parameters += [-(-loop.sizes[0] // width), *loop.sizes[1:]]
+    advances = iter(loop.strides)
+    modes: list[Mode] = []
+    for each in readings:
+        if each.strides is None:
+            modes.append("whole")
+            continue
+        strides = next(advances)
+        modes.append("vectors" if strides[0] == 1 else "scalar")
+        if axes:
+            step = width if strides[0] == 1 else 1
+            parameters += [strides[0], *[s // step for s in strides[1:]]]
+    for _, values, _ in calls:
+        parameters += values
+    form = Form(
+        tuple(formula for formula, _, _ in calls),
+        tuple(references for _, _, references in calls),
+        tuple((each.dtype, mode) for each, mode in zip(readings, modes, strict=True)),
+        outputs,
+        axes,
+        width,
+    )
+    return Layout(form, parameters, count)
+
+
+@cache
+def weight_of(expression: str) -> int:
+    """Return how much an expression adds to the time that compiling a chain takes: 1 for an addition."""
+    return min(1 + len(linked(expression)) // 200, MOST_WEIGHT // 4)
+
+
+@cache
+def single(form: Form) -> Program:
+    """Return the program of a single call."""
+    return program(form)
+
+
+def program(form: Form) -> Program:
+    """Return the program of a chain; its operands are the leaves and the outputs."""
+    label = "; ".join(formula.expression for formula in form.formulas)
+    return Program(label, partial(_source, form), outputs=len(form.outputs))
+
+
+# --- the shader
+
+
+def _source(form: Form) -> str:
+    functions, values = _calls(form)
+    return shader(
+        "elementwise",
+        axes=str(form.axes),
+        fields="\n".join(_fields(form)),
+        bindings="\n".join(_bindings(form)),
+        functions="\n".join(functions),
+        loads="\n".join(_load(form, number) for number in range(len(form.leaves))),
+        values="\n".join(values),
+        stores="\n".join(
+            f"  output{k}[index] = value{place};" for k, place in enumerate(form.outputs)
+        ),
+    )
+
+
+def _fields(form: Form) -> list[str]:
+    fields = ["zero: u32"] if len(form.formulas) > 1 else []
+    if form.axes:
+        spread = [number for number, (_, mode) in enumerate(form.leaves) if mode != "whole"]
+        names = ["sizes", *[f"strides{number}" for number in spread]]
+        fields += [f"{name}: array<u32, {form.axes}>" for name in names]
+    for place, formula in enumerate(form.formulas):
+        fields += [f"{name}_{place}: {kind}" for name, kind in formula.attributes]
+    return [f"  {field}," for field in fields]
+
+
+def _bindings(form: Form) -> list[str]:
+    arrays = [
+        ("read", f"leaf{number}_values", dtype, 1 if mode == "scalar" else form.width)
+        for number, (dtype, mode) in enumerate(form.leaves)
+    ]
+    for number, place in enumerate(form.outputs):
+        dtype = form.formulas[place].result
+        arrays.append(("read_write", f"output{number}", dtype, form.width))
+    return [
+        f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{vector(STORED[dtype], width)}>;"
+        for i, (access, name, dtype, width) in enumerate(arrays)
+    ]
+
+
+def _load(form: Form, number: int) -> str:
+    dtype, mode = form.leaves[number]
+    steps = [f"at{axis} * parameters.strides{number}[{axis}]" for axis in range(form.axes)]
+    offset = "index" if mode == "whole" else " + ".join(steps) or "0u"
+    value = f"leaf{number}_values[{offset}]"
+    if mode != "scalar" or form.width == 1:
+        return f"  let leaf{number} = {value};"
+    repeated = ", ".join([f"leaf{number}_value"] * form.width)
+    return (
+        f"  let leaf{number}_value = {value};\n"
+        f"  let leaf{number} = {vector(STORED[dtype], form.width)}({repeated});"
+    )
+
+
+def _calls(form: Form) -> tuple[list[str], list[str]]:
+    """Return the functions of the steps, equal ones once, and the statements that call them."""
+    names: dict[str, str] = {}
+    values: list[str] = []
+    for place, (formula, references) in enumerate(zip(form.formulas, form.references, strict=True)):
+        expression = re.sub(r"\bparameters\.(\w+)", rf"parameters.\1_{place}", formula.expression)
+        arguments = ", ".join(f"{name}: {VALUE[dtype]}" for name, dtype in formula.inputs)
+        function = f"({arguments}) -> {VALUE[formula.result]} {{ return {expression}; }}"
+        name = names.setdefault(function, f"call{place}")
+        is_used = any(place in others for others in form.references[place + 1 :])
+        stored = STORED[formula.result]
+        lanes = [""] if form.width == 1 else [f"[{lane}]" for lane in range(form.width)]
+        results: list[str] = []
+        for lane in lanes:
+            result = f"{stored}({name}({_arguments(formula, references, lane)}))"
+            results.append(_hidden(stored, result) if is_used else result)
+        values.append(f"  let value{place} = {vector(stored, form.width)}({', '.join(results)});")
+    return [f"fn {name}{function}" for function, name in names.items()], values
+
+
+def _arguments(formula: Formula, references: References, lane: str) -> str:
+    arguments: list[str] = []
+    for k, ((_, dtype), reference) in enumerate(zip(formula.inputs, references, strict=True)):
+        value = f"value{reference}{lane}" if reference >= 0 else f"leaf{~reference}{lane}"
+        # If a compiler finds that two operands are equal, x - x is 0, also where x is infinite.
+        before = references[:k]
+        if reference in before or (reference >= 0 and any(r >= 0 for r in before)):
+            value = _hidden(STORED[dtype], value, OPERATORS[k])
+        arguments.append(f"{VALUE[dtype]}({value})")
+    return ", ".join(arguments)
+
+
+def _hidden(stored: str, value: str, operator: str = OPERATORS[0]) -> str:
+    """Return an expression for the same value, which no compiler can see through."""
+    bits = {"f32": "u32", "vec2<f32>": "vec2<u32>"}.get(stored)
+    if bits is None:  # the arithmetic of integers is exact
+        return value
+    return f"bitcast<{stored}>(bitcast<{bits}>({value}) {operator} {bits}(parameters.zero))"

@@ -1,0 +1,8 @@
+// output[i] = the number of invocations in the subgroup of invocation i
+
+@group(0) @binding(0) var<storage, read_write> output: array<u32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) local: u32, @builtin(subgroup_size) size: u32) {
+  output[local] = size;
+}

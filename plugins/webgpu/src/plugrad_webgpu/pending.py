@@ -1,0 +1,351 @@
+"""Elementwise calls that wait, so that calls which follow can be computed by the same shader.
+
+An elementwise call gets a buffer without storage, a `Pending` one, and joins the chain of its thread for
+its number of elements. A chain is finished when a value is needed: when another kernel or a transfer asks for
+the storage of one of its buffers. Then the results that somebody still has are written by one dispatch, and the
+others are never written. Chains also end when they are long, when values are read, and when `memory()` is asked.
+
+The invariant: a chain refers to its own buffers weakly and to all other buffers strongly. So a buffer of the
+chain is dead if and only if nothing but the chain itself needs its values; and what the chain reads stays as it
+is until the chain is finished.
+
+A chain is compiled when a program makes it for the second time. Until then its calls are recorded one by one,
+because to compile a chain takes as long as thousands of small calls. The values are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Protocol
+
+from plugrad_webgpu.buffers import Buffer, GpuArray, Recorder
+from plugrad_webgpu.chains import MOST_INPUTS, MOST_WEIGHT, Form, laid_out, program
+from plugrad_webgpu.forks import Refusal
+from plugrad_webgpu.limits import IMMEDIATE_BYTES, foreign
+from plugrad_webgpu.program import packed, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from plugrad_webgpu.buffers import Lease, Pool, Storage
+    from plugrad_webgpu.chains import Reading, References, Step
+    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.program import Plan, Program
+
+MOST_LEAVES = 12  # of a chain: it keeps them alive, and a device can bind only so many
+MOST_KEPT_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
+FEW_LEAVES = 4
+MOST_CHAINS = 64  # that are open
+LARGE = 1 << 22  # bytes of a result: only one chain of large ones is open
+MOST_PLANS = 4096
+MOST_PROGRAMS = 1024
+
+Leaf = tuple[Buffer, "Reading"]
+Member = tuple["Step", "References"]
+Key = tuple[int, int]
+
+
+class Pending(Buffer):
+    """A buffer whose values wait to be computed; to ask for its storage finishes its chain.
+
+    When the values are recorded, the object becomes an ordinary buffer.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the storage, which is absent at first.
+
+        Raises:
+            AttributeError: anything else is absent.
+        """
+        if name == "storage":
+            self.chain.calls.finish(self.chain)
+        return object.__getattribute__(self, name)
+
+
+class Chain:
+    """The calls of one thread on one number of elements that wait, in order."""
+
+    __slots__ = (
+        "calls",
+        "is_open",
+        "key",
+        "leaves",
+        "length",
+        "loop",
+        "members",
+        "most_leaves",
+        "numbered",
+        "weight",
+    )
+
+    def __init__(self, calls: Calls, key: Key, most_leaves: int) -> None:
+        """Begin with no calls."""
+        self.calls = calls
+        self.key = key
+        self.most_leaves = most_leaves
+        self.members: list[tuple[Member, Lease]] = []
+        self.length = 0
+        self.weight = 0
+        self.leaves: dict[Leaf, int] = {}
+        self.numbered = 0
+        self.loop: Shape | None = None
+        """The shape along whose axes leaves are repeated, if any is."""
+        self.is_open = True
+
+
+class Host(Recorder, Protocol):
+    """What chains use of a device in addition."""
+
+    def record(self, plan: Plan, operands: list[Storage]) -> None:
+        """Add a dispatch to the batch."""
+        ...
+
+    def forget(self, programs: Iterable[Program]) -> None:
+        """Release what was compiled for programs."""
+        ...
+
+
+class Calls:
+    """The elementwise calls of a device that wait, and the plans of the chains that were seen before."""
+
+    def __init__(
+        self, device: Host, pool: Pool, lock: AbstractContextManager[object], most_operands: int
+    ) -> None:
+        """Begin without chains, for a device that binds up to `most_operands` buffers."""
+        self._device = device
+        self._pool = pool
+        self._lock = lock
+        self._most_operands = most_operands
+        self._most_leaves = min(MOST_LEAVES, most_operands - 1)
+        self._open: dict[Key, Chain] = {}
+        self._is_finishing = False
+        self._plans: dict[Any, tuple[Plan, list[int]]] = {}
+        self._programs: dict[Form, Program | None] = {}
+
+    def abandon(self) -> None:
+        """Refuse all further work: this process is a forked child."""
+        self._lock = Refusal()
+
+    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+        """Return the result of a call, which is recorded when its values are needed.
+
+        Raises:
+            BackendUnavailable: an input belongs to another device.
+            OutOfMemory: there is no room for the result.
+        """
+        if step.plan.grid is None or len(inputs) > MOST_INPUTS:
+            return self._device.launch(step.plan, *inputs)
+        with self._lock:
+            buffer = self._pool.reserve(self._device, step.plan.size, Pending)
+            key = (get_ident(), step.count)
+            while True:
+                chain = self._open.get(key)
+                if (
+                    chain is None
+                    or chain.weight + step.weight > MOST_WEIGHT
+                    or chain.numbered + len(inputs) > chain.most_leaves
+                    or (step.loop is not None and chain.loop not in (None, step.loop))
+                ):
+                    chain = self._begin(key, chain, step.plan.size)
+                references = self._references(chain, step.readings, inputs)
+                # No statement from here on calls a function: what a signal or the collection of garbage
+                # may do comes before the test or after the call has joined.
+                if chain.is_open:
+                    buffer.chain = chain
+                    buffer.place = chain.length
+                    buffer.dtype = step.dtype
+                    chain.length += 1
+                    chain.weight += step.weight
+                    chain.members += [((step, references), buffer.lease)]
+                    if step.loop is not None:
+                        chain.loop = step.loop
+                    break
+            return GpuArray(step.shape, step.dtype, buffer)
+
+    def finish(self, chain: Chain) -> None:
+        """Record the calls of a chain whose results are needed, if that has not been done."""
+        with self._lock:
+            if chain.is_open:
+                chain.is_open = False
+                self._open.pop(chain.key, None)
+            members = chain.members
+            # An interrupt may come at any time until the members are dropped: then the next one who needs
+            # a value records the same calls again.
+            if len(members) == 1:
+                (step, references), lease = members[0]
+                buffer = lease()
+                if buffer is not None:
+                    leaves = [*chain.leaves]
+                    operands = [leaves[~r][0].storage for r in references]
+                    storage = self._pool.provide(lease, step.plan.size)
+                    operands.append(storage)
+                    self._device.record(step.plan, operands)
+                    buffer.storage = storage
+                    buffer.__class__ = Buffer
+            elif members:
+                buffers = [lease() for _, lease in members]
+                alive = [place for place, buffer in enumerate(buffers) if buffer is not None]
+                if alive:
+                    self._record(chain, alive, [*chain.leaves])
+                for buffer in buffers:
+                    if buffer is not None:
+                        buffer.storage = buffer.lease.storage  # type: ignore[assignment] - it is there now
+                        buffer.__class__ = Buffer
+            chain.members = []
+            chain.leaves = {}
+
+    def finish_own(self) -> None:
+        """Record the calls of this thread that wait."""
+        thread = get_ident()
+        for chain in [*self._open.values()]:
+            if chain.key[0] == thread:
+                self.finish(chain)
+
+    def finish_all(self) -> None:
+        """Record all calls that wait.
+
+        This may need memory, for which the pool asks to record all calls that wait.
+        """
+        with self._lock:
+            if not self._is_finishing:
+                self._is_finishing = True
+                try:
+                    for chain in [*self._open.values()]:
+                        self.finish(chain)
+                finally:
+                    self._is_finishing = False
+
+    # --- joining a chain
+
+    def _begin(self, key: Key, full: Chain | None, size: int) -> Chain:
+        """Return a new open chain for results of this size, after finishing the one before it."""
+        if full is not None:
+            self.finish(full)
+        if len(self._open) >= MOST_CHAINS or size >= LARGE:
+            self.finish_all()
+        most_leaves = max(FEW_LEAVES, min(self._most_leaves, MOST_KEPT_BYTES // size))
+        chain = self._open[key] = Chain(self, key, most_leaves)
+        return chain
+
+    def _references(
+        self, chain: Chain, readings: Sequence[Reading], inputs: Sequence[GpuArray]
+    ) -> References:
+        """Return what a call combines; leaves that are new to the chain become known to it."""
+        leaves = chain.leaves
+        references: list[int] = []
+        for k, x in enumerate(inputs):
+            buffer = x.buffer
+            reading = readings[k]
+            if type(buffer) is Pending:
+                if buffer.chain is chain and buffer.dtype is reading.dtype:
+                    references.append(buffer.place)
+                    continue
+                if buffer.device is not self._device:
+                    raise foreign()
+                self.finish(buffer.chain)  # if it was this chain, the call joins another one
+            leaf = (buffer, reading)
+            # No function is called between the test and the numbering.
+            if leaf in leaves:
+                number = leaves[leaf]
+            elif buffer.device is not self._device:
+                raise foreign()
+            else:
+                leaves[leaf] = number = chain.numbered
+                chain.numbered = number + 1
+            references.append(~number)
+        return tuple(references)
+
+    # --- recording a chain
+
+    def _record(self, chain: Chain, alive: list[int], leaves: list[Leaf]) -> None:
+        """Record the calls whose results are needed: at once, or each by itself."""
+        members = chain.members
+        pool = self._pool
+        key = tuple([member for member, _ in members]), tuple(alive)
+        known = self._plans.get(key) or self._plan(key, leaves)
+        if known is None:
+            self._record_each(chain, set(alive), leaves)
+            return
+        chained, numbers = known
+        operands = [leaves[number][0].storage for number in numbers]
+        for place in alive:
+            (step, _), lease = members[place]
+            operands.append(pool.provide(lease, step.plan.size))
+        self._device.record(chained, operands)
+
+    def _record_each(self, chain: Chain, alive: set[int], leaves: list[Leaf]) -> None:
+        members, pool, device = chain.members, self._pool, self._device
+        last_uses: dict[int, int] = {}
+        is_needed = [place in alive for place in range(len(members))]
+        for place in reversed(range(len(members))):
+            if is_needed[place]:
+                for reference in members[place][0][1]:
+                    if reference >= 0:
+                        is_needed[reference] = True
+                        last_uses.setdefault(reference, place)
+        results: dict[int, Storage] = {}
+        passing: dict[int, Buffer] = {}  # results that only other calls need
+        for place, ((step, references), lease) in enumerate(members):
+            if not is_needed[place]:
+                continue
+            size = step.plan.size
+            if place not in alive:
+                passing[place] = pool.reserve(device, size, is_counted=False)
+                lease = passing[place].lease
+            operands = [results[r] if r >= 0 else leaves[~r][0].storage for r in references]
+            results[place] = pool.provide(lease, size)
+            device.record(step.plan, [*operands, results[place]])
+            for reference in references:
+                if last_uses.get(reference) == place:
+                    passing.pop(reference, None)
+
+    def _plan(self, key: tuple[tuple[Member, ...], tuple[int, ...]], leaves: list[Leaf]) -> Any:
+        """Return the plan of a chain and the numbers of the leaves that it binds, or None if there is no plan yet."""
+        members, alive = key
+        numbers = sorted({~r for _, references in members for r in references if r < 0})
+        place_of = {number: place for place, number in enumerate(numbers)}
+        first = members[0][0]
+        loop = next((step.loop for step, _ in members if step.loop is not None), first.shape)
+        made = laid_out(
+            loop,
+            [
+                (
+                    step.formula,
+                    step.values,
+                    tuple(r if r >= 0 else ~place_of[~r] for r in references),
+                )
+                for step, references in members
+            ],
+            [leaves[number][1] for number in numbers],
+            alive,
+        )
+        if (
+            len(packed(made.parameters)) > IMMEDIATE_BYTES
+            or len(numbers) + len(alive) > self._most_operands
+        ):
+            return None
+        if made.form not in self._programs:
+            if len(self._programs) >= MOST_PROGRAMS:
+                self._forget()
+            self._programs[made.form] = None
+            return None
+        chained = self._programs[made.form]
+        if chained is None:
+            chained = self._programs[made.form] = program(made.form)
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        step = members[-1][0]
+        size = sum(members[place][0].plan.size for place in alive)
+        planned = plan(chained, made.parameters, made.invocations, step.shape, step.dtype)
+        found = self._plans[key] = replace(planned, size=size), numbers
+        return found
+
+    def _forget(self) -> None:
+        programs = [known for known in self._programs.values() if known is not None]
+        self._plans.clear()
+        self._programs.clear()
+        self._device.forget(programs)

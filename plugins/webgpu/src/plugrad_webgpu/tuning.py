@@ -1,0 +1,77 @@
+"""Measure which tile of a product is the fastest on a device, and keep it: ``python -m plugrad_webgpu.tuning``.
+
+Devices that are opened later use what is kept, also in other processes.
+"""
+
+# wgpu describes devices in types of which some parts are unknown.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from plugrad.extend import float32
+from plugrad_webgpu.adapters import choose, managed, needs
+from plugrad_webgpu.copying import filled
+from plugrad_webgpu.product import Matrices, multiply
+from plugrad_webgpu.tiles import NARROW, TILES, is_possible, keep_tiles, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.tiles import Sizes
+
+PROBLEMS: Final[tuple[tuple[int, Sizes], ...]] = (
+    *((1, (n, n, n)) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
+    *((1, (64, n, m)) for n, m in ((1024, 256), (256, 1024), (1024, 1024))),
+    *((32, (n, 64, n)) for n in (128, 256, 512)),
+    *((1, (pixels, 9 * n, n)) for pixels, n in ((65_536, 32), (16_384, 64), (4096, 128))),
+)
+"""A batch and the sizes of its products."""
+REPEATS: Final = 5
+
+
+def tune(
+    selector: str = "", problems: Iterable[tuple[int, Sizes]] = PROBLEMS, repeats: int = REPEATS
+) -> dict[str, str]:
+    """Return the fastest tile for each kind of problem on a device, after keeping them in the user's cache.
+
+    Raises:
+        BackendUnavailable: there is no such device.
+    """
+    adapter, _ = choose(selector)
+    device = managed(adapter.request_device_sync(label="plugrad", **needs(adapter)))
+    tiles: dict[str, str] = {}
+    for batch, sizes in problems:
+        if min(sizes[0], sizes[2]) > NARROW:
+            times = times_of(device, batch, sizes, repeats)
+            tiles[kind_of(batch, sizes)] = min(times, key=times.__getitem__)
+    keep_tiles(adapter.info, tiles)
+    return tiles
+
+
+def times_of(device: Device, batch: int, sizes: Sizes, repeats: int) -> dict[str, float]:
+    """Return the least seconds that a product takes by each tile that is possible."""
+    rows, depth, columns = sizes
+    a = Matrices(filled(device, (batch, rows, depth), 1, float32), batch, rows, depth)
+    b = Matrices(filled(device, (batch, depth, columns), 1, float32), batch, depth, columns)
+    names = [name for name in TILES if is_possible(device, name)]
+    times = dict.fromkeys(names, float("inf"))
+    kind = kind_of(batch, sizes)
+    for _ in range(1 + repeats):  # the first one compiles, and is never the fastest
+        for name in names:
+            device.tiles = {kind: name}
+            device.synchronize()
+            start = time.perf_counter()
+            multiply(a, b)
+            device.synchronize()
+            times[name] = min(times[name], time.perf_counter() - start)
+    return times
+
+
+if __name__ == "__main__":
+    for kind, name in tune("".join(sys.argv[1:2])).items():
+        print(f"{kind:24} {name}")

@@ -1,0 +1,101 @@
+"""Copies by vectors, in chunks and in tiles: which one it is depends on sizes, strides and places."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from plugrad.kernels import movement
+
+SHAPES = [
+    (4, 8),
+    (5, 7),
+    (8, 3),
+    (3, 8),
+    (12, 16, 4),
+    (4, 5, 8),
+    (3, 4, 5),
+    (8, 4, 2, 12),
+    (1, 9, 1),
+]
+DTYPES = ["float32", "int32", "bool", "complex64"]
+
+
+def numbered(shape, dtype="float32"):
+    values = np.arange(np.prod(shape)).reshape(shape)
+    return (values % 3 == 0) if dtype == "bool" else values.astype(dtype)
+
+
+def ids(value):
+    return str(value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=ids)
+def test_every_order_of_axes(run, shape, dtype):
+    x = numbered(shape, dtype)
+    for perm in itertools.permutations(range(len(shape))):
+        found = run(movement.transpose, x, perm=perm)
+        np.testing.assert_array_equal(found, x.transpose(perm), err_msg=str(perm))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(6, 13), (8, 16), (4, 5, 9)], ids=ids)
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -4])
+def test_steps(run, shape, dtype, step):
+    x = numbered(shape, dtype)
+    rank = len(shape)
+    for axis in range(rank):
+        begin, end, strides = [0] * rank, list(shape), [1] * rank
+        strides[axis] = step
+        if step < 0:
+            begin[axis], end[axis] = shape[axis] - 1, -1
+        attrs = {"begin": tuple(begin), "end": tuple(end), "strides": tuple(strides)}
+        found = run(movement.strided_slice, x, **attrs)
+        expected = x[tuple(slice(None, None, step if i == axis else 1) for i in range(rank))]
+        np.testing.assert_array_equal(found, expected, err_msg=str(axis))
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 4])
+def test_blocks_at_any_place(run, first):
+    x = numbered((9, 17))
+    found = run(movement.slice, x, begin=(first, first), size=(5, 11))
+    np.testing.assert_array_equal(found, x[first : first + 5, first : first + 11])
+    paddings = ((first, 2), (first, 1))
+    found = run(movement.pad, x, paddings=paddings, constant_value=-1.0)
+    np.testing.assert_array_equal(found, np.pad(x, paddings, constant_values=-1))
+
+
+@pytest.mark.parametrize("sizes", [(4, 8), (3, 6, 2), (5,)], ids=ids)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_parts_of_any_size(run, sizes, axis):
+    shapes = [(n, 7) if axis == 0 else (7, n) for n in sizes]
+    parts = [numbered(shape) + 100 * i for i, shape in enumerate(shapes)]
+    joined = np.concatenate(parts, axis)
+    np.testing.assert_array_equal(run(movement.concat, *parts, axis=axis), joined)
+    found = run(movement.split, joined, num_or_size_splits=sizes, axis=axis)
+    for a, b in zip(found, parts, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_turning_more_than_a_row_of_workgroups(run):
+    x = numbered((1100, 1300), "int32")
+    np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (4, 0, 4)], ids=ids)
+def test_nothing_to_move(run, shape):
+    x = np.zeros(shape, np.float32)
+    perm = tuple(reversed(range(len(shape))))
+    assert run(movement.transpose, x, perm=perm).shape == shape[::-1]
+
+
+def test_loops_with_the_most_axes(run):
+    for rank in (8, 9):
+        x = numbered((2,) * rank)
+        perm = tuple(reversed(range(rank)))
+        np.testing.assert_array_equal(run(movement.transpose, x, perm=perm), x.transpose(perm))
+    x = numbered((4,) * 8, "int32")
+    np.testing.assert_array_equal(
+        run(movement.transpose, x, perm=tuple(reversed(range(8)))), x.transpose()
+    )

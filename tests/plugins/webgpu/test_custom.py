@@ -1,0 +1,306 @@
+"""Kernels from other packages: what their shaders are given, and what they cannot break."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from plugrad.extend import (
+    ArgumentError,
+    ArgumentValueError,
+    Shaped,
+    UnsupportedDtype,
+    float32,
+    float64,
+    int8,
+    int32,
+    string,
+)
+from plugrad_webgpu import elementwise, load_wgsl_kernel, stencil
+from plugrad_webgpu.elements import DTYPES
+
+INDEX = """
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = linear_index(id, groups, 64u);
+  if (index < parameters.size) { output[index] = VALUE; }
+}
+"""
+
+
+def declared(rule):
+    """Return a contract that no registry keeps."""
+    from plugrad.extend import Kernel
+
+    return Kernel("acme>Test", rule, "acme")
+
+
+def same(x):
+    return Shaped(x.shape, x.dtype)
+
+
+def shader(value):
+    return INDEX.replace("VALUE", value)
+
+
+def test_a_stencil_reads_zeros_outside_its_inputs(run, rng):
+    laplacian = stencil(
+        """
+        let i = at[0];
+        let j = at[1];
+        return x_at(i - 1, j) + x_at(i + 1, j) + x_at(i, j - 1) + x_at(i, j + 1) - 4.0 * x_at(i, j);
+        """,
+        declared(same),
+    )
+    for shape in ((5, 7), (1, 1), (0, 3), (70, 64)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        padded = np.pad(x, 1)
+        rows = padded[:-2, 1:-1] + padded[2:, 1:-1]
+        expected = rows + padded[1:-1, :-2] + padded[1:-1, 2:] - 4 * x
+        np.testing.assert_allclose(run.down(laplacian(run.up(x))), expected, atol=1e-5)
+
+
+def test_a_stencil_of_several_inputs_and_attributes(run, rng):
+    def rule(x, taps, *, stride: int, bias: float):
+        return Shaped(((x.shape[0] - taps.shape[0]) // stride + 1,), x.dtype)
+
+    convolve = stencil(
+        """
+        var total = parameters.bias;
+        for (var k = 0; k < i32(parameters.taps_shape[0]); k++) {
+          total += x_at(at[0] * parameters.stride + k) * taps_at(k);
+        }
+        return total;
+        """,
+        declared(rule),
+    )
+    x, taps = rng.standard_normal(50).astype(np.float32), np.float32([1, -2, 3])
+    for stride, bias in ((1, 0), (2, 0.5), (3, -1)):
+        expected = np.correlate(x, taps, "valid")[::stride] + bias
+        actual = run.down(convolve(run.up(x), run.up(taps), stride=stride, bias=bias))
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES), ids=str)
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3), (1, 2, 3, 2, 2)], ids=str)
+def test_each_dtype_and_rank(run, rng, dtype, shape):
+    copy = declared(same)
+    place = ", ".join(f"at[{axis}]" for axis in range(len(shape)))
+    x = rng.integers(0, 2, shape).astype(dtype)
+    for kernel in (
+        stencil(f"return x_at({place});", copy),
+        load_wgsl_kernel(shader("x[index]"), copy),
+    ):
+        y = run.down(kernel(run.up(x)))
+        assert y.dtype == x.dtype
+        np.testing.assert_array_equal(y, x)
+
+
+def test_the_results_of_narrow_dtypes_wrap_around(run):
+    x = run.up(np.array([1, -100, 100], np.int8))
+    y = load_wgsl_kernel(shader("2 * x[index]"), declared(same))(x)
+    assert y.dtype == int8
+    widened = stencil("return x_at(at[0]);", declared(lambda x: Shaped(x.shape, int32)))(y)
+    np.testing.assert_array_equal(run.down(widened), [2, 56, -56])
+
+
+def test_attributes_have_the_types_of_the_contract(run):
+    def rule(
+        *,
+        a: float,
+        b: int,
+        c: bool,
+        d: tuple[int, ...],
+        e: tuple[float, ...],
+        shape: tuple[int, ...],
+    ):
+        return Shaped(shape, float32)
+
+    kernel = load_wgsl_kernel(
+        shader(
+            "array<f32, 7>(parameters.a, f32(parameters.b), f32(parameters.c + 1u), f32(parameters.d[0]),"
+            " f32(parameters.d[1]), parameters.e[0], f32(parameters.shape[0]))[index]"
+        ),
+        declared(rule),
+    )
+    for a, b in ((1, -2), (0.5, np.int64(7))):
+        y = kernel(run.backend, a=a, b=b, c=True, d=(3, -4), e=(1, np.float32(0.25)), shape=(7,))
+        np.testing.assert_array_equal(run.down(y), [a, b, 2, 3, -4, 1, 7])
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "expected"),
+    [
+        ("valid", ArgumentError, "'valid' cannot be passed"),
+        (None, ArgumentError, "None cannot be passed"),
+        ((), ArgumentValueError, "no empty arrays"),
+        (2**31, ArgumentValueError, "32 bits"),
+    ],
+)
+def test_attributes_that_do_not_fit(run, value, error, expected):
+    def rule(*, what):
+        return Shaped((), float32)
+
+    with pytest.raises(error, match=expected):
+        load_wgsl_kernel(shader("1.0"), declared(rule))(run.backend, what=value)
+
+
+def test_attributes_of_more_bytes_than_a_call_brings_along(run):
+    def rule(*, what):
+        return Shaped((40,), float32)
+
+    kernel = load_wgsl_kernel(shader("f32(parameters.what[index])"), declared(rule))
+    for values in (range(40), range(7, 47)):
+        y = kernel(run.backend, what=tuple(values))
+        np.testing.assert_array_equal(run.down(y), list(values))
+
+
+def test_shared_memory_and_a_number_of_invocations(run, rng):
+    def rule(x):
+        return Shaped(x.shape[:1], x.dtype)
+
+    row_sums = load_wgsl_kernel(
+        """
+        var<workgroup> parts: array<f32, 64>;
+        @compute @workgroup_size(8, 8)
+        fn sums(
+          @builtin(workgroup_id) group: vec3u,
+          @builtin(num_workgroups) groups: vec3u,
+          @builtin(local_invocation_index) lane: u32,
+        ) {
+          let row = group.y * groups.x + group.x;
+          let columns = parameters.x_shape[1];
+          var total = 0.0;
+          if (row < parameters.size) {
+            for (var j = lane; j < columns; j += 64u) { total += x[row * columns + j]; }
+          }
+          parts[lane] = total;
+          for (var half = 32u; half > 0u; half /= 2u) {
+            workgroupBarrier();
+            if (lane < half) { parts[lane] += parts[lane + half]; }
+          }
+          if (lane == 0u && row < parameters.size) { output[row] = parts[0]; }
+        }
+        """,
+        declared(rule),
+        invocations=lambda x: 64 * x.shape[0],
+    )
+    for shape in ((3, 500), (70_000, 3)):  # and more workgroups than one dimension has
+        x = rng.standard_normal(shape).astype(np.float32)
+        np.testing.assert_allclose(run.down(row_sums(run.up(x))), x.sum(1), atol=1e-4)
+
+
+def test_a_kernel_from_a_file(run, tmp_path):
+    path = tmp_path / "cube.wgsl"
+    path.write_text(shader("x[index] * x[index] * x[index]"))
+    for source in (path, str(path)):
+        assert run.down(load_wgsl_kernel(source, declared(same))(run.up(np.float32([2])))) == [8]
+    with pytest.raises(ArgumentError, match=r"missing\.wgsl"):
+        load_wgsl_kernel(tmp_path / "missing.wgsl", declared(same))
+    with pytest.raises(ArgumentError, match="must be a string of WGSL"):
+        load_wgsl_kernel(7, declared(same))
+
+
+def test_the_compiler_names_the_line_of_the_author(run):
+    x = run.up(np.ones(3, np.float32))
+    for kernel, line in (
+        (stencil("\n\n  return undefined_name;", declared(same)), 3),
+        (load_wgsl_kernel(shader("undefined_name"), declared(same)), 5),
+    ):
+        with pytest.raises(ArgumentValueError) as caught:
+            kernel(x)
+        assert "'acme>Test' does not compile: " in str(caught.value)
+        assert "undefined_name" in str(caught.value)
+        assert f"wgsl:{line}:" in str(caught.value)
+    np.testing.assert_array_equal(run.down(elementwise("x + x")(x)), [2, 2, 2])
+
+
+BINDING = "@group(0) @binding(7) var<storage, read> y: array<f32>;"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (shader("1u"), "cannot convert elements of `u32` to `f32`"),
+        (shader("y[index]") + BINDING, "binding: 7 } is not available"),
+        (shader("1.0") + "@group(0) @binding(0) var<storage, read> x: array<f32>;", "redefinition"),
+        (shader("1.0").replace("(64)", "(4096)"), "must be less or equal to"),
+        (shader("f(1.0)") + "fn f(x: f32) -> f32 { return f(x); }", "recursive"),
+        (shader("f32(1 / 0)"), "Division by zero"),
+        (shader("(" * 5000 + "1.0" + ")" * 5000), "brackets inside each other"),
+        (shader("1.0" + " + 1.0" * 20_000), "operators in one statement"),
+        (shader("1.0") + f"alias A = {'array<' * 500}f32{', 1>' * 500};", "arrays in one type"),
+        (shader("1.0 /* \udc80 */"), "not Unicode"),
+        (shader("1.0") + "\0", "does not compile"),
+    ],
+    ids=lambda v: v[:20],
+)
+def test_shaders_that_do_not_compile(run, source, expected):
+    x = run.up(np.ones(3, np.float32))
+    with pytest.raises(ArgumentValueError, match=expected):
+        load_wgsl_kernel(source, declared(same))(x)
+    assert run.down(x).sum() == 3
+
+
+def test_what_the_limits_of_sources_allow_compiles(run):
+    """In a process of its own, which would crash if they were too high."""
+    code = """
+import numpy as np
+import plugrad_webgpu
+backend = plugrad_webgpu.backend()
+backend.open("")
+x = backend.from_numpy(np.ones(3, np.float32))
+for expression in ("(" * 120 + "x" + ")" * 120, "x" + " + x" * 490):
+    print(backend.to_numpy(plugrad_webgpu.elementwise(expression)(x))[0])
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["1.0", "491.0"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("fn helper() {}", "0 entry points"),
+        (shader("1.0") + shader("1.0").replace("main", "other"), "2 entry points"),
+        (shader("1.0").replace("(64)", "(SIZE)") + "const SIZE = 64;", "written in digits"),
+    ],
+)
+def test_a_source_has_one_entry_point(source, expected):
+    with pytest.raises(ArgumentValueError, match=expected):
+        load_wgsl_kernel(source, declared(same))
+
+
+def test_contracts_that_a_shader_cannot_implement(run):
+    x = run.up(np.ones(3, np.float32))
+
+    def takes_list(*inputs):
+        return same(inputs[0])
+
+    with pytest.raises(ArgumentError, match="takes a list"):
+        stencil("return 1.0;", declared(takes_list))
+    with pytest.raises(ArgumentValueError, match="2 outputs"):
+        stencil("return 1.0;", declared(lambda x: (same(x), same(x))))(x)
+    with pytest.raises(UnsupportedDtype, match="float64"):
+        stencil("return 1.0;", declared(lambda x: Shaped(x.shape, float64)))(x)
+    with pytest.raises(UnsupportedDtype, match="string"):
+        stencil("return 1.0;", declared(lambda x: Shaped(x.shape, string)))(x)
+
+
+def test_accesses_out_of_bounds_harm_nobody(run, rng):
+    far = load_wgsl_kernel(
+        """
+        @compute @workgroup_size(64)
+        fn main(@builtin(global_invocation_id) id: vec3u) {
+          output[id.x + 4000000000u] = 7.0;
+          output[id.x + 100000u] = x[id.x + 3000000000u];
+          output[id.x] = x[id.x];
+        }
+        """,
+        declared(same),
+    )
+    others = [run.up(rng.standard_normal(64).astype(np.float32)) for _ in range(20)]
+    before = [run.down(x) for x in others]
+    assert run.down(far(others[0])).shape == (64,)
+    for x, values in zip(others, before, strict=True):
+        np.testing.assert_array_equal(run.down(x), values)

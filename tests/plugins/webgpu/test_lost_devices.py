@@ -1,0 +1,59 @@
+"""A lost device is an error of plugrad, never the end of the process; a new device can be opened."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("run")  # which skips where there is no device
+
+START = """
+import numpy as np
+import plugrad
+from plugrad.errors import BackendUnavailable
+from wgpu.backends.wgpu_native import lib
+
+def check(use):
+    x = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
+    y = x + x  # is recorded
+    y.numpy()
+    z = x * 3  # is recorded and not submitted
+    device = x.backend.opened
+    lib.wgpuDeviceDestroy(device._raw.handle)
+    for _ in range(2):
+        try:
+            use(x, z, device)
+        except BackendUnavailable as error:
+            assert "plugrad.close_backend" in str(error), error
+        else:
+            raise AssertionError("nothing was raised")
+    plugrad.close_backend(x.backend)
+    again = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
+    np.testing.assert_array_equal((again + again).numpy(), np.full(1000, 2))
+    plugrad.close_backend(again.backend)
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "x.numpy()",
+        "z.numpy()",
+        "(x + x).numpy()",
+        "plugrad.exp(x).numpy()",
+        "plugrad.asarray(np.ones(50_000, np.float32), device='webgpu')",
+        "plugrad.zeros(300_000, device='webgpu').numpy()",
+        "x.backend.synchronize()",
+        "(plugrad.flip(x), device.flush())",  # x + x would wait
+        "(x + x, device.pool.trim())",
+    ],
+)
+def test_each_use_of_a_lost_device(use):
+    done = subprocess.run(
+        [sys.executable, "-c", f"{START}\ncheck(lambda x, z, device: {use})"],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

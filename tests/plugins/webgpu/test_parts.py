@@ -1,0 +1,109 @@
+"""Arrays that are larger than a device can bind at once: whatever reads or writes them has the parts."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.extend import OutOfMemory, float32
+from plugrad.kernels import (
+    binary,
+    convolution,
+    creation,
+    linalg,
+    movement,
+    reduction,
+    unary,
+)
+from plugrad_webgpu.parts import bound_in_parts
+
+
+@pytest.fixture
+def small_parts(run, monkeypatch):
+    """Let a binding have 16,384 bytes, so that small arrays have several parts."""
+    run.backend.synchronize()
+    monkeypatch.setattr(run.device, "part_bytes", 1 << 14)
+    monkeypatch.setattr(run.device, "_has_large", True)
+    monkeypatch.setattr(run.device, "_split_pipelines", {})
+    return run
+
+
+def test_the_source_of_a_shader():
+    source = """
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> y: array<u32>;
+@group(0) @binding(2) var<storage, read_write> output: array<f32>;
+fn main() { output[x[y[i]].x] += f32(y[x[2][3]]); }
+"""
+    text = bound_in_parts(source, "test", (2, 1, 3), 1024)
+    assert "@binding(2) var<storage, read> y:" in text
+    assert "@binding(5) var<storage, read_write> output_2:" in text
+    assert "let place_in_output = u32(of_x(u32(y[i])).x);" in text
+    assert "default { output_0[place_in_output - 0u] += f32(y[of_x(u32(2))[3]]); }" in text
+    assert "case 1u { return x_1[index - 64u]; }" in text
+
+
+@pytest.mark.parametrize("kind", ["atomic<u32>", "Element"])
+def test_a_shader_whose_arrays_have_no_parts_is_refused(kind):
+    source = f"@group(0) @binding(0) var<storage, read_write> x: array<{kind}>;"
+    with pytest.raises(OutOfMemory, match="takes 'x' only as a whole"):
+        bound_in_parts(source, "test", (2,), 1024)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_, np.complex64])
+def test_transfers_and_copies(small_parts, dtype):
+    run, x = small_parts, (np.arange(80 * 101) % 7).astype(dtype).reshape(80, 101)
+    np.testing.assert_array_equal(run.down(run.up(x)), x)
+    np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
+    np.testing.assert_array_equal(run(movement.reverse, x, dims=(0, 1)), x[::-1, ::-1])
+    shape = (2, *x.shape)
+    np.testing.assert_array_equal(
+        run(movement.broadcast_to, x, shape=shape), np.broadcast_to(x, shape)
+    )
+
+
+def test_elementwise_calls_and_reductions(small_parts, rng):
+    run, x = small_parts, rng.standard_normal((50, 203)).astype(np.float32)
+    for row in (x, x[:1], x[:, :1]):
+        np.testing.assert_array_equal(run(binary.add, x, row), x + row)
+    np.testing.assert_allclose(run(unary.exp, x), np.exp(x), rtol=1e-6)
+    for axis in ((0,), (1,), (0, 1)):
+        np.testing.assert_allclose(run(reduction.sum, x, axis=axis), x.sum(axis), atol=1e-4)
+    np.testing.assert_array_equal(run(reduction.argmax, x, axis=0), x.argmax(0))
+
+
+def test_products(small_parts, rng):
+    run = small_parts
+    a = rng.standard_normal((70, 65)).astype(np.float32)
+    b = rng.standard_normal((65, 80)).astype(np.float32)
+    np.testing.assert_allclose(run(linalg.matmul, a, b), a @ b, atol=1e-4)
+
+
+def test_a_convolution_of_one_large_image(small_parts, rng):
+    x = rng.standard_normal((1, 40, 40, 8)).astype(np.float32)
+    w = rng.standard_normal((3, 3, 8, 8)).astype(np.float32)
+    expected = plugrad.conv2d(plugrad.asarray(x, device="cpu"), plugrad.asarray(w, device="cpu"))
+    found = small_parts(convolution.conv2d, x, w, strides=(1, 1), pad="valid")
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
+
+
+def test_arrays_of_three_hundred_megabytes(run):
+    count = 300_000_000 // 4
+    x = run.call(creation.fill, run.backend, shape=(count,), value=1.5, dtype=float32)
+    y = run.call(binary.add, x, x)
+    del x
+    assert run.down(run.call(reduction.sum, y, axis=(0,))) == 3 * count
+    last = run.call(movement.slice, y, begin=(count - 5,), size=(5,))
+    np.testing.assert_array_equal(run.down(last), np.full(5, 3))
+    del y
+    run.device.pool.trim()
+
+
+def test_a_convolution_of_one_image_of_a_megapixel_and_sixty_four_channels(run):
+    shape = (1, 1024, 1024, 64)  # 256 MiB
+    x = run.call(creation.fill, run.backend, shape=shape, value=1.0, dtype=float32)
+    w = run.up(np.ones((3, 3, 64, 2), np.float32))
+    y = run.down(run.call(convolution.conv2d, x, w, strides=(1, 1), pad="valid"))
+    assert y.shape == (1, 1022, 1022, 2)
+    assert (y == 576).all()
+    del x
+    run.device.pool.trim()

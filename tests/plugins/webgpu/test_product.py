@@ -1,0 +1,285 @@
+"""Products by every schedule, also by those that this device would not choose."""
+
+import numpy as np
+import pytest
+
+from plugrad.kernels import convolution, convolution3d, fused, linalg
+from plugrad_webgpu import product
+from plugrad_webgpu.product import Matrices, multiply
+from plugrad_webgpu.tiles import SUBGROUP, TILES, keep_tiles, kept_tiles, kind_of, tile_for
+from plugrad_webgpu.tuning import tune
+
+SOFTWARE_TILES = ["direct", "broadcast"]
+GPU_TILES = ["shared 32", "shared 64"]
+ODD = (33, 17, 29)
+EVEN = (36, 20, 40)
+
+
+@pytest.fixture
+def schedule(monkeypatch, run):
+    def use(name):
+        if name == "broadcast" and run.device.subgroup != SUBGROUP:
+            pytest.skip("the subgroups of this device have another size")
+        monkeypatch.setattr(product, "tile_for", lambda *_: name)
+
+    return use
+
+
+def multiplied(run, a, b, turn_a=False, turn_b=False):
+    """Return the products of batches of matrices, which are stored transposed if asked for."""
+
+    def up(values, is_turned):
+        stored = np.ascontiguousarray(values.swapaxes(1, 2) if is_turned else values)
+        return Matrices(run.up(stored), *values.shape, is_turned)
+
+    return run.down(multiply(up(a, turn_a), up(b, turn_b)))
+
+
+def floats(rng, *shape):
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("sizes", [ODD, EVEN], ids=str)
+@pytest.mark.parametrize("name", SOFTWARE_TILES + GPU_TILES)
+def test_transposed_operands(run, rng, schedule, name, sizes, turn_a, turn_b):
+    schedule(name)
+    rows, depth, columns = sizes
+    a, b = floats(rng, 1, rows, depth), floats(rng, 1, depth, columns)
+    np.testing.assert_allclose(multiplied(run, a, b, turn_a, turn_b), a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1), (1, 9, 2), (2, 8, 40), (3, 4, 1), (7, 6, 5), (16, 12, 12), (65, 24, 129)],
+    ids=str,
+)
+@pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
+def test_sizes_that_do_not_fill_tiles(run, rng, schedule, name, sizes):
+    schedule(name)
+    rows, depth, columns = sizes
+    a, b = floats(rng, 1, rows, depth), floats(rng, 1, depth, columns)
+    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("batches", [(3, 3), (1, 3), (3, 1), (0, 0)], ids=str)
+@pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
+def test_batches(run, rng, schedule, name, batches):
+    schedule(name)
+    a, b = floats(rng, batches[0], 12, 20), floats(rng, batches[1], 20, 36)
+    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
+def test_sums_in_parts(run, rng, schedule, name):
+    schedule(name)
+    a, b = floats(rng, 1, 12, 1029), floats(rng, 1, 1029, 36)
+    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
+def test_empty_sums(run, rng, schedule, name):
+    schedule(name)
+    a, b = floats(rng, 2, 12, 0), floats(rng, 2, 0, 36)
+    np.testing.assert_array_equal(multiplied(run, a, b), np.zeros((2, 12, 36), np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
+def test_integers(run, rng, schedule, name, dtype):
+    schedule(name)
+    a, b = (rng.integers(0, 2**32, s, np.uint32).astype(dtype) for s in ((1, 13, 9), (1, 9, 36)))
+    np.testing.assert_array_equal(multiplied(run, a, b), a @ b)
+
+
+@pytest.mark.parametrize("depth", [6, 8])
+@pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
+def test_special_values_stay_in_their_rows_and_columns(run, rng, schedule, name, depth):
+    schedule(name)
+    a, b = floats(rng, 1, 11, depth), floats(rng, 1, depth, 38)
+    a[0, 10, 5], a[0, 3, 0], b[0, 2, 37] = np.nan, np.inf, -np.inf
+    b[0, 5, 30] = np.inf
+    with np.errstate(invalid="ignore"):
+        expected = a @ b
+    np.testing.assert_allclose(multiplied(run, a, b), expected, atol=1e-4)
+
+
+def test_the_largest_tile(run, rng, schedule):
+    schedule("shared 128")
+    a, b = floats(rng, 1, 132, 20), floats(rng, 1, 20, 140)
+    np.testing.assert_allclose(multiplied(run, a, b), a @ b, atol=1e-4)
+
+
+def test_one_column_takes_one_column_of_work(run, rng):
+    a, b = floats(rng, 37, 21), floats(rng, 21, 1)
+    np.testing.assert_allclose(run(linalg.matmul, a, b), a @ b, atol=1e-4)
+    turned = run(linalg.matmul, np.ascontiguousarray(a.T), b, transpose_a=True)
+    np.testing.assert_allclose(turned, a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", GPU_TILES)
+@pytest.mark.parametrize("channels", [(3, 12), (8, 16)])
+def test_convolutions_by_every_schedule(run, rng, schedule, name, channels):
+    x = floats(rng, 2, 6, 7, channels[0])
+    w = floats(rng, 3, 2, *channels)
+    attrs = {"strides": (2, 1), "pad": "same"}
+    y = run(convolution.conv2d, x, w, **attrs)
+    dx = run(convolution.conv2d_input_gradient, y, w, input_shape=x.shape, **attrs)
+    dw = run(convolution.conv2d_filter_gradient, x, y, filter_shape=w.shape, **attrs)
+    schedule(name)
+    others = (
+        run(convolution.conv2d, x, w, **attrs),
+        run(convolution.conv2d_input_gradient, y, w, input_shape=x.shape, **attrs),
+        run(convolution.conv2d_filter_gradient, x, y, filter_shape=w.shape, **attrs),
+    )
+    for expected, found in zip((y, dx, dw), others, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_patches_take_no_memory(run, rng):
+    x, w = run.up(floats(rng, 1, 64, 64, 64)), run.up(floats(rng, 3, 3, 64, 8))
+    pool = run.device.pool
+    run.device.synchronize()
+    pool.trim()
+    created = pool.usage.created
+    y = run.call(convolution.conv2d, x, w, strides=(1, 1), pad="same")
+    assert y.shape == (1, 64, 64, 8)
+    assert pool.usage.created - created <= 2  # the result, or its parts and their sum
+
+
+def test_cells_beyond_all_sides_of_a_small_image(run):
+    x = np.ones((1, 1, 2, 1, 3), np.float32)
+    w = np.ones((3, 3, 3, 3, 1), np.float32)
+    y = run(convolution3d.conv3d, x, w, strides=(1, 1, 1), pad="same")
+    np.testing.assert_array_equal(y, np.full((1, 1, 2, 1, 1), 6, np.float32))
+
+
+def test_every_tile_loads_its_blocks_at_once():
+    for tile in TILES.values():
+        if tile.schedule == "shared":
+            assert tile.steps * max(tile.rows, tile.vectors) <= tile.workgroup
+            assert 64 * tile.steps * (tile.rows + tile.vectors) <= 16_384  # bytes, of every adapter
+
+
+# --- what is done before a product is stored
+
+
+@pytest.fixture
+def launched(run, monkeypatch):
+    """The plans that the device launches."""
+    assert run.device.subgroup >= 0  # a device is asked by a dispatch, once
+    plans = []
+    launch = run.device.launch
+
+    def noted(plan, *inputs):
+        plans.append(plan)
+        return launch(plan, *inputs)
+
+    monkeypatch.setattr(run.device, "launch", noted)
+    return plans
+
+
+@pytest.mark.parametrize(
+    ("activation", "biases", "columns"),
+    [
+        ("linear", 27, 27),
+        ("relu", 1, 36),
+        ("leakyrelu", 36, 36),
+        ("prelu", 0, 27),
+        ("prelu", 36, 36),
+    ],
+)
+def test_bias_and_activation_take_no_dispatch_of_their_own(
+    run, rng, launched, activation, biases, columns
+):
+    a, b = floats(rng, 14, 20), floats(rng, 20, columns)
+    bias = floats(rng, biases) if biases else None
+    weights = floats(rng, columns) if activation == "prelu" else None
+    attrs = {"activation": activation, "leakyrelu_alpha": 0.25, "transpose_a": False}
+    arrays = [None if x is None else run.up(x) for x in (a, b, bias, weights)]
+    launched.clear()  # an array of one element is filled
+    y = run.call(fused.matmul, *arrays, transpose_b=False, **attrs)
+    assert len(launched) == 1
+    expected = a @ b + (0 if bias is None else bias)
+    slopes = {"linear": 1, "relu": 0, "leakyrelu": 0.25, "prelu": weights}
+    expected = np.where(expected > 0, expected, slopes[activation] * expected)
+    np.testing.assert_allclose(run.down(y), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(12, 2000, 36), (9, 20, 1), (1, 20, 1)])
+def test_bias_of_products_that_are_finished_later(run, rng, rows, depth, columns):
+    a, b, bias = floats(rng, rows, depth), floats(rng, depth, columns), floats(rng, columns)
+    arrays = [run.up(x) for x in (a, b, bias)]
+    y = run.call(fused.matmul, *arrays, None, activation="relu")
+    np.testing.assert_allclose(run.down(y), np.maximum(a @ b + bias, 0), atol=1e-3)
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_bias_of_channels(run, rng, data_format):
+    x, w, bias = floats(rng, 2, 5, 6, 3), floats(rng, 2, 2, 3, 12), floats(rng, 12)
+    plain = run(convolution.conv2d, x, w, strides=(1, 1), pad="valid")
+    expected = np.maximum(plain + bias, 0)
+    if data_format == "NCHW":
+        x, expected = np.ascontiguousarray(x.transpose(0, 3, 1, 2)), expected.transpose(0, 3, 1, 2)
+    arrays = [run.up(each) for each in (x, w, bias)]
+    attrs = {"strides": (1, 1), "pad": "valid", "data_format": data_format, "activation": "relu"}
+    y = run.call(fused.conv2d, *arrays, None, **attrs)
+    np.testing.assert_allclose(run.down(y), expected, atol=1e-4)
+
+
+# --- the choice of a tile
+
+ADAPTER = {"vendor": "a", "device": "b", "description": "c", "backend_type": "d", "other": 1}
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+
+
+@pytest.mark.usefixtures("cache")
+def test_tiles_are_kept_for_an_adapter():
+    assert kept_tiles(ADAPTER) == {}
+    keep_tiles(ADAPTER, {"1 16 16 16": "direct", "1 32 32 32": "a tile of another version"})
+    keep_tiles(ADAPTER, {"1 64 64 64": "shared 32"})
+    assert kept_tiles(ADAPTER) == {"1 16 16 16": "direct", "1 64 64 64": "shared 32"}
+    assert kept_tiles(ADAPTER | {"description": "another driver"}) == {}
+
+
+@pytest.mark.usefixtures("cache")
+def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatch):
+    monkeypatch.delitem(TILES, "shared 128")  # a software device compiles it for seconds
+    monkeypatch.delitem(TILES, "shared 64")
+    problem = 1, (24, 20, 28)
+    tiles = tune(problems=[problem, (1, (1, 9, 9))], repeats=1)
+    assert list(tiles) == [kind_of(*problem)]
+    runner = make_runner()
+    assert tile_for(runner.device, *problem) == tiles[kind_of(*problem)]
+    a, b = floats(rng, 1, 24, 20), floats(rng, 1, 20, 28)
+    np.testing.assert_allclose(multiplied(runner, a, b), a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes", "expected"),
+    [
+        (1, (8, 512, 512), "direct"),
+        (1, (64, 64, 64), "shared 32"),
+        (16, (512, 64, 512), "shared 128"),
+        (1, (1024, 64, 1024), "shared 64"),
+        (1, (4096, 4096, 4096), "shared 128"),
+    ],
+    ids=str,
+)
+def test_tiles_of_gpus(run, monkeypatch, batch, sizes, expected):
+    monkeypatch.setattr(run.device, "is_software", False)
+    monkeypatch.setattr(run.device, "tiles", {})
+    assert tile_for(run.device, batch, sizes) == expected
+
+
+def test_a_measured_tile_that_is_impossible_is_not_used(run, monkeypatch):
+    monkeypatch.setattr(run.device, "tiles", {kind_of(1, (64, 64, 64)): "broadcast"})
+    monkeypatch.setattr(run.device, "_subgroup", 4)
+    assert tile_for(run.device, 1, (64, 64, 64)) == "direct"
