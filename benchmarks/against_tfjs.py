@@ -177,6 +177,7 @@ def main() -> int:
     print(f"{'case':12} {'plugrad ms':>10} {'tfjs ms':>10} {'ratio':>7} {'limit':>7}")
     ratios: list[float] = []
     failed = False
+    plugrad.config.set("wasm.threads", 1)
     with plugrad.use("wasm"), plugrad.config.override("fallback", "error"):
         for name, step in cases().items():
             ours(step, 2)  # shapes are cached, memory is there

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+LIBRARIES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+for variable in (*LIBRARIES, "PLUGRAD_WASM_THREADS"):
     os.environ[variable] = "1"
 
 import statistics  # noqa: E402 - the number of threads is read when NumPy is imported

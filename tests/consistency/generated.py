@@ -11,6 +11,7 @@ from consistency.committed import SHORT
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
 from consistency.tfjs import places, tfjs_kernels
+from plugins.webgpu import accuracy
 from plugrad.discovery.hooks import SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_FILE
 from plugrad.extend import KERNELS
@@ -137,6 +138,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "hooks.md": hooks_page,
     "numeric-rules.md": numeric_rules.page,
+    "accuracy.md": accuracy.page,
 }
 
 

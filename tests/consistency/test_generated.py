@@ -32,7 +32,9 @@ def test_cpu_has_every_kernel_of_tensorflow_js():
     assert tfjs_kernels() <= functions
 
 
-@pytest.mark.parametrize("page", ["gradients.md", "tensorflow-js.md", "settings.md", "hooks.md"])
+@pytest.mark.parametrize(
+    "page", ["gradients.md", "tensorflow-js.md", "settings.md", "hooks.md", "accuracy.md"]
+)
 def test_page_is_up_to_date(page):
     written = (generated.FOLDER / page).read_text("utf-8")
     assert written == generated.PAGES[page](), REMEDY

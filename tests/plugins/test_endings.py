@@ -56,6 +56,35 @@ if hasattr(os, "fork"):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """,
 }
+JOINED = """
+import atexit, sys, threading, time
+
+is_over = threading.Event()
+threads = []
+
+def end():
+    is_over.set()
+    for thread in threads:
+        thread.join()
+
+atexit.register(end)  # runs last, because it is registered before the backend opens
+
+import plugrad
+
+plugrad.config.set("backend", sys.argv[1])
+x = plugrad.ones((100, 100)) / 100
+x.numpy()
+
+def compute():
+    while not is_over.is_set():
+        plugrad.tanh(x @ x).numpy()
+
+threads += [threading.Thread(target=compute, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+time.sleep(0.2)
+sys.exit(5)
+"""
 INTERRUPTED = """
 import gc, signal
 
@@ -98,9 +127,9 @@ def tries(request):
     return request.config.getoption("--tries")
 
 
-def run(program, *arguments):
+def run(program, *arguments, start=START):
     return subprocess.run(
-        [sys.executable, "-c", START + program, *arguments],
+        [sys.executable, "-c", start + program, *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -113,6 +142,11 @@ def test_program_ends_quietly_with_its_own_status(ending, backend, tries):
     for _ in range(tries):
         done = run(ENDINGS[ending] + "\nsys.exit(5)", backend)
         assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
+
+
+def test_an_exit_function_may_join_threads_that_compute(backend):
+    done = run(JOINED, backend, start="")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
 
 
 def test_no_python_code_runs_when_an_array_dies(backend):

@@ -89,8 +89,9 @@ SECTIONS = [
             *signs("expm1", "log1p", "erf", "sqrt", "round", "trunc", "ceil", "floor"),
             *[
                 Rule(f"plugrad.{name}(zeros)", "zeros", difference=PARTS)
-                for name in ("elu", "selu", "leaky_relu")
+                for name in ("elu", "selu")
             ],
+            Rule("plugrad.leaky_relu(zeros)", "zeros"),
             Rule("plugrad.negative(zeros)", "-zeros"),
             Rule("plugrad.sign(zeros)", "[0.0, 0.0]"),
             Rule("plugrad.abs(zeros)", "[0.0, 0.0]"),

@@ -1,0 +1,213 @@
+"""Time plugrad on webgpu against tinygrad on Dawn, both on the best adapter of the machine.
+
+    python -m venv FOLDER && FOLDER/bin/pip install tinygrad==0.14.0 dawn-python==0.3.0 numpy
+    python benchmarks/against_tinygrad.py FOLDER/bin/python
+
+tinygrad runs in a second process, and the two take turns case by case, so that both meet the same machine. Each
+turn ends when the device is idle, or, for the adds and the training steps, when the value is on the host. The
+ratio to tinygrad's jit counts; the ratio to its eager mode is for information. Words after the interpreter select the
+cases whose names begin with one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peer_plugrad
+import run
+import workloads
+
+import plugrad
+
+LIMITS = {
+    "matmul 512": 0.31,
+    "gelu(x@w+b)": 0.19,
+    "gelu(x*w+b)": 0.8,
+    "W5": 1.0,
+    "sum": 0.15,
+    "softmax": 0.45,
+    "conv 3x3": 0.6,
+    "10 adds": 0.01,
+    "W1": 0.14,
+    "W2": 0.5,
+}
+"""What we promise, as a multiple of the time of tinygrad's jit."""
+MEAN_LIMIT = 0.20  # of the geometric mean
+CHAIN_LIMIT = 40.0  # of 1,000 adds and a read-back, as a multiple of NumPy's time
+TURN = 0.05  # seconds that one turn takes at least
+ROUNDS = 9
+READ_BACK = ("10 adds", "W1", "W2")
+
+Step = Callable[[], Any]
+
+
+def tensor(seed: int, *shape: int) -> plugrad.Tensor:
+    return plugrad.asarray(workloads.uniform(seed, shape))
+
+
+def weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
+    return plugrad.asarray(workloads.weight(seed, shape, fan))
+
+
+def gelu(x: plugrad.Tensor) -> plugrad.Tensor:
+    """The approximation with tanh, as tinygrad has it."""
+    return 0.5 * x * (1 + plugrad.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def ten(x: plugrad.Tensor) -> plugrad.Tensor:
+    """W5: ten elementwise ops."""
+    y = plugrad.sqrt(plugrad.abs(x * 1.01 + 0.5))
+    return plugrad.tanh(plugrad.log(plugrad.exp(-y) + 1.0)) * x
+
+
+def adds() -> Step:
+    """Ten adds."""
+    a, b = tensor(14, 4), tensor(15, 4)
+
+    def step() -> plugrad.Tensor:
+        total = a
+        for _ in range(10):
+            total = total + b
+        return total
+
+    return step
+
+
+def cases() -> dict[str, Step]:
+    """Return the cases by name; each returns a tensor, or a number for the training steps."""
+    a, b, bias = tensor(1, 512, 512), weight(2, (512, 512), 512), tensor(3, 512)
+    rows, scale, offset = tensor(4, 1000, 1000), tensor(5, 1000), tensor(6, 1000)
+    million, tens, logits = tensor(7, 1_000_000), tensor(8, 10_000_000), tensor(9, 1024, 1024)
+    image, filter = tensor(10, 1, 64, 64, 32), weight(11, (3, 3, 32, 32), 288)
+    trained = peer_plugrad.all_workloads()
+    return {
+        "matmul 512": lambda: a @ b,
+        "gelu(x@w+b)": lambda: gelu(a @ b + bias),
+        "gelu(x*w+b)": lambda: gelu(rows * scale + offset),
+        "W5": lambda: ten(million),
+        "sum": lambda: plugrad.sum(tens),
+        "softmax": lambda: plugrad.softmax(logits),
+        "conv 3x3": lambda: plugrad.conv2d(image, filter, pad="same"),
+        "10 adds": adds(),
+        "W1": trained["W1"][0],
+        "W2": trained["W2"][0],
+    }
+
+
+class Peer:
+    """tinygrad in its own process."""
+
+    def __init__(self, python: str) -> None:
+        # Drivers that look for a display complain without such a folder.
+        folder = {"XDG_RUNTIME_DIR": tempfile.gettempdir()}
+        self._process = subprocess.Popen(
+            [python, str(Path(__file__).with_name("peer_tinygrad.py"))],
+            env=folder | os.environ | {"PYTHONPATH": ""},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def ask(self, name: str, mode: str, repeats: int = 1) -> float:
+        """Return the answer to one line."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(name, mode, repeats, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+    def time(self, name: str, mode: str, repeats: int) -> float:
+        """Return the milliseconds of a case."""
+        return self.ask(name, mode, repeats) / repeats
+
+
+def ours(name: str, step: Step, repeats: int) -> float:
+    """Return the milliseconds of a case."""
+    backend = tensor(1, 1).backend
+    start = time.perf_counter()
+    for _ in range(repeats):
+        result = step()
+        if name not in READ_BACK:
+            backend.synchronize()
+        elif not isinstance(result, float):
+            result.numpy()
+    return (time.perf_counter() - start) * 1e3 / repeats
+
+
+def check(name: str, step: Step, peer: Peer) -> None:
+    """Compare the sums of the magnitudes of a case."""
+    result = step()
+    values = np.asarray(result if isinstance(result, float) else result.numpy(), np.float64)
+    np.testing.assert_allclose(
+        np.abs(values).sum(), peer.ask(name, "check"), rtol=1e-3, err_msg=name
+    )
+
+
+def compared(name: str, step: Step, peer: Peer) -> tuple[float, float, float]:
+    """Return the least milliseconds of plugrad, of tinygrad's jit and of its eager mode."""
+    check(name, step, peer)
+    ours(name, step, 2)
+    for mode in ("eager", "jit"):
+        peer.time(name, mode, 3)  # the third call runs the captured kernels
+    fastest = min(ours(name, step, 1), peer.time(name, "jit", 1))
+    repeats = max(1, round(TURN * 1e3 / fastest / 4))
+    turns = [
+        (ours(name, step, repeats), peer.time(name, "jit", 1), peer.time(name, "eager", 1))
+        for _ in range(ROUNDS)
+    ]
+    mine, jit, eager = (min(side) for side in zip(*turns, strict=True))
+    return mine, jit, eager
+
+
+def chain() -> bool:
+    """Print the line of the long chain; return whether its limit holds."""
+    x, y = np.zeros(1024, np.float32), np.ones(1024, np.float32)
+    a, b = plugrad.asarray(x), plugrad.asarray(y)
+
+    def long(total: Any, step: Any) -> Any:
+        for _ in range(1000):
+            total = total + step
+        return total
+
+    np.testing.assert_array_equal(long(a, b).numpy(), long(x, y))
+    mine, numpy, _ = run.interleaved(lambda: long(a, b).numpy(), lambda: long(x, y))
+    print(f"1,000 adds and a read-back: {mine / numpy:.1f} x np.add, limit {CHAIN_LIMIT}")
+    return mine / numpy <= CHAIN_LIMIT
+
+
+def main() -> int:
+    """Print a table; return 1 if a limit does not hold."""
+    peer, wanted = Peer(sys.argv[1]), tuple(sys.argv[2:]) or ("",)
+    print(
+        f"{'case':12} {'plugrad ms':>10} {'jit ms':>10} {'eager ms':>10} {'to jit':>7} {'limit':>7}"
+    )
+    ratios: list[float] = []
+    failed = False
+    with plugrad.use("webgpu"), plugrad.config.override("fallback", "error"):
+        for name, step in cases().items():
+            if not name.startswith(wanted):
+                continue
+            mine, jit, eager = compared(name, step, peer)
+            ratios.append(mine / jit)
+            failed |= ratios[-1] > LIMITS[name]
+            verdict = "ok" if ratios[-1] <= LIMITS[name] else "MISSED"
+            print(
+                f"{name:12} {mine:10.3f} {jit:10.3f} {eager:10.3f} {ratios[-1]:7.3f} {LIMITS[name]:7.2f}  {verdict}",
+                flush=True,
+            )
+        mean = exp(sum(map(log, ratios)) / len(ratios))
+        print(f"geometric mean {mean:.3f}, limit {MEAN_LIMIT}")
+        failed |= not chain()
+    return int(failed or mean > MEAN_LIMIT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""The cases in tinygrad on WebGPU: reads lines of a case, a mode and a number, and writes milliseconds or values.
+
+The Python that runs this has tinygrad and Dawn, and not plugrad.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"DEV": "WEBGPU", "TRAINING": "1"}
+if "WEBGPU_PATH" not in os.environ:
+    import pydawn
+
+    libraries = Path(str(pydawn.__file__)).parent / "lib"
+    os.environ["WEBGPU_PATH"] = str(libraries / f"libwebgpu_dawn_{os.uname().machine}.so")
+
+import numpy as np
+import workloads
+from tinygrad import Device, Tensor, TinyJit, nn
+
+Step = Callable[[], Any]
+
+
+def tensor(seed: int, *shape: int) -> Tensor:
+    return Tensor(workloads.uniform(seed, shape)).realize()
+
+
+def weight(seed: int, shape: tuple[int, ...], fan: int) -> Tensor:
+    return Tensor(workloads.weight(seed, shape, fan)).realize()
+
+
+def ten(x: Tensor) -> Tensor:
+    """W5: ten elementwise ops."""
+    y = ((x * 1.01) + 0.5).abs().sqrt()
+    return ((-y).exp() + 1.0).log().tanh() * x
+
+
+def training(
+    task: workloads.Training,
+    x: Tensor,
+    weights: dict[str, Tensor],
+    predict: Callable[[Tensor, dict[str, Tensor]], Tensor],
+) -> Step:
+    """One step of gradient descent; its loss."""
+    labels = Tensor(task.labels).realize()
+    for value in weights.values():
+        value.requires_grad = True
+    optimizer = nn.optim.SGD(list(weights.values()), lr=task.learning_rate)
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        loss = predict(x, weights).sparse_categorical_crossentropy(labels).backward()
+        return loss.realize(*optimizer.schedule_step())
+
+    return step
+
+
+def mlp() -> Step:
+    """W1."""
+    task = workloads.mlp()
+    weights = {name: Tensor(value).realize() for name, value in task.weights.items()}
+
+    def predict(x: Tensor, w: dict[str, Tensor]) -> Tensor:
+        h = (x @ w["w0"] + w["b0"]).relu()
+        h = (h @ w["w1"] + w["b1"]).relu()
+        return h @ w["w2"] + w["b2"]
+
+    return training(task, Tensor(task.x).realize(), weights, predict)
+
+
+def convnet() -> Step:
+    """W2, with the channels first, as tinygrad has them."""
+    task = workloads.convnet()
+    given = dict(task.weights)
+    given["k0"], given["k1"] = (given[name].transpose(3, 2, 0, 1) for name in ("k0", "k1"))
+    given["w"] = given["w"].reshape(7, 7, 32, 10).transpose(2, 0, 1, 3).reshape(1568, 10)
+    weights = {name: Tensor(np.ascontiguousarray(x)).realize() for name, x in given.items()}
+    images = Tensor(np.ascontiguousarray(task.x.transpose(0, 3, 1, 2))).realize()
+
+    def predict(x: Tensor, w: dict[str, Tensor]) -> Tensor:
+        h = x.conv2d(w["k0"], w["c0"], padding=1).relu().max_pool2d(2)
+        h = h.conv2d(w["k1"], w["c1"], padding=1).relu().max_pool2d(2)
+        return h.flatten(1) @ w["w"] + w["b"]
+
+    return training(task, images, weights, predict)
+
+
+def adds() -> Step:
+    """Ten adds, each in its own kernel."""
+    a, b = tensor(14, 4), tensor(15, 4)
+
+    def step() -> Tensor:
+        total = a
+        for _ in range(10):
+            total = (total + b).realize()
+        return total
+
+    return step
+
+
+def cases() -> dict[str, Step]:
+    a, b, bias = tensor(1, 512, 512), weight(2, (512, 512), 512), tensor(3, 512)
+    rows, scale, offset = tensor(4, 1000, 1000), tensor(5, 1000), tensor(6, 1000)
+    million, tens, logits = tensor(7, 1_000_000), tensor(8, 10_000_000), tensor(9, 1024, 1024)
+    images = workloads.uniform(10, (1, 64, 64, 32)).transpose(0, 3, 1, 2)
+    filters = workloads.weight(11, (3, 3, 32, 32), 288).transpose(3, 2, 0, 1)
+    image, filter = (Tensor(np.ascontiguousarray(x)).realize() for x in (images, filters))
+    return {
+        "matmul 512": lambda: (a @ b).realize(),
+        "gelu(x@w+b)": lambda: (a @ b + bias).gelu().realize(),
+        "gelu(x*w+b)": lambda: (rows * scale + offset).gelu().realize(),
+        "W5": lambda: ten(million).realize(),
+        "sum": lambda: tens.sum().realize(),
+        "softmax": lambda: logits.softmax().realize(),
+        "conv 3x3": lambda: image.conv2d(filter, padding=1).realize(),
+        "10 adds": adds(),
+        "W1": mlp(),
+        "W2": convnet(),
+    }
+
+
+READ_BACK = ("10 adds", "W1", "W2")
+"""Cases that end when their value is on the host."""
+
+
+def main() -> None:
+    """Serve cases until the input ends."""
+    steps = cases()
+    jitted = {name: TinyJit(step) for name, step in steps.items()}
+    for line in sys.stdin:
+        name, mode, repeats = line.rstrip().rsplit(" ", 2)
+        step = (jitted if mode == "jit" else steps)[name]
+        if mode == "check":
+            value = step().numpy().astype(np.float64)
+            print(np.abs(value).sum(), flush=True)
+            continue
+        start = time.perf_counter()
+        for _ in range(int(repeats)):
+            result = step()
+            if name in READ_BACK:
+                result.numpy()
+            else:
+                Device[Device.DEFAULT].synchronize()
+        print((time.perf_counter() - start) * 1e3, flush=True)
+
+
+if __name__ == "__main__":
+    main()
