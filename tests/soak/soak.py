@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 SHAPES = [(), (3,), (0, 4), (5, 7), (2, 3, 4), (200, 200), (64, 1), (1, 33), (4097,), (20, 20, 30)]
 RANGE = 8  # values lie between -8 and 8; sums of products of 200 of them are exact in float32
 MOST_KEPT = 12
-GROWTH = 48 << 20  # bytes that the process may grow by after the first quarter: caches that fill
 
 Pair = tuple[plugrad.Tensor, Any]
 """A tensor and the values that it must have."""
@@ -107,6 +106,8 @@ class Soak:
     seconds: float
     threads: int = 4
     seed: int = 0
+    growth: int = 48 << 20
+    """The bytes that the process may grow by after the first quarter of the time: caches that fill."""
     steps: int = 0
     wrong: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
@@ -191,7 +192,7 @@ class Soak:
         for name in ("tensors", "buffers", "bytes"):
             if getattr(after, name) != getattr(before, name):
                 self.report(f"{name}: {getattr(before, name)} before, {getattr(after, name)} after")
-        if grown > GROWTH:
+        if grown > self.growth:
             self.report(f"the process has grown by {grown} bytes")
         return self.wrong
 
