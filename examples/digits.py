@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 from tqdm import tqdm
 
 import plugrad as pg
@@ -139,10 +138,7 @@ def main() -> None:
 
     folder = options.output / selection.backend.name
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(
-        {name: np.ascontiguousarray(v.numpy()) for name, v in weights.items()},
-        folder / "digits.safetensors",
-    )
+    pg.save(folder / "digits.safetensors", weights)
     np.savetxt(folder / "losses.csv", losses)
     draw(
         folder / "digits.png",

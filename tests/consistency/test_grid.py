@@ -136,6 +136,7 @@ PLAIN = {
     "register_backend": "needs a backend: docs/guide/extending.md shows one",
     "set_memory_limit": "would limit the examples after it",
     "keep": "tidy shows its block",
+    "load": "save shows it",
     "dispose": "tidy shows what it leaves",
 }
 

@@ -29,7 +29,7 @@ LAYERS = (
     ("ops",),
     ("transforms",),
     ("gradients",),
-    ("optimizers", "memory", "array_api"),
+    ("optimizers", "memory", "array_api", "saving"),
     ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string"),
     ("extend",),
     ("",),  # the public page

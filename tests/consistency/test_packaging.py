@@ -67,15 +67,16 @@ def test_plugins_are_named_after_their_folder_and_backend():
         assert entry_points == {plugin.name: f"plugrad_{plugin.name}:backend"}
 
 
-def test_extras_are_the_plugins_that_are_not_always_installed_and_pictures():
+def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     version = META["version"]
     extras = dict(META["optional-dependencies"])
     optional = sorted(plugin.name for plugin in PLUGINS if plugin.name != "cpu")
 
     assert META["dependencies"] == [f"plugrad-core=={version}", f"plugrad-cpu=={version}"]
-    assert extras.pop("all") == [f"plugrad[{','.join(['image', *optional])}]"]
-    assert extras.pop("image") == [f"plugrad-core[image]=={version}"]
-    assert names(project(ROOT / "core")["optional-dependencies"]["image"]) == {"pillow"}
+    assert extras.pop("all") == [f"plugrad[{','.join(['image', 'save', *optional])}]"]
+    for extra, library in (("image", "pillow"), ("save", "safetensors")):
+        assert extras.pop(extra) == [f"plugrad-core[{extra}]=={version}"]
+        assert names(project(ROOT / "core")["optional-dependencies"][extra]) == {library}
     assert extras == {name: [f"plugrad-{name}=={version}"] for name in optional}
 
 

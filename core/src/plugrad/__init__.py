@@ -324,6 +324,7 @@ from plugrad.registry.kernels import (
     register_kernel as register_kernel,
     unregister_kernel as unregister_kernel,
 )
+from plugrad.saving.checkpoint import load as load, save as save
 from plugrad.settings.layers import config as config
 from plugrad.tape.rules import (
     GradientConfig as GradientConfig,

@@ -217,6 +217,16 @@ CannotRun = (BackendNotFound, BackendUnavailable, PluginConflict)
 """The errors for a backend that cannot be used here; catch them to continue with another backend."""
 
 
+class DamagedFile(PlugradError, ValueError):
+    """A file is cut off, or its parts do not fit together, or it has another format.
+
+    Example: ``plugrad.load("weights.safetensors")`` after a download that broke off.
+
+    Remedy: copy or download the file again; the message says what is wrong with it. `plugrad.save` leaves
+    no such files, whatever ends the process.
+    """
+
+
 class ConfigError(PlugradError, ValueError):
     """A configuration file, key or value is malformed.
 

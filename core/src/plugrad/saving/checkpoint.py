@@ -1,0 +1,191 @@
+"""`save` and `load`: nested containers of tensors in safetensors files."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.discovery.selection import backend_for
+from plugrad.errors import ArgumentError, DamagedFile, UnsupportedDtype, shown
+from plugrad.ops.creation import asarray
+from plugrad.saving.replacing import checked_path, replacing
+from plugrad.saving.structure import Reader, Writer
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    from plugrad.discovery.selection import DeviceLike
+
+KEY: Final = "plugrad"
+"""The entry of the file's metadata that holds the structure."""
+VERSION: Final = 1
+CODES: Final = {
+    "BOOL": np.dtype("?"),
+    **{
+        f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")
+        for kind in "iu"
+        for size in (1, 2, 4, 8)
+    },
+    **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
+    "C64": np.dtype("<c8"),
+    "BF16": np.dtype("<u2"),
+}
+"""NumPy's dtypes for those of the file format. bfloat16 is read by its bits."""
+
+
+def save(path: str | PathLike[str], tree: Any) -> None:
+    """Write a nested container of tensors to a safetensors file, which takes the place of an old one at once.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
+    >>> plugrad.save(path, {"weights": [plugrad.ones(2), plugrad.zeros(1)], "epoch": 3})
+    >>> plugrad.load(path)
+    {'weights': [tensor([1., 1.], dtype=float32), tensor([0.], dtype=float32)], 'epoch': 3}
+
+    A process that is killed while it saves leaves the old file whole. What it had written so far stays
+    beside it, in a folder whose name ends in ``.partial``, which may be deleted.
+
+    In the file, arrays are called as the keys that lead to them, such as ``weights.0``, so that other
+    readers of safetensors find them. complex128 is stored as pairs of float64, and text as bytes.
+
+    The safetensors library writes the file: ``pip install "plugrad[save]"``.
+
+    Args:
+        path: the name of the file.
+        tree: dicts, lists and tuples of tensors, variables, NumPy's arrays, numbers, strings, bools and
+            None, to any depth; or one of these. An object that is there twice, such as a shared weight,
+            is saved once. The keys of dicts are strings and integers.
+
+    Raises:
+        ArgumentError: `tree` holds something else, or contains itself, or `path` is not a path.
+        ArgumentValueError: `path` is not the name of a file.
+        DisposedTensor: a tensor has been disposed.
+        ModuleNotFoundError: the safetensors library is not installed.
+        OSError: the file cannot be written.
+    """
+    path = checked_path(path, "save")
+    library = _safetensors("save")
+    writer = Writer()
+    try:
+        text = json.dumps(
+            {"version": VERSION, "tree": writer.structure(tree)}, separators=(",", ":")
+        )
+    except RecursionError:
+        raise ArgumentError(
+            "save: the tree contains itself, or has more levels than Python's recursion allows"
+        ) from None
+    with replacing(path, "save") as new:
+        try:
+            library.numpy.save_file(writer.arrays, new, {KEY: text})
+            with library.safe_open(new, "np"):  # whatever cannot be read replaces nothing
+                pass
+        except library.SafetensorError as error:
+            raise OSError(f"save: {path} cannot be written: {error}") from error
+
+
+def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
+    """The nested container that `save` has written; see there for an example.
+
+    Tensors and variables are made on one device, wherever they were when they were saved. NumPy's
+    arrays, numbers and strings are as they were. NumPy's scalars come back as Python's numbers.
+
+    A safetensors file of another program gives a dict of tensors by name; bfloat16 becomes float32,
+    which holds the same numbers.
+
+    The file is mapped into memory, and each tensor is copied from there to the device. It may be replaced
+    or deleted afterwards. Nothing in it is executed. The safetensors library checks that it is complete
+    and that its parts fit together; there is no checksum over the values.
+
+    Args:
+        path: the name of the file.
+        device: where the tensors go, such as "webgpu"; by default to the active backend.
+
+    Raises:
+        ArgumentError, ArgumentValueError: `path` is not a path.
+        DamagedFile: the file is cut off, or is not what `save` or another program has written.
+        UnsupportedDtype: neither plugrad nor the backend has the dtype of a tensor.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
+        ModuleNotFoundError: the safetensors library is not installed.
+        OSError: there is no such file, or it cannot be read.
+    """
+    path = checked_path(path, "load")
+    arrays, metadata = _mapped(path)
+    backend = backend_for(device)
+    if KEY not in metadata:
+        return {name: asarray(values, device=backend) for name, values in arrays.items()}
+    try:
+        return Reader(arrays, backend).tree(_structure(metadata[KEY]))
+    except DamagedFile as error:
+        raise _damaged(path, error) from None
+
+
+def _structure(text: str) -> Any:
+    """Return the structure that a file's metadata holds."""
+    try:
+        match json.loads(text):
+            case {"version": 1, "tree": tree}:
+                return tree
+            case {"version": int(version)}:
+                raise DamagedFile(
+                    f"it has version {version} of the format, of which this plugrad knows 1"
+                )
+            case other:
+                raise DamagedFile(f"{shown(other)} is not the structure of a tree")
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(f"the structure of the tree is not JSON: {error}") from None
+
+
+def _mapped(path: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays of a file, which are views of the mapped file, and its metadata."""
+    library = _safetensors("load")
+    while True:
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise _damaged(path, "it is empty")
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            try:
+                with library.safe_open(path, "np") as checked:
+                    metadata: dict[str, str] = checked.metadata() or {}
+            except library.SafetensorError as error:
+                raise _damaged(path, error) from None
+            # The library opens the file by its name, which may lead to another file by now.
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                break
+    start = 8 + int.from_bytes(mapped[:8], "little")
+    header: dict[str, Any] = json.loads(mapped[8:start])
+    header.pop("__metadata__", None)
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, entry in header.items():
+        dtype = CODES.get(entry["dtype"])
+        if dtype is None:
+            raise UnsupportedDtype(
+                f"load: {path}: tensor {shown(name)} is {entry['dtype']}, which plugrad does not have; convert it "
+                "with the program that wrote it, to float32 for example"
+            )
+        values = np.ndarray(entry["shape"], dtype, mapped, start + entry["data_offsets"][0])
+        if entry["dtype"] == "BF16":
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        arrays[name] = values
+    return arrays, metadata
+
+
+def _damaged(path: str, reason: object) -> DamagedFile:
+    return DamagedFile(f"load: {path} is damaged, or is not a safetensors file: {reason}")
+
+
+def _safetensors(op: str) -> Any:
+    """Return the safetensors library, which is imported only when it is needed."""
+    try:
+        import safetensors
+        import safetensors.numpy  # pyright: ignore[reportUnusedImport] - `save` uses it
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f'{op} needs the library safetensors, which is not installed; run: pip install "plugrad[save]"'
+        ) from None
+    return safetensors

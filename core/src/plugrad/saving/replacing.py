@@ -1,0 +1,73 @@
+"""Files that are replaced whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from stat import S_IMODE, S_ISREG
+from typing import TYPE_CHECKING
+
+from plugrad.errors import ArgumentError, ArgumentValueError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+def checked_path(path: object, op: str) -> str:
+    """Return a path as a string.
+
+    Raises:
+        ArgumentError: it is not a path.
+        ArgumentValueError: no file can have this name.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(f"{op}: path={shown(path)} must be a path: a string or a pathlib.Path")
+    text = os.fspath(path)  # pyright: ignore[reportUnknownVariableType] - of bytes or of text
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ArgumentValueError(f"{op}: path={shown(text)} is not the name of a file")
+    return text
+
+
+@contextmanager
+def replacing(path: str, op: str) -> Generator[str]:
+    """Give a block the name of a new file beside `path`, which takes the place of `path` if the block succeeds.
+
+    Until the new file is complete and on the disk, the old one stays as it is, whatever ends the process.
+    It has the permissions of the old file.
+
+    Raises:
+        ArgumentValueError: `path` is a folder or a device.
+        OSError: the file cannot be written.
+    """
+    target = os.path.realpath(path)  # a link stays, and leads to the new file
+    folder, name = os.path.split(target)
+    old = os.stat(target) if os.path.lexists(target) else None
+    if old is not None and not S_ISREG(old.st_mode):
+        raise ArgumentValueError(f"{op}: path={shown(path)} is not a file, and is left as it is")
+    # A folder, because libraries make temporary files of their own beside the one that they write.
+    # No two processes share it. Its name stays within the 255 bytes that file systems allow.
+    workplace = os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}.partial")
+    new = os.path.join(workplace, "new")
+    os.mkdir(workplace)
+    try:
+        with open(new, "wb") as file:
+            mode = S_IMODE((old or os.fstat(file.fileno())).st_mode)
+        yield new
+        os.chmod(new, mode)  # a library may have made it anew
+        _flush(new, os.O_RDWR)
+        os.replace(new, target)
+    finally:
+        from shutil import rmtree  # it imports compressors, which nothing else needs
+
+        rmtree(workplace, ignore_errors=True)
+    if os.name == "posix":  # elsewhere, folders do not open
+        _flush(folder, os.O_RDONLY)
+
+
+def _flush(path: str, mode: int) -> None:
+    """Wait until a file, or the list of the files in a folder, is on the disk."""
+    descriptor = os.open(path, mode)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,242 @@
+"""The structure of a nested container as JSON, and the arrays in it by name.
+
+JSON's null, booleans, numbers, strings and lists stand for themselves. An object has one of the keys
+below and stands for what JSON does not have:
+
+=============================================  ===================================================
+``{"dict": [[key, part], …]}``                 a dict, whose keys are strings and integers
+``{"tuple": [part, …]}``                       a tuple
+``{"int": "0x…"}``                             an integer of more than 64 bits
+``{"float": "nan"}``                           a float that is not finite
+``{"complex": [part, part]}``                  a complex number
+``{"tensor": name}``                           the tensor with the values of array `name`
+``{"array": name}``                            NumPy's array with these values
+``{"variable": name, "trainable": …, "name": …}``  a variable with these values
+=============================================  ===================================================
+
+An array whose dtype the file format does not have is stored as one of another dtype. Then there is
+also a key ``"dtype"``: ``"complex128"`` for pairs of float64, ``"string"`` for bytes as in
+`plugrad.saving.text`, with the ``"shape"``.
+"""
+
+from __future__ import annotations
+
+from math import isfinite, prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from plugrad.errors import ArgumentError, DamagedFile, shown
+from plugrad.ops.creation import asarray
+from plugrad.saving.text import packed, unpacked
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.variable import Variable
+from plugrad.types.dtype import complex128, string
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from plugrad.tensor.backend import Backend
+
+    Path = tuple[str | int, ...]
+
+RESERVED = {"", "__metadata__"}
+"""Names that the file format does not allow for arrays."""
+STORED = "biufc"
+"""NumPy's letters for the kinds of dtypes of which the file format has some."""
+
+
+class Writer:
+    """Writes the structure of a tree, and collects its arrays."""
+
+    def __init__(self) -> None:
+        """Begin without arrays."""
+        self.arrays: dict[str, NDArray[Any]] = {}
+        """The arrays by name: the keys that lead to them, joined by dots."""
+        self._nodes: dict[int, dict[str, Any]] = {}
+
+    def structure(self, part: Any, path: Path = ()) -> Any:
+        """Return the structure of a part of the tree, to which the keys `path` lead.
+
+        Raises:
+            ArgumentError: it is nothing that can be saved.
+            DisposedTensor: a tensor has been disposed.
+        """
+        part = _plain(part)
+        kind = cast("type[Any]", type(part))
+        if part is None or kind in (bool, str):
+            return part
+        if kind is int:
+            return part if part.bit_length() <= 64 else {"int": hex(part)}
+        if kind is float:
+            return part if isfinite(part) else {"float": str(part)}
+        if kind is complex:
+            return {"complex": [self.structure(part.real), self.structure(part.imag)]}
+        if kind in (list, tuple):
+            parts = [self.structure(x, (*path, i)) for i, x in enumerate(part)]
+            return parts if kind is list else {"tuple": parts}
+        if kind is dict:
+            return {"dict": [self._entry(key, x, path) for key, x in part.items()]}
+        if kind in (Tensor, Variable, np.ndarray, np.memmap):
+            # One object in two places, such as a shared weight, stays one object.
+            if id(part) not in self._nodes:
+                self._nodes[id(part)] = self._leaf(part, path)
+            return self._nodes[id(part)]
+        raise ArgumentError(f"save: {_place(path)} is {shown(part)}; {_remedy(part)}")
+
+    def _entry(self, key: Any, part: Any, path: Path) -> list[Any]:
+        if type(key) not in (str, int):
+            raise ArgumentError(
+                f"save: {_place(path)} has the key {shown(key)}; keys must be strings or integers"
+            )
+        return [key, self.structure(part, (*path, key))]
+
+    def _leaf(self, leaf: Any, path: Path) -> dict[str, Any]:
+        name = ".".join(map(str, path))
+        while name in self.arrays or name in RESERVED:
+            name += "_"
+        stored, how = _as_stored(leaf if isinstance(leaf, np.ndarray) else leaf.numpy(), path)
+        self.arrays[name] = stored
+        if isinstance(leaf, Variable):
+            return {"variable": name, "trainable": leaf.trainable, "name": leaf.name, **how}
+        return {"tensor" if isinstance(leaf, Tensor) else "array": name, **how}
+
+
+def _plain(part: Any) -> Any:
+    """Return Python's number for a scalar of NumPy, and anything else as it is."""
+    return cast("np.generic[Any]", part).item() if isinstance(part, np.generic) else part
+
+
+def _as_stored(values: NDArray[Any], path: Path) -> tuple[NDArray[Any], dict[str, Any]]:
+    """Return an array that the file format can hold, and how to get from it to the values."""
+    if values.dtype == string.numpy:
+        data = np.frombuffer(packed(values.ravel().tolist()), np.uint8)
+        return data, {"dtype": "string", "shape": list(values.shape)}
+    native = values.dtype.newbyteorder("=")
+    if values.dtype.kind not in STORED or native.char in "gG":
+        raise ArgumentError(
+            f"save: {_place(path)} is an array of {values.dtype}; save numbers, bools, or strings as "
+            "plugrad.asarray(x) holds them"
+        )
+    values = np.asarray(values, native, order="C")
+    if values.dtype == complex128.numpy:
+        pairs = values.reshape(-1).view(np.float64)
+        return pairs.reshape(*values.shape, 2), {"dtype": "complex128"}
+    return values, {}
+
+
+def _place(path: Path) -> str:
+    """Return the expression that leads to a part of the tree."""
+    return "tree" + "".join(f"[{shown(key)}]" for key in path)
+
+
+def _remedy(part: object) -> str:
+    if hasattr(part, "get_state"):
+        return "save what its method get_state returns"
+    if hasattr(part, "state"):
+        return "save its attribute state"
+    if hasattr(part, "__array__"):
+        return "save plugrad.asarray(x)"
+    bases = [t for t in (dict, list, tuple, str, int, float) if isinstance(part, t)]
+    if bases:
+        return f"subclasses of {bases[0].__name__} do not come back as such, so save {bases[0].__name__}(x)"
+    return "save dicts, lists and tuples of tensors, arrays, numbers, strings and None"
+
+
+class Reader:
+    """Makes a tree again from its structure and its arrays."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], backend: Backend) -> None:
+        """Read from arrays, which are copied; tensors are made on `backend`."""
+        self._arrays = arrays
+        self._backend = backend
+        self._leaves: dict[tuple[str, str], Any] = {}
+
+    def tree(self, node: Any) -> Any:
+        """Return the part of the tree that a structure describes.
+
+        Raises:
+            DamagedFile: it is not a structure, or does not fit the arrays.
+            UnsupportedDtype: the backend does not have a dtype.
+        """
+        match node:
+            case None | bool() | int() | float() | str():
+                return node
+            case list():
+                return [self.tree(part) for part in cast("list[Any]", node)]
+            case {"tuple": [*parts], **nothing} if not nothing:
+                return tuple(self.tree(part) for part in parts)
+            case {"dict": [*entries], **nothing} if not nothing:
+                return dict(self._entry(entry) for entry in entries)
+            case {"int": str(digits), **nothing} if not nothing:
+                return _number(lambda text: int(text, 16), digits)
+            case {"float": str(text), **nothing} if not nothing:
+                return _number(float, text)
+            case {"complex": [real, imag], **nothing} if not nothing:
+                return _number(lambda parts: complex(*parts), (self.tree(real), self.tree(imag)))
+            case {"tensor": str(name), **how}:
+                return self._leaf("tensor", name, how)
+            case {"variable": str(name), "trainable": bool(), "name": str(), **how}:
+                return self._leaf("variable", name, how, cast("dict[str, Any]", node))
+            case {"array": str(name), **how}:
+                return self._leaf("array", name, how)
+            case _:
+                raise DamagedFile(f"{shown(node)} describes nothing that is saved")
+
+    def _entry(self, entry: Any) -> tuple[str | int, Any]:
+        match entry:
+            case [str() | int() as key, part]:
+                return key, self.tree(part)
+            case _:
+                raise DamagedFile(f"{shown(entry)} is not an entry of a dict")
+
+    def _leaf(
+        self, kind: str, name: str, how: Mapping[Any, Any], node: Mapping[str, Any] | None = None
+    ) -> Any:
+        if (leaf := self._leaves.get((kind, name))) is not None:
+            return leaf
+        if name not in self._arrays:
+            raise DamagedFile(f"there is no array {shown(name)}")
+        values = _as_given(self._arrays[name], how, name)
+        if kind == "array":
+            leaf = values.copy()
+        else:
+            leaf = asarray(values, device=self._backend)
+            if node is not None:
+                leaf = Variable(leaf, trainable=node["trainable"], name=node["name"])
+        self._leaves[kind, name] = leaf
+        return leaf
+
+
+def _number(convert: Any, value: object) -> Any:
+    try:
+        return convert(value)
+    except (TypeError, ValueError):
+        raise DamagedFile(f"{shown(value)} is not a number") from None
+
+
+def _as_given(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDArray[Any]:
+    """Return the values that `_as_stored` has stored.
+
+    Raises:
+        DamagedFile: they are not stored so.
+    """
+    match how:
+        case {"dtype": "complex128", **nothing} if not nothing:
+            if stored.dtype == np.float64 and stored.shape[-1:] == (2,):
+                return np.ascontiguousarray(stored).view(np.complex128)[..., 0]
+        case {"dtype": "string", "shape": [*sizes], **nothing} if not nothing:
+            if stored.dtype == np.uint8 and all(type(n) is int and n >= 0 for n in sizes):
+                try:
+                    texts, used = unpacked(stored.tobytes(), prod(sizes))
+                except ValueError as error:
+                    raise DamagedFile(f"the strings of {shown(name)}: {error}") from None
+                if used == stored.size:
+                    return np.array(texts, string.numpy).reshape(sizes)
+        case {**nothing} if not nothing:
+            return stored
+        case _:
+            pass
+    raise DamagedFile(f"array {shown(name)} is not what {shown(dict(how))} says")

@@ -1,0 +1,412 @@
+"""Saving and loading: what comes back, what is refused, and what a kill leaves behind."""
+
+import json
+import math
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import plugrad
+from plugrad import optimizers
+from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, UnsupportedDtype
+from plugrad.types.dtype import DTYPES
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tree.safetensors"
+
+
+@pytest.fixture
+def back(path):
+    """A function that saves a tree and loads it again."""
+
+    def saved_and_loaded(tree, **options):
+        plugrad.save(path, tree)
+        return plugrad.load(path, **options)
+
+    return saved_and_loaded
+
+
+# --- what comes back ------------------------------------------------------------------------------
+
+
+def test_containers_and_values_come_back_with_their_types(back):
+    values = [None, True, 0, -(2**70), 1.5, -0.0, math.inf, NAN, 1 - 2j, complex(NAN, -math.inf)]
+    tree = {"a.b": {}, 0: [], "0": (), "": [((),)], "text": 'ö"\ud800\0', "values": (*values, [1])}
+    loaded = back(tree)
+    assert repr(loaded) == repr(tree)
+    for leaf in values:
+        assert repr(back(leaf)) == repr(leaf)
+    assert (
+        repr(back([np.float32(0.1), np.int8(-3), np.bool_(True)]))
+        == "[0.10000000149011612, -3, True]"
+    )
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "string"], ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3), (2, 0, 3)], ids=str)
+def test_dtypes_and_shapes_come_back(back, dtype, shape, rng):
+    values = np.asarray(rng.uniform(-2, 2, shape) * 50).astype(dtype.numpy)
+    if dtype.is_inexact and values.size:
+        values.flat[:4] = np.array([math.nan, -math.inf, -0.0, 1e-45]).astype(dtype.numpy)
+    loaded = back({"x": plugrad.asarray(values), "y": values})
+    assert loaded["x"].dtype is dtype
+    assert loaded["x"].shape == loaded["y"].shape == shape
+    assert loaded["x"].numpy().tobytes() == values.tobytes()
+    assert type(loaded["y"]) is np.ndarray
+    assert loaded["y"].dtype == dtype.numpy
+    assert loaded["y"].tobytes() == values.tobytes()
+    assert loaded["y"].flags.writeable
+
+
+def test_strings_come_back(back):
+    tree = [plugrad.asarray(x) for x in ([["a", ""], ["ö\0", "😀" * 100]], "alone")]
+    tree.append(plugrad.asarray(["x"])[:0])
+    for x, y in zip(tree, back(tree), strict=True):
+        assert (y.dtype, y.shape, y.tolist()) == ("string", x.shape, x.tolist())
+
+
+def test_arrays_of_any_layout_come_back(back):
+    x = np.arange(6.0).reshape(2, 3)
+    y = plugrad.asarray(x)
+    loaded = back([x.T, x[:, ::2], x.astype(">f4"), y.T, y[:, ::2]])
+    for a, b in zip(loaded, [x.T, x[:, ::2], x.astype("f4"), x.T, x[:, ::2]], strict=True):
+        np.testing.assert_array_equal(np.asarray(a), b)
+        assert a.dtype == b.dtype.name
+
+
+def test_variables_and_shared_objects_come_back_as_such(back):
+    w = plugrad.Variable([1.0, 2.0], name="w", trainable=False)
+    x = plugrad.asarray(3)
+    loaded = back({"in": w, "out": [w], "x": (x, x), "same values": plugrad.Variable(w)})
+    assert type(loaded["in"]) is plugrad.Variable
+    assert (loaded["in"].name, loaded["in"].trainable) == ("w", False)
+    assert loaded["out"][0] is loaded["in"]
+    assert loaded["x"][0] is loaded["x"][1]
+    assert loaded["same values"] is not loaded["in"]
+    assert (loaded["same values"].name, loaded["same values"].trainable) == ("", True)
+
+
+def test_tree_may_be_one_tensor(back):
+    assert back(plugrad.asarray([1.0])).tolist() == [1.0]
+
+
+def test_tensors_come_back_on_the_device_that_is_chosen(back, path, backend):
+    tree = {
+        "x": plugrad.asarray([1.5, -2.0]),
+        "n": plugrad.Variable([[1], [2]]),
+        "s": plugrad.asarray("a"),
+    }
+    with plugrad.use("cpu"):
+        loaded = back(tree)  # made on the backend, loaded on cpu
+        assert {x.backend.name for x in loaded.values()} == {"cpu"}
+        again = back(loaded, device=backend)  # and conversely
+        assert {x.backend.name for x in again.values()} == {backend}
+        assert [x.tolist() for x in again.values()] == [[1.5, -2.0], [[1], [2]], "a"]
+    assert plugrad.load(path)["x"].backend.name == backend
+
+
+# --- other programs -------------------------------------------------------------------------------
+
+
+def test_other_programs_read_what_is_saved(path):
+    x = np.arange(4, dtype="c8")
+    plugrad.save(path, {"a": {"b": [plugrad.asarray(x)]}, "a.b": [plugrad.ones(2)], "": 0})
+    read = safetensors.numpy.load_file(path)
+    assert sorted(read) == ["a.b.0", "a.b.0_"]
+    np.testing.assert_array_equal(read["a.b.0"], x)
+
+
+def test_files_of_other_programs_are_read(path):
+    wanted = {"w": np.ones((2, 2), np.float16), "b": np.arange(3)}
+    safetensors.numpy.save_file(wanted, path, {"format": "pt"})
+    loaded = plugrad.load(path)
+    assert {name: (x.dtype, x.tolist()) for name, x in loaded.items()} == {
+        "w": ("float16", [[1.0, 1.0], [1.0, 1.0]]),
+        "b": ("int64", [0, 1, 2]),
+    }
+
+
+def written(path, header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def one(code, size):
+    return {"x": {"dtype": code, "shape": [2], "data_offsets": [0, 2 * size]}}
+
+
+def test_bfloat16_becomes_float32(path):
+    written(path, one("BF16", 2), np.array([0x3FC0, 0xFF80], "<u2").tobytes())
+    assert plugrad.load(path)["x"].tolist() == [1.5, -math.inf]
+
+
+def test_unknown_dtype_is_named(path):
+    written(path, one("F8_E4M3", 1), b"\0\0")
+    with pytest.raises(UnsupportedDtype, match=r"'x' is F8_E4M3.*convert it"):
+        plugrad.load(path)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+class Pair(tuple):
+    pass
+
+
+LOOP = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"a": [{1, 2}]}, r"tree\['a'\]\[0\] is \{1, 2\}; save dicts"),
+        (Pair(), r"subclasses of tuple .* save tuple\(x\)"),
+        ({"adam": optimizers.Adam()}, "what its method get_state returns"),
+        (plugrad.random.Generator(0), "its attribute state"),
+        ({None: 1}, "has the key None; keys must be strings or integers"),
+        (np.array([None]), "is an array of object"),
+        (np.array(["a"]), r"plugrad.asarray\(x\)"),
+        (LOOP, "contains itself"),
+        (b"", "save dicts"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+)
+def test_what_cannot_be_saved_is_named_and_leaves_the_old_file(path, tree, message):
+    plugrad.save(path, 1)
+    with pytest.raises(ArgumentError, match=message):
+        plugrad.save(path, tree)
+    assert plugrad.load(path) == 1
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_paths_that_name_no_file_are_refused(tmp_path):
+    for function in (lambda p: plugrad.save(p, 1), plugrad.load):
+        for wrong in (3, b"x", None):
+            with pytest.raises((ArgumentError, ArgumentValueError), match="path="):
+                function(wrong)
+        for wrong in ("", "a\0b"):
+            with pytest.raises(ArgumentValueError, match="not the name of a file"):
+                function(wrong)
+        with pytest.raises(FileNotFoundError):
+            function(tmp_path / "no" / "folder")
+    for wrong in (tmp_path, "/dev/null"):
+        with pytest.raises(ArgumentValueError, match="is not a file"):
+            plugrad.save(wrong, 1)
+
+
+def test_files_that_are_cut_off_are_refused_wherever_they_end(path):
+    plugrad.save(path, {"x": plugrad.ones(3), "y": "z"})
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
+            plugrad.load(path)
+    path.write_bytes(whole + b"\0")
+    with pytest.raises(DamagedFile):
+        plugrad.load(path)
+
+
+def test_changed_bytes_are_refused_or_give_another_tree(path, rng):
+    """Whatever the header says, only errors of plugrad come out."""
+    plugrad.save(
+        path, {"x": plugrad.ones(2), "z": plugrad.asarray(1j, dtype="complex128"), "t": (1.5, "a")}
+    )
+    whole = path.read_bytes()
+    end = 8 + int.from_bytes(whole[:8], "little")
+    refused = 0
+    for _ in range(500):
+        changed = bytearray(whole)
+        for at in rng.integers(0, end, rng.integers(1, 4)):
+            changed[at] = rng.choice(list(b'\0 "[{0195,}]:axF\xff'))
+        path.write_bytes(changed)
+        try:
+            plugrad.load(path)
+        except plugrad.errors.PlugradError:
+            refused += 1
+    assert refused > 250
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"tensor": "no"},
+        {"tensor": "x", "more": 1},
+        {"tensor": "x", "dtype": "complex128"},
+        {"tensor": "x", "dtype": "string", "shape": [2]},
+        {"tensor": "x", "dtype": "string", "shape": [10**30]},
+        {"variable": "x", "trainable": 1, "name": ""},
+        {"dict": [["a"]]},
+        {"dict": [[[], 1]]},
+        {"int": "zz"},
+        {"float": "zz"},
+        {"complex": [1, "a"]},
+        {"tuple": 1},
+        {},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("code", ["F32", "U8"])
+def test_structures_that_do_not_fit_are_refused(path, tree, code):
+    size = {"F32": 4, "U8": 1}[code]
+    text = json.dumps({"version": 1, "tree": tree})
+    written(path, {"__metadata__": {"plugrad": text}, **one(code, size)}, b"\1" * 2 * size)
+    with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
+        plugrad.load(path)
+
+
+def test_later_versions_and_other_texts_are_refused(path):
+    for text in ('{"version": 2, "tree": 1}', "[]", "no", "[" * 10**5):
+        written(path, {"__metadata__": {"plugrad": text}})
+        with pytest.raises(DamagedFile):
+            plugrad.load(path)
+
+
+def test_missing_library_is_named(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    for call in (lambda: plugrad.save(path, 1), lambda: plugrad.load(path)):
+        with pytest.raises(ModuleNotFoundError, match=r'pip install "plugrad\[save\]"'):
+            call()
+
+
+# --- whole or not at all --------------------------------------------------------------------------
+
+
+def test_failures_leave_the_old_file_and_nothing_else(path, monkeypatch):
+    plugrad.save(path, "old")
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    def full(_, name, __):
+        name = os.fspath(name)
+        with open(name, "wb") as file:
+            file.write(b"half")
+        raise safetensors.SafetensorError("No space left on device")
+
+    for target, name, replacement, error in (
+        (os, "fsync", fail, KeyboardInterrupt),
+        (os, "replace", fail, KeyboardInterrupt),
+        (safetensors.numpy, "save_file", full, OSError),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(target, name, replacement)
+            with pytest.raises(error):
+                plugrad.save(path, "new")
+        assert plugrad.load(path) == "old"
+        assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")
+def test_permissions_and_links_stay(path):
+    plugrad.save(path, 1)
+    plain = path.parent / "plain"
+    plain.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    path.chmod(0o640)
+    link = path.parent / "link"
+    link.symlink_to(path.name)
+    plugrad.save(link, 2)
+    assert link.is_symlink()
+    assert plugrad.load(path) == 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+SAVING = """
+import sys
+import numpy as np
+import plugrad
+
+for n in range(1, 1000):
+    plugrad.save(sys.argv[1], {"n": n, "x": [plugrad.asarray(np.full(250_000, n)) for _ in range(4)]})
+    print(n, flush=True)
+"""
+
+
+def test_killed_processes_leave_a_whole_file(path, request, rng):
+    """``--tries 50`` kills 50 processes, each at another moment of a save."""
+    for _ in range(request.config.getoption("--tries")):
+        plugrad.save(path, {"n": 0, "x": [plugrad.zeros(1, dtype="int64")]})
+        child = subprocess.Popen(
+            [sys.executable, "-c", SAVING, str(path)], stdout=subprocess.PIPE, text=True
+        )
+        with child:
+            last = int(child.stdout.readline())
+            try:
+                child.wait(rng.uniform(0, 0.05))
+            except subprocess.TimeoutExpired:
+                child.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+            last = max([last, *(int(line) for line in child.stdout if line.strip())])
+        loaded = plugrad.load(path)
+        assert loaded["n"] in (last, last + 1)
+        for x in loaded["x"]:
+            assert (x.numpy() == loaded["n"]).all()
+        leftovers = [name for name in os.listdir(path.parent) if name != path.name]
+        assert all(re.fullmatch(r"\.tree\.safetensors\.\w+\.partial", name) for name in leftovers)
+
+
+# --- training goes on -----------------------------------------------------------------------------
+
+MAKE = [
+    lambda: optimizers.SGD(lambda n: 0.1 / (n + 1)),
+    lambda: optimizers.Momentum(0.01, nesterov=True),
+    lambda: optimizers.Adagrad(),
+    lambda: optimizers.Adadelta(),
+    lambda: optimizers.RMSProp(centered=True),
+    lambda: optimizers.Adam(),
+    lambda: optimizers.AdamW(),
+    lambda: optimizers.Adamax(),
+]
+
+
+@pytest.mark.parametrize("make", MAKE, ids=lambda make: type(make()).__name__)
+def test_training_goes_on_to_the_bit(make, back):
+    def begun():
+        rng = plugrad.random.Generator(7)
+        weights = {
+            "w": plugrad.Variable(rng.normal((5, 3))),
+            "b": plugrad.Variable(plugrad.zeros(3)),
+        }
+        return weights, make(), rng
+
+    def trained(weights, optimizer, rng, steps):
+        def loss():
+            hidden = plugrad.dropout(x @ weights["w"] + weights["b"], 0.5, seed=seed)
+            return plugrad.mean(plugrad.square(hidden))
+
+        losses = []
+        for _ in range(steps):
+            x = rng.normal((4, 5))
+            seed = int(rng.integers((), 0, 1000).item())
+            losses.append(optimizer.minimize(loss, list(weights.values())).item())
+        return losses
+
+    weights, optimizer, rng = begun()
+    wanted = trained(weights, optimizer, rng, 7)
+
+    first, interrupted, numbers = begun()
+    losses = trained(first, interrupted, numbers, 3)
+    state = back(
+        {
+            "weights": first,
+            "optimizer": interrupted.get_state(list(first.values())),
+            "random": numbers.state,
+        }
+    )
+    resumed, goes_on, rng = state["weights"], make(), plugrad.random.Generator()
+    goes_on.set_state(list(resumed.values()), state["optimizer"])
+    rng.state = state["random"]
+    assert losses + trained(resumed, goes_on, rng, 4) == wanted
+    for name, w in weights.items():
+        assert resumed[name].numpy().tobytes() == w.numpy().tobytes()
