@@ -171,7 +171,18 @@ def test_unknown_name_gets_a_suggestion():
         _ = plugrad.softmx
 
 
-NAMESPACES = ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string")
+NAMESPACES = (
+    "fft",
+    "fused",
+    "image",
+    "linalg",
+    "losses",
+    "random",
+    "signal",
+    "sparse",
+    "string",
+    "tfjs",
+)
 HIDDEN = ("__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__")
 HIDDEN += ("__package__", "__path__", "__spec__", "__dir__", "__getattr__", "__version__")
 

@@ -30,7 +30,7 @@ LAYERS = (
     ("transforms",),
     ("gradients",),
     ("optimizers", "memory", "array_api", "saving"),
-    ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string"),
+    ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string", "tfjs"),
     ("extend",),
     ("",),  # the public page
     ("testing",),

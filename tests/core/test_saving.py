@@ -226,7 +226,7 @@ def test_changed_bytes_are_refused_or_give_another_tree(path, rng):
     whole = path.read_bytes()
     end = 8 + int.from_bytes(whole[:8], "little")
     refused = 0
-    for _ in range(500):
+    for _ in range(200):
         changed = bytearray(whole)
         for at in rng.integers(0, end, rng.integers(1, 4)):
             changed[at] = rng.choice(list(b'\0 "[{0195,}]:axF\xff'))
@@ -235,7 +235,7 @@ def test_changed_bytes_are_refused_or_give_another_tree(path, rng):
             plugrad.load(path)
         except plugrad.errors.PlugradError:
             refused += 1
-    assert refused > 250
+    assert refused > 100
 
 
 @pytest.mark.parametrize(

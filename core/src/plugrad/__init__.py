@@ -381,6 +381,7 @@ if typing.TYPE_CHECKING:
         signal as signal,
         sparse as sparse,
         string as string,
+        tfjs as tfjs,
     )
 
 __version__ = "0.1.0"
@@ -399,6 +400,7 @@ _NAMESPACES = {
     "signal",
     "sparse",
     "string",
+    "tfjs",
 }
 
 

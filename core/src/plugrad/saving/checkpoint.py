@@ -168,7 +168,10 @@ def _mapped(path: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
                 f"load: {path}: tensor {shown(name)} is {entry['dtype']}, which plugrad does not have; convert it "
                 "with the program that wrote it, to float32 for example"
             )
-        values = np.ndarray(entry["shape"], dtype, mapped, start + entry["data_offsets"][0])
+        try:
+            values = np.ndarray(entry["shape"], dtype, mapped, start + entry["data_offsets"][0])
+        except ValueError as error:  # more axes than NumPy has
+            raise _damaged(path, f"tensor {shown(name)}: {error}") from None
         if entry["dtype"] == "BF16":
             values = (values.astype(np.uint32) << 16).view(np.float32)
         arrays[name] = values

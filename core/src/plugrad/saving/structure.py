@@ -231,10 +231,10 @@ def _as_given(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDArra
             if stored.dtype == np.uint8 and all(type(n) is int and n >= 0 for n in sizes):
                 try:
                     texts, used = unpacked(stored.tobytes(), prod(sizes))
+                    if used == stored.size:
+                        return np.array(texts, string.numpy).reshape(sizes)
                 except ValueError as error:
                     raise DamagedFile(f"the strings of {shown(name)}: {error}") from None
-                if used == stored.size:
-                    return np.array(texts, string.numpy).reshape(sizes)
         case {**nothing} if not nothing:
             return stored
         case _:

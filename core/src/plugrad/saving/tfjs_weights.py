@@ -1,0 +1,330 @@
+"""Weights in the form of TensorFlow.js: bytes and specs, and manifests of files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from math import isfinite, prod
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from plugrad.discovery.selection import backend_for
+from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, DTypeError, shown
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.attributes import chosen, integer, listed
+from plugrad.ops.creation import asarray
+from plugrad.saving.replacing import checked_path, replacing
+from plugrad.saving.text import packed, unpacked
+from plugrad.types.dtype import string
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    from plugrad.discovery.selection import DeviceLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
+
+DTYPES: Final = {
+    "float32": np.dtype("<f4"),
+    "int32": np.dtype("<i4"),
+    "bool": np.dtype("?"),
+    "complex64": np.dtype("<c8"),
+}
+QUANTIZED: Final = {"uint8": np.dtype("u1"), "uint16": np.dtype("<u2"), "float16": np.dtype("<f2")}
+SHARD: Final = 4 * 2**20
+
+
+# --- bytes and specs ------------------------------------------------------------------------------
+
+
+def encode_weights(
+    weights: Mapping[str, TensorLike], *, quantization: str | None = None
+) -> tuple[bytes, list[dict[str, Any]]]:
+    """The bytes of all weights, one after the other, and for each the spec with its name, shape and dtype.
+
+    >>> data, specs = plugrad.tfjs.encode_weights({"w": [1.0, 2.0], "s": ["hi"]})
+    >>> len(data), specs[1]
+    (14, {'name': 's', 'shape': [1], 'dtype': 'string'})
+
+    Args:
+        weights: tensors of float32, int32, bool, complex64 and string, by name.
+        quantization: how to store the float32 weights: "uint8" or "uint16" as multiples of a step
+            between the least and the greatest value, with 0 among them if it lies between (Jacob et
+            al., 2018), "float16" rounded, or None as they are.
+
+    Raises:
+        ArgumentError: `weights` is not a mapping of names to tensors.
+        ArgumentValueError: `quantization` is none of these, or a weight that is to be quantized holds
+            values that are not finite, or become infinite in float16.
+        DTypeError: a weight has another dtype.
+    """
+    if quantization is not None:
+        chosen(quantization, list(QUANTIZED), "encode_weights", "quantization")
+    if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(
+            f"encode_weights: weights={shown(weights)} must be a dict of tensors by name"
+        )
+    parts: list[bytes] = []
+    specs: list[dict[str, Any]] = []
+    for name, x in weights.items():
+        tensor = as_tensor(x, "encode_weights", f"weight {name!r}")
+        spec: dict[str, Any] = {
+            "name": name,
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype),
+        }
+        values = tensor.numpy()
+        if tensor.dtype is string:
+            parts.append(packed(values.ravel().tolist()))
+        elif str(tensor.dtype) not in DTYPES:
+            raise DTypeError(
+                f"encode_weights: weight {name!r} is {tensor.dtype}; TensorFlow.js has {', '.join(DTYPES)} "
+                "and string, so convert it first, as in x.astype('float32')"
+            )
+        elif quantization is not None and spec["dtype"] == "float32":
+            stored, spec["quantization"] = _quantized(values, quantization, name)
+            parts.append(stored.tobytes())
+        else:
+            parts.append(values.astype(DTYPES[spec["dtype"]]).tobytes())
+        specs.append(spec)
+    return b"".join(parts), specs
+
+
+def decode_weights(
+    data: bytes | Sequence[bytes],
+    specs: Sequence[Mapping[str, Any]],
+    *,
+    device: DeviceLike | None = None,
+) -> dict[str, Tensor]:
+    """The weights by name that `specs` describe; quantized ones have the dtype that they had before.
+
+    >>> quantization = {"dtype": "uint8", "scale": 0.5, "min": -1.0}
+    >>> spec = {"name": "w", "shape": [3], "dtype": "float32", "quantization": quantization}
+    >>> plugrad.tfjs.decode_weights(bytes([0, 2, 255]), [spec])
+    {'w': tensor([ -1. ,   0. , 126.5], dtype=float32)}
+
+    Args:
+        data: the bytes of all weights, or several pieces of them in order.
+        specs: for each weight its "name", "shape" and "dtype", and if it is quantized also
+            "quantization" with "dtype", "scale" and "min".
+        device: where the tensors go; by default to the active backend.
+
+    Raises:
+        ArgumentError: `specs` is not a list.
+        DamagedFile: a spec is incomplete or unknown, or does not fit the bytes.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
+    """
+    whole = memoryview(data if isinstance(data, bytes) else b"".join(data))
+    backend = backend_for(device)
+    weights: dict[str, Tensor] = {}
+    at = 0
+    for spec in listed(specs, "decode_weights", "specs"):
+        name, values, size = _decoded(whole[at:], spec)
+        if name in weights:
+            raise DamagedFile(f"there are two weights called {shown(name)}")
+        weights[name] = asarray(values, device=backend)
+        at += size
+    if at != len(whole):
+        raise DamagedFile(f"the weights have {at} bytes, but there are {len(whole)}")
+    return weights
+
+
+def _decoded(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]:
+    """Return the name and the values of the weight with which some bytes begin, and the number of its bytes."""
+    match spec:
+        case {"name": str(name), "shape": [*shape], "dtype": str(dtype)} if all(
+            type(n) is int and n >= 0 for n in shape
+        ):
+            quantization = spec.get("quantization")
+        case _:
+            raise DamagedFile(f"{shown(spec)} is not a spec with a name, a shape and a dtype")
+    count = prod(shape)
+    try:
+        if dtype == "string" and quantization is None:
+            texts, size = unpacked(data, count)
+            return name, np.array(texts, string.numpy).reshape(shape), size
+        if dtype not in DTYPES or not _is_known(quantization, dtype):
+            raise DamagedFile(f"weight {shown(name)}: TensorFlow.js does not have {shown(spec)}")
+        stored = DTYPES[dtype] if quantization is None else QUANTIZED[quantization["dtype"]]
+        size = count * stored.itemsize
+        if size > len(data):
+            raise DamagedFile(
+                f"the bytes end within weight {shown(name)}: {size} are needed, {len(data)} are left"
+            )
+        values = np.frombuffer(data[:size], stored).reshape(shape)
+    except ValueError as error:  # strings that are none, or more axes than NumPy has
+        raise DamagedFile(f"weight {shown(name)}: {error}") from None
+    if quantization is None:
+        return name, values, size
+    if stored.kind == "f":
+        return name, values.astype(np.float32), size
+    wide = values * float(quantization["scale"]) + float(quantization["min"])
+    if not (
+        np.abs(wide) <= np.finfo(np.float32).max if dtype == "float32" else np.abs(wide) < 2**31
+    ).all():
+        raise DamagedFile(f"weight {shown(name)}: {shown(quantization)} leads out of {dtype}")
+    # Where it is halfway between two integers, JavaScript rounds up and NumPy to the even one.
+    return name, (wide if dtype == "float32" else np.floor(wide + 0.5)).astype(DTYPES[dtype]), size
+
+
+def _is_known(quantization: Any, dtype: str) -> bool:
+    """Return whether a quantization is one for weights of a dtype."""
+    match quantization:
+        case None:
+            return True
+        case {"dtype": "float16"}:
+            return dtype == "float32"
+        case {"dtype": "uint8" | "uint16", "scale": int() | float(), "min": int() | float()}:
+            return dtype in ("float32", "int32")
+        case _:
+            return False
+
+
+def _quantized(
+    values: NDArray[np.float32], kind: str, name: str
+) -> tuple[NDArray[Any], dict[str, Any]]:
+    """Return values in a smaller dtype, and how to get from it to them."""
+    stored = QUANTIZED[kind]
+    with np.errstate(over="ignore"):
+        least, most = (float(f(values)) if values.size else 0.0 for f in (np.min, np.max))
+        if not all(isfinite(stored.type(x) if kind == "float16" else x) for x in (least, most)):
+            raise ArgumentValueError(
+                f"encode_weights: weight {name!r} reaches from {least} to {most}, which {kind} does not hold; "
+                "save it without quantization"
+            )
+    if kind == "float16":
+        return values.astype(stored), {"dtype": kind}
+    top = 2 ** (8 * stored.itemsize) - 1
+    step = (most - least) / top or 1.0
+    start = -round(-least / step) * step if least <= 0 <= most else least
+    steps = np.rint((values.astype(np.float64) - start) / step).clip(0, top).astype(stored)
+    return steps, {"dtype": kind, "scale": step, "min": start}
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def write_weights(
+    path: str | PathLike[str],
+    weights: Mapping[str, TensorLike],
+    *,
+    quantization: str | None = None,
+    shard_bytes: int = SHARD,
+) -> None:
+    """Write weights as a manifest, a JSON file, and the files beside it that the manifest names.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights_manifest.json")
+    >>> plugrad.tfjs.write_weights(path, {"w": [1.0, 2.0]})
+    >>> plugrad.tfjs.read_weights(path)
+    {'w': tensor([1., 2.], dtype=float32)}
+
+    The files are called as the manifest, with ``-shard1of2.bin`` and so on in the place of ``.json``.
+    The manifest is written last: a process that is killed before leaves none.
+
+    Args:
+        path: the name of the manifest.
+        weights: as for `encode_weights`.
+        quantization: as for `encode_weights`.
+        shard_bytes: the most bytes of a file.
+
+    Raises:
+        ArgumentError, ArgumentValueError, DTypeError: as for `encode_weights`; or `path` is not a path,
+            or `shard_bytes` is not a positive integer.
+        OSError: a file cannot be written.
+    """
+    path = checked_path(path, "write_weights")
+    shard_bytes = integer(shard_bytes, "write_weights", "shard_bytes", least=1)
+    data, specs = encode_weights(weights, quantization=quantization)
+    folder, name = os.path.split(path)
+    stem = name.removesuffix(".json")
+    count = max(1, -(-len(data) // shard_bytes))
+    paths = [f"{stem}-shard{i + 1}of{count}.bin" for i in range(count)]
+    # An old manifest would describe the new files wrongly.
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    for i, shard in enumerate(paths):
+        part = data[i * shard_bytes : (i + 1) * shard_bytes]
+        _write(os.path.join(folder, shard), part)
+    _write(path, json.dumps([{"paths": paths, "weights": specs}]).encode())
+
+
+def read_weights(
+    path: str | PathLike[str], *, device: DeviceLike | None = None
+) -> dict[str, Tensor]:
+    """The weights by name of a model or a manifest of TensorFlow.js; see `write_weights` for an example.
+
+    Args:
+        path: a ``model.json``, whose layers and signatures are not looked at, or a manifest.
+        device: where the tensors go; by default to the active backend.
+
+    Raises:
+        ArgumentError, ArgumentValueError: `path` is not a path.
+        DamagedFile: the file holds no manifest, names a file outside of its own folder, or does not fit
+            the files that it names.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
+        OSError: a file is missing, or cannot be read.
+    """
+    path = checked_path(path, "read_weights")
+    backend = backend_for(device)
+    with open(path, "rb") as file:
+        text = file.read()
+    try:
+        weights: dict[str, Tensor] = {}
+        for paths, specs in _groups(text):
+            parts: list[bytes] = []
+            for name in paths:
+                with open(os.path.join(os.path.dirname(path), name), "rb") as file:
+                    parts.append(file.read())
+            found = decode_weights(parts, specs, device=backend)
+            if twice := weights.keys() & found.keys():
+                raise DamagedFile(f"there are two weights called {shown(min(twice))}")
+            weights |= found
+    except DamagedFile as error:
+        raise DamagedFile(
+            f"read_weights: {path} is damaged, or is not a manifest: {error}"
+        ) from None
+    return weights
+
+
+def _groups(text: bytes) -> list[tuple[list[Any], list[Any]]]:
+    """Return the names of the files and the specs of each group of a manifest."""
+    try:
+        manifest: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(f"it is not JSON: {error}") from None
+    if isinstance(manifest, dict):
+        manifest = cast("dict[str, object]", manifest).get("weightsManifest")
+    if not isinstance(manifest, list):
+        raise DamagedFile("it has no list weightsManifest")
+    groups: list[tuple[list[Any], list[Any]]] = []
+    for group in cast("list[Any]", manifest):
+        match group:
+            case {"paths": [*paths], "weights": [*specs]} if all(map(_is_beside, paths)):
+                groups.append((paths, specs))
+            case _:
+                raise DamagedFile(
+                    f"{shown(group)} is not a group of files beside it and of weights"
+                )
+    return groups
+
+
+def _is_beside(name: object) -> bool:
+    """Return whether this is the name of a file in the manifest's folder, or in one below."""
+    return (
+        isinstance(name, str)
+        and bool(name)
+        and "\0" not in name
+        and not os.path.isabs(name)
+        and ".." not in name.replace("\\", "/").split("/")
+    )
+
+
+def _write(path: str, data: bytes) -> None:
+    with replacing(path, "write_weights") as new, open(new, "wb") as file:
+        file.write(data)
