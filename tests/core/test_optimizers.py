@@ -179,6 +179,23 @@ def test_learning_rate_may_be_a_schedule():
     assert optimizer.rate == 0.25
 
 
+def test_what_is_wrong_with_a_schedule_is_said():
+    """What it returns is an error of plugrad that names it; what it raises is its own."""
+    w = plugrad.Variable([0.0])
+    with pytest.raises(ArgumentError, match=r"SGD: learning_rate='fast' must be a number"):
+        optimizers.SGD(lambda step: "fast")
+    optimizer = optimizers.SGD(lambda step: 0.1 if step < 1 else None)
+    optimizer.apply_gradients([(w, plugrad.ones(1))])
+    with pytest.raises(ArgumentError, match=r"SGD: learning_rate=None must be a number"):
+        optimizer.apply_gradients([(w, plugrad.ones(1))])
+    assert (w.item(), optimizer.iterations) == (pytest.approx(-0.1), 1)
+    optimizer.learning_rate = lambda step: -step
+    with pytest.raises(ArgumentValueError, match="SGD: learning_rate=-1 must be 0 or more"):
+        optimizer.apply_gradients([(w, plugrad.ones(1))])
+    with pytest.raises(ZeroDivisionError):
+        optimizers.SGD(lambda step: 1 / step)
+
+
 def test_centered_rmsprop_stays_finite_with_a_large_epsilon():
     """A constant gradient has no variance: the root is of 0, never of less."""
     w = plugrad.Variable([1.0])

@@ -101,6 +101,8 @@ def free(function, **choices):
                 value = values.function()
             elif known and rng.random() < 0.7:
                 value = rng.choice(known)
+            elif any(map(callable, known)):
+                value = values.to_call()
             else:
                 value = values.anything()
             if p.kind is p.KEYWORD_ONLY:

@@ -207,14 +207,16 @@ class Values:
         form = self.rng.choice([list, tuple, lambda parts: dict(enumerate(parts)), iter])
         return form([self.anything() for _ in range(self.rng.randrange(4))])
 
+    def to_call(self):
+        """Return any value where a function may be expected, but none of NumPy's, which raise their own errors."""
+        value = self.anything()
+        return returned if callable(value) else value
+
     def function(self):
         """Return a function of any arguments, which returns anything, or now and then no function."""
         kind = self.rng.randrange(8)
         if kind == 0:
-            value = self.anything()
-            return (
-                returned if callable(value) else value
-            )  # NumPy's functions raise their own errors
+            return self.to_call()
         if kind == 1:
             return self.rng.choice(FUNCTIONS)
         value = self.anything()

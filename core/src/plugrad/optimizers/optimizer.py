@@ -46,13 +46,20 @@ class Optimizer(ABC):
         self.iterations = 0
         """The number of steps taken."""
         self._states: dict[Variable, State] = {}
-        self._check(learning_rate=self.rate, least=0)
+        _ = self.rate
 
     @property
     def rate(self) -> float:
-        """The learning rate of the next step, for which a schedule is called with `iterations`."""
+        """The learning rate of the next step, for which a schedule is called with `iterations`.
+
+        Raises:
+            ArgumentError: it is not a number.
+            ArgumentValueError: it is negative.
+        """
         rate = self.learning_rate
-        return real(rate(self.iterations) if callable(rate) else rate, self._name, "learning_rate")
+        rate = rate(self.iterations) if callable(rate) else rate
+        self._check(learning_rate=rate, least=0)
+        return real(rate, self._name, "learning_rate")
 
     @property
     def _name(self) -> str:
@@ -87,7 +94,8 @@ class Optimizer(ABC):
         If an error is raised, no variable has changed.
 
         Raises:
-            ArgumentError: a pair is not a variable and a tensor.
+            ArgumentError: a pair is not a variable and a tensor, or a schedule did not return a number.
+            ArgumentValueError: a schedule returned a negative number.
             ShapeError: a gradient does not have the shape of its variable.
             DTypeError: a gradient would change the dtype of its variable.
         """
