@@ -17,6 +17,8 @@ from plugrad.kernels import (
     resize,
     scan,
 )
+from plugrad_webgpu import windows
+from plugrad_webgpu.kernels import normalization as normalization_kernels
 
 LONG = 300_000
 
@@ -72,10 +74,64 @@ def test_many_sums_into_one_segment(run):
     assert run(indexing.unsorted_segment_sum, x, ids, num_segments=1) == [LONG]
 
 
-def test_a_window_too_large_for_a_loop_is_an_error(run):
-    x = np.ones((1, 256, 256, 1), np.float32)
-    with pytest.raises(ArgumentValueError, match="pool in two steps"):
-        run(pooling.avg_pool, x, filter_size=(256, 256), strides=(1, 1), pad="valid")
+@pytest.mark.parametrize("size", [(300, 310), (1, 70_001)])
+def test_pooling_with_more_cells_than_a_loop(run, rng, size):
+    """Each window is computed in pieces. The largest number occurs twice, of which the first one counts."""
+    x = rng.integers(-9, 9, (2, *size, 1)).astype(np.float32)
+    rows = x.reshape(2, -1)
+    rows[0, -5:-3] = 100
+    window = {"filter_size": size, "strides": (1, 1), "pad": "valid"}
+    largest = run(pooling.max_pool, x, **window)
+    np.testing.assert_array_equal(largest.ravel(), rows.max(1))
+    np.testing.assert_allclose(run(pooling.avg_pool, x, **window).ravel(), rows.mean(1), atol=1e-5)
+    dy = np.float32([2, 3]).reshape(2, 1, 1, 1)
+    dx = run(pooling.max_pool_gradient, dy, x, largest, **window).reshape(2, -1)
+    first = np.zeros_like(dx)
+    first[[0, 1], rows.argmax(1)] = 2, 3
+    np.testing.assert_array_equal(dx, first)
+    dx = run(pooling.avg_pool_gradient, dy, x, **window)
+    np.testing.assert_allclose(dx, np.broadcast_to(dy / x[0].size, x.shape), rtol=1e-6)
+    rows[1, 66_000] = np.nan
+    largest, at = run(pooling.max_pool_with_argmax, x, include_batch_in_index=False, **window)
+    np.testing.assert_array_equal(largest.ravel(), [100, np.nan])
+    assert at.ravel().tolist() == [x[0].size - 5, 66_000]
+
+
+def test_pieces_of_overlapping_windows_join(run, rng, monkeypatch):
+    """With a lower limit, small windows have the same results as without."""
+    x = rng.standard_normal((2, 9, 10, 4)).astype(np.float32)
+    window = {"filter_size": (4, 5), "strides": (2, 1), "pad": ((3, 3), (2, 4))}
+    attrs = {"dim_rounding_mode": "ceil"} | window
+    strange = {"window_shape": (3, 4), "strides": (1, 2), "dilations": (3, 2), "pad": "same"}
+
+    def results():
+        y = run(pooling.max_pool, x, **attrs)
+        dy = np.arange(y.size, dtype=np.float32).reshape(y.shape) % 7
+        return [
+            *(y, run(pooling.max_pool, (9 * x).astype(np.int32), **attrs)),
+            run(pooling.avg_pool, x, **attrs),
+            run(pooling.max_pool_gradient, dy, x, y, **attrs),
+            run(pooling.avg_pool_gradient, dy, x, **attrs),
+            *run(pooling.max_pool_with_argmax, x, include_batch_in_index=True, **window),
+            *(run(pooling.pool, x, pooling_type=kind, **strange) for kind in ("max", "avg")),
+            run(normalization.local_response_normalization, x[:, 0, :, 0], depth_radius=3),
+            run(normalization.local_response_normalization_gradient, x, x, x, depth_radius=3),
+        ]
+
+    expected = results()
+    monkeypatch.setattr(windows, "MOST_LOOPS", 6)
+    monkeypatch.setattr(normalization_kernels, "MOST_LOOPS", 6)
+    for cached in (windows._plan, windows.pieces):
+        cached.cache_clear()
+    for found, whole in zip(results(), expected, strict=True):
+        np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+    windows.pieces.cache_clear()
+
+
+def test_a_filter_with_more_cells_than_a_loop_is_an_error(run):
+    x, filter = np.ones((1, 256, 256, 1), np.float32), np.ones((256, 256, 1, 1), np.float32)
+    with pytest.raises(ArgumentValueError, match="use smaller windows"):
+        run(depthwise.depthwise_conv2d, x, filter, strides=(1, 1), pad="valid")
 
 
 @pytest.mark.parametrize("is_software", [True, False])
@@ -96,12 +152,6 @@ def test_a_pixel_that_many_steps_show(run):
     assert nearest.ravel().tolist() == [LONG / 2] * 2
     bilinear = run(resize.resize_bilinear_gradient, images, dy, **attrs)
     np.testing.assert_allclose(bilinear.ravel(), [LONG / 4, LONG * 3 / 4], rtol=1e-4)
-
-
-def test_neighbours_too_many_for_a_loop_are_an_error(run):
-    x = np.ones((1, LONG), np.float32)
-    with pytest.raises(ArgumentValueError, match=r"depth_radius=40000 .*65535"):
-        run(normalization.local_response_normalization, x, depth_radius=40_000)
 
 
 def test_large_elementwise(run):

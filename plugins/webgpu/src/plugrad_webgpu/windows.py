@@ -105,16 +105,12 @@ def _plan(
     rows = image[0] * math.prod(window.out)
     before = tuple(start for start, _ in window.pad)
     window = bounded(window, image[1:-1])
-    periods = tuple(
-        dilation // math.gcd(dilation, stride)
-        for dilation, stride in zip(window.dilations, window.strides, strict=True)
-    )
     if loop != "weights":
-        _check_steps(loop, image[1:-1], window, periods)
+        _check_steps(loop, image[1:-1], window)
     parameters = (
         *(count, image_step, rows, -(-rows // segments), *image[1:-1]),
         *(*window.out, *window.filter, *window.strides, *window.dilations, *before),
-        *(*strides_of(size)[:-1], *strides_of(stops)[:-1], *periods),
+        *(*strides_of(size)[:-1], *strides_of(stops)[:-1], *_periods(window)),
     )
     is_dilated = max(window.dilations) > 1
     program = _program(fold, loop, len(window.out), width, is_dilated, dtype, result)
@@ -126,23 +122,56 @@ def _width(image: Shape, dtype: DType) -> int:
     return 4 if image[-1] % 4 == 0 and words_in(dtype) == 1 else 1
 
 
-def _check_steps(loop: Loop, size: Shape, window: Window, periods: Shape) -> None:
+def _periods(window: Window) -> Shape:
+    """Return how many stops lie between those whose windows have a cell at one place."""
+    both = zip(window.dilations, window.strides, strict=True)
+    return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
+
+
+def _check_steps(loop: Loop, size: Shape, window: Window) -> None:
     """Check that an invocation can visit what it has to.
 
     Raises:
         ArgumentValueError: there is too much of it.
     """
+    steps = _steps(loop, size, window)
+    if steps > MOST_LOOPS:
+        raise ArgumentValueError(
+            f"webgpu: a window of {window.filter} over images of {size} takes {steps} steps of a loop, more than the "
+            f"{MOST_LOOPS} of a shader; use smaller windows, or {REMEDY}"
+        )
+
+
+def _steps(loop: Loop, size: Shape, window: Window) -> int:
+    """Return the steps of all loops of an invocation, at most."""
     steps = 0
     for n, stops, _, cells, stride, dilation in reversed([*zip(size, *window, strict=True)]):
         covering = min(-(-cells * dilation // stride), stops) if loop == "stops" else min(cells, n)
         steps = covering * (1 + steps)
-    if loop == "stops":
-        steps += sum(periods)
-    if steps > MOST_LOOPS:
-        raise ArgumentValueError(
-            f"webgpu: a window of {window.filter} over images of {size} takes {steps} steps of a loop, more than the "
-            f"{MOST_LOOPS} of a shader; use smaller windows, pool in two steps, or {REMEDY}"
-        )
+    return steps + sum(_periods(window)) if loop == "stops" else steps
+
+
+@lru_cache(maxsize=1024)
+def pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
+    """Return windows that together have the cells of one, in row-major order, each within the steps of a loop.
+
+    Where a piece has no cell in any image, it is left out unless all have none.
+    """
+    window = bounded(window, size)
+    if _steps(loop, size, window) <= MOST_LOOPS or max(window.filter) == 1:
+        return (window,)
+    axis = next(i for i, cells in enumerate(window.filter) if cells > 1)
+    cells, dilation, (before, after) = window.filter[axis], window.dilations[axis], window.pad[axis]
+    found: list[Window] = []
+    for first, end in ((0, cells // 2), (cells // 2, cells)):
+        start = first * dilation - before
+        last = start + (end - first - 1) * dilation + (window.out[axis] - 1) * window.strides[axis]
+        if start < size[axis] and last >= 0:
+            pad, filter = list(window.pad), list(window.filter)
+            pad[axis], filter[axis] = (-start, after), end - first
+            piece = window._replace(pad=tuple(pad), filter=tuple(filter))
+            found += pieces(piece, size, loop)
+    return tuple(found) or (window._replace(filter=(1,) * len(size)),)
 
 
 @cache

@@ -6,12 +6,14 @@ import math
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from plugrad.extend import ArgumentValueError, float32
+from plugrad.extend import Window, float32
 from plugrad.kernels import normalization
+from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.expressions import elementwise
+from plugrad_webgpu.kernels.pooling import window_sums
 from plugrad_webgpu.kernels.reduction import largest
-from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
+from plugrad_webgpu.limits import MOST_LOOPS
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import reduction
 from plugrad_webgpu.shaders import shader
@@ -136,24 +138,11 @@ def batch_norm(
 # --- neighbours -------------------------------------------------------------------------------------
 
 
-def _response(term: str, finish: str, *inputs: str) -> Program:
-    """Return a program that computes `finish` from the sum of `term` over the neighbours k of each element i."""
-    arrays = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
-    arrays.append("var<storage, read_write> output: array<f32>;")
-    bindings = "\n".join(f"@group(0) @binding({i}) {array}" for i, array in enumerate(arrays))
-    source = partial(shader, "normalization_response", term=term, finish=finish, bindings=bindings)
-    return Program(finish, source)
-
-
 _NORM = "(parameters.bias + parameters.alpha * sum)"
 _SQUARES = "x[k] * x[k]"
-_RESPONSE = _response(_SQUARES, f"x[i] * power({_NORM}, -parameters.beta)", "x")
-_NORMS = _response(_SQUARES, _NORM, "x")
-_RESPONSE_GRADIENT = _response(
-    "dy[k] * y[k] / norms[k]",
-    "dy[i] * power(norms[i], -parameters.beta) - 2.0 * parameters.alpha * parameters.beta * x[i] * sum",
-    *("x", "y", "dy", "norms"),
-)
+_PARTS = "dy[k] * y[k] / norms[k]"
+_SCALED = f"x[i] * power({_NORM}, -parameters.beta)"
+_GRADIENT = "dy[i] * power(norms[i], -parameters.beta) - 2.0 * parameters.alpha * parameters.beta * x[i] * sum"
 
 
 @table.implements(normalization.local_response_normalization)
@@ -161,8 +150,8 @@ def local_response_normalization(
     x: GpuArray, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> GpuArray:
     """Return x divided by a power of the sum of squares in its neighbourhood."""
-    step = _response_plan(_RESPONSE, x.shape, depth_radius, bias, alpha, beta)
-    return x.buffer.device.launch(step, x)
+    how = depth_radius, float(bias), float(alpha), float(beta)
+    return _with_neighbours(_SQUARES, _SCALED, how, {"x": x})
 
 
 @table.implements(normalization.local_response_normalization_gradient)
@@ -177,27 +166,47 @@ def local_response_normalization_gradient(
     beta: float,
 ) -> GpuArray:
     """Return the gradient for x, which acts directly and as a neighbour of other elements."""
-    device, how = x.buffer.device, (depth_radius, bias, alpha, beta)
-    norms = device.launch(_response_plan(_NORMS, x.shape, *how), x)
-    return device.launch(_response_plan(_RESPONSE_GRADIENT, x.shape, *how), x, y, dy, norms)
+    how = depth_radius, float(bias), float(alpha), float(beta)
+    norms = _with_neighbours(_SQUARES, _NORM, how, {"x": x})
+    return _with_neighbours(_PARTS, _GRADIENT, how, {"x": x, "y": y, "dy": dy, "norms": norms})
+
+
+def _with_neighbours(
+    term: str, finish: str, how: tuple[int, float, float, float], arrays: dict[str, GpuArray]
+) -> GpuArray:
+    """Return `finish` of each element i and of the sum of `term` over its neighbours k."""
+    x, (radius, *numbers) = arrays["x"], how
+    rows, length = math.prod(x.shape[:-1]), x.shape[-1]
+    if min(2 * radius + 1, length) > MOST_LOOPS:  # a window of the terms, in several pieces
+        radius = min(radius, length)
+        terms = _responses(term, "sum", (0, *numbers), arrays)
+        window = Window((length,), ((radius, radius),), (2 * radius + 1,), (1,), (1,))
+        sums = window_sums(shared(terms, (rows, length, 1)), window)
+        term, arrays, radius = "sums[k]", {**arrays, "sums": shared(sums, x.shape)}, 0
+    return _responses(term, finish, (radius, *numbers), arrays)
+
+
+def _responses(
+    term: str, finish: str, how: tuple[float, ...], arrays: dict[str, GpuArray]
+) -> GpuArray:
+    program = _response_program(term, finish, *arrays)
+    step = _response_plan(program, arrays["x"].shape, *how)
+    return arrays["x"].buffer.device.launch(step, *arrays.values())
+
+
+@cache
+def _response_program(term: str, finish: str, *inputs: str) -> Program:
+    bindings = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
+    bindings.append("var<storage, read_write> output: array<f32>;")
+    lines = "\n".join(f"@group(0) @binding({i}) {line}" for i, line in enumerate(bindings))
+    source = partial(shader, "normalization_response", term=term, finish=finish, bindings=lines)
+    return Program(finish, source)
 
 
 @lru_cache(maxsize=1024)
 def _response_plan(
-    program: Program, shape: Shape, depth_radius: int, bias: float, alpha: float, beta: float
+    program: Program, shape: Shape, radius: int, bias: float, alpha: float, beta: float
 ) -> Plan:
-    """Return the plan with an invocation for each element.
-
-    Raises:
-        ArgumentValueError: the neighbours are too many for the loops of a shader.
-    """
     count, length = math.prod(shape), shape[-1]
-    radius = min(depth_radius, length)
-    steps = min(2 * radius + 1, length)
-    if steps > MOST_LOOPS:
-        raise ArgumentValueError(
-            f"local_response_normalization on webgpu: depth_radius={depth_radius} on an axis of {length} elements "
-            f"takes {steps} steps of a loop, more than the {MOST_LOOPS} of a shader; {REMEDY}"
-        )
-    parameters = (count, length, radius, float(bias), float(alpha), float(beta))
+    parameters = (count, length, min(radius, length), bias, alpha, beta)
     return plan(program, parameters, count, shape, float32)

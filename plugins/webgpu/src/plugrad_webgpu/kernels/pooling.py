@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from plugrad.extend import float32, int8, int32, int64, pool_window, size_of, uint8, uint32
 from plugrad.kernels import pooling
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS
-from plugrad_webgpu.windows import MOST_AXES, SUM, Fold, along, over_cells, over_stops
+from plugrad_webgpu.expressions import elementwise
+from plugrad_webgpu.kernels.binary import LARGER, add
+from plugrad_webgpu.windows import MOST_AXES, SUM, Fold, along, over_cells, over_stops, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from plugrad.extend import DType, Padding, Pair, Rounding, Shape, Window
     from plugrad_webgpu.buffers import GpuArray
@@ -74,7 +81,22 @@ LARGEST = largest_of(PIXELS, "input")
 FIRST_LARGEST = first_largest_of(PIXELS, IS_LARGER | {float32: LARGER_OR_NAN}, "input")
 AT_THE_LARGEST = sums_of("select(Element(), dy[at], found[at] == own)")
 AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)", ("input",))
+TOTAL = Fold(SUM, "sum += input[at];", "sum", ("input",))
 SHARES = Fold(SUM, "sum += dy[at] / f32(inside);", "sum", ("dy",))
+WHOLE = Fold(SUM, "sum += dy[at];", "sum", ("dy",))
+
+_larger = elementwise(LARGER, ("a", "b"))
+_quotient = elementwise("a / b", ("a", "b"))
+_first_larger = elementwise(
+    {
+        dtype: f"select(found, place, place >= 0 && (found < 0 || {larger}))"
+        for dtype, larger in (
+            IS_LARGER | {float32: "value > best || (is_nan(value) && !is_nan(best))"}
+        ).items()
+    },
+    ("found", "place", "best", "value"),
+    result=int32,
+)
 
 
 def max_pool(
@@ -96,8 +118,8 @@ def max_pool_gradient(
 ) -> GpuArray:
     """Return the gradient for the images: that of each window goes to its first largest element."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
-    found = over_cells(FIRST_LARGEST[input.dtype], (input,), window, int32)
-    return over_stops(AT_THE_LARGEST[dy.dtype], (dy, found), window, input.shape)
+    inputs = dy, first_largest(input, window)
+    return in_pieces(AT_THE_LARGEST[dy.dtype], inputs, window, input.shape)
 
 
 def avg_pool(
@@ -118,7 +140,10 @@ def avg_pool_gradient(
 ) -> GpuArray:
     """Return the gradient for the images: that of each window is spread evenly over its cells."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
-    return over_stops(SHARES, (dy,), window, input.shape)
+    if len(pieces(window, input.shape[1:-1], "stops")) == 1:
+        return over_stops(SHARES, (dy,), window, input.shape)
+    shares = _quotient(dy, inside(dy, window, input.shape[1:-1]))
+    return in_pieces(WHOLE, (shares,), window, input.shape)
 
 
 @table.implements(pooling.max_pool_with_argmax)
@@ -128,8 +153,7 @@ def max_pool_with_argmax(
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
     window = pool_window(x.shape, filter_size, strides, pad)
     image_step = 0 if include_batch_in_index else math.prod(x.shape[1:])
-    y = largest(x, window)
-    return y, over_cells(FIRST_LARGEST[x.dtype], (x,), window, int32, image_step)
+    return largest(x, window), first_largest(x, window, image_step)
 
 
 @table.implements(pooling.pool)
@@ -150,28 +174,88 @@ def pool(
 
 def largest(x: GpuArray, window: Window) -> GpuArray:
     """Return the largest element of each window."""
-    return summary(LARGEST[x.dtype], x, window)
+
+    def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
+        fold, parts = LARGEST[x.dtype], pieces(window, x.shape[1:-1], "cells")
+        return reduce(_larger, (over_cells(fold, (x,), part, x.dtype) for part in parts))
+
+    return summary(of_few_axes, x, window)
 
 
 def average(x: GpuArray, window: Window) -> GpuArray:
     """Return the average over the cells of each window that lie in the image."""
-    return summary(AVERAGE, x, window)
+
+    def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
+        size = x.shape[1:-1]
+        if len(pieces(window, size, "cells")) == 1:
+            return over_cells(AVERAGE, (x,), window, x.dtype)
+        return _quotient(window_sums(x, window), inside(x, window, size))
+
+    return summary(of_few_axes, x, window)
 
 
-def summary(fold: Fold, x: GpuArray, window: Window) -> GpuArray:
+def window_sums(x: GpuArray, window: Window) -> GpuArray:
+    """Return the sum of each window over up to three axes."""
+    parts = pieces(window, x.shape[1:-1], "cells")
+    return reduce(add, (over_cells(TOTAL, (x,), part, x.dtype) for part in parts))
+
+
+def in_pieces(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
+    """Return images whose elements each are a sum over the windows that cover them."""
+    parts = pieces(window, image[1:-1], "stops")
+    return reduce(add, (over_stops(fold, inputs, part, image) for part in parts))
+
+
+def first_largest(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
+    """Return the position of the first largest element of each window; -1 without one."""
+    first, *rest = pieces(window, x.shape[1:-1], "cells")
+    find = FIRST_LARGEST[x.dtype]
+    found = over_cells(find, (x,), first, int32, image_step)
+    if rest:
+        best = over_cells(LARGEST[x.dtype], (x,), first, x.dtype)
+        for part in rest:
+            place = over_cells(find, (x,), part, int32, image_step)
+            value = over_cells(LARGEST[x.dtype], (x,), part, x.dtype)
+            found = _first_larger(found, place, best, value)
+            best = _larger(best, value)
+    return found
+
+
+def inside(x: GpuArray, window: Window, size: Shape) -> GpuArray:
+    """Return how many cells of each window lie in an image of a size, for the device of x."""
+    before = (start for start, _ in window.pad)
+    numbers = (*size, *window.out, *before, *window.filter, *window.strides, *window.dilations)
+    return x.buffer.device.constant(_cells_inside, *numbers)
+
+
+def _cells_inside(*numbers: int) -> NDArray[np.float32]:
+    counts = np.ones((1,), np.float32)
+    for n, out, before, cells, stride, dilation in np.reshape(numbers, (6, -1)).T:
+        starts = np.arange(out, dtype=np.int64) * stride - before
+        ends = np.minimum(-((starts - n) // dilation), cells)  # cells before the image's end
+        along_axis = ends - np.maximum(-(starts // dilation), 0)
+        counts = counts[..., None] * np.maximum(along_axis, 0).astype(np.float32)
+    return counts[..., None]
+
+
+def summary(
+    of_few_axes: Callable[[GpuArray, Window], GpuArray], x: GpuArray, window: Window
+) -> GpuArray:
     """Return the largest elements or the averages of windows over any number of axes.
 
-    A window over many axes is summarized along the last three, and then along the others, because
-    the largest element and the average of a box are those of its slices.
+    A window over many axes or of many cells is summarized along the last axes, and then along the others,
+    because the largest element and the average of a box are those of its slices.
     """
     batch, size, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
     rest = len(size) - MOST_AXES
     if rest <= 0:
-        return over_cells(fold, (x,), window, x.dtype)
+        if len(size) == 1 or len(pieces(window, size, "cells")) == 1:
+            return of_few_axes(x, window)
+        rest = len(size) - 1
     slices = shared(x, (batch * size_of(size[:rest]), *size[rest:], channels))
-    y = summary(fold, slices, along(window, slice(rest, None)))
+    y = summary(of_few_axes, slices, along(window, slice(rest, None)))
     merged = shared(y, (batch, *size[:rest], size_of(window.out[rest:]) * channels))
-    y = summary(fold, merged, along(window, slice(rest)))
+    y = summary(of_few_axes, merged, along(window, slice(rest)))
     return shared(y, (batch, *window.out, channels))
 
 
