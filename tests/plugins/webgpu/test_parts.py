@@ -9,9 +9,12 @@ from plugrad.kernels import (
     binary,
     convolution,
     creation,
+    image,
+    indexing,
     linalg,
     movement,
     reduction,
+    scatter,
     unary,
 )
 from plugrad_webgpu.parts import bound_in_parts
@@ -42,9 +45,31 @@ fn main() { output[x[y[i]].x] += f32(y[x[2][3]]); }
     assert "case 1u { return x_1[index - 64u]; }" in text
 
 
-@pytest.mark.parametrize("kind", ["atomic<u32>", "Element"])
-def test_a_shader_whose_arrays_have_no_parts_is_refused(kind):
-    source = f"@group(0) @binding(0) var<storage, read_write> x: array<{kind}>;"
+def test_the_source_of_a_shader_with_atomics():
+    source = """
+@group(0) @binding(0) var<storage, read> places: array<u32>;
+@group(0) @binding(1) var<storage, read_write> sums: array<atomic<i32>>;
+@group(0) @binding(2) var<storage, read> unused: array<f32>;
+fn main() { let old = atomicAdd(&sums[places[i]], atomicLoad( & sums[0])); }
+"""
+    text = bound_in_parts(source, "test", (2, 2), 1024)
+    assert "@binding(3) var<storage, read_write> sums_1: array<atomic<i32>>;" in text
+    assert "@binding(4) var<storage, read> unused:" in text
+    assert "atomicAdd_of_sums(u32(of_places(u32(i))), atomicLoad_of_sums(u32(0)));" in text
+    assert "case 1u { return atomicAdd(&sums_1[index - 256u], value); }" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "use"),
+    [
+        ("atomic<u32>", "&x[0]"),
+        ("Element", "x[0]"),
+        ("u32", "f(&x[1])"),
+        ("u32", "arrayLength(&x)"),
+    ],
+)
+def test_a_shader_whose_arrays_have_no_parts_is_refused(kind, use):
+    source = f"@group(0) @binding(0) var<storage, read_write> x: array<{kind}>; fn main() {{ let y = {use}; }}"
     with pytest.raises(OutOfMemory, match="takes 'x' only as a whole"):
         bound_in_parts(source, "test", (2,), 1024)
 
@@ -76,6 +101,34 @@ def test_products(small_parts, rng):
     a = rng.standard_normal((70, 65)).astype(np.float32)
     b = rng.standard_normal((65, 80)).astype(np.float32)
     np.testing.assert_allclose(run(linalg.matmul, a, b), a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_sums_of_segments_and_scattered_elements(small_parts, rng, dtype):
+    run, x = small_parts, rng.integers(-9, 9, (5000, 2)).astype(dtype)
+    labels = rng.integers(0, 4100, 5000).astype(np.int32)
+    start = np.full((4000, 2), 7, dtype)
+    sums, last, kept = np.zeros_like(start), start.copy(), labels < 4000
+    np.add.at(sums, labels[kept], x[kept])
+    last[labels[kept]] = x[kept]
+    found = run(indexing.unsorted_segment_sum, x, labels, num_segments=4000)
+    np.testing.assert_array_equal(found, sums)
+    places = labels[:, None]
+    np.testing.assert_array_equal(run(scatter.scatter_nd, places, x, shape=(4000, 2)), sums)
+    np.testing.assert_array_equal(run(scatter.tensor_scatter_update, start, places, x), last)
+
+
+def test_counts_and_gradients_of_crops(small_parts, rng):
+    run, labels = small_parts, rng.integers(0, 9000, 12_000).astype(np.int32)
+    counts = np.bincount(labels, minlength=9000)
+    for binary_output, expected in ((False, counts), (True, counts > 0)):
+        attrs = {"size": 9000, "binary_output": binary_output}
+        found = run.call(reduction.dense_bincount, run.up(labels), None, **attrs)
+        np.testing.assert_array_equal(run.down(found), expected)
+    dy, boxes = np.ones((2, 60, 60, 1), np.float32), np.float32([[0, 0, 1, 1]] * 2)
+    given = {"image_shape": (1, 80, 80, 1), "method": "nearest"}
+    dx = run(image.crop_and_resize_image_gradient, dy, boxes, np.zeros(2, np.int32), **given)
+    assert dx.sum() == 7200
 
 
 def test_a_convolution_of_one_large_image(small_parts, rng):

@@ -7,19 +7,22 @@ element.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import OutOfMemory
 from plugrad_webgpu.limits import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _BINDING: Final = re.compile(
     r"@group\(0\) @binding\((\d+)\) var<storage, (\w+)> (\w+): array<(.+)>;"
 )
 _COMMENT: Final = re.compile(r"//.*")
 _LANES: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
+_ATOMIC: Final = re.compile(r"atomic<([iu]32)>")
+_OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exchange")
 _ASSIGNED: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
 
 
@@ -33,7 +36,8 @@ def bound_in_parts(source: str, label: str, counts: Sequence[int], part_bytes: i
         part_bytes: The size of all parts but the last one of an operand.
 
     Raises:
-        OutOfMemory: the shader takes the address of an element, or has elements of an unknown size.
+        OutOfMemory: the shader takes the address of an element, other than for an atomic operation with one value,
+            or has elements of an unknown size.
     """
     source = _COMMENT.sub("", source)
     names: dict[str, tuple[int, int]] = {}
@@ -41,47 +45,74 @@ def bound_in_parts(source: str, label: str, counts: Sequence[int], part_bytes: i
 
     def declared(match: re.Match[str]) -> str:
         binding, access, name, kind = int(match[1]), match[2], match[3], match[4]
-        first, count = sum(counts[:binding]), counts[binding]
-        if count == 1:
-            return f"@group(0) @binding({first}) var<storage, {access}> {name}: array<{kind}>;"
-        nbytes = _nbytes(kind)
-        if nbytes is None or re.search(rf"&\s*{name}\b", source):
-            raise OutOfMemory(
-                f"webgpu: the program {label!r} takes {name!r} only as a whole, but it exceeds the {part_bytes} bytes "
-                f"that this device can bind at once; split it into smaller arrays, or {REMEDY}"
-            )
-        elements = part_bytes // nbytes
-        names[name] = count, elements
-        cases = "".join(
-            f"    case {i}u {{ return {name}_{i}[index - {i * elements}u]; }}\n"
-            for i in range(1, count)
-        )
-        functions.append(
-            f"fn of_{name}(index: u32) -> {kind} {{\n  switch index / {elements}u {{\n{cases}"
-            f"    default {{ return {name}_0[index]; }}\n  }}\n}}\n"
-        )
+        # Another entry point of the shader may have more operands.
+        first = sum(counts[:binding]) + max(0, binding - len(counts))
+        count = counts[binding] if binding < len(counts) else 1
+        parts = [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
+        if count > 1:
+            nbytes, needed = _nbytes(kind), _functions_for(name, kind, source)
+            if nbytes is None or needed is None:
+                raise OutOfMemory(
+                    f"webgpu: the program {label!r} takes {name!r} only as a whole, but it exceeds the {part_bytes} "
+                    f"bytes that this device can bind at once; split it into smaller arrays, or {REMEDY}"
+                )
+            names[name] = count, part_bytes // nbytes
+            functions.extend(function(count, part_bytes // nbytes) for function in needed)
         return "\n".join(
-            f"@group(0) @binding({first + i}) var<storage, {access}> {name}_{i}: array<{kind}>;"
-            for i in range(count)
+            f"@group(0) @binding({i}) var<storage, {access}> {part}: array<{kind}>;"
+            for i, part in enumerate(parts, first)
         )
 
     text = _BINDING.sub(declared, source)
     return "\n".join([_replaced(text, names), *functions])
 
 
+def _functions_for(name: str, kind: str, source: str) -> list[Callable[[int, int], str]] | None:
+    """Return functions of (count, elements) that write those of a shader which find elements, if that is possible."""
+    address = rf"(?:\batomic(\w+)\s*\(|[(,=]|\breturn\b)\s*&\s*{name}\b\s*(\[?)"
+    operations = set(re.findall(address, source))
+    atomic = _ATOMIC.fullmatch(kind)
+    if atomic is None:
+        return None if operations else [partial(_function, name, f"of_{name}", kind, "", "{}")]
+    if not operations <= {(operation, "[") for operation in _OPERATIONS}:
+        return None
+    functions: list[Callable[[int, int], str]] = []
+    for operation, _ in sorted(operations):
+        value, given = ("", "") if operation == "Load" else (f", value: {atomic[1]}", ", value")
+        call = f"atomic{operation}(&{{}}{given})"
+        functions.append(
+            partial(_function, name, f"atomic{operation}_of_{name}", atomic[1], value, call)
+        )
+    return functions
+
+
+def _function(
+    name: str, called: str, result: str, value: str, call: str, count: int, elements: int
+) -> str:
+    """Return a function of a shader that does something with the element at an index."""
+    cases = "".join(
+        f"    {f'case {i}u' if i else 'default'} "
+        f"{{ return {call.format(f'{name}_{i}[index - {i * elements}u]')}; }}\n"
+        for i in reversed(range(count))
+    )
+    return f"fn {called}(index: u32{value}) -> {result} {{\n  switch index / {elements}u {{\n{cases}  }}\n}}\n"
+
+
 def _replaced(text: str, names: dict[str, tuple[int, int]]) -> str:
     """Return WGSL in which the accesses of some arrays are replaced."""
     if not names:
         return text
-    access = re.compile(rf"(?<![\w.])({'|'.join(names)})\[")
+    access = re.compile(rf"(?:\b(atomic\w+)\s*\(\s*&\s*)?(?<![\w.])({'|'.join(names)})\[")
     done: list[str] = []
     at = 0
     while found := access.search(text, at):
-        name, end = found[1], _closing(text, found.end())
+        name, end = found[2], _closing(text, found.end())
         done.append(text[at : found.start()])
         index = _replaced(text[found.end() : end], names)
         at = end + 1
-        if _ASSIGNED.match(text, at):
+        if found[1]:
+            done.append(f"{found[1]}_of_{name}(u32({index})")
+        elif _ASSIGNED.match(text, at):
             stop = text.index(";", at)
             done.append(_assignment(name, index, _replaced(text[at:stop], names), *names[name]))
             at = stop + 1
@@ -110,6 +141,8 @@ def _closing(text: str, start: int) -> int:
 
 def _nbytes(kind: str) -> int | None:
     """Return the size of a number, a vector or a matrix of two rows of WGSL; None for anything else."""
+    if _ATOMIC.fullmatch(kind):
+        return 4
     match = _LANES.fullmatch(kind)
     if match is None or match[1] == "3":  # which takes the room of four
         return None
