@@ -71,6 +71,7 @@ def elementwise() -> Iterator[Case]:
     for name in ["asin", "acos", "atanh"]:
         yield Case(name, getattr(plugrad, name), (x / 4,))
     yield Case("leaky_relu", plugrad.leaky_relu, (x,))
+    yield Case("gelu", plugrad.gelu, (x,))
     yield Case("clip", lambda x: plugrad.clip(x, -1, 1), (x,))
     for name in ["exp", "log", "tanh", "sqrt", "sigmoid"]:
         yield Case(f"{name} float64", getattr(plugrad, name), (positive.astype("float64"),))

@@ -171,6 +171,7 @@ FUSE = {
 }
 WRITTEN |= {
     "add_n": call([F, F]),
+    "gelu": call(F, approximate=True),
     "arange": call(0, 5, 1, dtype="int32", device="cpu"),
     "asarray": call(F, dtype="float32", device="cpu", copy=True),
     "astype": call(F, "int32", copy=True, device="cpu"),

@@ -51,6 +51,7 @@ from plugrad.memory import (
 )
 from plugrad.ops.activation import (
     elu as elu,
+    gelu as gelu,
     leaky_relu as leaky_relu,
     log_sigmoid as log_sigmoid,
     prelu as prelu,

@@ -43,6 +43,98 @@ static inline doubles selu_doubles(doubles x) {
     return choose_doubles(x < repeated(0), below, x) * SELU_SCALE;
 }
 
+// x P(x), where P is the distribution of a normal number, and p its density; or x s(x), where s is a
+// sigmoid that is close to P. Far from 0, the limits are reached: 0 must not meet infinity.
+#define FAR 40
+#define ROOT_HALF 0.70710678118654752440
+#define DENSITY_AT_0 0.39894228040143267794
+#define GELU_SLOPE 1.5957691216057308
+#define GELU_CUBIC (0.044715 * GELU_SLOPE)
+
+static inline floats at_least(floats x, float least) {
+    return choose(x < splat(least), splat(least), x);
+}
+static inline floats at_most(floats x, float most) {
+    return choose(x > splat(most), splat(most), x);
+}
+
+// P(-m) of 0 <= m <= 14; the exponent has the least error of m P(-m).
+static inline floats below_floats(floats m) {
+    floats q = splat(-1.1751507544843776e-9f);
+    q = multiply_add(q, m, splat(6.266601104698566e-8f));
+    q = multiply_add(q, m, splat(-1.3195261772125377e-6f));
+    q = multiply_add(q, m, splat(1.330792838416528e-5f));
+    q = multiply_add(q, m, splat(-4.9230573495151475e-5f));
+    q = multiply_add(q, m, splat(-3.08788672555238e-4f));
+    q = multiply_add(q, m, splat(5.193829070776701e-3f));
+    q = multiply_add(q, m, splat(-3.660059720277786e-2f));
+    q = multiply_add(q, m, splat(-3.182281255722046e-1f));
+    q = multiply_add(q, m, splat(-7.978938221931458e-1f));
+    q = multiply_add(q, m, splat(-6.931470036506653e-1f));
+    return exp_floats(q);
+}
+
+// x P(x) = max(x, 0) - |x| P(-|x|)
+static inline floats gelu_floats(floats x) {
+    const floats m = at_most(absolute(x), 14);
+    return at_least(x, 0) - m * below_floats(m);
+}
+
+static inline floats gelu_gradient_floats(floats dy, floats x) {
+    const floats m = at_most(absolute(x), 14);
+    const floats density = exp_floats(-0.5f * m * m) * (float)DENSITY_AT_0;
+    const floats rest = multiply_add(m, density, -below_floats(m));
+    return dy * choose(x > splat(0.f), rest + 1.f, -rest);
+}
+
+static inline floats inner_floats(floats x) {
+    return x * multiply_add(x * x, splat(GELU_CUBIC), splat(GELU_SLOPE));
+}
+
+static inline floats gelu_tanh_floats(floats x) {
+    x = at_least(x, -FAR);
+    return x / (exp_floats(-inner_floats(x)) + 1.f);
+}
+
+static inline floats gelu_tanh_gradient_floats(floats dy, floats x) {
+    x = at_most(at_least(x, -FAR), FAR);
+    const floats inner = inner_floats(x), e = exp_floats(-absolute(inner));
+    const floats inverse = 1.f / (e + 1.f), least = e * inverse;  // s and 1 - s, or 1 - s and s
+    const floats slope = x * multiply_add(x * x, splat(3 * GELU_CUBIC), splat(GELU_SLOPE));
+    const floats s = choose(inner < splat(0.f), least, inverse);
+    return dy * multiply_add(slope, least * inverse, s);
+}
+
+static inline double gelu_double(double x) { return 0.5 * (x < -FAR ? -FAR : x) * (1 + erf(x * ROOT_HALF)); }
+
+static inline double gelu_slope_double(double x) {
+    x = x < -FAR ? -FAR : x > FAR ? FAR : x;
+    return 0.5 * (1 + erf(x * ROOT_HALF)) + x * DENSITY_AT_0 * exp(-0.5 * x * x);
+}
+
+static inline doubles gelu_tanh_doubles(doubles x) {
+    x = choose_doubles(x < repeated(-FAR), repeated(-FAR), x);
+    return x / (exp_doubles(-x * (x * x * GELU_CUBIC + GELU_SLOPE)) + 1.);
+}
+
+static inline doubles gelu_tanh_gradient_doubles(doubles dy, doubles x) {
+    x = choose_doubles(x < repeated(-FAR), repeated(-FAR), x);
+    x = choose_doubles(x > repeated(FAR), repeated(FAR), x);
+    const doubles inner = x * (x * x * GELU_CUBIC + GELU_SLOPE);
+    const doubles e = exp_doubles(-absolute_doubles(inner));
+    const doubles inverse = 1. / (e + 1.), least = e * inverse;
+    const doubles slope = x * (x * x * (3 * GELU_CUBIC) + GELU_SLOPE);
+    return dy * (choose_doubles(inner < repeated(0), least, inverse) + slope * (least * inverse));
+}
+
+VECTOR_KERNEL(gelu, gelu_double(x))
+FLOATS_KERNEL(gelu_tanh)
+DOUBLES_KERNEL(gelu_tanh)
+VECTOR_PAIRS(gelu_gradient, float32, float, floats)
+PAIRS(gelu_gradient, float64, double, double, SMALL, a *gelu_slope_double(b))
+VECTOR_PAIRS(gelu_tanh_gradient, float32, float, floats)
+VECTOR_PAIRS(gelu_tanh_gradient, float64, double, doubles)
+
 #define VECTOR_KERNELS(name) FLOATS_KERNEL(name) DOUBLES_KERNEL(name)
 VECTOR_KERNELS(sigmoid)
 VECTOR_KERNELS(softplus)

@@ -111,7 +111,8 @@ ONCE static void combine(combined *kernel, const half *left, const half *right, 
 
 FUNCTION(abs) FUNCTION(acos) FUNCTION(acosh) FUNCTION(asin) FUNCTION(asinh) FUNCTION(atan)
 FUNCTION(atanh) FUNCTION(ceil) FUNCTION(cos) FUNCTION(cosh) FUNCTION(elu) FUNCTION(erf)
-FUNCTION(exp) FUNCTION(expm1) FUNCTION(floor) FUNCTION(log) FUNCTION(log10) FUNCTION(log1p)
+FUNCTION(exp) FUNCTION(expm1) FUNCTION(floor) FUNCTION(gelu) FUNCTION(gelu_tanh) FUNCTION(log)
+FUNCTION(log10) FUNCTION(log1p)
 FUNCTION(log2) FUNCTION(negative) FUNCTION(reciprocal) FUNCTION(relu) FUNCTION(relu6)
 FUNCTION(round) FUNCTION(rsqrt) FUNCTION(selu) FUNCTION(sigmoid) FUNCTION(sign) FUNCTION(sin)
 FUNCTION(sinh) FUNCTION(softplus) FUNCTION(sqrt) FUNCTION(square) FUNCTION(tan) FUNCTION(tanh)
@@ -120,7 +121,7 @@ FUNCTION(trunc)
 PREDICATE(is_finite) PREDICATE(is_inf) PREDICATE(is_nan) PREDICATE(sign_bit)
 
 OPERATION(add) OPERATION(atan2) OPERATION(divide) OPERATION(elu_gradient) OPERATION(floor_divide)
-OPERATION(hypot) OPERATION(log_add_exp) OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
+OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATION(log_add_exp) OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
 OPERATION(power) OPERATION(prelu) OPERATION(remainder) OPERATION(squared_difference)
 OPERATION(subtract)
 

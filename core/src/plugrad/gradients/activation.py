@@ -1,10 +1,13 @@
 """Gradients of the activation functions; at a kink, the gradient from the left."""
 
+from math import pi, sqrt
+
 from plugrad.kernels import activation
 from plugrad.ops.activation import sigmoid
-from plugrad.ops.binary import greater, less, where
-from plugrad.ops.unary import step
+from plugrad.ops.binary import greater, less, maximum, minimum, where
+from plugrad.ops.unary import exp, step
 from plugrad.tape.rules import gradient
+from plugrad.tensor.tensor import Tensor
 
 # Some derivatives follow from the result `out` alone: relu(x) is positive where x is, and the derivative
 # of the sigmoid is out * (1 - out).
@@ -32,4 +35,48 @@ gradient(
     activation.elu_gradient,
     dy=lambda dy, y: activation.elu_gradient(dy, y),
     y=lambda dy, dy_input, y: where(less(y, 0), dy * dy_input, 0),
+)
+
+# --- gelu, with the distribution P and the density p of a standard normal number: (x P)' = P + x p ----
+
+gradient(activation.gelu, x=lambda dy, x: activation.gelu_gradient(dy, x))
+gradient(activation.gelu_tanh, x=lambda dy, x: activation.gelu_tanh_gradient(dy, x))
+
+
+def _bounded(x: Tensor) -> Tensor:
+    """Return x where the second derivatives of gelu are not 0, so that they are not 0 times infinity elsewhere."""
+    return minimum(maximum(x, -FAR), FAR)
+
+
+def _second_derivative(x: Tensor) -> Tensor:
+    """Return ``p (2 - x^2)``, because ``p' = -x p``."""
+    x = _bounded(x)
+    square = x * x
+    return exp(-0.5 * square) * (2 - square) / sqrt(2 * pi)
+
+
+def _second_derivative_tanh(x: Tensor) -> Tensor:
+    """Return ``2 s' + x s''`` of the sigmoid ``s = sigmoid(v)``, with ``v = 2 sqrt(2 / pi) (x + a x^3)``."""
+    x = _bounded(x)
+    square = x * x
+    v = GELU_SLOPE * x * (1 + GELU_CUBIC * square)
+    s = sigmoid(v)
+    slope = GELU_SLOPE * (1 + 3 * GELU_CUBIC * square)
+    bend = 6 * GELU_SLOPE * GELU_CUBIC * x
+    # 1 - s is sigmoid(-v), which keeps its digits where s is close to 1.
+    return s * sigmoid(-v) * (2 * slope + x * (bend + slope * slope * (1 - 2 * s)))
+
+
+FAR = 25
+GELU_SLOPE = 2 * sqrt(2 / pi)
+GELU_CUBIC = 0.044715
+gradient(
+    activation.gelu_gradient,
+    dy=lambda dy, x: activation.gelu_gradient(dy, x),
+    x=lambda dy, dy_input, x: dy * dy_input * _second_derivative(x),
+)
+gradient(
+    activation.gelu_tanh_gradient,
+    dy=lambda dy, x: activation.gelu_tanh_gradient(dy, x),
+    x=lambda dy, dy_input, x: dy * dy_input * _second_derivative_tanh(x),
 )

@@ -24,6 +24,10 @@ elu = activation("Elu")  # x where x > 0, else exp(x) - 1 (Clevert and others, 2
 selu = activation("Selu")
 sigmoid = activation("Sigmoid", INEXACT)  # 1 / (1 + exp(-x))
 softplus = activation("Softplus")  # log(1 + exp(x))
+gelu = activation("Gelu")  # x P(X <= x) of a standard normal X (Hendrycks and Gimpel, 2016)
+gelu_tanh = activation(
+    "GeluTanh"
+)  # their approximation x (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x^3)
 
 
 @kernel("LeakyRelu", is_elementwise=True, accepts=FLOATING)
@@ -42,3 +46,15 @@ def prelu(x: Spec, alpha: Spec) -> Spec:
 def elu_gradient(dy: Spec, y: Spec) -> Spec:
     """Return the gradient of `elu`, given its result y: dy where y >= 0, else ``dy * (y + 1)``."""
     return Shaped(broadcast(dy.shape, y.shape), agreed("EluGrad", dy, y))
+
+
+@kernel("GeluGrad", is_elementwise=True, accepts=FLOATING)
+def gelu_gradient(dy: Spec, x: Spec) -> Spec:
+    """Return the gradient of `gelu`: dy times ``P(X <= x) + x p(x)``, where p is the density of X."""
+    return Shaped(broadcast(dy.shape, x.shape), agreed("GeluGrad", dy, x))
+
+
+@kernel("GeluTanhGrad", is_elementwise=True, accepts=FLOATING)
+def gelu_tanh_gradient(dy: Spec, x: Spec) -> Spec:
+    """Return the gradient of `gelu_tanh`: dy times ``s + 2 x u' s (1 - s)``, where s is the sigmoid of 2 u."""
+    return Shaped(broadcast(dy.shape, x.shape), agreed("GeluTanhGrad", dy, x))

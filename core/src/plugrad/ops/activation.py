@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from plugrad.kernels import activation
 from plugrad.ops.arguments import coerced, paired
 from plugrad.ops.attributes import finite
+from plugrad.types.arguments import flag
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -116,6 +117,30 @@ def log_sigmoid(x: TensorLike) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     return -activation.softplus(-coerced(x, activation.softplus, "log_sigmoid"))
+
+
+def gelu(x: TensorLike, *, approximate: bool = False) -> Tensor:
+    """The Gaussian error linear unit of each element: x times the probability that a normal number is at most x.
+
+    >>> plugrad.gelu([-1.0, 0.0, 2.0])
+    tensor([-0.15865526,  0.        ,  1.9544997 ], dtype=float32)
+
+    It is ``x / 2 * (1 + erf(x / sqrt(2)))``. The approximation is
+    ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``, which differs by at most 0.0005. The
+    result has the shape and dtype of x; integers and bools give float32. See Hendrycks and Gimpel,
+    "Gaussian error linear units (GELUs)" (2016).
+
+    Args:
+        x: the elements.
+        approximate: whether to compute the approximation.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `approximate` is not a bool.
+    """
+    is_rough = flag(approximate, "gelu", "approximate")
+    kernel = activation.gelu_tanh if is_rough else activation.gelu
+    return kernel(coerced(x, kernel, "gelu"))
 
 
 def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:

@@ -349,6 +349,49 @@ fn erf_accurate(x: f32) -> f32 {
   return with_sign(1.0 - exp_accurate(p), x);
 }
 
+// --- gelu: x P(x), where P is the distribution of a normal number, and p its density; or x s(x), where s is a sigmoid
+// that is close to P. Far from 0, the limits are reached: 0 must not meet infinity.
+
+// P(-m) of 0 <= m <= 14; the exponent has the least error of m P(-m)
+fn below(m: f32) -> f32 {
+  var q = -1.1751507544843776e-9;
+  q = q * m + 6.266601104698566e-8;
+  q = q * m - 1.3195261772125377e-6;
+  q = q * m + 1.330792838416528e-5;
+  q = q * m - 4.9230573495151475e-5;
+  q = q * m - 3.08788672555238e-4;
+  q = q * m + 5.193829070776701e-3;
+  q = q * m - 3.660059720277786e-2;
+  q = q * m - 3.182281255722046e-1;
+  q = q * m - 7.978938221931458e-1;
+  q = q * m - 6.931470036506653e-1;
+  return exp_accurate(q);
+}
+
+fn gelu(x: f32) -> f32 {
+  let m = minimum(abs(x), 14.0);
+  return maximum(x, 0.0) - m * below(m);
+}
+
+fn gelu_slope(x: f32) -> f32 {
+  let m = minimum(abs(x), 14.0);
+  let rest = 0.39894228 * m * exp_accurate(-0.5 * m * m) - below(m);
+  return select(-rest, 1.0 + rest, x > 0.0);
+}
+
+fn gelu_tanh(x: f32) -> f32 {
+  let v = maximum(x, -40.0);
+  return v * sigmoid(v * (1.5957691 + 0.071354816 * v * v));
+}
+
+fn gelu_tanh_slope(x: f32) -> f32 {
+  let v = minimum(maximum(x, -40.0), 40.0);
+  let inner = v * (1.5957691 + 0.071354816 * v * v);
+  let e = exp_accurate(-abs(inner));
+  let product = e / ((1.0 + e) * (1.0 + e));  // of s and 1 - s, which loses digits where s is close to 1
+  return select(1.0, e, inner < 0.0) / (1.0 + e) + v * (1.5957691 + 0.21406445 * v * v) * product;
+}
+
 // --- powers
 
 // x^n by repeated squaring

@@ -1,11 +1,43 @@
 """The functions between the layers of a network."""
 
+import math
+from functools import partial
+
 import numpy as np
 
+import plugrad
 from plugrad.kernels import activation
+from plugrad.testing.definitions import Array
 from plugrad.testing.rows import Row, numbers
 
 SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer and others, 2017
+
+ROOT = math.sqrt(2 / math.pi)
+
+
+def distribution(x: Array) -> Array:
+    """Return the probability that a standard normal number is at most x."""
+    return 0.5 * np.vectorize(math.erfc, otypes=[float])(-x / math.sqrt(2))
+
+
+def gelu(x: Array) -> Array:
+    return np.where(x == -np.inf, 0, x * distribution(x))
+
+
+def gelu_slope(x: Array) -> Array:
+    x = np.clip(x, -100, 100)
+    return distribution(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+
+
+def gelu_tanh(x: Array) -> Array:
+    return np.where(x == -np.inf, 0, 0.5 * x * (1 + np.tanh(ROOT * (x + 0.044715 * x**3))))
+
+
+def gelu_tanh_slope(x: Array) -> Array:
+    x = np.clip(x, -100, 100)
+    t = np.tanh(ROOT * (x + 0.044715 * x**3))
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * ROOT * (1 + 3 * 0.044715 * x * x)
+
 
 away_from_0 = numbers(avoid=(0,))
 
@@ -30,6 +62,19 @@ ROWS = [
         for alpha in (0.2, -0.5)
     ),
     Row(activation.prelu, lambda x, alpha: np.where(x > 0, x, alpha * x), [away_from_0, numbers()]),
+    Row(activation.gelu, gelu, [numbers(-5, 5)]),
+    Row(
+        activation.gelu_tanh,
+        gelu_tanh,
+        [numbers(-5, 5)],
+        op=partial(plugrad.gelu, approximate=True),
+    ),
+    Row(activation.gelu_gradient, lambda dy, x: dy * gelu_slope(x), [numbers(), numbers(-5, 5)]),
+    Row(
+        activation.gelu_tanh_gradient,
+        lambda dy, x: dy * gelu_tanh_slope(x),
+        [numbers(), numbers(-5, 5)],
+    ),
     Row(
         activation.elu_gradient,
         lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),

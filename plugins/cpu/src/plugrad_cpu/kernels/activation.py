@@ -4,11 +4,15 @@ They add a function of the positive part of x and one of the negative part. `np.
 times as long, because the processor cannot predict which branch comes next.
 """
 
+from collections.abc import Callable
+from math import pi, sqrt
+
 import numpy as np
 
 from plugrad.kernels import activation
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.binary import select
+from plugrad_cpu.kernels.unary import erf
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
@@ -29,6 +33,126 @@ def softplus(x: Array) -> Array:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+GELU_SLOPE = 2 * sqrt(2 / pi)
+GELU_CUBIC = 0.044715
+BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls are few
+FAR = 14  # where gelu has reached 0 or x, so that 0 is not multiplied by infinity
+FAR_TANH = 40
+FAR_INNER = 85  # where exp is neither infinite nor denormal in single precision
+# The polynomial for log P(-x) in single precision for 0 <= x <= 14, the highest power first, with the least
+# error of x P(-x). The other backends use the same one.
+LOG_BELOW = np.array(
+    [
+        -1.1751507544843776e-9,
+        6.266601104698566e-8,
+        -1.3195261772125377e-6,
+        1.330792838416528e-5,
+        -4.9230573495151475e-5,
+        -3.08788672555238e-4,
+        5.193829070776701e-3,
+        -3.660059720277786e-2,
+        -3.182281255722046e-1,
+        -7.978938221931458e-1,
+        -6.931470036506653e-1,
+    ],
+    np.float32,
+)
+
+
+def in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a function that computes a formula in blocks, whose many intermediate results stay in the cache."""
+
+    def compute(*arrays: Array) -> Array:
+        shape, dtype = arrays[0].shape, arrays[0].dtype
+        wide = roomy(dtype)
+        if any(x.shape != shape for x in arrays):
+            arrays = np.broadcast_arrays(*arrays)
+            shape = arrays[0].shape
+        parts = [x.reshape(-1) for x in arrays]
+        y = np.empty(parts[0].size, dtype)
+        for start in range(0, y.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            y[block] = formula(*[part[block].astype(wide, copy=False) for part in parts])
+        return y.reshape(shape)
+
+    return compute
+
+
+def below(m: Array) -> Array:
+    """Return the probability that a standard normal number is at most -m, for numbers m that are not negative."""
+    if m.dtype == np.float64:
+        y = erf(m * -sqrt(0.5))
+        y += 1
+        y *= 0.5
+        return y
+    y = m * LOG_BELOW[0]
+    for term in LOG_BELOW[1:-1]:
+        y += term
+        y *= m
+    y += LOG_BELOW[-1]
+    return np.exp(y, out=y)
+
+
+def gelu(x: Array) -> Array:
+    """Return x P(x), which is max(x, 0) - |x| P(-|x|), where P is the distribution of a normal number."""
+    m = np.clip(np.abs(x), 0, FAR)
+    m *= below(m)
+    return np.subtract(np.clip(x, 0, np.inf), m, out=m)
+
+
+def gelu_gradient(dy: Array, x: Array) -> Array:
+    """Return dy (P(x) + x p(x)), where p is the derivative of P."""
+    m = np.clip(np.abs(x), 0, FAR)
+    density = m * m
+    density *= -0.5
+    np.exp(density, out=density)
+    density *= m
+    density *= 1 / sqrt(2 * pi)
+    density -= below(
+        m
+    )  # m p(m) - P(-m), which is the slope minus 1 of positive x, and minus the slope of others
+    is_positive = (x > 0).astype(x.dtype)
+    density *= 2 * is_positive - 1
+    density += is_positive
+    density *= dy
+    return density
+
+
+def gelu_tanh(x: Array) -> Array:
+    """Return x (1 + tanh(u)) / 2, where u is about x sqrt(2 / pi)."""
+    x = np.maximum(x, -FAR_TANH)
+    y = x * x
+    y *= 0.5 * GELU_CUBIC * GELU_SLOPE
+    y += 0.5 * GELU_SLOPE
+    y *= x
+    np.tanh(y, out=y)
+    y += 1
+    x *= 0.5
+    y *= x
+    return y
+
+
+def gelu_tanh_gradient(dy: Array, x: Array) -> Array:
+    """Return dy (s + x s'), where s = 1 / (1 + e) with e = exp(-2 u), and s' = 2 u' e s^2."""
+    x = np.clip(x, -FAR_TANH, FAR_TANH)
+    square = x * x
+    e = square * -(GELU_CUBIC * GELU_SLOPE)
+    e -= GELU_SLOPE
+    e *= x
+    np.exp(np.clip(e, -FAR_INNER, FAR_INNER, out=e), out=e)
+    s = 1 / (1 + e)
+    e *= s
+    slope = square
+    slope *= 3 * GELU_CUBIC * GELU_SLOPE
+    slope += GELU_SLOPE
+    slope *= x
+    slope *= e
+    slope += 1
+    slope *= s
+    slope *= dy
+    return slope
+
+
 table.update(
     {
         activation.relu: lambda x: np.maximum(x, 0),
@@ -38,6 +162,10 @@ table.update(
         activation.sigmoid: sigmoid,
         activation.softplus: softplus,
         activation.prelu: lambda x, alpha: select(x > 0, x, x * alpha),
+        activation.gelu: in_blocks(gelu),
+        activation.gelu_tanh: in_blocks(gelu_tanh),
+        activation.gelu_gradient: in_blocks(gelu_gradient),
+        activation.gelu_tanh_gradient: in_blocks(gelu_tanh_gradient),
         activation.elu_gradient: lambda dy, y: select(y >= 0, dy, dy * (y + 1)),
     }
 )

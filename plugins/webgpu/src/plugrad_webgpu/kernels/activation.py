@@ -31,6 +31,10 @@ table.update(
         activation.softplus: elementwise("softplus(x)"),
         activation.leaky_relu: elementwise(LEAKY_RELU, attributes=["alpha"]),
         activation.prelu: elementwise(PRELU, ("x", "alpha")),
+        activation.gelu: elementwise("gelu(x)"),
+        activation.gelu_tanh: elementwise("gelu_tanh(x)"),
+        activation.gelu_gradient: elementwise("dy * gelu_slope(x)", ("dy", "x")),
+        activation.gelu_tanh_gradient: elementwise("dy * gelu_tanh_slope(x)", ("dy", "x")),
         activation.elu_gradient: elementwise("select(dy * (y + 1.0), dy, y >= 0.0)", ("dy", "y")),
     }
 )
