@@ -1,4 +1,4 @@
-"""Every example in a docstring of core runs and prints what it says."""
+"""Every example in a docstring of core and of plugrad-nn runs and prints what it says."""
 
 import doctest
 import importlib
@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import plugrad
+import plugrad_nn
 from installed import open_installed
 from plugrad.registry.transaction import snapshot
 
 SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
 FOUND = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
-MODULES = ["plugrad", *(name for name in FOUND if not name.startswith(SUITE))]
+LAYERS = [m.name for m in pkgutil.walk_packages(plugrad_nn.__path__, "plugrad_nn.")]
+MODULES = ["plugrad", *(name for name in FOUND if not name.startswith(SUITE)), "plugrad_nn", *LAYERS]
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 
 
@@ -36,7 +38,7 @@ def test_examples_of_a_module_run(module, cleared):
     report = []
     with plugrad.use("cpu"):
         for test in examples(module):
-            test.globs.update(plugrad=plugrad, np=np)
+            test.globs.update(plugrad=plugrad, np=np, nn=plugrad_nn)
             runner.run(test, out=report.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 

@@ -1,0 +1,113 @@
+"""Checks of arguments, whose errors name the layer, the argument, its value and what is expected."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from plugrad.extend import ArgumentError, ArgumentValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Sizes: TypeAlias = int | Sequence[int]
+"""One number for all spatial axes, or one for each."""
+
+
+def integer(owner: str, name: str, value: Any, least: int = 0) -> int:
+    """Return an integer that is at least `least`.
+
+    Raises:
+        ArgumentError: the value is not an integer.
+        ArgumentValueError: it is less than `least`.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise ArgumentError(f"{owner}: {name}={value!r:.80} must be an integer")
+    if number < least:
+        raise ArgumentValueError(f"{owner}: {name}={number} must be at least {least}")
+    return number
+
+
+def number(
+    owner: str, name: str, value: Any, least: float = -math.inf, below: float = math.inf
+) -> float:
+    """Return a finite number that is at least `least` and less than `below`.
+
+    Raises:
+        ArgumentError: the value is not a number.
+        ArgumentValueError: it is out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a number")
+    if not least <= value < below or not math.isfinite(value):
+        limit = f", at least {least}" if least > -math.inf else ""
+        limit += f" and less than {below}" if below < math.inf else ""
+        raise ArgumentValueError(f"{owner}: {name}={value} must be a finite number{limit}")
+    return float(value)
+
+
+def flag(owner: str, name: str, value: Any) -> bool:
+    """Return a bool.
+
+    Raises:
+        ArgumentError: the value is something else.
+    """
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{owner}: {name}={value!r:.80} must be True or False")
+    return value
+
+
+def function(owner: str, name: str, value: Any) -> None:
+    """Raise unless the value is a function.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not callable(value):
+        raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a function")
+
+
+def integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
+    """Return a sequence of integers, each at least `least`, as a tuple.
+
+    Raises:
+        ArgumentError: the value is not a sequence of integers.
+        ArgumentValueError: one is less than `least`.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a tuple of integers")
+    return tuple(integer(owner, name, size, least) for size in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def sizes(owner: str, name: str, value: Any, count: int) -> tuple[int, ...]:
+    """Return `count` positive integers, given one for all or one for each.
+
+    Raises:
+        ArgumentError: the value is neither.
+        ArgumentValueError: it has another length, or a size is not positive.
+    """
+    given: Any = value if isinstance(value, Sequence) else (value,) * count  # pyright: ignore[reportUnknownVariableType]
+    found = integers(owner, name, given, 1)
+    if len(found) != count:
+        raise ArgumentValueError(
+            f"{owner}: {name}={found} must be one number, or one for each of {count} spatial axes"
+        )
+    return found
+
+
+def one_of(owner: str, name: str, value: Any, known: Iterable[str]) -> None:
+    """Raise unless the value is one of the known strings.
+
+    Raises:
+        ArgumentValueError: it is not.
+    """
+    known = tuple(known)
+    if value not in known:
+        allowed = " or ".join(map(repr, known))
+        raise ArgumentValueError(f"{owner}: {name}={value!r:.80} must be {allowed}")

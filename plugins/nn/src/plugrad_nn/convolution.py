@@ -1,0 +1,270 @@
+"""Layers that slide filters over sequences, images and volumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import plugrad
+from plugrad.extend import ArgumentValueError
+from plugrad_nn import initializers
+from plugrad_nn.arguments import Sizes, flag, integer, one_of, sizes
+from plugrad_nn.dense import check_activation
+from plugrad_nn.layer import INFERENCE, Layer, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad import Tensor
+    from plugrad.extend import DType
+    from plugrad.random import Generator
+    from plugrad_nn.initializers import Initializer
+    from plugrad_nn.parameters import Params
+
+AXES = {
+    1: "(width, channels)",
+    2: "(height, width, channels)",
+    3: "(depth, height, width, channels)",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class _Convolution(Layer):
+    filters: int
+    kernel_size: Sizes
+    strides: Sizes = 1
+    padding: str = "valid"
+    dilation_rate: Sizes = 1
+    activation: Callable[[Tensor], Tensor] | None = None
+    use_bias: bool = True
+    kernel_initializer: Initializer = initializers.glorot_uniform
+    bias_initializer: Initializer = initializers.zeros
+
+    rank: ClassVar[int]
+    paddings: ClassVar[tuple[str, ...]] = ("valid", "same")
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        integer(name, "filters", self.filters, 1)
+        check_window(self, self.rank)
+        one_of(name, "padding", self.padding, self.paddings)
+        check_activation(self)
+        flag(name, "use_bias", self.use_bias)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the kernel and the bias."""
+        self.check_axes(shape, self.rank + 1, AXES[self.rank])
+        size = sizes("", "kernel_size", self.kernel_size, self.rank)
+        kernel = self.kernel_initializer(generator, (*size, shape[-1], self.filters), dtype)
+        return {"kernel": kernel, **self.first_bias(generator, self.filters, dtype)}
+
+    def first_bias(self, generator: Generator, channels: int, dtype: DType) -> Params:
+        """Return the bias, if there is one."""
+        if not self.use_bias:
+            return {}
+        return {"bias": self.bias_initializer(generator, (channels,), dtype)}
+
+    def finished(self, params: Params, y: Tensor) -> Tensor:
+        """Return a result with its bias and activation."""
+        if self.use_bias:
+            y = y + self.parameter(params, "bias")
+        return y if self.activation is None else self.activation(y)
+
+
+@dataclass(frozen=True, repr=False)
+class Conv1D(_Convolution):
+    """A convolution of sequences, of shape (batch, width, channels): `plugrad.conv1d` plus a bias.
+
+    >>> layer = nn.Conv1D(4, 3, padding="causal")
+    >>> layer(layer.init(0, (8, 2)), plugrad.ones((1, 8, 2))).shape
+    (1, 8, 4)
+
+    Parameters: "kernel" of shape (width, channels, filters) and "bias" of shape (filters,).
+
+    Args:
+        filters: the number of output channels.
+        kernel_size: the width of a filter.
+        strides: the distance between neighbouring positions of a filter.
+        padding: "valid", "same", or "causal", where an element depends on none after it.
+        dilation_rate: the distance between neighbouring cells of a filter; strides and dilations
+            cannot both exceed 1.
+        activation: a function of the result, such as `plugrad.relu`.
+        use_bias: whether there is a bias.
+        kernel_initializer: see `plugrad_nn.initializers`.
+        bias_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input does not have this shape.
+        DTypeError: in a call, the input does not hold floats.
+    """
+
+    rank: ClassVar[int] = 1
+    paddings: ClassVar[tuple[str, ...]] = ("valid", "same", "causal")
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of shape (batch, positions, filters)."""
+        kernel = self.parameter(params, "kernel")
+        (stride,), (dilation,) = (
+            sizes("Conv1D", "", value, 1) for value in (self.strides, self.dilation_rate)
+        )
+        before = (kernel.shape[0] - 1) * dilation
+        pad: Any = ((before, 0),) if self.padding == "causal" else self.padding
+        y = plugrad.conv1d(x, kernel, stride, pad, dilation=dilation)
+        return self.finished(params, y)
+
+
+@dataclass(frozen=True, repr=False)
+class Conv2D(_Convolution):
+    """A convolution of images, of shape (batch, height, width, channels): `plugrad.conv2d` plus a bias.
+
+    >>> layer = nn.Conv2D(4, 3, activation=plugrad.relu)
+    >>> layer(layer.init(0, (8, 8, 2)), plugrad.ones((1, 8, 8, 2))).shape
+    (1, 6, 6, 4)
+
+    Parameters: "kernel" of shape (height, width, channels, filters) and "bias" of shape (filters,).
+
+    Args:
+        filters: the number of output channels.
+        kernel_size: the size of a filter, one number or (height, width).
+        strides: the distance between neighbouring positions of a filter, likewise.
+        padding: "valid" or "same".
+        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
+            dilations cannot both exceed 1.
+        activation: a function of the result, such as `plugrad.relu`.
+        use_bias: whether there is a bias.
+        kernel_initializer: see `plugrad_nn.initializers`.
+        bias_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input does not have this shape.
+        DTypeError: in a call, the input does not hold floats.
+    """
+
+    rank: ClassVar[int] = 2
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of shape (batch, rows, columns, filters)."""
+        kernel = self.parameter(params, "kernel")
+        y = plugrad.conv2d(
+            x, kernel, self.strides, _pad(self.padding), dilations=self.dilation_rate
+        )
+        return self.finished(params, y)
+
+
+@dataclass(frozen=True, repr=False)
+class Conv3D(_Convolution):
+    """A convolution of volumes, of shape (batch, depth, height, width, channels): `plugrad.conv3d` plus a bias.
+
+    >>> layer = nn.Conv3D(4, (1, 3, 3))
+    >>> layer(layer.init(0, (2, 8, 8, 2)), plugrad.ones((1, 2, 8, 8, 2))).shape
+    (1, 2, 6, 6, 4)
+
+    Parameters: "kernel" of shape (depth, height, width, channels, filters) and "bias" of shape
+    (filters,). Arguments and errors are as for `Conv2D`, with three spatial axes.
+    """
+
+    rank: ClassVar[int] = 3
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of shape (batch, depth, rows, columns, filters)."""
+        kernel = self.parameter(params, "kernel")
+        y = plugrad.conv3d(
+            x, kernel, self.strides, _pad(self.padding), dilations=self.dilation_rate
+        )
+        return self.finished(params, y)
+
+
+@dataclass(frozen=True, repr=False)
+class DepthwiseConv2D(Layer):
+    """A convolution of images in which each channel has filters of its own: `plugrad.depthwise_conv2d` plus a bias.
+
+    >>> layer = nn.DepthwiseConv2D(3, depth_multiplier=2)
+    >>> layer(layer.init(0, (8, 8, 3)), plugrad.ones((1, 8, 8, 3))).shape
+    (1, 6, 6, 6)
+
+    Parameters: "kernel" of shape (height, width, channels, depth_multiplier) and "bias" of shape
+    (channels * depth_multiplier,).
+
+    Args:
+        kernel_size: the size of a filter, one number or (height, width).
+        strides: the distance between neighbouring positions of a filter, likewise.
+        padding: "valid" or "same".
+        depth_multiplier: the number of filters for each channel.
+        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
+            dilations cannot both exceed 1.
+        activation: a function of the result, such as `plugrad.relu`.
+        use_bias: whether there is a bias.
+        kernel_initializer: see `plugrad_nn.initializers`; each filter has one input channel.
+        bias_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input does not have this shape.
+        DTypeError: in a call, the input does not hold floats.
+    """
+
+    kernel_size: Sizes
+    strides: Sizes = 1
+    padding: str = "valid"
+    depth_multiplier: int = 1
+    dilation_rate: Sizes = 1
+    activation: Callable[[Tensor], Tensor] | None = None
+    use_bias: bool = True
+    kernel_initializer: Initializer = initializers.glorot_uniform
+    bias_initializer: Initializer = initializers.zeros
+
+    def __post_init__(self) -> None:
+        check_window(self, 2)
+        integer("DepthwiseConv2D", "depth_multiplier", self.depth_multiplier, 1)
+        one_of("DepthwiseConv2D", "padding", self.padding, ("valid", "same"))
+        check_activation(self)
+        flag("DepthwiseConv2D", "use_bias", self.use_bias)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the kernel and the bias."""
+        self.check_axes(shape, 3, AXES[2])
+        size = sizes("", "kernel_size", self.kernel_size, 2)
+        channels = shape[-1] * self.depth_multiplier
+        kernel = self.kernel_initializer(generator, (*size, 1, channels), dtype)
+        params: Params = {
+            "kernel": plugrad.reshape(kernel, (*size, shape[-1], self.depth_multiplier))
+        }
+        if self.use_bias:
+            params["bias"] = self.bias_initializer(generator, (channels,), dtype)
+        return params
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of shape (batch, rows, columns, channels * depth_multiplier)."""
+        y = plugrad.depthwise_conv2d(
+            x,
+            self.parameter(params, "kernel"),
+            self.strides,
+            _pad(self.padding),
+            dilations=self.dilation_rate,
+        )
+        if self.use_bias:
+            y = y + self.parameter(params, "bias")
+        return y if self.activation is None else self.activation(y)
+
+
+def check_window(layer: Any, rank: int) -> None:
+    """Raise unless the filters of a layer have a size, strides and dilations for each spatial axis.
+
+    Raises:
+        ArgumentError, ArgumentValueError: they do not, or strides and dilations both exceed 1.
+    """
+    name = type(layer).__name__
+    sizes(name, "kernel_size", layer.kernel_size, rank)
+    strides = sizes(name, "strides", layer.strides, rank)
+    dilations = sizes(name, "dilation_rate", layer.dilation_rate, rank)
+    if max(strides) > 1 and max(dilations) > 1:
+        raise ArgumentValueError(
+            f"{name}: strides={strides} and dilation_rate={dilations} cannot both exceed 1"
+        )
+
+
+def _pad(padding: str) -> Any:
+    """Return a padding as plugrad's functions take it, whose type lists the allowed strings."""
+    return padding

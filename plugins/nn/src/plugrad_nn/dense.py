@@ -1,0 +1,202 @@
+"""Layers of matrix products and tables: Dense, Embedding, PositionEmbedding and Flatten."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad.extend import DTypeError, ShapeError
+from plugrad_nn import initializers
+from plugrad_nn.arguments import flag, function, integer
+from plugrad_nn.layer import INFERENCE, Layer, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad import Tensor
+    from plugrad.extend import DType
+    from plugrad.random import Generator
+    from plugrad_nn.initializers import Initializer
+    from plugrad_nn.parameters import Params
+
+
+@dataclass(frozen=True, repr=False)
+class Dense(Layer):
+    """A matrix product with a bias along the last axis: ``activation(x @ kernel + bias)``.
+
+    >>> layer = nn.Dense(2)
+    >>> params = layer.init(0, (3,))
+    >>> layer(params, plugrad.ones((5, 3))).shape
+    (5, 2)
+
+    Parameters: "kernel" of shape (features, units) and "bias" of shape (units,). Inputs have any axes
+    before their features.
+
+    Args:
+        units: the size of the last axis of the result.
+        activation: a function of the result, such as `plugrad.relu`.
+        use_bias: whether there is a bias.
+        kernel_initializer: see `plugrad_nn.initializers`.
+        bias_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input does not have the features that the kernel takes.
+    """
+
+    units: int
+    activation: Callable[[Tensor], Tensor] | None = None
+    use_bias: bool = True
+    kernel_initializer: Initializer = initializers.glorot_uniform
+    bias_initializer: Initializer = initializers.zeros
+
+    def __post_init__(self) -> None:
+        integer("Dense", "units", self.units, 1)
+        check_activation(self)
+        flag("Dense", "use_bias", self.use_bias)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the kernel and the bias."""
+        self.check_axes(shape, 0, "(…, features)")
+        params: Params = {
+            "kernel": self.kernel_initializer(generator, (shape[-1], self.units), dtype)
+        }
+        if self.use_bias:
+            params["bias"] = self.bias_initializer(generator, (self.units,), dtype)
+        return params
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of shape (…, units)."""
+        kernel = self.parameter(params, "kernel")
+        x = plugrad.asarray(x)
+        if x.ndim < 2 or x.shape[-1] != kernel.shape[0]:
+            raise ShapeError(
+                f"Dense: x has shape {x.shape}; it must be (batch, …, {kernel.shape[0]}), because the "
+                f"kernel has shape {kernel.shape}"
+            )
+        y = x @ kernel
+        if self.use_bias:
+            y = y + self.parameter(params, "bias")
+        return y if self.activation is None else self.activation(y)
+
+
+@dataclass(frozen=True, repr=False)
+class Embedding(Layer):
+    """A row of a table for each integer.
+
+    >>> layer = nn.Embedding(10, 4)
+    >>> params = layer.init(0, ())
+    >>> layer(params, plugrad.asarray([[1, 2, 3]])).shape
+    (1, 3, 4)
+
+    Parameters: "embeddings" of shape (input_dim, output_dim).
+
+    Args:
+        input_dim: the number of rows. Inputs are integers from 0 up to but without it.
+        output_dim: the size of a row.
+        embeddings_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        DTypeError: in a call, the input does not hold integers.
+    """
+
+    input_dim: int
+    output_dim: int
+    embeddings_initializer: Initializer = initializers.uniform
+
+    def __post_init__(self) -> None:
+        integer("Embedding", "input_dim", self.input_dim, 1)
+        integer("Embedding", "output_dim", self.output_dim, 1)
+        function("Embedding", "embeddings_initializer", self.embeddings_initializer)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the table."""
+        size = (self.input_dim, self.output_dim)
+        return {"embeddings": self.embeddings_initializer(generator, size, dtype)}
+
+    def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of one result."""
+        return (*shape, self.output_dim)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the rows, along a new last axis."""
+        x = plugrad.asarray(x)
+        if not plugrad.isdtype(x.dtype, "integral"):
+            raise DTypeError(f"Embedding: x is {x.dtype}; it must hold integers, such as int32")
+        return plugrad.take(self.parameter(params, "embeddings"), x, axis=0)
+
+
+@dataclass(frozen=True, repr=False)
+class PositionEmbedding(Layer):
+    """The input plus a trained vector for each position along the axis before the last.
+
+    >>> layer = nn.PositionEmbedding(8)
+    >>> params = layer.init(0, (8, 4))
+    >>> layer(params, plugrad.zeros((1, 5, 4))).shape
+    (1, 5, 4)
+
+    Parameters: "embeddings" of shape (sequence_length, features).
+
+    Args:
+        sequence_length: the largest number of positions; inputs may have fewer.
+        initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: the input has more positions, or less than three axes.
+    """
+
+    sequence_length: int
+    initializer: Initializer = initializers.glorot_uniform
+
+    def __post_init__(self) -> None:
+        integer("PositionEmbedding", "sequence_length", self.sequence_length, 1)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the vectors."""
+        self.check_axes(shape, 2, "(length, features)")
+        size = (self.sequence_length, shape[-1])
+        return {"embeddings": self.initializer(generator, size, dtype)}
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the sum, of the shape of x."""
+        x = plugrad.asarray(x)
+        embeddings = self.parameter(params, "embeddings")
+        if x.ndim < 3 or x.shape[-2] > self.sequence_length or x.shape[-1] != embeddings.shape[1]:
+            raise ShapeError(
+                f"PositionEmbedding: x has shape {x.shape}; it must be (batch, length, "
+                f"{embeddings.shape[1]}), with a length of at most {self.sequence_length}"
+            )
+        return x + embeddings[: x.shape[-2]]
+
+
+@dataclass(frozen=True, repr=False)
+class Flatten(Layer):
+    """The elements of each example along one axis.
+
+    >>> nn.Flatten()({}, plugrad.ones((5, 2, 3))).shape
+    (5, 6)
+    """
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return x in the shape (batch, elements)."""
+        x = plugrad.asarray(x)
+        if not x.ndim:
+            raise ShapeError("Flatten: x must have the axis of the batch; it is 0-d")
+        return plugrad.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
+
+
+def check_activation(layer: Any) -> None:
+    """Raise unless the activation of a layer and its initializers are functions.
+
+    Raises:
+        ArgumentError: one is not.
+    """
+    name = type(layer).__name__
+    if layer.activation is not None:
+        function(name, "activation", layer.activation)
+    function(name, "kernel_initializer", layer.kernel_initializer)
+    function(name, "bias_initializer", layer.bias_initializer)

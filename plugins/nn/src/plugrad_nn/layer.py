@@ -1,0 +1,201 @@
+"""What a layer is: an immutable description, which makes parameters and computes with them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, dataclass, field, fields
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad.extend import ArgumentError, ShapeError
+from plugrad_nn.arguments import integer, integers
+from plugrad_nn.parameters import Params, as_variables, assign_some
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plugrad import Tensor
+    from plugrad.extend import DType
+    from plugrad.random import Generator
+
+
+class Mode:
+    """What a layer is called for. `INFERENCE`, the only instance of this class, changes nothing.
+
+    A layer that contains others passes ``mode[name]`` on to each, with the name under which its
+    parameters have theirs.
+    """
+
+    is_training: bool = False
+
+    def __getitem__(self, name: str) -> Mode:
+        """Return the mode for the layer called `name`."""
+        return self
+
+
+INFERENCE = Mode()
+"""The mode without randomness, in which statistics are used and not collected."""
+
+
+@dataclass(frozen=True)
+class Training(Mode):
+    """The mode of one training step: dropout drops, and batches are normalized by their own statistics.
+
+    >>> model = nn.Sequential(nn.BatchNorm(), nn.Dropout(0.5))
+    >>> params = model.init(0, (3,))
+    >>> training = nn.Training(seed=7)
+    >>> model(params, plugrad.ones((2, 3)), training).shape
+    (2, 3)
+    >>> training.commit(params)  # the moving statistics have moved
+
+    Random numbers depend on the seed and on the name of the layer, and on nothing else: the same
+    parameters, input and seed give the same result, also when `plugrad.checkpoint` computes it again.
+    Give each step another seed, such as its number.
+
+    Args:
+        seed: an integer, 0 or more.
+
+    Raises:
+        ArgumentError: the seed is not an integer.
+        ArgumentValueError: it is negative.
+    """
+
+    seed: int
+    path: tuple[str, ...] = ()
+    updates: Params = field(default_factory=dict[str, Any], compare=False, repr=False)
+    """The new statistics: a nested dict with some of the parameters' names."""
+    is_training = True
+
+    def __post_init__(self) -> None:
+        integer("Training", "seed", self.seed)
+
+    def __getitem__(self, name: str) -> Training:
+        """Return the mode for the layer called `name`, which has random numbers of its own."""
+        return Training(self.seed, (*self.path, name), self.updates)
+
+    def generator(self) -> Generator:
+        """Return the source of this layer's random numbers, at its beginning."""
+        text = f"{self.seed}/{'/'.join(self.path)}"
+        digest = blake2b(text.encode(), digest_size=8).digest()
+        return plugrad.random.Generator(int.from_bytes(digest, "little"))
+
+    def update(self, **values: Tensor) -> None:
+        """Put aside new values of parameters of this layer, which `commit` assigns."""
+        node = self.updates
+        for name in self.path:
+            node = node.setdefault(name, {})
+        node.update(values)
+
+    def commit(self, params: Mapping[str, Any]) -> None:
+        """Assign the new statistics to the variables of the whole model's parameters.
+
+        Raises:
+            ArgumentError, ShapeError: the parameters are not those of the model that was called.
+        """
+        assign_some("Training.commit", params, self.updates)
+
+
+class Layer(ABC):
+    """A description from which parameters are made, and a pure function of parameters and input.
+
+    A subclass is a frozen dataclass. It implements ``__call__``, and `build` if it has parameters.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Scale(nn.Layer):
+    ...     factor: float = 1.0
+    ...
+    ...     def build(self, generator, shape, dtype):
+    ...         return {"scale": plugrad.full(shape[-1:], self.factor, dtype=dtype)}
+    ...
+    ...     def __call__(self, params, x, mode=nn.INFERENCE):
+    ...         return x * params["scale"]
+    >>> layer = Scale(2.0)
+    >>> params = layer.init(0, (3,))
+    >>> layer(params, plugrad.ones((1, 3)))
+    tensor([[2., 2., 2.]], dtype=float32)
+    """
+
+    @abstractmethod
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result for a batch of inputs.
+
+        Args:
+            params: what `init` returned, or a nested dict of tensors with the same names.
+            x: a batch; its first axis has the examples.
+            mode: `INFERENCE`, or a `Training` for one step.
+        """
+
+    def init(self, seed: int | Generator, shape: Any, dtype: Any = None) -> Params:
+        """Return new parameters: a nested dict of variables, on the active backend.
+
+        >>> {name: variable.shape for name, variable in nn.Dense(2).init(0, (3,)).items()}
+        {'kernel': (3, 2), 'bias': (2,)}
+
+        The same seed gives the same values on every backend.
+
+        Args:
+            seed: an integer, 0 or more, or the generator to draw from.
+            shape: the shape of one input, without the axis of the batch.
+            dtype: the dtype of the parameters, a floating one; by default float32.
+
+        Raises:
+            ArgumentError, ArgumentValueError: the seed or the shape is not one, or the dtype is not
+                floating.
+            ShapeError: the layer does not take inputs of this shape.
+        """
+        name = type(self).__name__
+        sizes = integers(f"{name}.init", "shape", shape)
+        floats = plugrad.float32 if dtype is None else plugrad.as_dtype(dtype)
+        if not plugrad.isdtype(floats, "real floating"):
+            raise ArgumentError(f"{name}.init: dtype={floats} must be floating, such as float32")
+        if not isinstance(seed, plugrad.random.Generator):
+            seed = plugrad.random.Generator(integer(f"{name}.init", "seed", seed))
+        return as_variables(self.build(seed, sizes, floats))
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the parameters as tensors; a `Variable` that is not trainable holds statistics."""
+        return {}
+
+    def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of one result for inputs of a shape, computed with a batch of none."""
+        return self(params, plugrad.zeros((0, *shape))).shape[1:]
+
+    def parameter(self, params: Params, name: str) -> Any:
+        """Return the parameter of a name, or the parameters of the layer of that name.
+
+        Raises:
+            ArgumentError: there is none.
+        """
+        if not isinstance(params, dict) or name not in params:  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            found = list(params) if isinstance(params, dict) else type(params).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"{type(self).__name__}: the parameters do not have {name!r}, but {found}; pass what "
+                "init of this layer returned"
+            )
+        return params[name]
+
+    def check_axes(self, shape: tuple[int, ...], axes: int, names: str) -> None:
+        """Raise unless one input has as many axes as it should, or at least one where `axes` is 0.
+
+        Raises:
+            ShapeError: it has not.
+        """
+        if len(shape) != axes if axes else not shape:
+            raise ShapeError(
+                f"{type(self).__name__}: one input must have the axes {names}, without the axis of the "
+                f"batch; its shape is {shape}"
+            )
+
+    def __repr__(self) -> str:
+        """Return the call that makes the layer, without what has its default."""
+        parts: list[str] = []
+        for f in fields(self):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - subclasses are dataclasses
+            value = getattr(self, f.name)
+            shown = getattr(value, "__name__", None) or repr(value)
+            if f.default is MISSING:
+                parts.append(shown)
+            elif value != f.default:
+                parts.append(f"{f.name}={shown}")
+        return f"{type(self).__name__}({', '.join(parts)})"

@@ -1,0 +1,129 @@
+"""Nested dicts of variables: their leaves, their names, and assigning values to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import plugrad
+from plugrad.extend import ArgumentError, DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Params: TypeAlias = dict[str, Any]
+"""Parameters: a nested dict whose leaves are variables, or tensors inside `plugrad.grad`."""
+
+
+def leaves(params: Mapping[str, Any]) -> list[Any]:
+    """Return the leaves of nested dicts, in their order: the variables that an optimizer moves.
+
+    >>> params = nn.Dense(2).init(0, (3,))
+    >>> [variable.name for variable in nn.leaves(params)]
+    ['kernel', 'bias']
+
+    Raises:
+        ArgumentError: `params` is not a dict.
+    """
+    _check_dict("leaves", params)
+    return [leaf for _, leaf in named(params)]
+
+
+def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Give each variable of `params` the value of the same name: those of a checkpoint, for example.
+
+    >>> params, others = nn.Dense(2).init(0, (3,)), nn.Dense(2).init(1, (3,))
+    >>> nn.assign(params, others)
+    >>> bool(plugrad.all(params["kernel"] == others["kernel"]))
+    True
+
+    Values are tensors, or anything that `plugrad.asarray` accepts. They are converted to the dtype and
+    the device of their variables. If an error is raised, no variable has changed.
+
+    Args:
+        params: nested dicts of variables.
+        values: nested dicts with the same names.
+
+    Raises:
+        ArgumentError: a name occurs on one side only, or a leaf of `params` is not a `Variable`.
+        ShapeError: a value does not have the shape of its variable.
+        DTypeError: a value is complex.
+    """
+    _check_dict("assign", params)
+    _check_dict("assign", values)
+    found = [name for name, _ in named(values)]
+    missing = [name for name, _ in named(params) if name not in set(found)]
+    if missing:
+        raise ArgumentError(
+            f"assign: the values do not have {missing[0]!r}, and {len(missing)} of the parameters' names "
+            f"are missing in all; the values have {', '.join(found)[:200]}"
+        )
+    assign_some("assign", params, values)
+
+
+def assign_some(function: str, params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Give those variables a value that `values` name; see `assign`."""
+    variables = dict(named(params))
+    pairs: list[tuple[plugrad.Variable, plugrad.Tensor]] = []
+    for name, value in named(values):
+        variable = variables.get(name)
+        if variable is None:
+            raise ArgumentError(
+                f"{function}: the parameters do not have {name!r}; they have "
+                f"{', '.join(variables)[:200]}"
+            )
+        if not isinstance(variable, plugrad.Variable):
+            raise ArgumentError(
+                f"{function}: {name!r} is a {type(variable).__name__}, to which nothing can be assigned; "
+                "pass the parameters that init returned, and not those that a function under grad receives"
+            )
+        pairs.append((variable, _converted(function, name, variable, value)))
+    for variable, value in pairs:
+        variable.assign(value)
+
+
+def _converted(function: str, name: str, variable: plugrad.Variable, value: Any) -> plugrad.Tensor:
+    """Return a value as a tensor of the variable's dtype, on its device."""
+    if isinstance(value, plugrad.Tensor):
+        new = plugrad.to_device(value, variable.backend)
+        if plugrad.isdtype(new.dtype, "complex floating"):
+            raise DTypeError(
+                f"{function}: {name!r} is {variable.dtype}, and its new value {new.dtype}"
+            )
+        new = plugrad.astype(new, variable.dtype)
+    else:
+        new = plugrad.asarray(value, dtype=variable.dtype, device=variable.backend)
+    if new.shape != variable.shape:
+        raise ShapeError(
+            f"{function}: {name!r} has shape {variable.shape}, and its new value {new.shape}"
+        )
+    return new
+
+
+def named(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of nested dicts with their dotted names."""
+    for name, part in tree.items():
+        if isinstance(part, dict):
+            yield from named(cast("dict[str, Any]", part), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", part
+
+
+def as_variables(tree: Mapping[str, Any], prefix: str = "") -> Params:
+    """Return nested dicts with each tensor as a variable, called by its dotted name."""
+    result: Params = {}
+    for name, part in tree.items():
+        if isinstance(part, dict):
+            result[name] = as_variables(cast("dict[str, Any]", part), f"{prefix}{name}.")
+        elif isinstance(part, plugrad.Variable):
+            part.name = f"{prefix}{name}"
+            result[name] = part
+        else:
+            result[name] = plugrad.Variable(part, name=f"{prefix}{name}")
+    return result
+
+
+def _check_dict(function: str, tree: object) -> None:
+    if not isinstance(tree, dict):
+        raise ArgumentError(
+            f"{function}: parameters are nested dicts, as init returns them, and not a {type(tree).__name__}"
+        )

@@ -1,0 +1,188 @@
+"""Layers that summarize windows of sequences, images and volumes, or all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import plugrad
+from plugrad.extend import ShapeError
+from plugrad_nn.arguments import Sizes, one_of, sizes
+from plugrad_nn.layer import INFERENCE, Layer, Mode
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+    from plugrad_nn.parameters import Params
+
+
+@dataclass(frozen=True, repr=False)
+class _Pooling(Layer):
+    pool_size: Sizes = 2
+    strides: Sizes | None = None
+    padding: str = "valid"
+
+    rank: ClassVar[int]
+    is_max: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        sizes(name, "pool_size", self.pool_size, self.rank)
+        if self.strides is not None:
+            sizes(name, "strides", self.strides, self.rank)
+        one_of(name, "padding", self.padding, ("valid", "same"))
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return one element for each window."""
+        name = type(self).__name__
+        x = plugrad.asarray(x)
+        if x.ndim != self.rank + 2:
+            raise ShapeError(
+                f"{name}: x has shape {x.shape}; it must have {self.rank + 2} axes: the batch, "
+                f"{self.rank} spatial ones and the channels"
+            )
+        window = sizes(name, "pool_size", self.pool_size, self.rank)
+        given = self.strides
+        strides = window if given is None else sizes(name, "strides", given, self.rank)
+        pad: Any = self.padding
+        if self.rank == 3:
+            pool = plugrad.max_pool3d if self.is_max else plugrad.avg_pool3d
+            return pool(x, window, strides, pad)
+        pool = plugrad.max_pool if self.is_max else plugrad.avg_pool
+        if self.rank == 2:
+            return pool(x, window, strides, pad)
+        images = plugrad.expand_dims(x, axis=1)  # sequences are images of height 1
+        return plugrad.squeeze(pool(images, (1, *window), (1, *strides), pad), axis=1)
+
+
+@dataclass(frozen=True, repr=False)
+class MaxPooling1D(_Pooling):
+    """The largest element of each window of sequences, of shape (batch, width, channels).
+
+    >>> nn.MaxPooling1D()({}, plugrad.asarray([[[1.0], [5.0], [2.0], [3.0]]]))[0, :, 0]
+    tensor([5., 3.], dtype=float32)
+
+    Arguments and errors are as for `MaxPooling2D`, with one spatial axis.
+    """
+
+    rank: ClassVar[int] = 1
+    is_max: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class MaxPooling2D(_Pooling):
+    """The largest element of each window of images, of shape (batch, height, width, channels).
+
+    >>> nn.MaxPooling2D()({}, plugrad.ones((1, 8, 8, 3))).shape
+    (1, 4, 4, 3)
+
+    Args:
+        pool_size: the size of a window, one number or one for each spatial axis.
+        strides: the distance between neighbouring windows, likewise; by default the size of a window.
+        padding: "valid" or "same"; padding never counts.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input has another number of axes, or a window does not fit.
+        DTypeError: in a call, the input holds bools or complex numbers.
+    """
+
+    rank: ClassVar[int] = 2
+    is_max: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class MaxPooling3D(_Pooling):
+    """The largest element of each window of volumes, of shape (batch, depth, height, width, channels).
+
+    >>> nn.MaxPooling3D()({}, plugrad.ones((1, 4, 8, 8, 3))).shape
+    (1, 2, 4, 4, 3)
+
+    Arguments and errors are as for `MaxPooling2D`, with three spatial axes.
+    """
+
+    rank: ClassVar[int] = 3
+    is_max: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class AveragePooling1D(_Pooling):
+    """The average of each window of sequences, of shape (batch, width, channels).
+
+    >>> nn.AveragePooling1D()({}, plugrad.asarray([[[1.0], [5.0], [2.0], [3.0]]]))[0, :, 0]
+    tensor([3. , 2.5], dtype=float32)
+
+    Arguments and errors are as for `MaxPooling2D`, with one spatial axis; the input must hold floats.
+    """
+
+    rank: ClassVar[int] = 1
+    is_max: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, repr=False)
+class AveragePooling2D(_Pooling):
+    """The average of each window of images, of shape (batch, height, width, channels).
+
+    >>> nn.AveragePooling2D()({}, plugrad.ones((1, 8, 8, 3))).shape
+    (1, 4, 4, 3)
+
+    Arguments and errors are as for `MaxPooling2D`; the input must hold floats.
+    """
+
+    rank: ClassVar[int] = 2
+    is_max: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, repr=False)
+class AveragePooling3D(_Pooling):
+    """The average of each window of volumes, of shape (batch, depth, height, width, channels).
+
+    >>> nn.AveragePooling3D()({}, plugrad.ones((1, 4, 8, 8, 3))).shape
+    (1, 2, 4, 4, 3)
+
+    Arguments and errors are as for `MaxPooling2D`, with three spatial axes; the input must hold floats.
+    """
+
+    rank: ClassVar[int] = 3
+    is_max: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalMaxPooling(Layer):
+    """The largest element of each channel, over all spatial axes.
+
+    >>> nn.GlobalMaxPooling()({}, plugrad.ones((2, 8, 8, 3))).shape
+    (2, 3)
+
+    Raises:
+        ShapeError: in a call, the input has less than three axes.
+    """
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the largest elements, of shape (batch, channels)."""
+        x = plugrad.asarray(x)
+        return plugrad.max(x, axis=_spatial(self, x))
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalAveragePooling(Layer):
+    """The average of each channel, over all spatial axes.
+
+    >>> nn.GlobalAveragePooling()({}, plugrad.ones((2, 8, 3))).shape
+    (2, 3)
+
+    Raises:
+        ShapeError: in a call, the input has less than three axes.
+    """
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the averages, of shape (batch, channels)."""
+        x = plugrad.asarray(x)
+        return plugrad.mean(x, axis=_spatial(self, x))
+
+
+def _spatial(layer: Layer, x: Tensor) -> tuple[int, ...]:
+    if x.ndim < 3:
+        raise ShapeError(
+            f"{type(layer).__name__}: x has shape {x.shape}; it must be (batch, spatial axes …, channels)"
+        )
+    return tuple(range(1, x.ndim - 1))

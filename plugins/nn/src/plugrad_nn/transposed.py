@@ -1,0 +1,131 @@
+"""Transposed convolutions, which make sequences, images and volumes larger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import plugrad
+from plugrad.extend import ShapeError
+from plugrad_nn.arguments import sizes
+from plugrad_nn.convolution import AXES, _Convolution  # pyright: ignore[reportPrivateUsage]
+from plugrad_nn.layer import INFERENCE, Mode
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+    from plugrad.extend import DType
+    from plugrad.random import Generator
+    from plugrad_nn.parameters import Params
+
+
+@dataclass(frozen=True, repr=False)
+class _Transposed(_Convolution):
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the kernel and the bias."""
+        self.check_axes(shape, self.rank + 1, AXES[self.rank])
+        size = sizes("", "kernel_size", self.kernel_size, self.rank)
+        drawn = self.kernel_initializer(generator, (*size, shape[-1], self.filters), dtype)
+        kernel = plugrad.matrix_transpose(drawn)  # plugrad's order: outputs before inputs
+        return {"kernel": kernel, **self.first_bias(generator, self.filters, dtype)}
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of shape (batch, spatial axes …, filters)."""
+        name, rank = type(self).__name__, self.rank
+        kernel = self.parameter(params, "kernel")
+        x = plugrad.asarray(x)
+        if x.ndim != rank + 2 or x.shape[-1] != kernel.shape[-1]:
+            raise ShapeError(
+                f"{name}: x has shape {x.shape}; it must be (batch, {AXES[rank][1:-1]}) with "
+                f"{kernel.shape[-1]} channels, because the kernel has shape {kernel.shape}"
+            )
+        strides = sizes(name, "strides", self.strides, rank)
+        dilations = sizes(name, "dilation_rate", self.dilation_rate, rank)
+        # What a convolution would need: with "same", each element makes `stride` of them; with
+        # "valid", the last filter sticks out. A stride beyond the filter leaves zeros at the end.
+        larger = [
+            n * stride
+            + (max((cells - 1) * dilation + 1 - stride, 0) if self.padding == "valid" else 0)
+            for n, stride, dilation, cells in zip(
+                x.shape[1:-1], strides, dilations, kernel.shape, strict=False
+            )
+        ]
+        pad: Any = self.padding
+        if rank == 1:  # sequences are images of height 1
+            y = plugrad.conv2d_transpose(
+                plugrad.expand_dims(x, axis=1),
+                plugrad.expand_dims(kernel, axis=0),
+                (x.shape[0], 1, *larger, self.filters),
+                (1, *strides),
+                pad,
+                dilations=(1, *dilations),
+            )
+            y = plugrad.squeeze(y, axis=1)
+        else:
+            transpose = plugrad.conv2d_transpose if rank == 2 else plugrad.conv3d_transpose
+            shape = (x.shape[0], *larger, self.filters)
+            y = transpose(x, kernel, shape, strides, pad, dilations=dilations)
+        return self.finished(params, y)
+
+
+@dataclass(frozen=True, repr=False)
+class Conv1DTranspose(_Transposed):
+    """A transposed convolution of sequences, of shape (batch, width, channels).
+
+    >>> layer = nn.Conv1DTranspose(4, 3, strides=2, padding="same")
+    >>> layer(layer.init(0, (8, 2)), plugrad.ones((1, 8, 2))).shape
+    (1, 16, 4)
+
+    Parameters: "kernel" of shape (width, filters, channels) and "bias" of shape (filters,). Arguments
+    and errors are as for `Conv2DTranspose`, with one spatial axis.
+    """
+
+    rank: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, repr=False)
+class Conv2DTranspose(_Transposed):
+    """A transposed convolution of images, of shape (batch, height, width, channels): `plugrad.conv2d_transpose`.
+
+    >>> layer = nn.Conv2DTranspose(4, 3, strides=2)
+    >>> layer(layer.init(0, (8, 8, 2)), plugrad.ones((1, 8, 8, 2))).shape
+    (1, 17, 17, 4)
+
+    An axis of size n becomes ``n * stride`` with the padding "same", and
+    ``n * stride + max(extent - stride, 0)`` with "valid", where the extent of a filter is
+    ``(size - 1) * dilation + 1``. Parameters: "kernel" of shape (height, width, filters, channels) and
+    "bias" of shape (filters,).
+
+    Args:
+        filters: the number of output channels.
+        kernel_size: the size of a filter, one number or (height, width).
+        strides: the distance between the filters of neighbouring pixels, likewise.
+        padding: "valid" or "same".
+        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
+            dilations cannot both exceed 1.
+        activation: a function of the result, such as `plugrad.relu`.
+        use_bias: whether there is a bias.
+        kernel_initializer: see `plugrad_nn.initializers`.
+        bias_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input does not have this shape.
+        DTypeError: in a call, the input does not hold floats.
+    """
+
+    rank: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, repr=False)
+class Conv3DTranspose(_Transposed):
+    """A transposed convolution of volumes, of shape (batch, depth, height, width, channels).
+
+    >>> layer = nn.Conv3DTranspose(4, 2, strides=2)
+    >>> layer(layer.init(0, (2, 3, 3, 2)), plugrad.ones((1, 2, 3, 3, 2))).shape
+    (1, 4, 6, 6, 4)
+
+    Parameters: "kernel" of shape (depth, height, width, filters, channels) and "bias" of shape
+    (filters,). Arguments and errors are as for `Conv2DTranspose`, with three spatial axes.
+    """
+
+    rank: ClassVar[int] = 3

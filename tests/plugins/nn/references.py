@@ -1,0 +1,154 @@
+"""The formulas of layers, written with NumPy in double precision, and with loops where these are plainest."""
+
+import itertools
+
+import numpy as np
+
+
+def extents(size, dilations):
+    return [(n - 1) * d + 1 for n, d in zip(size, dilations, strict=True)]
+
+
+def margins(shape, extent, strides, padding):
+    """Return (before, after) for each spatial axis; "same" gives ceil(size / stride) positions."""
+    if padding == "valid":
+        return [(0, 0)] * len(shape)
+    if padding == "causal":
+        return [(e - 1, 0) for e in extent]
+    total = [
+        max((-(-n // s) - 1) * s + e - n, 0) for n, e, s in zip(shape, extent, strides, strict=True)
+    ]
+    return [(t // 2, t - t // 2) for t in total]
+
+
+def windows(shape, size, strides, padding, dilations):
+    """Yield (position, slices of the padded array) for each window, with the margins."""
+    extent = extents(size, dilations)
+    around = margins(shape, extent, strides, padding)
+    counts = [
+        (n + a + b - e) // s + 1
+        for n, (a, b), e, s in zip(shape, around, extent, strides, strict=True)
+    ]
+    places = [
+        (
+            position,
+            tuple(
+                slice(p * s, p * s + e, d)
+                for p, s, e, d in zip(position, strides, extent, dilations, strict=True)
+            ),
+        )
+        for position in itertools.product(*map(range, counts))
+    ]
+    return counts, around, places
+
+
+def convolved(x, kernel, strides, padding="valid", dilations=None):
+    size = kernel.shape[:-2]
+    dilations = dilations or [1] * len(size)
+    counts, around, places = windows(x.shape[1:-1], size, strides, padding, dilations)
+    padded = np.pad(x, [(0, 0), *around, (0, 0)])
+    y = np.zeros((len(x), *counts, kernel.shape[-1]))
+    for position, part in places:
+        cells = padded[(slice(None), *part)].reshape(len(x), -1)
+        y[(slice(None), *position)] = cells @ kernel.reshape(-1, kernel.shape[-1])
+    return y
+
+
+def depthwise(x, kernel, strides, padding):
+    channels, multiplier = kernel.shape[-2:]
+    parts = [
+        convolved(x[..., c : c + 1], kernel[:, :, c : c + 1, m : m + 1], strides, padding)
+        for c in range(channels)
+        for m in range(multiplier)
+    ]
+    return np.concatenate(parts, -1)
+
+
+def transposed(x, kernel, strides, padding, dilations=None):
+    """Add the product of each element and the filter to a window of the result."""
+    size = kernel.shape[:-2]
+    dilations = dilations or [1] * len(size)
+    shape = [
+        n * s + (max(e - s, 0) if padding == "valid" else 0)
+        for n, s, e in zip(x.shape[1:-1], strides, extents(size, dilations), strict=True)
+    ]
+    _, around, places = windows(shape, size, strides, padding, dilations)
+    y = np.pad(np.zeros((len(x), *shape, kernel.shape[-2])), [(0, 0), *around, (0, 0)])
+    for position, part in places:
+        element = x[(slice(None), *position)]
+        y[(slice(None), *part)] += np.einsum("bi,...oi->b...o", element, kernel)
+    inner = tuple(slice(a, a + n) for (a, _), n in zip(around, shape, strict=True))
+    return y[(slice(None), *inner)]
+
+
+def pooled(x, size, strides, padding, reduce):
+    counts, around, places = windows(x.shape[1:-1], size, strides, padding, [1] * len(size))
+    padded = np.pad(x, [(0, 0), *around, (0, 0)], constant_values=np.nan)
+    y = np.zeros((len(x), *counts, x.shape[-1]))
+    for position, part in places:
+        cells = padded[(slice(None), *part)]
+        y[(slice(None), *position)] = reduce(cells, axis=tuple(range(1, cells.ndim - 1)))
+    return y
+
+
+def normalized(x, axes, epsilon=1e-5):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+
+def grouped(x, groups):
+    parts = x.reshape(*x.shape[:-1], groups, -1)
+    return normalized(parts, (*range(1, x.ndim - 1), x.ndim)).reshape(x.shape)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(p, x):
+    """Return the outputs of all elements; gates in the order i, f, g, o."""
+    units = p["recurrent_kernel"].shape[0]
+    h = c = np.zeros((len(x), units))
+    outputs = []
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ p["kernel"] + h @ p["recurrent_kernel"] + p["bias"]
+        i, f, g, o = np.split(gates, 4, -1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.stack(outputs, 1)
+
+
+def gru(p, x):
+    """Return the outputs of all elements; gates in the order z, r, g."""
+    h = np.zeros((len(x), p["recurrent_kernel"].shape[0]))
+    outputs = []
+    for t in range(x.shape[1]):
+        z, r, g = np.split(x[:, t] @ p["kernel"] + p["bias"][0], 3, -1)
+        zh, rh, gh = np.split(h @ p["recurrent_kernel"] + p["bias"][1], 3, -1)
+        update = sigmoid(z + zh)
+        h = update * h + (1 - update) * np.tanh(g + sigmoid(r + rh) * gh)
+        outputs.append(h)
+    return np.stack(outputs, 1)
+
+
+def attended(p, x, heads, context=None, mask=None):
+    """Return scaled dot-product attention, one head and one example after the other."""
+    context = x if context is None else context
+
+    def dense(name, a):
+        return a @ p[name]["kernel"] + p[name]["bias"]
+
+    queries, keys, values = dense("query", x), dense("key", context), dense("value", context)
+    size = queries.shape[-1] // heads
+    y = np.zeros_like(queries)
+    for b, head in itertools.product(range(len(x)), range(heads)):
+        columns = slice(head * size, (head + 1) * size)
+        scores = queries[b, :, columns] @ keys[b, :, columns].T / np.sqrt(size)
+        if mask is not None:
+            scores = np.where(
+                np.broadcast_to(mask, (len(x), heads, *scores.shape))[b, head], scores, -1e30
+            )
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        y[b, :, columns] = weights @ values[b, :, columns]
+    return dense("output", y)

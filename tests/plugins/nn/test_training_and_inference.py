@@ -1,0 +1,195 @@
+"""What differs in training: statistics, dropout and their seeds; and parameters as optimizers and grad take them."""
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad_nn as nn
+from plugins.nn import references as ref
+from plugins.nn.conftest import as_numpy
+from plugrad.extend import ArgumentError, ShapeError
+from plugrad.testing import check_gradient
+
+NETWORK = nn.Sequential(
+    nn.Conv2D(3, 2), nn.BatchNorm(momentum=0.75), plugrad.tanh, nn.Flatten(), nn.Dense(2)
+)
+
+
+def test_batches_are_normalized_by_their_own_statistics(backend, made, rng):
+    layer = nn.BatchNorm(momentum=0.75)
+    params, x = made(layer, (4, 3)), rng.normal(2, 3, (5, 4, 3)).astype(np.float32)
+    before = as_numpy(params)
+    training = nn.Training(seed=0)
+    y = layer(params, x, training)
+
+    wide = x.astype(np.float64)
+    expected = ref.normalized(wide, (0, 1)) * before["gamma"] + before["beta"]
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+    assert as_numpy(params)["moving_mean"].tolist() == before["moving_mean"].tolist()  # pure
+
+    training.commit(params)
+    mean = 0.75 * before["moving_mean"] + 0.25 * wide.mean((0, 1))
+    variance = 0.75 * before["moving_variance"] + 0.25 * wide.var((0, 1))
+    np.testing.assert_allclose(params["moving_mean"], mean, rtol=1e-5)
+    np.testing.assert_allclose(params["moving_variance"], variance, rtol=1e-5)
+
+
+def test_gradient_flows_through_the_statistics_of_the_batch(rng):
+    layer = nn.BatchNorm()
+    with plugrad.use("cpu"):
+        params = layer.init(0, (2,), "float64")
+
+        def function(x, gamma, beta):
+            return layer(params | {"gamma": gamma, "beta": beta}, x, nn.Training(0))
+
+        check_gradient(function, rng.normal(size=(4, 2)), rng.normal(size=2), rng.normal(size=2))
+
+
+def test_statistics_have_the_names_of_their_layers_inside_others(backend, rng):
+    model = nn.Sequential(nn.Residual(nn.BatchNorm()), nn.BatchNorm())
+    params, training = model.init(0, (2,)), nn.Training(3)
+    model(params, rng.normal(size=(4, 2)).astype(np.float32), training)
+    assert {n: list(part) for n, part in training.updates.items()} == {
+        "residual": ["batch_norm"],
+        "batch_norm": ["moving_mean", "moving_variance"],
+    }
+    training.commit(params)
+    assert (params["residual"]["batch_norm"]["moving_mean"].numpy() != 0).all()
+    with pytest.raises(ArgumentError, match=r"do not have 'residual.batch_norm.moving_mean'"):
+        training.commit(nn.Dense(1).init(0, (2,)))
+    with pytest.raises(ArgumentError, match="to which nothing can be assigned"):
+        training.commit(as_numpy(params))
+
+
+def test_dropout_depends_on_the_seed_and_the_name(backend):
+    model = nn.Sequential(nn.Dropout(0.25), nn.Residual(nn.Dropout(0.25)))
+    x = np.ones((20, 50), np.float32)
+    first = model({}, x, nn.Training(1)).numpy()
+    np.testing.assert_array_equal(first, model({}, x, nn.Training(1)))
+    assert (first != model({}, x, nn.Training(2)).numpy()).any()
+    once = nn.Sequential(nn.Dropout(0.25))({}, x, nn.Training(1)).numpy()
+    assert set(np.unique(once).round(5)) == {0, np.float32(4 / 3).round(5)}
+    assert 0.2 < (once == 0).mean() < 0.3
+    assert np.corrcoef(once.ravel(), (first - once).ravel())[0, 1] < 0.9  # another mask inside
+    np.testing.assert_array_equal(model({}, x), x + x)
+    with plugrad.use("cpu"):
+        np.testing.assert_array_equal(first, model({}, x, nn.Training(1)))
+
+
+def test_dropout_is_the_same_when_a_checkpoint_computes_it_again(backend):
+    layer, x = nn.Dropout(0.5), plugrad.ones((30,))
+
+    def loss(x):
+        return plugrad.sum(plugrad.square(layer({}, x, nn.Training(4))))
+
+    plain = plugrad.grad(loss)(x).numpy()
+    np.testing.assert_array_equal(plugrad.grad(plugrad.checkpoint(loss))(x), plain)
+    assert set(plain.tolist()) == {0.0, 8.0}
+
+
+def test_attention_weights_drop_in_training(backend, made, rng):
+    layer = nn.MultiHeadAttention(2, 3, dropout=0.5)
+    params, x = made(layer, (4, 3)), rng.normal(size=(2, 4, 3)).astype(np.float32)
+    still = layer(params, x).numpy()
+    np.testing.assert_array_equal(still, nn.MultiHeadAttention(2, 3)(params, x))
+    assert (layer(params, x, nn.Training(0)).numpy() != still).any()
+
+
+def test_attention_to_a_context_under_a_mask(backend, made, rng):
+    layer = nn.MultiHeadAttention(2, 3)
+    params = made(layer, (4, 3))
+    x, context = (rng.normal(size=(2, n, 3)).astype(np.float32) for n in (4, 5))
+    mask = rng.random((2, 1, 4, 5)) < 0.6
+    mask[0, 0, 0] = False  # nothing is allowed: equal weights
+    y = layer(params, x, context=context, mask=mask)
+    p = as_numpy(params)
+    expected = ref.attended(p, x.astype(float), 2, context.astype(float), mask)
+    np.testing.assert_allclose(y, expected, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM(3), nn.GRU(3)], ids=str)
+def test_steps_are_what_a_sequence_is_made_of(layer, backend, made, rng):
+    params, x = made(layer, (4, 2)), rng.normal(size=(2, 4, 2)).astype(np.float32)
+    state = layer.initial_state(params, 2)
+    for t in range(4):
+        state = layer.step(params, x[:, t], state)
+    np.testing.assert_allclose(state[0], layer(params, x), rtol=1e-5, atol=1e-6)
+    no_time = plugrad.zeros((2, 0, 2))
+    assert not layer(params, no_time).numpy().any()
+    everything = type(layer)(3, return_sequences=True)
+    assert everything(params, no_time).shape == (2, 0, 3)
+
+
+def test_rows_of_a_table(backend, made, rng):
+    layer = nn.Embedding(5, 3)
+    params = made(layer, ())
+    x = np.array([[0, 4], [2, 2]], np.int32)
+    np.testing.assert_array_equal(layer(params, x), params["embeddings"].numpy()[x])
+    gradient = plugrad.grad(lambda p: plugrad.sum(layer(p, x)))(params)["embeddings"]
+    np.testing.assert_array_equal(gradient.numpy()[:, 0], [1, 0, 2, 0, 1])
+    model = nn.Sequential(layer, nn.Flatten(), nn.Dense(2))
+    assert model.init(0, (4,))["dense"]["kernel"].shape == (12, 2)
+
+
+def test_optimizers_move_what_is_trainable(backend, rng):
+    params = NETWORK.init(0, (3, 3, 1))
+    x = rng.normal(size=(8, 3, 3, 1)).astype(np.float32)
+    y = rng.normal(size=(8, 2)).astype(np.float32)
+    optimizer = plugrad.optimizers.AdamW(0.05, weight_decay=0.1)
+    values = []
+    for step in range(15):
+        training = nn.Training(step)
+
+        def loss(training=training):
+            return plugrad.losses.mean_squared_error(y, NETWORK(params, x, training))
+
+        statistics = as_numpy(params)["batch_norm"]["moving_mean"]
+        values.append(optimizer.minimize(loss, nn.leaves(params)).item())
+        np.testing.assert_array_equal(params["batch_norm"]["moving_mean"], statistics)
+        training.commit(params)
+    assert values[-1] < 0.5 * values[0]
+    # The moving averages are near those of the last batch, so inference gives nearly the same.
+    in_training = NETWORK(params, x, nn.Training(0)).numpy()
+    np.testing.assert_allclose(NETWORK(params, x), in_training, atol=0.3)
+
+
+def test_grad_takes_parameters_with_statistics():
+    params = NETWORK.init(0, (3, 3, 1))
+
+    def loss(params):
+        return plugrad.sum(NETWORK(params, plugrad.ones((2, 3, 3, 1)), nn.Training(0)))
+
+    gradients = plugrad.grad(loss, allow_unused=True)(params)
+    assert list(gradients) == ["conv2d", "batch_norm", "dense"]
+    assert not gradients["batch_norm"]["moving_mean"].numpy().any()
+
+
+def test_the_same_seed_gives_the_same_parameters_on_every_backend(backend):
+    ours = as_numpy(NETWORK.init(7, (3, 3, 1)))
+    names = [v.name for v in nn.leaves(NETWORK.init(7, (3, 3, 1)))]
+    assert names[:2] == ["conv2d.kernel", "conv2d.bias"]
+    assert "batch_norm.moving_mean" in names
+    with plugrad.use("cpu"):
+        theirs = as_numpy(NETWORK.init(plugrad.random.Generator(7), (3, 3, 1)))
+        others = as_numpy(NETWORK.init(8, (3, 3, 1)))
+    np.testing.assert_array_equal(ours["conv2d"]["kernel"], theirs["conv2d"]["kernel"])
+    assert (ours["conv2d"]["kernel"] != others["conv2d"]["kernel"]).any()
+
+
+def test_assign_is_complete_or_does_nothing(backend):
+    layer = nn.Dense(2)
+    params, others = layer.init(0, (3,)), layer.init(1, (3,))
+    before = as_numpy(params)
+    nn.assign(params, {"kernel": others["kernel"].numpy().astype(np.float64), "bias": [1.0, 2.0]})
+    np.testing.assert_array_equal(params["kernel"], others["kernel"])
+    assert params["kernel"].dtype == plugrad.float32
+    nn.assign(params, before)
+    for values, error, message in [
+        ({"kernel": others["kernel"]}, ArgumentError, "do not have 'bias'"),
+        ({"kernel": others["kernel"], "bias": [1.0]}, ShapeError, r"'bias' has shape \(2,\)"),
+        ({**others, "scale": 1.0}, ArgumentError, "do not have 'scale'"),
+        ([1.0], ArgumentError, "nested dicts"),
+    ]:
+        with pytest.raises(error, match=message):
+            nn.assign(params, values)
+        np.testing.assert_array_equal(params["kernel"], before["kernel"])
