@@ -55,7 +55,7 @@ bench: $(INSTALLED) ## Compare with torch, on one thread
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	    $(BIN)/python benchmarks/run.py $(ARGS)
 
-wheels: $(INSTALLED) ## Build the five wheels into dist/
+wheels: $(INSTALLED) ## Build the six wheels into dist/
 	rm -rf dist
 	$(BIN)/uv build --python $(BIN)/python --all-packages --wheel --out-dir dist
 

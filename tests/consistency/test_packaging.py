@@ -1,4 +1,4 @@
-"""The five distributions agree with each other and with what their pages promise."""
+"""The six distributions agree with each other and with what their pages promise."""
 
 import re
 import subprocess
@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 MEMBERS = [ROOT, ROOT / "core", *PLUGINS]
+BACKENDS = [plugin for plugin in PLUGINS if plugin.name != "nn"]
 PACKAGES = [path for member in MEMBERS for path in member.glob("src/plugrad*") if path.is_dir()]
 
 
@@ -25,11 +26,12 @@ META = project(ROOT)
 by_member = pytest.mark.parametrize("member", MEMBERS, ids=lambda path: project(path)["name"])
 
 
-def test_distributions_are_the_five_of_the_design():
+def test_distributions_are_the_six_of_the_design():
     assert {project(member)["name"] for member in MEMBERS} == {
         "plugrad",
         "plugrad-core",
         "plugrad-cpu",
+        "plugrad-nn",
         "plugrad-wasm",
         "plugrad-webgpu",
     }
@@ -60,11 +62,16 @@ def test_every_member_has_a_package():
     assert len(PACKAGES) == len(MEMBERS) - 1  # all but the meta-distribution
 
 
-def test_plugins_are_named_after_their_folder_and_backend():
+def test_plugins_are_named_after_their_folder_and_what_they_bring():
     for plugin in PLUGINS:
-        entry_points = project(plugin)["entry-points"]["plugrad.backends"]
         assert project(plugin)["name"] == f"plugrad-{plugin.name}"
-        assert entry_points == {plugin.name: f"plugrad_{plugin.name}:backend"}
+        package = f"plugrad_{plugin.name}"
+        brought = (
+            {"plugrad.backends": {plugin.name: f"{package}:backend"}}
+            if plugin in BACKENDS
+            else {"plugrad.ops": {plugin.name: package}}
+        )
+        assert project(plugin)["entry-points"] == brought
 
 
 def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
@@ -73,7 +80,7 @@ def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     optional = sorted(plugin.name for plugin in PLUGINS if plugin.name != "cpu")
 
     assert META["dependencies"] == [f"plugrad-core=={version}", f"plugrad-cpu=={version}"]
-    assert extras.pop("all") == [f"plugrad[{','.join(['image', 'save', *optional])}]"]
+    assert extras.pop("all") == [f"plugrad[{','.join(sorted(['image', 'save', *optional]))}]"]
     for extra, library in (("image", "pillow"), ("save", "safetensors")):
         assert extras.pop(extra) == [f"plugrad-core[{extra}]=={version}"]
         assert names(project(ROOT / "core")["optional-dependencies"][extra]) == {library}
