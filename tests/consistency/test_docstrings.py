@@ -15,7 +15,12 @@ from plugrad.registry.transaction import snapshot
 SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
 FOUND = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
 LAYERS = [m.name for m in pkgutil.walk_packages(plugrad_nn.__path__, "plugrad_nn.")]
-MODULES = ["plugrad", *(name for name in FOUND if not name.startswith(SUITE)), "plugrad_nn", *LAYERS]
+MODULES = [
+    "plugrad",
+    *(name for name in FOUND if not name.startswith(SUITE)),
+    "plugrad_nn",
+    *LAYERS,
+]
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 
 

@@ -40,7 +40,8 @@ def test_one_scan_finds_every_group(site):
         ("ops", "acme"),
         ("hooks", "acme"),
     ]
-    assert [p.name for p in plugrad.plugins("ops")] == ["acme"]
+    ops = [p.name for p in plugrad.plugins("ops") if p.distribution == "acme"]
+    assert ops == ["acme"]
 
 
 def test_scan_is_cached_until_refreshed(site):

@@ -6,7 +6,12 @@
 (5, 2)
 """
 
-from plugrad_nn import initializers as initializers
+from plugrad_nn import (
+    initializers as initializers,
+    losses as losses,
+    metrics as metrics,
+    schedules as schedules,
+)
 from plugrad_nn.attention import MultiHeadAttention as MultiHeadAttention
 from plugrad_nn.convolution import (
     Conv1D as Conv1D,
@@ -14,6 +19,7 @@ from plugrad_nn.convolution import (
     Conv3D as Conv3D,
     DepthwiseConv2D as DepthwiseConv2D,
 )
+from plugrad_nn.data import batches as batches, shuffled as shuffled
 from plugrad_nn.dense import (
     Dense as Dense,
     Embedding as Embedding,
@@ -45,6 +51,12 @@ from plugrad_nn.pooling import (
 )
 from plugrad_nn.recurrent import GRU as GRU, LSTM as LSTM
 from plugrad_nn.sequential import Residual as Residual, Sequential as Sequential
+from plugrad_nn.training import (
+    EarlyStopping as EarlyStopping,
+    evaluate as evaluate,
+    fit as fit,
+    predict as predict,
+)
 from plugrad_nn.transposed import (
     Conv1DTranspose as Conv1DTranspose,
     Conv2DTranspose as Conv2DTranspose,

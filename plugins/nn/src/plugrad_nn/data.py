@@ -1,0 +1,110 @@
+"""Batches and shuffling of arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import ArgumentError, ShapeError
+from plugrad_nn.arguments import flag, integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from plugrad import Tensor
+
+
+def batches(
+    *arrays: Any, size: int = 32, seed: int | None = None, drop_remainder: bool = False
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yield tuples of tensors with `size` examples from each array, in order or shuffled.
+
+    >>> x, y = np.arange(5.0, dtype=np.float32), np.arange(5, dtype=np.int32)
+    >>> for x_batch, y_batch in nn.batches(x, y, size=2):
+    ...     print(x_batch.tolist(), y_batch.tolist())
+    [0.0, 1.0] [0, 1]
+    [2.0, 3.0] [2, 3]
+    [4.0] [4]
+    >>> next(nn.batches(x, y, size=3, seed=0))[1].shape
+    (3,)
+
+    NumPy arrays and lists are converted to tensors of the active backend, one batch at a time. Tensors
+    stay where they are.
+
+    Args:
+        arrays: NumPy arrays, tensors or lists with one entry for each example, equally many in each.
+        size: the number of examples in a batch.
+        seed: an integer that determines the order; None leaves it as it is. Give each epoch another.
+        drop_remainder: whether a last batch with fewer examples is left out.
+
+    Raises:
+        ArgumentError, ArgumentValueError: there are no arrays, or another argument is none of the above.
+        ShapeError: the arrays do not have equally many examples.
+    """
+    examples, count = _examples("batches", arrays)
+    size = integer("batches", "size", size, 1)
+    flag("batches", "drop_remainder", drop_remainder)
+    order = None if seed is None else _order("batches", seed, count)
+    end = count - count % size if drop_remainder else count
+    return (
+        tuple(_part(array, start, min(start + size, end), order) for array in examples)
+        for start in range(0, end, size)
+    )
+
+
+def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
+    """Return the arrays with their examples in a random order, which is the same for all.
+
+    >>> x, y = nn.shuffled(np.arange(5), np.arange(5), seed=0)
+    >>> bool((x == y).all()), sorted(x.tolist())
+    (True, [0, 1, 2, 3, 4])
+
+    A tensor gives a tensor, and anything else a NumPy array.
+
+    Raises:
+        ArgumentError, ArgumentValueError: there are no arrays, or the seed is not an integer, 0 or more.
+        ShapeError: the arrays do not have equally many examples.
+    """
+    examples, count = _examples("shuffled", arrays)
+    order = _order("shuffled", seed, count)
+    return tuple(
+        _taken(array, order) if isinstance(array, plugrad.Tensor) else array[order]
+        for array in examples
+    )
+
+
+def _examples(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
+    """Return the arrays as tensors or NumPy arrays, and the number of examples."""
+    if not arrays:
+        raise ArgumentError(f"{function}: give one array or more")
+    found: list[Any] = [
+        x if isinstance(x, plugrad.Tensor | np.ndarray) else np.asarray(x)  # pyright: ignore[reportUnknownVariableType]
+        for x in arrays
+    ]
+    shapes: list[tuple[int, ...]] = [tuple(x.shape) for x in found]
+    if not all(shapes) or len({shape[0] for shape in shapes}) != 1:
+        raise ShapeError(
+            f"{function}: the arrays have the shapes {', '.join(map(str, shapes))}; their first axes must "
+            "have one size, the number of examples"
+        )
+    return found, shapes[0][0]
+
+
+def _order(function: str, seed: int, count: int) -> Any:
+    return np.random.default_rng(integer(function, "seed", seed)).permutation(count)
+
+
+def _part(array: Any, start: int, end: int, order: Any) -> Tensor:
+    if order is None:
+        part = array[start:end]
+        return part if isinstance(part, plugrad.Tensor) else plugrad.asarray(part)
+    if isinstance(array, plugrad.Tensor):
+        return _taken(array, order[start:end])
+    return plugrad.asarray(array[order[start:end]])
+
+
+def _taken(x: Tensor, order: Any) -> Tensor:
+    indices = plugrad.asarray(order.astype(np.int32), device=x.backend)
+    return plugrad.take(x, indices, axis=0)

@@ -1,0 +1,192 @@
+"""Learning-rate schedules: functions from the number of steps taken to a learning rate.
+
+An optimizer takes one in the place of a number. The names are those of Keras.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from plugrad.extend import ArgumentValueError
+from plugrad_nn.arguments import flag, integer, number
+
+
+@dataclass(frozen=True)
+class ExponentialDecay:
+    """``initial_learning_rate * decay_rate ** (step / decay_steps)``.
+
+    >>> rate = nn.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+    >>> rate(0), rate(10), rate(20)
+    (0.1, 0.05, 0.025)
+
+    Args:
+        initial_learning_rate: the first learning rate.
+        decay_steps: the number of steps in which it is multiplied by `decay_rate`.
+        decay_rate: a positive number.
+        staircase: whether it changes only every `decay_steps` steps.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+
+    initial_learning_rate: float
+    decay_steps: int
+    decay_rate: float
+    staircase: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self, "initial_learning_rate", "decay_rate")
+        flag("ExponentialDecay", "staircase", self.staircase)
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        periods = step / self.decay_steps
+        return self.initial_learning_rate * self.decay_rate ** (
+            math.floor(periods) if self.staircase else periods
+        )
+
+
+@dataclass(frozen=True)
+class InverseTimeDecay:
+    """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``.
+
+    >>> rate = nn.schedules.InverseTimeDecay(0.1, decay_steps=10, decay_rate=1.0)
+    >>> rate(0), rate(10)
+    (0.1, 0.05)
+
+    Args:
+        initial_learning_rate: the first learning rate.
+        decay_steps: the number of steps after which the divisor has grown by `decay_rate`.
+        decay_rate: a number, 0 or more.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+
+    initial_learning_rate: float
+    decay_steps: int
+    decay_rate: float
+
+    def __post_init__(self) -> None:
+        _check(self, "initial_learning_rate", "decay_rate")
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        return self.initial_learning_rate / (1 + self.decay_rate * step / self.decay_steps)
+
+
+@dataclass(frozen=True)
+class PolynomialDecay:
+    """From `initial_learning_rate` to `end_learning_rate` in `decay_steps`, along a power of the remaining time.
+
+    ``(initial - end) * (1 - step / decay_steps) ** power + end``.
+
+    >>> rate = nn.schedules.PolynomialDecay(0.1, decay_steps=10, end_learning_rate=0.0)
+    >>> rate(0), rate(5), rate(99)
+    (0.1, 0.05, 0.0)
+
+    Args:
+        initial_learning_rate: the first learning rate.
+        decay_steps: the number of steps after which the last learning rate is reached.
+        end_learning_rate: the last learning rate.
+        power: the exponent; 1 gives a straight line.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+
+    initial_learning_rate: float
+    decay_steps: int
+    end_learning_rate: float = 0.0001
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "initial_learning_rate", "end_learning_rate", "power")
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        remaining = 1 - min(step / self.decay_steps, 1)
+        change = self.initial_learning_rate - self.end_learning_rate
+        return change * remaining**self.power + self.end_learning_rate
+
+
+@dataclass(frozen=True)
+class CosineDecay:
+    """Half a period of a cosine, after a linear start (Loshchilov and Hutter, 2017; Goyal et al., 2017).
+
+    >>> rate = nn.schedules.CosineDecay(0.1, decay_steps=10, warmup_steps=2)
+    >>> [round(rate(step), 3) for step in (0, 1, 2, 7, 12, 99)]
+    [0.0, 0.05, 0.1, 0.05, 0.0, 0.0]
+
+    Args:
+        learning_rate: the largest learning rate.
+        decay_steps: the number of steps of the decay, which follows the start.
+        alpha: the last learning rate, as a fraction of the largest.
+        warmup_steps: the number of steps in which the learning rate grows from 0.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+
+    learning_rate: float
+    decay_steps: int
+    alpha: float = 0.0
+    warmup_steps: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self, "learning_rate", "alpha")
+        integer("CosineDecay", "warmup_steps", self.warmup_steps)
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        if step < self.warmup_steps:
+            return self.learning_rate * step / self.warmup_steps
+        part = min((step - self.warmup_steps) / self.decay_steps, 1)
+        height = (1 + math.cos(math.pi * part)) / 2
+        return self.learning_rate * (self.alpha + (1 - self.alpha) * height)
+
+
+@dataclass(frozen=True)
+class PiecewiseConstantDecay:
+    """The first of `values` up to the first of `boundaries`, then the second, and so on.
+
+    >>> rate = nn.schedules.PiecewiseConstantDecay((100, 200), (0.1, 0.01, 0.001))
+    >>> rate(100), rate(101), rate(999)
+    (0.1, 0.01, 0.001)
+
+    Args:
+        boundaries: numbers of steps in increasing order; the learning rate changes after them.
+        values: learning rates, one more than there are boundaries.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+
+    boundaries: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        boundaries, values = tuple(self.boundaries), tuple(self.values)
+        for boundary in boundaries:
+            integer("PiecewiseConstantDecay", "boundaries", boundary)
+        for value in values:
+            number("PiecewiseConstantDecay", "values", value, least=0)
+        if len(values) != len(boundaries) + 1 or list(boundaries) != sorted(set(boundaries)):
+            raise ArgumentValueError(
+                f"PiecewiseConstantDecay: boundaries={boundaries} must increase, and values={values} must "
+                "be one more"
+            )
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        return self.values[bisect_left(self.boundaries, step)]
+
+
+def _check(schedule: object, *names: str) -> None:
+    """Raise unless the numbers are 0 or more, and there is a step of decay."""
+    owner = type(schedule).__name__
+    integer(owner, "decay_steps", getattr(schedule, "decay_steps"), 1)  # noqa: B009
+    for name in names:
+        number(owner, name, getattr(schedule, name), least=0)

@@ -1,0 +1,277 @@
+"""A training loop, for those who do not want to write their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tqdm import tqdm
+
+import plugrad
+from plugrad.extend import ArgumentError, ShapeError
+from plugrad_nn.arguments import flag, function, integer, number, one_of
+from plugrad_nn.data import batches
+from plugrad_nn.layer import INFERENCE, Training
+from plugrad_nn.parameters import assign, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from plugrad import Tensor
+    from plugrad.optimizers import Optimizer
+    from plugrad_nn.parameters import Params
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """When `fit` stops: after `patience` epochs in which a result has not improved.
+
+    >>> nn.EarlyStopping(patience=3).monitor
+    'val_loss'
+
+    Args:
+        monitor: the name of the result: "loss", "val_loss", or "val_" and the name of a metric.
+        min_delta: how much better a result must be to count as an improvement.
+        patience: the number of epochs without improvement after which `fit` stops; with 0 it stops
+            after the first.
+        mode: whether smaller results are better, "min", or larger ones, "max".
+        restore_best_weights: whether the parameters get the values of the best epoch at the end.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+
+    monitor: str = "val_loss"
+    min_delta: float = 0.0
+    patience: int = 0
+    mode: Literal["min", "max"] = "min"
+    restore_best_weights: bool = False
+
+    def __post_init__(self) -> None:
+        number("EarlyStopping", "min_delta", self.min_delta, least=0)
+        integer("EarlyStopping", "patience", self.patience)
+        one_of("EarlyStopping", "mode", self.mode, ("min", "max"))
+        flag("EarlyStopping", "restore_best_weights", self.restore_best_weights)
+
+
+def fit(
+    model: Callable[..., Tensor],
+    params: Params,
+    x: Any,
+    y: Any,
+    *,
+    loss: Callable[[Any, Tensor], Tensor],
+    optimizer: Optimizer,
+    epochs: int = 1,
+    batch_size: int = 32,
+    seed: int = 0,
+    validation_data: tuple[Any, Any] | None = None,
+    metrics: Mapping[str, Callable[[Any, Tensor], Tensor]] | None = None,
+    early_stopping: EarlyStopping | None = None,
+    initial_epoch: int = 0,
+    on_epoch_end: Callable[[int, dict[str, float]], Any] | None = None,
+    progress: bool | None = None,
+) -> list[dict[str, float]]:
+    """Train the parameters of a model in place, and return the results of every epoch.
+
+    >>> x = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
+    >>> y = (x[:, 0] > x[:, 1]).astype(np.int32)
+    >>> model = nn.Dense(2)
+    >>> params = model.init(0, (2,))
+    >>> results = nn.fit(
+    ...     model,
+    ...     params,
+    ...     x,
+    ...     y,
+    ...     loss=nn.losses.sparse_softmax_cross_entropy,
+    ...     optimizer=plugrad.optimizers.Adam(0.1),
+    ...     epochs=10,
+    ...     validation_data=(x, y),
+    ...     metrics={"accuracy": nn.metrics.accuracy},
+    ... )
+    >>> sorted(results[-1]), results[-1]["val_accuracy"] > 0.9
+    (['loss', 'val_accuracy', 'val_loss'], True)
+
+    It does what a loop over `batches` with `Training`, `minimize` and `commit` does, and nothing else.
+    Batches and dropout are determined by the seed, the epoch and the optimizer's `iterations`: a
+    training that continues with ``initial_epoch``, after the parameters and the optimizer's state were
+    saved and loaded, gives the results of one that was not interrupted.
+
+    Args:
+        model: a layer, or a function of (params, x, mode).
+        params: what `init` returned.
+        x: the inputs, as `batches` takes them.
+        y: the labels, likewise.
+        loss: a function of labels and predictions, such as those in `plugrad_nn.losses` and
+            `plugrad.losses`.
+        optimizer: an optimizer of `plugrad.optimizers`.
+        epochs: the number of the last epoch; each sees all examples once, in another order.
+        batch_size: the number of examples in a step.
+        seed: an integer, 0 or more.
+        validation_data: inputs and labels that are not trained with; `evaluate` gives the results whose
+            names begin with "val_".
+        metrics: functions of labels and predictions, by name; see `evaluate`.
+        early_stopping: when to stop before the last epoch.
+        initial_epoch: the number of epochs that were trained before.
+        on_epoch_end: a function of the number of the epoch, from 1 on, and its results; it may save the
+            parameters.
+        progress: whether to draw a progress bar; by default only on a terminal.
+
+    Raises:
+        ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above.
+        GradientNotFound: the loss does not depend on a trainable parameter.
+    """
+    function("fit", "model", model)
+    function("fit", "loss", loss)
+    epochs = integer("fit", "epochs", epochs)
+    initial_epoch = integer("fit", "initial_epoch", initial_epoch)
+    seed = integer("fit", "seed", seed)
+    batch_size = integer("fit", "batch_size", batch_size, 1)
+    if metrics and validation_data is None:
+        raise ArgumentError("fit: metrics are computed with validation_data, which is None")
+    if not isinstance(optimizer, plugrad.optimizers.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(
+            f"fit: optimizer={optimizer!r:.80} must be one of plugrad.optimizers, such as Adam()"
+        )
+    variables = leaves(params)
+    watch = None if early_stopping is None else _Watch(early_stopping)
+    results: list[dict[str, float]] = []
+    for epoch in range(initial_epoch, epochs):
+        own = _mixed(seed, epoch)
+        total, count = None, 0
+        bar = tqdm(
+            batches(x, y, size=batch_size, seed=own),
+            total=-(-len(x) // batch_size),
+            desc=f"epoch {epoch + 1}/{epochs}",
+            unit="step",
+            disable=None if progress is None else not progress,
+        )
+        for inputs, labels in bar:
+            training = Training(_mixed(seed, optimizer.iterations))
+
+            def value(
+                inputs: Tensor = inputs, labels: Tensor = labels, training: Training = training
+            ) -> Tensor:
+                return loss(labels, model(params, inputs, training))
+
+            before = optimizer.minimize(value, variables)
+            training.commit(params)
+            # Added on the device: reading each loss would wait for it.
+            weighted = before * inputs.shape[0]
+            total = weighted if total is None else total + weighted
+            count += inputs.shape[0]
+            if not bar.disable:
+                bar.set_postfix_str(f"loss {before.item():.4f}")
+        found = {"loss": math.nan if total is None else total.item() / count}
+        if validation_data is not None:
+            theirs = evaluate(
+                model, params, *validation_data, loss=loss, metrics=metrics, batch_size=batch_size
+            )
+            found |= {f"val_{name}": result for name, result in theirs.items()}
+        results.append(found)
+        if on_epoch_end is not None:
+            on_epoch_end(epoch + 1, dict(found))
+        if watch is not None and watch.is_over(found, params):
+            break
+    if watch is not None and watch.best is not None:
+        assign(params, watch.best)
+    return results
+
+
+def evaluate(
+    model: Callable[..., Tensor],
+    params: Params,
+    x: Any,
+    y: Any,
+    *,
+    loss: Callable[[Any, Tensor], Tensor],
+    metrics: Mapping[str, Callable[[Any, Tensor], Tensor]] | None = None,
+    batch_size: int = 32,
+) -> dict[str, float]:
+    """Return the loss and the metrics of a model, averaged over the examples.
+
+    >>> model = nn.Dense(2, kernel_initializer=nn.initializers.zeros)
+    >>> x, y = np.ones((3, 1), np.float32), np.zeros(3, np.int32)
+    >>> loss = nn.losses.sparse_softmax_cross_entropy
+    >>> nn.evaluate(
+    ...     model, model.init(0, (1,)), x, y, loss=loss, metrics={"accuracy": nn.metrics.accuracy}
+    ... )
+    {'loss': 0.6931471824645996, 'accuracy': 1.0}
+
+    The results of batches are averaged with their numbers of examples. Arguments and errors are as for
+    `fit`. Without examples, results are NaN.
+    """
+    functions = {"loss": loss, **(metrics or {})}
+    for name, metric in functions.items():
+        function("evaluate", name, metric)
+    totals: dict[str, Tensor] = {}
+    count = 0
+    for inputs, labels in batches(x, y, size=batch_size):
+        predictions = model(params, inputs, INFERENCE)
+        count += inputs.shape[0]
+        for name, metric in functions.items():
+            weighted = metric(labels, predictions) * inputs.shape[0]
+            totals[name] = totals[name] + weighted if name in totals else weighted
+    return {name: totals[name].item() / count if name in totals else math.nan for name in functions}
+
+
+def predict(
+    model: Callable[..., Tensor], params: Params, x: Any, *, batch_size: int = 32
+) -> Tensor:
+    """Return the results of a model in inference, computed batch by batch.
+
+    >>> model = nn.Dense(2)
+    >>> nn.predict(model, model.init(0, (3,)), np.ones((100, 3), np.float32)).shape
+    (100, 2)
+
+    Arguments and errors are as for `fit`.
+
+    Raises:
+        ShapeError: there are no inputs.
+    """
+    function("predict", "model", model)
+    parts = [model(params, inputs, INFERENCE) for (inputs,) in batches(x, size=batch_size)]
+    if not parts:
+        raise ShapeError("predict: x has no inputs")
+    return plugrad.concat(parts)
+
+
+class _Watch:
+    """The course of a result that early stopping monitors."""
+
+    def __init__(self, rule: EarlyStopping) -> None:
+        self.rule = rule
+        self.record = math.inf
+        self.waited = 0
+        self.best: Params | None = None
+
+    def is_over(self, found: Mapping[str, float], params: Params) -> bool:
+        """Note the results of one epoch, and return whether to stop."""
+        if self.rule.monitor not in found:
+            raise ArgumentError(
+                f"EarlyStopping: monitor={self.rule.monitor!r} is not among the results, which are "
+                f"{', '.join(found)}"
+            )
+        value = found[self.rule.monitor] * (1 if self.rule.mode == "min" else -1)
+        if value < self.record - self.rule.min_delta:
+            self.record = value
+            self.waited = 0
+            if self.rule.restore_best_weights:
+                self.best = _values(params)
+            return False
+        self.waited += 1
+        return self.waited >= self.rule.patience
+
+
+def _values(params: Mapping[str, Any]) -> Params:
+    """Return the present values of variables as tensors of their own."""
+    return {
+        name: _values(part) if isinstance(part, dict) else plugrad.asarray(part, copy=True)
+        for name, part in params.items()
+    }
+
+
+def _mixed(seed: int, number: int) -> int:
+    """Return one seed for a number of a run, different for each number and each run."""
+    return seed * 2**32 + number

@@ -1,0 +1,235 @@
+"""Batches, shuffling, and the training loop."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad_nn as nn
+from plugins.nn.conftest import as_numpy
+from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
+
+MODEL = nn.Sequential(nn.Dense(8), nn.BatchNorm(), plugrad.tanh, nn.Dropout(0.1), nn.Dense(2))
+LOSS = nn.losses.sparse_softmax_cross_entropy
+
+
+@pytest.fixture
+def examples(rng):
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    return x, (x[:, 0] + x[:, 1] > x[:, 2]).astype(np.int32)
+
+
+def test_batches_in_order_and_shuffled(backend):
+    x, y = np.arange(14, dtype=np.float32).reshape(7, 2), list(range(7))
+    in_order = list(nn.batches(x, y, size=3))
+    assert [part.shape for part, _ in in_order] == [(3, 2), (3, 2), (1, 2)]
+    np.testing.assert_array_equal(np.concatenate([a.numpy() for a, _ in in_order]), x)
+    assert len(list(nn.batches(x, size=3, drop_remainder=True))) == 2
+    assert list(nn.batches(x[:0], size=3)) == []
+
+    drawn = [
+        np.concatenate([b.numpy() for _, b in nn.batches(x, y, size=3, seed=s)]) for s in (0, 0, 1)
+    ]
+    assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
+    assert sorted(drawn[0].tolist()) == y
+    for a, b in nn.batches(plugrad.asarray(x), np.array(y), size=4, seed=0):
+        assert a.device.startswith(backend)
+        np.testing.assert_array_equal(a.numpy()[:, 0], 2 * b.numpy())
+
+
+def test_arrays_are_shuffled_together(backend):
+    x, y = nn.shuffled(np.arange(20), plugrad.arange(20), seed=3)
+    assert isinstance(x, np.ndarray)
+    assert isinstance(y, plugrad.Tensor)
+    np.testing.assert_array_equal(x, y)
+    assert sorted(x.tolist()) == list(range(20)) != x.tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.batches(), ArgumentError, "one array or more"),
+        (lambda: nn.batches([1, 2], [1]), ShapeError, r"shapes \(2,\), \(1,\)"),
+        (lambda: nn.batches(1.0), ShapeError, "the number of examples"),
+        (lambda: nn.batches([1], size=0), ArgumentValueError, "size=0"),
+        (lambda: nn.batches([1], seed=-1), ArgumentValueError, "seed=-1"),
+        (lambda: nn.shuffled([1], seed=None), ArgumentError, "seed=None"),
+        (lambda: nn.EarlyStopping(mode="auto"), ArgumentValueError, "mode='auto'"),
+        (lambda: nn.EarlyStopping(patience=-1), ArgumentValueError, "patience=-1"),
+    ],
+)
+def test_what_is_no_data(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def trained(examples, **options):
+    params = MODEL.init(0, (3,))
+    optimizer = plugrad.optimizers.Adam(0.05)
+    results = nn.fit(
+        MODEL, params, *examples, loss=LOSS, optimizer=optimizer, batch_size=20, **options
+    )
+    return params, optimizer, results
+
+
+def test_fit_learns(backend, examples):
+    params, optimizer, results = trained(
+        examples,
+        epochs=4,
+        validation_data=examples,
+        metrics={"accuracy": nn.metrics.accuracy},
+    )
+    assert optimizer.iterations == 12
+    assert results[-1]["loss"] < results[0]["loss"]
+    assert results[-1]["val_accuracy"] > 0.8
+    assert params["batch_norm"]["moving_mean"].numpy().any()
+    alone = nn.evaluate(
+        MODEL, params, *examples, loss=LOSS, metrics={"accuracy": nn.metrics.accuracy}
+    )
+    assert abs(alone["loss"] - results[-1]["val_loss"]) < 1e-5
+    logits = nn.predict(MODEL, params, examples[0], batch_size=7)
+    np.testing.assert_allclose(logits, MODEL(params, examples[0]), rtol=1e-4, atol=1e-5)
+    assert abs(nn.metrics.accuracy(examples[1], logits).item() - alone["accuracy"]) < 1e-6
+
+
+def test_fit_is_the_loop_that_the_guide_writes(examples):
+    with plugrad.use("cpu"):
+        params, _, results = trained(examples, epochs=2, seed=5)
+        by_hand, optimizer, losses = MODEL.init(0, (3,)), plugrad.optimizers.Adam(0.05), []
+        for epoch in range(2):
+            for x, y in nn.batches(*examples, size=20, seed=5 * 2**32 + epoch):
+                training = nn.Training(5 * 2**32 + optimizer.iterations)
+
+                def loss(x=x, y=y, training=training):
+                    return LOSS(y, MODEL(by_hand, x, training))
+
+                losses.append(len(x) * optimizer.minimize(loss, nn.leaves(by_hand)).item())
+                training.commit(by_hand)
+    np.testing.assert_array_equal(params["dense"]["kernel"], by_hand["dense"]["kernel"])
+    np.testing.assert_array_equal(
+        params["batch_norm"]["moving_variance"], by_hand["batch_norm"]["moving_variance"]
+    )
+    np.testing.assert_allclose(results[1]["loss"], sum(losses[3:]) / 50, rtol=1e-6)
+
+
+def test_a_resumed_training_is_the_same_to_the_bit(examples):
+    with plugrad.use("cpu"):
+        whole, _, results = trained(examples, epochs=4)
+        params, optimizer, _ = trained(examples, epochs=2)
+        saved, state = as_numpy(params), optimizer.get_state(nn.leaves(params))
+
+        params, optimizer = MODEL.init(9, (3,)), plugrad.optimizers.Adam(0.05)
+        nn.assign(params, saved)
+        optimizer.set_state(nn.leaves(params), state)
+        later = nn.fit(
+            MODEL,
+            params,
+            *examples,
+            loss=LOSS,
+            optimizer=optimizer,
+            batch_size=20,
+            epochs=4,
+            initial_epoch=2,
+        )
+    assert later == results[2:]
+    for ours, theirs in zip(nn.leaves(params), nn.leaves(whole), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_early_stopping(examples):
+    values = iter([3.0, 2.0, 2.5, 1.9, 4.0, 5.0])
+    seen = []
+
+    def note(epoch, results):
+        seen.append((epoch, results, as_numpy(params)))
+
+    def scripted(labels, logits):
+        return plugrad.asarray(next(values))
+
+    params = MODEL.init(0, (3,))
+    with plugrad.use("cpu"):
+        results = nn.fit(
+            MODEL,
+            params,
+            *examples,
+            loss=LOSS,
+            optimizer=plugrad.optimizers.SGD(0.1),
+            batch_size=50,
+            epochs=9,
+            validation_data=(examples[0][:1], examples[1][:1]),
+            metrics={"scripted": scripted},
+            early_stopping=nn.EarlyStopping(
+                "val_scripted", min_delta=0.2, patience=3, restore_best_weights=True
+            ),
+            on_epoch_end=note,
+        )
+    assert [r["val_scripted"] for r in results] == [3.0, 2.0, 2.5, 1.899999976158142, 4.0]
+    assert [epoch for epoch, *_ in seen] == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(params["dense"]["kernel"], seen[1][2]["dense"]["kernel"])
+    np.testing.assert_array_equal(
+        params["batch_norm"]["moving_mean"], seen[1][2]["batch_norm"]["moving_mean"]
+    )
+
+
+def test_larger_may_be_better(examples):
+    values = iter([0.5, 0.6, 0.4])
+    with plugrad.use("cpu"):
+        _, _, results = trained(
+            examples,
+            epochs=9,
+            validation_data=(examples[0][:1], examples[1][:1]),
+            metrics={"m": lambda labels, logits: plugrad.asarray(next(values))},
+            early_stopping=nn.EarlyStopping("val_m", patience=1, mode="max"),
+        )
+    assert len(results) == 3
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "progress", "is_drawn"),
+    [
+        (io.StringIO(), None, False),
+        (Terminal(), None, True),
+        (Terminal(), False, False),
+        (io.StringIO(), True, True),
+    ],
+)
+def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, examples, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    with plugrad.use("cpu"):
+        trained(examples, epochs=1, progress=progress)
+    assert ("epoch 1/1" in stream.getvalue()) is is_drawn
+    assert ("loss" in stream.getvalue()) is is_drawn
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"optimizer": 0.1}, ArgumentError, "optimizer=0.1 must be one of plugrad.optimizers"),
+        ({"loss": "mse"}, ArgumentError, "fit: loss='mse' must be a function"),
+        ({"model": None}, ArgumentError, "fit: model=None must be a function"),
+        ({"epochs": 1.5}, ArgumentError, "epochs=1.5"),
+        ({"batch_size": 0}, ArgumentValueError, "batch_size=0"),
+        ({"y": [1]}, ShapeError, "the number of examples"),
+        ({"params": []}, ArgumentError, "nested dicts"),
+        ({"metrics": {"a": nn.metrics.accuracy}}, ArgumentError, "validation_data"),
+        ({"early_stopping": nn.EarlyStopping()}, ArgumentError, "monitor='val_loss' is not among"),
+    ],
+)
+def test_wrong_arguments_of_fit(options, error, message, examples):
+    arguments = {
+        "model": MODEL,
+        "params": MODEL.init(0, (3,)),
+        "x": examples[0],
+        "y": examples[1],
+        "loss": LOSS,
+        "optimizer": plugrad.optimizers.SGD(0.1),
+    }
+    with plugrad.use("cpu"), pytest.raises(error, match=message):
+        nn.fit(**arguments | options)

@@ -1,0 +1,160 @@
+"""Losses, metrics and schedules against formulas in NumPy."""
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad_nn as nn
+from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.testing import check_gradient
+
+LABELS = np.array([[0, 3, -1], [1, 9, 2]], np.int32)  # -1 and 9 are no classes
+COUNTED = np.array([[1, 1, 0], [1, 0, 1]])
+
+
+@pytest.fixture
+def logits(rng):
+    return rng.normal(size=(2, 3, 4)).astype(np.float32)
+
+
+def entropies(logits, smoothing=0.0):
+    x = logits.astype(np.float64)
+    log_probabilities = x - np.log(np.exp(x).sum(-1, keepdims=True))
+    targets = np.eye(4)[LABELS.clip(0, 3)] * (1 - smoothing) + smoothing / 4
+    return -(targets * log_probabilities).sum(-1) * COUNTED
+
+
+def hinges(logits):
+    own = np.take_along_axis(logits, LABELS.clip(0, 3)[..., None], -1)
+    others = np.where(np.eye(4, dtype=bool)[LABELS.clip(0, 3)], -np.inf, logits)
+    return np.maximum(1 + others.max(-1) - own[..., 0], 0) * COUNTED
+
+
+@pytest.mark.parametrize(
+    ("loss", "formula"),
+    [
+        (nn.losses.sparse_softmax_cross_entropy, entropies),
+        (nn.losses.sparse_hinge_loss, hinges),
+    ],
+)
+def test_losses(loss, formula, backend, logits):
+    each = formula(logits)
+    np.testing.assert_allclose(loss(LABELS, logits, reduction="none"), each, rtol=1e-5, atol=1e-6)
+    assert abs(loss(LABELS, logits).item() - each.sum() / COUNTED.sum()) < 1e-5
+    weights = np.array([[2.0], [0.5]], np.float32)
+    assert (
+        abs(loss(LABELS, logits, weights, reduction="sum").item() - (each * weights).sum()) < 1e-5
+    )
+    labels = plugrad.asarray(LABELS)
+    with plugrad.use("cpu"):
+        check_gradient(lambda x: loss(LABELS, x, reduction="none"), logits)
+    found = plugrad.grad(lambda x: loss(labels, x))(logits).numpy()
+    assert not found[COUNTED == 0].any()
+    with plugrad.use("cpu"):
+        expected = plugrad.grad(lambda x: loss(LABELS, x))(logits).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_smoothed_labels(backend, logits):
+    found = nn.losses.sparse_softmax_cross_entropy(
+        LABELS, logits, label_smoothing=0.25, reduction="none"
+    )
+    np.testing.assert_allclose(found, entropies(logits, 0.25), rtol=1e-5)
+
+
+def test_losses_without_examples(backend):
+    nothing = np.zeros((0,), np.int32), np.zeros((0, 4), np.float32)
+    assert nn.losses.sparse_softmax_cross_entropy(*nothing).item() == 0
+    assert nn.losses.sparse_softmax_cross_entropy([-1], [[1.0, 2.0]]).item() == 0
+    assert np.isnan(nn.metrics.accuracy(*nothing).item())
+
+
+def test_metrics(backend, rng):
+    logits = rng.permuted(np.linspace(-1, 1, 60)).reshape(3, 4, 5).astype(np.float32)
+    labels = rng.integers(-1, 5, (3, 4)).astype(np.int32)
+    ranks = (-logits).argsort(-1)
+    for k in (1, 2, 3):
+        expected = (ranks[..., :k] == labels[..., None]).any(-1).mean()
+        assert abs(nn.metrics.top_k_accuracy(labels, logits, k).item() - expected) < 1e-6
+    assert abs(nn.metrics.accuracy(labels, logits).item() - (ranks[..., 0] == labels).mean()) < 1e-6
+
+    truth, scores = rng.random(50) < 0.4, rng.normal(size=50).astype(np.float32)
+    positive = scores > 0
+    right = (truth & positive).sum()
+    for given in (truth, truth.astype(np.int32), truth.astype(np.float32)):
+        assert (
+            abs(nn.metrics.binary_accuracy(given, scores).item() - (truth == positive).mean())
+            < 1e-6
+        )
+        assert abs(nn.metrics.precision(given, scores).item() - right / positive.sum()) < 1e-6
+        assert abs(nn.metrics.recall(given, scores).item() - right / truth.sum()) < 1e-6
+        f1 = 2 * right / (positive.sum() + truth.sum())
+        assert abs(nn.metrics.f1_score(given, scores).item() - f1) < 1e-6
+    for metric in (nn.metrics.precision, nn.metrics.recall, nn.metrics.f1_score):
+        assert metric([0, 0], [-1.0, -1.0]).item() == 0
+
+
+def test_labels_and_logits_that_do_not_fit():
+    for function in (
+        nn.losses.sparse_softmax_cross_entropy,
+        nn.losses.sparse_hinge_loss,
+        nn.metrics.accuracy,
+        nn.metrics.top_k_accuracy,
+    ):
+        with pytest.raises(ShapeError, match=r"labels have shape \(2,\) and logits \(2,\)"):
+            function([0, 1], [1.0, 2.0])
+    with pytest.raises(ShapeError, match="they must be equal"):
+        nn.metrics.precision([0, 1], [1.0])
+    with pytest.raises(DTypeError, match=r"labels are float32; they must be integers"):
+        nn.losses.sparse_softmax_cross_entropy([0.5], [[1.0]])
+    with pytest.raises(DTypeError, match="logits are int32"):
+        nn.losses.sparse_softmax_cross_entropy([0], [[1]])
+    with pytest.raises(ShapeError, match="two classes or more"):
+        nn.losses.sparse_hinge_loss([0], [[1.0]])
+    with pytest.raises(ArgumentValueError, match="k=0 must be at least 1"):
+        nn.metrics.top_k_accuracy([0], [[1.0]], k=0)
+
+
+def test_schedules_follow_their_formulas():
+    steps = np.arange(0, 30)
+    s = nn.schedules
+    found = {
+        s.ExponentialDecay(0.4, 10, 0.5): 0.4 * 0.5 ** (steps / 10),
+        s.ExponentialDecay(0.4, 10, 0.5, staircase=True): 0.4 * 0.5 ** (steps // 10),
+        s.InverseTimeDecay(0.4, 10, 2.0): 0.4 / (1 + 2.0 * steps / 10),
+        s.PolynomialDecay(0.4, 10, 0.1, 2.0): 0.3 * (1 - np.minimum(steps / 10, 1)) ** 2 + 0.1,
+        s.CosineDecay(0.4, 20, 0.25, 5): np.where(
+            steps < 5,
+            0.4 * steps / 5,
+            0.4 * (0.25 + 0.75 * (1 + np.cos(np.pi * np.minimum((steps - 5) / 20, 1))) / 2),
+        ),
+        s.PiecewiseConstantDecay((5, 20), (0.4, 0.2, 0.1)): np.select(
+            [steps <= 5, steps <= 20], [0.4, 0.2], 0.1
+        ),
+    }
+    for schedule, expected in found.items():
+        np.testing.assert_allclose([schedule(int(n)) for n in steps], expected, rtol=1e-12)
+    w = plugrad.Variable([1.0])
+    optimizer = plugrad.optimizers.SGD(s.PiecewiseConstantDecay((0,), (1.0, 0.5)))
+    for left in (0.0, -0.5):
+        optimizer.minimize(lambda: plugrad.sum(w), [w])
+        assert w.item() == left
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.schedules.ExponentialDecay(-1.0, 1, 1.0), ArgumentValueError, "=-1.0"),
+        (lambda: nn.schedules.InverseTimeDecay(0.1, 0, 1.0), ArgumentValueError, "decay_steps=0"),
+        (lambda: nn.schedules.CosineDecay("1", 1), ArgumentError, "learning_rate='1'"),
+        (lambda: nn.schedules.PiecewiseConstantDecay((1,), (1.0,)), ArgumentValueError, "one more"),
+        (
+            lambda: nn.schedules.PiecewiseConstantDecay((2, 1), (1.0,) * 3),
+            ArgumentValueError,
+            "incr",
+        ),
+    ],
+)
+def test_schedules_that_are_none(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
