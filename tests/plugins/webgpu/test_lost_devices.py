@@ -11,7 +11,7 @@ START = """
 import numpy as np
 import plugrad
 from plugrad.errors import BackendUnavailable
-from wgpu.backends.wgpu_native import lib
+
 
 def check(use):
     x = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
@@ -19,7 +19,7 @@ def check(use):
     y.numpy()
     z = x * 3  # is recorded and not submitted
     device = x.backend.opened
-    lib.wgpuDeviceDestroy(device._raw.handle)
+    device.shared.destroy()
     for _ in range(2):
         try:
             use(x, z, device)

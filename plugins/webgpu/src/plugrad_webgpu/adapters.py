@@ -16,16 +16,18 @@ import wgpu
 from wgpu.backends.wgpu_native.extras import set_instance_extras
 
 from plugrad.extend import ArgumentError, ArgumentValueError, BackendUnavailable, DeviceInfo
+from plugrad_webgpu import portable
 from plugrad_webgpu.device import Device
 from plugrad_webgpu.forks import forked
 from plugrad_webgpu.limits import IMMEDIATE_BYTES
-from plugrad_webgpu.native import NativeDevice
 from plugrad_webgpu.tiles import kept_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from wgpu import GPUAdapter, GPUDevice
+
+    from plugrad_webgpu.driver import Driver, RawDevice
 
 INSTALL_HINT = (
     "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
@@ -166,10 +168,25 @@ def managed(device: GPUDevice) -> Device:
     largest = limits["max-buffer-size"]
     # A power of two, so that a part holds a whole number of elements of any dtype.
     part_bytes = 1 << (min(limits["max-storage-buffer-binding-size"], largest).bit_length() - 1)
-    raw = NativeDevice(device)
-    made = Device(raw, largest, part_bytes, is_software=is_software(device.adapter))
+    driver, raw = driven(device)
+    made = Device(driver, raw, largest, part_bytes, is_software=is_software(device.adapter))
     made.tiles = kept_tiles(device.adapter.info)
     return made
+
+
+KNOWN_WGPU: Final = (0, 32)
+"""The version of wgpu-py whose private parts `native` uses."""
+
+
+def driven(device: GPUDevice) -> tuple[Driver, RawDevice]:
+    """Return the fastest calls that this version of wgpu-py allows, and the device for them."""
+    if wgpu.version_info[:2] == KNOWN_WGPU:
+        # Imported here, because other versions may lack what it imports.
+        with suppress(ImportError, AttributeError):
+            from plugrad_webgpu import native
+
+            return native, native.NativeDevice(device)
+    return portable, portable.PortableDevice(device)
 
 
 shared_device: Final[list[GPUDevice]] = []

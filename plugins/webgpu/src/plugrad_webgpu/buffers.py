@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType
     from plugrad_webgpu.chains import Step
+    from plugrad_webgpu.driver import Handle
     from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.native import Handle
     from plugrad_webgpu.program import Plan, Program
 
 
@@ -61,9 +61,9 @@ class Guest(Storage):
 
     __slots__ = ("buffer",)
 
-    def __init__(self, owner: Allocator, buffer: Any) -> None:
-        """Note a `wgpu.GPUBuffer` of a device."""
-        super().__init__(owner, buffer._internal, buffer.size)  # wgpu-py does not show handles
+    def __init__(self, owner: Allocator, buffer: Any, handle: Handle) -> None:
+        """Note a `wgpu.GPUBuffer` of a device, and its handle."""
+        super().__init__(owner, handle, buffer.size)
         self.buffer = buffer
 
 

@@ -12,9 +12,10 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from wgpu import GPUError
 
 from plugrad.extend import ArgumentValueError, OutOfMemory, as_dtype
-from plugrad_webgpu import exits, native
+from plugrad_webgpu import exits
 from plugrad_webgpu.buffers import GpuArray, Guest, Pool
 from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType, Memory
     from plugrad_webgpu.buffers import Storage
+    from plugrad_webgpu.driver import Driver, Handle, Layout, OpenPass, RawDevice
     from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.native import Handle, NativeDevice
     from plugrad_webgpu.program import Plan, Program
 
 BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
@@ -55,9 +56,12 @@ class Device:
     """
 
     def __init__(
-        self, raw: NativeDevice, largest: int, part_bytes: int, *, is_software: bool
+        self, driver: Driver, raw: RawDevice, largest: int, part_bytes: int, *, is_software: bool
     ) -> None:
-        """Manage `raw`, which has buffers of up to `largest` bytes, and binds up to `part_bytes` of them at once."""
+        """Manage `raw`, which has buffers of up to `largest` bytes, and binds up to `part_bytes` of them at once.
+
+        The driver records dispatches on it.
+        """
         self.part_bytes = part_bytes
         self.is_software = is_software
         self.is_abandoned = False
@@ -65,19 +69,20 @@ class Device:
         self.batch = 1
         self.flushes = 0
         self.tiles: Mapping[str, str] = {}
+        self._driver = driver
         self._raw = raw
         self._lock: AbstractContextManager[object] = RLock()
         self.pool = Pool(self, largest, self._before_trim, self._lock)
         self.calls = Calls(self, self.pool, self._lock, raw.most_operands)
         self.call = self.calls.call
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
-        self._layouts: dict[tuple[int, int, bool], native.BindLayout] = {}
+        self._layouts: dict[tuple[int, int, bool], Layout] = {}
         self._pipelines: dict[Program, Handle] = {}
         self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
         self._has_large = False
         self._bind_groups: dict[tuple[int, ...], Handle] = {}
         self._guests: list[tuple[Handle, list[Guest]]] = []
-        self._pass: native.Pass | None = None
+        self._pass: OpenPass | None = None
         self._handle: Handle = None
         self._current: Program | None = None
         self._subgroup: int | None = None
@@ -114,9 +119,9 @@ class Device:
         serials = {storage.serial for storage in storages}
         # A bind group keeps its buffers alive.
         for key in [key for key in self._bind_groups if not serials.isdisjoint(key)]:
-            native.release_bind_group(self._bind_groups.pop(key))
+            self._driver.release_bind_group(self._bind_groups.pop(key))
         for storage in storages:
-            native.release_buffer(storage.handle)
+            self._driver.release_buffer(storage.handle)
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
@@ -145,7 +150,7 @@ class Device:
             for program in programs:
                 pipeline = self._pipelines.pop(program, None)
                 if pipeline is not None:
-                    native.release_pipeline(pipeline)
+                    self._driver.release_pipeline(pipeline)
 
     def finish_calls(self) -> None:
         """Record the elementwise calls that wait."""
@@ -186,7 +191,7 @@ class Device:
                 )
                 self._current = None
                 self._parameters = b""
-                native.set_pipeline(handle, pipeline)
+                self._driver.set_pipeline(handle, pipeline)
                 self._current = program
             key = tuple([s.serial for s in operands])
             if program.outputs > 1:
@@ -194,13 +199,13 @@ class Device:
             if program.has_table:
                 key += (-1,)
             group = self._bind_groups.get(key) or self._bind(key, operands, program)
-            native.set_bind_group(handle, 0, group, 0, native.NULL)
+            self._driver.set_bind_group(handle, 0, group, 0, self._driver.NULL)
             parameters = plan.parameters
             if parameters != self._parameters and not program.has_table:
                 self._parameters = b""
-                native.set_immediates(handle, 0, parameters, len(parameters))
+                self._driver.set_immediates(handle, 0, parameters, len(parameters))
                 self._parameters = parameters
-            native.dispatch_workgroups(handle, *grid)
+            self._driver.dispatch_workgroups(handle, *grid)
             self._dispatches += 1
             self._bytes += plan.size
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_BYTES:
@@ -222,14 +227,14 @@ class Device:
         layout = self._layout(sum(counts), outputs, program.has_table)
         handle = self._handle
         self._current, self._parameters = None, b""
-        native.set_pipeline(handle, pipeline)
+        self._driver.set_pipeline(handle, pipeline)
         group = layout.bind(self._raw.handle, [part for each in parts for part in each])
-        native.set_bind_group(handle, 0, group, 0, native.NULL)
-        native.release_bind_group(group)  # the pass keeps it
+        self._driver.set_bind_group(handle, 0, group, 0, self._driver.NULL)
+        self._driver.release_bind_group(group)  # the pass keeps it
         if not program.has_table:
-            native.set_immediates(handle, 0, plan.parameters, len(plan.parameters))
+            self._driver.set_immediates(handle, 0, plan.parameters, len(plan.parameters))
         assert plan.grid is not None
-        native.dispatch_workgroups(handle, *plan.grid)
+        self._driver.dispatch_workgroups(handle, *plan.grid)
         self.flush()
 
     def flush(self) -> None:
@@ -299,12 +304,16 @@ class Device:
         """The device of wgpu."""
         return self._raw.device
 
+    def handle_of(self, buffer: GPUBuffer) -> Handle:
+        """Return what a storage has of a buffer of wgpu."""
+        return self._raw.handle_of(buffer)
+
     def lend(self, array: GpuArray) -> GPUBuffer:
         """Return the buffer of an array for other users of the device, after submitting what computes it."""
         with self._lock, whole:
             storage = array.buffer.storage
             self.flush()
-            return native.LentBuffer(self._raw.device, storage.handle, storage.size, array)
+            return self._raw.lend(storage.handle, storage.size, array)
 
     def check_guests(self, guests: Iterable[Guest]) -> None:
         """Raise unless the buffers of others can be submitted.
@@ -355,7 +364,7 @@ class Device:
                     with self._lock:
                         self._raw.give_back(staging)
 
-    def _staging(self, size: int) -> native.Staging:
+    def _staging(self, size: int) -> Any:
         staging = self._raw.staging(size)
         if staging is None:
             self.pool.trim()
@@ -368,14 +377,14 @@ class Device:
         return staging
 
     def _begin(self) -> None:
-        opened = native.Pass(self._raw.handle)
+        opened = self._driver.Pass(self._raw.handle)
         self._handle = opened.handle
         self._current = None
         self._dispatches = 0
         self._bytes = 0
         self._pass = opened
 
-    def _end(self, open_pass: native.Pass) -> Handle:
+    def _end(self, open_pass: OpenPass) -> Handle:
         """Close the pass of the batch and return its encoder."""
         encoder = open_pass.end()
         self._pass = None
@@ -412,11 +421,11 @@ class Device:
                 self._pipelines[program] = pipeline
         return pipeline
 
-    def _layout(self, operands: int, outputs: int, has_table: bool = False) -> native.BindLayout:
+    def _layout(self, operands: int, outputs: int, has_table: bool = False) -> Layout:
         key = operands, outputs, has_table
         layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layouts[key] = native.BindLayout(self._raw.device, *key)
+            layout = self._layouts[key] = self._driver.BindLayout(self._raw.device, *key)
         return layout
 
     def _bind(self, key: tuple[int, ...], operands: list[Storage], program: Program) -> Handle:
@@ -424,8 +433,12 @@ class Device:
             if storage.owner is not self:
                 raise foreign()
         layout = self._layout(len(operands), program.outputs, program.has_table)
-        group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
         guests = [s for s in operands if isinstance(s, Guest)]
+        try:
+            group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
+        except GPUError:
+            self.check_guests(guests)
+            raise
         if guests:  # the group would keep the buffers of others alive
             self._guests.append((group, guests))
         else:
@@ -436,11 +449,11 @@ class Device:
         """Check the guests of the batch, and forget them."""
         batch, self._guests = self._guests, []
         for group, _ in batch:
-            native.release_bind_group(group)
+            self._driver.release_bind_group(group)
         try:
             self.check_guests({guest for _, guests in batch for guest in guests})
         except ArgumentValueError:
-            native.release_encoder(encoder)
+            self._driver.release_encoder(encoder)
             raise
 
     def _before_trim(self) -> None:
@@ -449,7 +462,7 @@ class Device:
 
     def _drop_bind_groups(self) -> None:
         for group in self._bind_groups.values():
-            native.release_bind_group(group)
+            self._driver.release_bind_group(group)
         self._bind_groups.clear()
 
 

@@ -6,44 +6,46 @@ in wgpu-py. `lib` calls report errors late, when the command encoder is finished
 at once.
 """
 
-# `wgpu==0.32.*` is pinned for the private parts of wgpu-py that are used here.
+# `adapters.KNOWN_WGPU` is the version of wgpu-py whose private parts are used here.
 # pyright: reportPrivateUsage=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
-import re
-from functools import partial
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
-from wgpu import BufferUsage, GPUError, GPUOutOfMemoryError
+from wgpu import GPUError
 from wgpu.backends import wgpu_native
 from wgpu.backends.wgpu_native import _api
 
-from plugrad.extend import ArgumentValueError, BackendUnavailable
+from plugrad.extend import ArgumentValueError
 from plugrad_webgpu import exits
+from plugrad_webgpu.driver import (
+    STAGING_USAGE,
+    STORAGE_USAGE,
+    checked,
+    is_lack_of_memory,
+    layout_entries,
+    lost,
+    miscompiled,
+)
 from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from wgpu import GPUDevice
+    from wgpu import GPUBuffer, GPUDevice
+
+    from plugrad_webgpu.driver import Handle, Part
 
 # cffi makes these from a C header at run time, so no type checker knows their members.
 ffi: Any = wgpu_native.ffi
 lib: Any = wgpu_native.lib
 libf: Any = _api.libf
 
-Handle = Any
-"""A pointer of the native library: it is opaque, and only compared and passed on."""
-
-NULL = ffi.NULL
-STORAGE_USAGE = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST)
-STAGING_USAGE = int(BufferUsage.MAP_READ | BufferUsage.COPY_DST)
-COMPUTE_STAGE = 4
-NO_MEMORY = "Not enough memory"
+NULL: Any = ffi.NULL
 SMALLEST_STAGING = 1 << 16
 LONGEST_SPIN = 1e-4  # seconds without sleep: a sleep takes at least half of this
 LONGEST_SLEEP = 1e-3
@@ -65,14 +67,9 @@ class BindLayout:
     __slots__ = ("_descriptor", "_entries", "_keep_alive", "pipeline_layout")
 
     def __init__(self, device: GPUDevice, operands: int, outputs: int, has_table: bool) -> None:
-        """Create the layout of `operands` storage buffers, of which the last may have the parameters of a shader."""
-        kinds = ["read-only-storage"] * operands
-        kinds[operands - has_table - outputs : operands - has_table] = ["storage"] * outputs
-        entries = [
-            {"binding": i, "visibility": COMPUTE_STAGE, "buffer": {"type": kind}}
-            for i, kind in enumerate(kinds)
-        ]
-        group_layout = checked(partial(device.create_bind_group_layout, entries=entries))
+        """Create the layout; `driver.layout_entries` explains the arguments."""
+        entries = layout_entries(operands, outputs, has_table)
+        group_layout = checked(device.create_bind_group_layout, entries=entries)
         pipeline_layout = device.create_pipeline_layout(
             bind_group_layouts=[group_layout], immediate_size=IMMEDIATE_BYTES
         )
@@ -86,12 +83,12 @@ class BindLayout:
         for i in range(operands):
             self._entries[i].binding = i
 
-    def bind(self, device: Handle, buffers: Sequence[tuple[Handle, int, int]]) -> Handle:
+    def bind(self, device: Handle, buffers: Sequence[Part]) -> Handle:
         """Return a new bind group of buffers, each given as a handle, an offset and a size."""
         self._fill(buffers)
         return lib.wgpuDeviceCreateBindGroup(device, self._descriptor)
 
-    def can_bind(self, device: Handle, buffers: Sequence[tuple[Handle, int, int]]) -> bool:
+    def can_bind(self, device: Handle, buffers: Sequence[Part]) -> bool:
         """Return whether none of the buffers has been destroyed: to submit such a one aborts the process."""
         self._fill(buffers)
         try:
@@ -100,7 +97,7 @@ class BindLayout:
             return False
         return True
 
-    def _fill(self, buffers: Sequence[tuple[Handle, int, int]]) -> None:
+    def _fill(self, buffers: Sequence[Part]) -> None:
         for entry, (handle, offset, size) in zip(self._entries, buffers, strict=True):
             entry.buffer = handle
             entry.offset = offset
@@ -223,10 +220,17 @@ class NativeDevice:
         try:
             return checked(libf.wgpuDeviceCreateBuffer, self.handle, self._buffer_descriptor)
         except GPUError as failure:
-            # Some drivers report a lack of memory as an error of validation.
-            if isinstance(failure, GPUOutOfMemoryError) or NO_MEMORY in str(failure):
+            if is_lack_of_memory(failure):
                 return None
             raise
+
+    def handle_of(self, buffer: GPUBuffer) -> Handle:
+        """Return the handle of a buffer of wgpu-py, which does not show it."""
+        return buffer._internal
+
+    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
+        """Return a buffer for another user of wgpu, which keeps an array and cannot be destroyed."""
+        return LentBuffer(self.device, handle, size, array)
 
     def compiled(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program, which may be anybody's.
@@ -237,11 +241,7 @@ class NativeDevice:
         try:
             return self.create_pipeline(code, label, entry_point, layout)
         except GPUError as failure:
-            # It begins with the name of the library's function that was called.
-            told = re.sub(r"^.*?\n *In wgpu[^\n]*\n", "", str(failure), flags=re.DOTALL).strip()
-            raise ArgumentValueError(
-                f"webgpu: the shader {label!r} does not compile: {told}"
-            ) from None
+            raise miscompiled(label, failure) from None
 
     def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline; for an error in the shader, raise with the compiler's message."""
@@ -345,29 +345,6 @@ class NativeDevice:
             if waited > LONGEST_SPIN:
                 sleep(min(waited / 16, LONGEST_SLEEP))
         return True
-
-
-def checked(call: Callable[..., Handle], *arguments: object) -> Handle:
-    """Return what a function of the library returns.
-
-    Raises:
-        BackendUnavailable: the device is lost.
-        GPUError: anything else is wrong.
-    """
-    try:
-        return call(*arguments)
-    except GPUError as failure:
-        if "is lost" in str(failure):
-            raise lost("the device is lost") from failure
-        raise
-
-
-def lost(what: str) -> BackendUnavailable:
-    """Return the error for a device that does not work any more."""
-    return BackendUnavailable(
-        f"webgpu: {what}, perhaps because its driver was reset; close it with plugrad.close_backend(x.backend), which "
-        "lets the next use open a new one, and compute the values again"
-    )
 
 
 def _fill_view(view: Any, text: str) -> Any:

@@ -104,7 +104,7 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
             "from_buffer: the buffer must have the usages STORAGE and COPY_SRC, and neither MAP_READ nor MAP_WRITE"
         )
     device = backend.opened
-    guest = Guest(device, buffer)
+    guest = Guest(device, buffer, device.handle_of(buffer))
     device.check_guests([guest])
     own = Buffer()
     own.device, own.storage = device, guest

@@ -1,0 +1,228 @@
+"""The calls of `native` by wgpu-py alone, for versions of wgpu-py whose private parts are not known here.
+
+They take 5 to 20 times as long, and Ctrl-C waits until the device has finished.
+"""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from wgpu import GPUError, MapMode
+
+from plugrad.extend import ArgumentValueError
+from plugrad_webgpu import exits
+from plugrad_webgpu.driver import (
+    STAGING_USAGE,
+    STORAGE_USAGE,
+    checked,
+    is_lack_of_memory,
+    layout_entries,
+    lost,
+    miscompiled,
+)
+from plugrad_webgpu.limits import IMMEDIATE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from wgpu import GPUBuffer, GPUDevice
+
+    from plugrad_webgpu.driver import Handle, Part
+
+NULL: Any = None
+
+
+def set_pipeline(handle: Handle, pipeline: Handle) -> None:
+    """Choose what the next dispatches of a pass run."""
+    checked(handle.set_pipeline, pipeline)
+
+
+def set_bind_group(handle: Handle, index: int, group: Handle, _count: int, _offsets: None) -> None:
+    """Choose the buffers of the next dispatches."""
+    checked(handle.set_bind_group, index, group)
+
+
+def set_immediates(handle: Handle, offset: int, data: bytes, size: int) -> None:
+    """Give the next dispatches their parameters."""
+    checked(handle.set_immediates, offset, data, data_size=size)
+
+
+def dispatch_workgroups(handle: Handle, x: int, y: int, z: int) -> None:
+    """Record a dispatch."""
+    checked(handle.dispatch_workgroups, x, y, z)
+
+
+def released(_handle: Handle) -> None:
+    """Do nothing: Python releases what nobody refers to."""
+
+
+release_bind_group = release_buffer = release_encoder = release_pipeline = released
+
+
+class BindLayout:
+    """A `driver.Layout`."""
+
+    __slots__ = ("_group_layout", "pipeline_layout")
+
+    def __init__(self, device: GPUDevice, operands: int, outputs: int, has_table: bool) -> None:
+        """Create the layout; `driver.layout_entries` explains the arguments."""
+        entries = layout_entries(operands, outputs, has_table)
+        self._group_layout = checked(device.create_bind_group_layout, entries=entries)
+        self.pipeline_layout: Handle = device.create_pipeline_layout(
+            bind_group_layouts=[self._group_layout], immediate_size=IMMEDIATE_BYTES
+        )
+
+    def bind(self, device: Handle, buffers: Sequence[Part]) -> Handle:
+        """Return a new bind group of buffers."""
+        entries = [
+            {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
+            for i, (buffer, offset, size) in enumerate(buffers)
+        ]
+        return checked(device.create_bind_group, layout=self._group_layout, entries=entries)
+
+    def can_bind(self, device: Handle, buffers: Sequence[Part]) -> bool:
+        """Return whether none of the buffers has been destroyed."""
+        try:
+            self.bind(device, buffers)
+        except GPUError:
+            return False
+        return True
+
+
+class Pass:
+    """A `driver.OpenPass`."""
+
+    __slots__ = ("encoder", "handle")
+
+    def __init__(self, device: Handle) -> None:
+        """Open the pass."""
+        self.encoder: Handle = checked(device.create_command_encoder)
+        self.handle: Handle = checked(self.encoder.begin_compute_pass)
+
+    def end(self) -> Handle:
+        """Close the pass and return its encoder."""
+        self.handle.end()
+        return self.encoder
+
+
+class Staging:
+    """A `driver.Transfer`, for one transfer."""
+
+    __slots__ = ("buffer", "promise")
+
+    def __init__(self, buffer: Handle) -> None:
+        self.buffer = buffer
+        self.promise: Any = None
+
+    def values(self, size: int) -> Any:
+        """Return the memory of the first `size` bytes, which have arrived."""
+        return self.buffer.read_mapped(0, _words(size), copy=False)[:size]
+
+
+class PortableDevice:
+    """A `driver.RawDevice`."""
+
+    def __init__(self, device: GPUDevice) -> None:
+        """Use a device of wgpu-py."""
+        self.device = device
+        self.handle: Handle = device
+        self.has_subgroups = "subgroup" in device.features
+        self.most_operands = int(device.limits["max-storage-buffers-per-shader-stage"])
+
+    def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
+        """Return a new buffer, or None if the device has no memory left."""
+        try:
+            return checked(self.device.create_buffer, size=size, usage=usage)
+        except GPUError as failure:
+            if is_lack_of_memory(failure):
+                return None
+            raise
+
+    def handle_of(self, buffer: GPUBuffer) -> Handle:
+        """Return the buffer itself."""
+        return buffer
+
+    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
+        """Refuse: nothing would keep the buffer from being destroyed.
+
+        Raises:
+            ArgumentValueError: always.
+        """
+        raise ArgumentValueError(
+            "to_buffer: the buffers of tensors can be handed out with wgpu 0.32 only; install that version, or write "
+            "x.numpy() to a buffer"
+        )
+
+    def compiled(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
+        """Return the compute pipeline of a program.
+
+        Raises:
+            ArgumentValueError: the shader does not compile; the message is the compiler's.
+        """
+        try:
+            return self.create_pipeline(code, label, entry_point, layout)
+        except GPUError as failure:
+            raise miscompiled(label, failure) from None
+
+    def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
+        """Compile WGSL to a compute pipeline."""
+        module = checked(self.device.create_shader_module, label=label, code=code)
+        compute = {"module": module, "entry_point": entry_point}
+        return checked(self.device.create_compute_pipeline, layout=layout, compute=compute)
+
+    def submit(self, encoder: Handle) -> None:
+        """Finish an encoder and submit it."""
+        commands = checked(encoder.finish)
+        exits.pause()
+        checked(self.device.queue.submit, [commands])
+
+    def write(self, handle: Handle, data: object, size: int) -> None:
+        """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
+        checked(self.device.queue.write_buffer, handle, 0, data, 0, size)
+
+    def staging(self, size: int) -> Staging | None:
+        """Return memory for values, or None if there is none."""
+        buffer = self.create_buffer(_words(size), STAGING_USAGE)
+        return None if buffer is None else Staging(buffer)
+
+    def give_back(self, staging: Staging) -> None:
+        """Let the device have the memory, unless values are still on their way there."""
+        if staging.promise is not None:
+            with suppress(RuntimeError):  # it is not mapped if the wait has failed
+                staging.buffer.unmap()
+
+    def fetch(
+        self, encoder: Handle, staging: Staging, handle: Handle, offset: int, size: int
+    ) -> None:
+        """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
+        if encoder is None:
+            encoder = checked(self.device.create_command_encoder)
+        if handle is None:
+            checked(encoder.clear_buffer, staging.buffer, 0, _words(size))
+        else:
+            copy = encoder.copy_buffer_to_buffer
+            checked(copy, handle, offset, staging.buffer, 0, _words(size))
+        self.submit(encoder)
+        staging.promise = checked(staging.buffer.map_async, MapMode.READ, 0, _words(size))
+
+    def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
+        """Return True after waiting for values.
+
+        Raises:
+            BackendUnavailable: they will not come.
+        """
+        exits.pause()
+        try:
+            staging.promise.sync_wait()
+        except RuntimeError as failure:
+            raise lost(f"the device does not return its values ({failure})") from failure
+        return True
+
+
+def _words(size: int) -> int:
+    """Return the bytes of whole words; a transfer has at least one."""
+    return max(-(-size // 4) * 4, 4)
