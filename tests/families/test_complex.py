@@ -1,5 +1,7 @@
 """Complex numbers: their parts, and gradients through them."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,27 @@ def test_special_values(backend):
     assert plugrad.abs(plugrad.asarray(3e38 + 3e38j)).item() == np.inf
     assert plugrad.abs(plugrad.asarray(2e38 + 1e38j)).item() == pytest.approx(2.236e38, rel=1e-3)
     assert np.signbit(plugrad.conj(plugrad.asarray(1 + 0j)).numpy().imag)
+
+
+def test_expm1_of_numbers_with_a_part_that_is_no_number(backend):
+    """As the array API standard defines it; NumPy's makes both parts NaN."""
+    require_complex64()
+    inf, nan = math.inf, math.nan
+    cases = [
+        (complex(nan, 0), complex(nan, 0)),
+        (complex(nan, 1), complex(nan, nan)),
+        (complex(1, nan), complex(nan, nan)),
+        (complex(inf, 0), complex(inf, 0)),
+        (complex(inf, 2), complex(-inf, inf)),
+        (complex(inf, nan), complex(inf, nan)),
+        (complex(-inf, 1), complex(-1, 0)),
+        (complex(-inf, nan), complex(-1, 0)),
+    ]
+    z, expected = np.array(cases, np.complex64).T
+    np.testing.assert_array_equal(plugrad.expm1(plugrad.asarray(z)).numpy(), expected)
+    assert plugrad.expm1(plugrad.asarray(z[0])).numpy().imag == 0
+    zeros = plugrad.expm1(plugrad.asarray(np.complex64(complex(-0.0, -0.0)))).numpy()
+    assert (np.signbit(zeros.real), np.signbit(zeros.imag)) == (True, True)
 
 
 def test_real_tensors_are_their_own_real_part_and_conjugate():

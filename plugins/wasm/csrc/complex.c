@@ -79,6 +79,11 @@ static complex128 logarithm_of_1_plus(complex128 z) {
 
 static complex128 exponential_minus_1(complex128 z) {
     const double x = creal(z), y = cimag(z), half = sin(y / 2);
+    if (y == 0) return number(expm1(x), y);
+    if (!isfinite(x)) {
+        const complex128 e = cexp(z);
+        return number(creal(e) - 1, cimag(e));
+    }
     return number(expm1(x) * cos(y) - 2 * half * half, exp(x) * sin(y));
 }
 

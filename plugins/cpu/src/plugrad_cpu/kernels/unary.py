@@ -11,6 +11,21 @@ from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.binary import BRANCHED, select
 
 
+def expm1(x: Array) -> Array:
+    """Return exp(x) - 1.
+
+    Where a part of a complex number is NaN or infinite, NumPy makes both parts of the result NaN, also
+    those that the standard defines.
+    """
+    y = np.expm1(x)
+    if x.dtype.kind != "c" or np.all(np.isfinite(x)):
+        return y
+    of_real = np.empty_like(x)
+    of_real.real, of_real.imag = np.expm1(x.real), x.imag
+    far = np.where(np.isfinite(x.real), y, np.exp(x) - 1)
+    return np.where(x.imag == 0, of_real, far)
+
+
 def erf(x: Array) -> Array:
     """Return the error function, computed in blocks whose many intermediate results stay in the cache."""
     formula = _erf_float64 if x.dtype == np.float64 else _erf_float32
@@ -124,7 +139,7 @@ table.update(
         unary.round: rounding(np.rint),
         unary.trunc: rounding(np.trunc),
         unary.exp: np.exp,
-        unary.expm1: np.expm1,
+        unary.expm1: expm1,
         unary.log: np.log,
         unary.log1p: np.log1p,
         unary.log2: np.log2,
