@@ -189,6 +189,8 @@ WRITTEN |= {
         [np.ones((1, 2), "float32")],
         [np.ones((1, 2), "float32")],
     ),
+    "batch_norm_training": call(F, V, V, axis=-1, variance_epsilon=0.1),
+    "layer_norm": call(F, V, V, axis=-1, variance_epsilon=0.1),
     "batch_norm": call(F, V, V, V, V, variance_epsilon=0.1),
     "batch_to_space_nd": call(IMG[:2].repeat(2, 0), [2, 2], [[0, 1], [1, 0]]),
     "space_to_batch_nd": call(IMG, [2, 2], [[0, 2], [1, 1]]),

@@ -182,6 +182,8 @@ from plugrad.ops.movement import (
 )
 from plugrad.ops.normalization import (
     batch_norm as batch_norm,
+    batch_norm_training as batch_norm_training,
+    layer_norm as layer_norm,
     local_response_normalization as local_response_normalization,
     log_softmax as log_softmax,
     softmax as softmax,

@@ -58,7 +58,7 @@ static inline floats at_most(floats x, float most) {
     return choose(x > splat(most), splat(most), x);
 }
 
-// P(-m) of 0 <= m <= 14; the exponent has the least error of m P(-m).
+// P(-m) of 0 <= m <= 14.5; the exponent has the least error of m P(-m).
 static inline floats below_floats(floats m) {
     floats q = splat(-1.1751507544843776e-9f);
     q = multiply_add(q, m, splat(6.266601104698566e-8f));
@@ -76,12 +76,12 @@ static inline floats below_floats(floats m) {
 
 // x P(x) = max(x, 0) - |x| P(-|x|)
 static inline floats gelu_floats(floats x) {
-    const floats m = at_most(absolute(x), 14);
+    const floats m = at_most(absolute(x), 14.5f);
     return at_least(x, 0) - m * below_floats(m);
 }
 
 static inline floats gelu_gradient_floats(floats dy, floats x) {
-    const floats m = at_most(absolute(x), 14);
+    const floats m = at_most(absolute(x), 14.5f);
     const floats density = exp_floats(-0.5f * m * m) * (float)DENSITY_AT_0;
     const floats rest = multiply_add(m, density, -below_floats(m));
     return dy * choose(x > splat(0.f), rest + 1.f, -rest);

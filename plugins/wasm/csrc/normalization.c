@@ -235,6 +235,192 @@ EACH_FLOAT(INVERSE_DEVIATION)
     }
 EACH_FLOAT(BATCH_NORM)
 
+// ---- layers, and batches in training ----
+
+#define SIDE 16  // numbers that are summed side by side, in vectors of any width
+#define RUN_LENGTH 512  // numbers that are summed in their own precision; the sums are added in double
+#define CHANNELS 64  // columns that are summed side by side
+
+// total += the sum of a term, an expression of i, for i < count.
+#define ADD_UP(type, total, count, term)                                                           \
+    for (int first_ = 0; first_ < (count); first_ += RUN_LENGTH) {                                 \
+        const int last_ = smaller(first_ + RUN_LENGTH, (count));                                   \
+        const int whole_ = first_ + (last_ - first_) / SIDE * SIDE;                                \
+        type sums_[SIDE] = {0};                                                                    \
+        for (int k_ = first_; k_ < whole_; k_ += SIDE)                                             \
+            for (int j_ = 0; j_ < SIDE; j_++) {                                                    \
+                const int i = k_ + j_;                                                             \
+                sums_[j_] += term;                                                                 \
+            }                                                                                      \
+        for (int i = whole_; i < last_; i++) sums_[0] += term;                                     \
+        for (int j_ = 0; j_ < SIDE; j_++) total += sums_[j_];                                      \
+    }
+
+// totals[i] += the sum over the rows of a term, an expression of i and of what `prepare` declares for a row.
+#define ADD_COLUMNS(type, totals, rows, width, prepare, term)                                      \
+    for (int row = 0; row < (rows);) {                                                             \
+        const int last_ = smaller(row + BLOCK_ROWS, (rows));                                       \
+        type sums_[CHANNELS] = {0};                                                                \
+        for (; row < last_; row++) {                                                               \
+            prepare;                                                                               \
+            for (int i = 0; i < (width); i++) sums_[i] += term;                                    \
+        }                                                                                          \
+        for (int i = 0; i < (width); i++) totals[i] += sums_[i];                                   \
+    }
+
+#define LAYERS(dtype, type, effort)                                                                \
+    effort static void moments_##dtype(const type *restrict x, int count, type epsilon, type *mean, \
+                                       type *inverse) {                                            \
+        double total = 0, squares = 0;                                                             \
+        ADD_UP(type, total, count, x[i])                                                           \
+        const type m = total / count;                                                              \
+        ADD_UP(type, squares, count, (x[i] - m) * (x[i] - m))                                      \
+        *mean = m;                                                                                 \
+        *inverse = 1 / sqrt((type)(squares / count) + epsilon);                                    \
+    }                                                                                              \
+    effort KERNEL(layer_norm_##dtype)(const type *restrict x, const type *restrict offset,         \
+                                      const type *restrict scale, type *restrict out, int rows,    \
+                                      int count, type epsilon) {                                   \
+        for (; rows > 0; rows--, x += count, out += count) {                                       \
+            type mean, inverse;                                                                    \
+            moments_##dtype(x, count, epsilon, &mean, &inverse);                                   \
+            for (int i = 0; i < count; i++)                                                        \
+                out[i] = (x[i] - mean) * inverse * scale[i] + offset[i];                           \
+        }                                                                                          \
+    }                                                                                              \
+    /* The mean of a row and the inverse of its deviation go to `moments`, two numbers a row. */   \
+    effort KERNEL(layer_norm_gradient_##dtype)(                                                    \
+        const type *restrict dy, const type *restrict x, const type *restrict scale,               \
+        type *restrict dx, type *restrict moments, int rows, int count, type epsilon) {            \
+        for (; rows > 0; rows--, dy += count, x += count, dx += count, moments += 2) {             \
+            moments_##dtype(x, count, epsilon, moments, moments + 1);                              \
+            const type mean = moments[0], inverse = moments[1];                                    \
+            double sum = 0, product = 0;                                                           \
+            ADD_UP(type, sum, count, dy[i] * scale[i])                                             \
+            ADD_UP(type, product, count, dy[i] * scale[i] * ((x[i] - mean) * inverse))             \
+            const type average = sum / count, along = product / count;                             \
+            for (int i = 0; i < count; i++)                                                        \
+                dx[i] = inverse *                                                                  \
+                        (dy[i] * scale[i] - average - (x[i] - mean) * inverse * along);            \
+        }                                                                                          \
+    }                                                                                              \
+    /* The sums of dy and of dy (x - mean) inverse in some columns of `rows` rows. */              \
+    effort KERNEL(layer_norm_sums_##dtype)(const type *restrict dy, const type *restrict x,        \
+                                           type *restrict sums, type *restrict products, int columns, \
+                                           int rows, int pitch, const type *restrict moments) {    \
+        for (int first = 0; first < columns; first += CHANNELS) {                                  \
+            const int width = smaller(CHANNELS, columns - first);                                  \
+            double totals[CHANNELS] = {0}, along[CHANNELS] = {0};                                  \
+            ADD_COLUMNS(type, totals, rows, width,                                                 \
+                        const type *d = dy + (ptrdiff_t)row * pitch + first, d[i])                 \
+            ADD_COLUMNS(type, along, rows, width,                                                  \
+                        const ptrdiff_t place = (ptrdiff_t)row * pitch + first;                    \
+                        const type *d = dy + place; const type *y = x + place;                     \
+                        const type mean = moments[2 * row];                                        \
+                        const type inverse = moments[2 * row + 1],                                 \
+                        d[i] * ((y[i] - mean) * inverse))                                          \
+            for (int i = 0; i < width; i++) sums[first + i] = totals[i];                           \
+            for (int i = 0; i < width; i++) products[first + i] = along[i];                        \
+        }                                                                                          \
+    }
+EACH_FLOAT(LAYERS)
+
+// Some channels of x, which is (outer, channels, inner) and has `pitch` numbers for each of outer. Where
+// inner is 1, channels are columns.
+#define BATCHES(dtype, type, effort)                                                               \
+    effort KERNEL(batch_norm_training_##dtype)(                                                    \
+        const type *restrict x, const type *restrict offset, const type *restrict scale,           \
+        type *restrict out, type *restrict means, type *restrict variances, int channels, int outer, \
+        int pitch, int inner, type epsilon) {                                                      \
+        const double size = (double)outer * inner;                                                 \
+        for (int first = 0; first < channels; first += CHANNELS) {                                 \
+            const int width = smaller(CHANNELS, channels - first);                                 \
+            double totals[CHANNELS] = {0}, squares[CHANNELS] = {0};                                \
+            type mean[CHANNELS], factor[CHANNELS], shift[CHANNELS];                                \
+            const type *some = x + (ptrdiff_t)first * inner;                                       \
+            type *to = out + (ptrdiff_t)first * inner;                                             \
+            if (inner == 1)                                                                        \
+                ADD_COLUMNS(type, totals, outer, width, const type *y = some + (ptrdiff_t)row * pitch, \
+                            y[i])                                                                  \
+            else                                                                                   \
+                for (int n = 0; n < outer; n++)                                                    \
+                    for (int c = 0; c < width; c++) {                                              \
+                        const type *y = some + (ptrdiff_t)n * pitch + (ptrdiff_t)c * inner;        \
+                        ADD_UP(type, totals[c], inner, y[i])                                       \
+                    }                                                                              \
+            for (int c = 0; c < width; c++) means[first + c] = mean[c] = totals[c] / size;         \
+            if (inner == 1)                                                                        \
+                ADD_COLUMNS(type, squares, outer, width, const type *y = some + (ptrdiff_t)row * pitch, \
+                            (y[i] - mean[i]) * (y[i] - mean[i]))                                   \
+            else                                                                                   \
+                for (int n = 0; n < outer; n++)                                                    \
+                    for (int c = 0; c < width; c++) {                                              \
+                        const type *y = some + (ptrdiff_t)n * pitch + (ptrdiff_t)c * inner;        \
+                        const type m = mean[c];                                                    \
+                        ADD_UP(type, squares[c], inner, (y[i] - m) * (y[i] - m))                   \
+                    }                                                                              \
+            for (int c = 0; c < width; c++) {                                                      \
+                const type variance = variances[first + c] = squares[c] / size;                    \
+                factor[c] = scale[first + c] / sqrt(variance + epsilon);                           \
+                shift[c] = offset[first + c];                                                      \
+            }                                                                                      \
+            for (int n = 0; n < outer; n++, some += pitch, to += pitch)                            \
+                if (inner == 1)                                                                    \
+                    for (int i = 0; i < width; i++)                                                \
+                        to[i] = (some[i] - mean[i]) * factor[i] + shift[i];                        \
+                else                                                                               \
+                    for (int c = 0; c < width; c++)                                                \
+                        for (int i = 0; i < inner; i++)                                            \
+                            to[c * inner + i] =                                                    \
+                                (some[c * inner + i] - mean[c]) * factor[c] + shift[c];            \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(batch_norm_gradient_##dtype)(                                                    \
+        const type *restrict dy, const type *restrict x, const type *restrict means,               \
+        const type *restrict variances, const type *restrict scale, type *restrict dx,             \
+        type *restrict sums, type *restrict products, int channels, int outer, int pitch, int inner, \
+        type epsilon) {                                                                            \
+        const double size = (double)outer * inner;                                                 \
+        for (int first = 0; first < channels; first += CHANNELS) {                                 \
+            const int width = smaller(CHANNELS, channels - first);                                 \
+            double totals[CHANNELS] = {0}, along[CHANNELS] = {0};                                  \
+            type a[CHANNELS], b[CHANNELS], c[CHANNELS];                                            \
+            const type *mean = means + first;                                                      \
+            const type *some = x + (ptrdiff_t)first * inner, *from = dy + (ptrdiff_t)first * inner; \
+            type *to = dx + (ptrdiff_t)first * inner;                                              \
+            if (inner == 1) {                                                                      \
+                ADD_COLUMNS(type, totals, outer, width, const type *d = from + (ptrdiff_t)row * pitch, \
+                            d[i])                                                                  \
+                ADD_COLUMNS(type, along, outer, width, const type *d = from + (ptrdiff_t)row * pitch; \
+                            const type *y = some + (ptrdiff_t)row * pitch, d[i] * (y[i] - mean[i])) \
+            } else                                                                                 \
+                for (int n = 0; n < outer; n++)                                                    \
+                    for (int j = 0; j < width; j++) {                                              \
+                        const ptrdiff_t place = (ptrdiff_t)n * pitch + (ptrdiff_t)j * inner;       \
+                        const type *d = from + place, *y = some + place, m = mean[j];              \
+                        ADD_UP(type, totals[j], inner, d[i])                                       \
+                        ADD_UP(type, along[j], inner, d[i] * (y[i] - m))                           \
+                    }                                                                              \
+            for (int j = 0; j < width; j++) {                                                      \
+                const double inverse = 1 / sqrt((double)variances[first + j] + epsilon);           \
+                sums[first + j] = totals[j];                                                       \
+                products[first + j] = inverse * along[j];                                          \
+                a[j] = inverse * scale[first + j];                                                 \
+                b[j] = -inverse * scale[first + j] * inverse * inverse * along[j] / size;          \
+                c[j] = -inverse * scale[first + j] * totals[j] / size;                             \
+            }                                                                                      \
+            for (int n = 0; n < outer; n++, some += pitch, from += pitch, to += pitch)             \
+                if (inner == 1)                                                                    \
+                    for (int i = 0; i < width; i++)                                                \
+                        to[i] = from[i] * a[i] + (some[i] - mean[i]) * b[i] + c[i];                \
+                else                                                                               \
+                    for (int j = 0; j < width; j++)                                                \
+                        for (int i = j * inner; i < (j + 1) * inner; i++)                          \
+                            to[i] = from[i] * a[j] + (some[i] - mean[j]) * b[j] + c[j];            \
+        }                                                                                          \
+    }
+EACH_FLOAT(BATCHES)
+
 // ---- neighbours on the last axis ----
 
 // Rows are computed in scratch memory: `padded` has `radius` zeros on both sides of a row.

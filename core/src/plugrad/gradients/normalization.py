@@ -1,13 +1,18 @@
 """Gradients of the normalization kernels."""
 
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
 from plugrad.kernels import creation, movement, normalization
 from plugrad.ops.binary import less_equal
 from plugrad.ops.linalg import matmul
-from plugrad.ops.reduction import sum
+from plugrad.ops.reduction import mean, sum
 from plugrad.ops.unary import abs, exp, rsqrt
-from plugrad.tape.rules import gradient
+from plugrad.tape.rules import GradientConfig, gradient, register_gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32
+from plugrad.types.shapes import size_of
 
 # With s = softmax(x), ∂s_i/∂x_j = s_i (δ_ij - s_j); for its logarithm, δ_ij - s_j.
 gradient(
@@ -53,6 +58,155 @@ gradient(
     scale=lambda dy, x, mean, variance, variance_epsilon: (
         dy * (x - mean) * rsqrt(variance + variance_epsilon)
     ),
+)
+
+
+# --- layer_norm -----------------------------------------------------------------------------------
+#
+# Along a row of n elements, let h = (x - M(x)) s with s = (M((x - M(x))²) + ε)**-0.5, where M is the mean. Its
+# derivative is the symmetric matrix J = s (1 - 11ᵀ/n - hhᵀ/n), and the gradients are J g with g = dy scale,
+# and the sums over the rows of dy and of dy h. The gradient of u·(J g) for x is
+# -s² h (M(ug) - M(u) M(g) - M(uh) M(gh)) - s (M(gh) J u + M(uh) J g).
+
+Pulled = dict[str, Callable[[], Tensor]]
+Attrs = Mapping[str, Any]
+
+
+def _pull_layer(dy: Tensor, saved: list[Any], attrs: Attrs) -> Pulled:
+    x, scale = saved
+    found = cache(lambda: normalization.layer_norm_gradient(dy, x, scale, **attrs))
+    return {"x": lambda: found()[0], "offset": lambda: found()[1], "scale": lambda: found()[2]}
+
+
+def _times(x: Tensor, scale: Tensor | None) -> Tensor:
+    return x if scale is None else x * scale
+
+
+def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
+    """Return the gradients of u·(J g) + v·(sum of dy) + w·(sum of dy h)."""
+    u, v, w = dys
+    dy, x, scale = saved
+    axis, epsilon = attrs["axis"], attrs["variance_epsilon"]
+    axes = tuple(range(axis, x.ndim))
+
+    def average(x: Tensor) -> Tensor:
+        return mean(x, axis=axes, keepdims=True)
+
+    def turned(g: Tensor) -> Tensor:
+        """Return J g."""
+        return normalization.layer_norm_gradient(g, x, **attrs)[0]
+
+    h = cache(lambda: normalization.layer_norm(x, **attrs))
+
+    def for_dy() -> Tensor:
+        return _times(turned(u), scale) + v + w * h()
+
+    def for_x() -> Tensor:
+        g, through_scale = _times(dy, scale), turned(w * dy)
+        centred = x - average(x)
+        s = rsqrt(average(centred * centred) + epsilon)
+        along_u, along_g = average(u * h()), average(g * h())
+        curved = average(u * g) - average(u) * average(g) - along_u * along_g
+        return through_scale - s * (s * h() * curved + along_g * turned(u) + along_u * turned(g))
+
+    return {"dy": for_dy, "x": for_x, "scale": lambda: dy * turned(u)}
+
+
+register_gradient(GradientConfig(normalization.layer_norm.name, _pull_layer, ("x", "scale")))
+register_gradient(
+    GradientConfig(
+        normalization.layer_norm_gradient.name, _pull_layer_gradient, ("dy", "x", "scale")
+    )
+)
+
+
+# --- batch_norm_training --------------------------------------------------------------------------
+#
+# For a channel of n elements let h = (x - mean) s with s = (variance + ε)**-0.5, and M the mean over it.
+# The gradients are  f = a (dy - M(dy) - h M(dy h))  with a = scale s, and the sums of dy and of dy h, where
+# mean and variance are inputs of their own. So  u·f = n a (M(u dy) - M(u) M(dy) - M(u h) M(dy h)),  whose
+# derivative for h is  -a (u M(dy h) + dy M(u h));  h depends on x, on the mean and, like a, on s.
+
+
+class _Channels:
+    """The channels of x: averages over the other axes, and vectors in a shape that broadcasts to x."""
+
+    def __init__(self, x: Tensor, axis: int) -> None:
+        self.axes = tuple(i for i in range(x.ndim) if i != axis)
+        self.shape = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
+        self.size = size_of(x.shape) // max(x.shape[axis], 1)
+
+    def sums(self, x: Tensor) -> Tensor:
+        return sum(x, axis=self.axes)
+
+    def averages(self, x: Tensor) -> Tensor:
+        return mean(x, axis=self.axes)
+
+    def beside(self, vector: Tensor) -> Tensor:
+        return movement.reshape(vector, shape=self.shape)
+
+
+def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
+    """Return the gradients of the result, the means and the variances, as far as something depends on them."""
+    x, scale, means, variances = saved
+
+    found = cache(
+        lambda: normalization.batch_norm_gradient(dys[0], x, means, variances, scale, **attrs)
+    )
+
+    def for_x() -> Tensor:
+        if {1, 2} <= dys.absent:
+            return found()[0]
+        channels = _Channels(x, attrs["axis"])
+        spread = 2 * channels.beside(dys[2]) * (x - channels.beside(means))
+        through = (channels.beside(dys[1]) + spread) / channels.size
+        return through if 0 in dys.absent else found()[0] + through
+
+    return {"x": for_x, "offset": lambda: found()[1], "scale": lambda: found()[2]}
+
+
+def _pull_batch_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
+    """Return the gradients of u·f + v·(sum of dy) + w·(sum of dy h)."""
+    u, v, w = dys
+    dy, x, means, variances, scale = saved
+    channels = _Channels(x, attrs["axis"])
+    beside, average = channels.beside, channels.averages
+    inverse = rsqrt(variances + attrs["variance_epsilon"])
+    factor = _times(inverse, scale)
+    h = (x - beside(means)) * beside(inverse)
+    along_u, along_dy = average(u * h), average(dy * h)
+
+    def plain(scale: Tensor | None) -> Tensor:
+        return normalization.batch_norm_gradient(u, x, means, variances, scale, **attrs)[0]
+
+    def for_x() -> Tensor:
+        through_h = u * beside(factor * along_dy) + dy * beside(factor * along_u)
+        return beside(inverse) * (beside(w) * dy - through_h)
+
+    def for_variance() -> Tensor:
+        terms = average(u * dy) - average(u) * average(dy) - 3 * along_u * along_dy
+        return -0.5 * channels.size * inverse * inverse * (factor * terms + w * along_dy)
+
+    return {
+        "dy": lambda: plain(scale) + beside(v) + beside(w) * h,
+        "x": for_x,
+        "mean": lambda: -channels.sums(for_x()),
+        "variance": for_variance,
+        "scale": lambda: channels.sums(dy * plain(None)),
+    }
+
+
+register_gradient(
+    GradientConfig(
+        normalization.batch_norm_training.name, _pull_batch, ("x", "scale"), (False, True, True)
+    )
+)
+register_gradient(
+    GradientConfig(
+        normalization.batch_norm_gradient.name,
+        _pull_batch_gradient,
+        normalization.batch_norm_gradient.inputs,
+    )
 )
 
 

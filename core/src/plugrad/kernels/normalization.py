@@ -3,7 +3,7 @@
 from plugrad.contract.annotations import Axis
 from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.types.dtype import FLOATING
+from plugrad.types.dtype import FLOATING, DType
 from plugrad.types.shapes import stretches
 from plugrad.types.specs import Shape, Shaped, Spec
 
@@ -42,6 +42,98 @@ def batch_norm(
                 f"{name} of shape {part.shape} does not broadcast to x of shape {x.shape}"
             )
     return Shaped(x.shape, agreed("FusedBatchNorm", x, *given.values()))
+
+
+@kernel("LayerNorm", accepts=FLOATING)
+def layer_norm(
+    x: Spec,
+    offset: Spec | None = None,
+    scale: Spec | None = None,
+    *,
+    axis: Axis,
+    variance_epsilon: float = 1e-5,
+) -> Spec:
+    """Return ``(x - m) / sqrt(v + variance_epsilon) * scale + offset`` (Ba, Kiros and Hinton, 2016).
+
+    m and v are the mean and the variance over `axis` and all axes after it, whose sizes are also the
+    shape of the scale and of the offset. Without a scale it is 1, without an offset 0.
+    """
+    parts = {"offset": offset, "scale": scale}
+    return Shaped(x.shape, _dtype_beside("LayerNorm", x, parts, x.shape[axis:]))
+
+
+@kernel("LayerNormGrad", accepts=FLOATING)
+def layer_norm_gradient(
+    dy: Spec, x: Spec, scale: Spec | None = None, *, axis: Axis, variance_epsilon: float = 1e-5
+) -> tuple[Spec, Spec, Spec]:
+    """Return the gradients of `layer_norm` for x, for the offset and for the scale.
+
+    The last two have the shape of a scale also if there is none.
+    """
+    if dy.shape != x.shape:
+        raise ShapeError(f"dy and x have shapes {dy.shape} and {x.shape}; they must be equal")
+    agreed("LayerNormGrad", dy, x)
+    row = x.shape[axis:]
+    dtype = _dtype_beside("LayerNormGrad", x, {"scale": scale}, row)
+    return Shaped(x.shape, dtype), Shaped(row, dtype), Shaped(row, dtype)
+
+
+@kernel("BatchNormTraining", accepts=FLOATING)
+def batch_norm_training(
+    x: Spec,
+    offset: Spec | None = None,
+    scale: Spec | None = None,
+    *,
+    axis: Axis,
+    variance_epsilon: float = 0.001,
+) -> tuple[Spec, Spec, Spec]:
+    """Return `batch_norm` of x with the mean and the variance of each channel, and these two.
+
+    The channels are the elements of `axis`. Mean and variance, the average of the squared differences
+    from the mean, are over all other axes.
+    """
+    channels = (x.shape[axis],)
+    parts = {"offset": offset, "scale": scale}
+    dtype = _dtype_beside("BatchNormTraining", x, parts, channels)
+    return Shaped(x.shape, dtype), Shaped(channels, dtype), Shaped(channels, dtype)
+
+
+@kernel("BatchNormGrad", accepts=FLOATING)
+def batch_norm_gradient(
+    dy: Spec,
+    x: Spec,
+    mean: Spec,
+    variance: Spec,
+    scale: Spec | None = None,
+    *,
+    axis: Axis,
+    variance_epsilon: float = 0.001,
+) -> tuple[Spec, Spec, Spec]:
+    """Return the gradients of `batch_norm_training` for x, for the offset and for the scale.
+
+    Given the mean and the variance of each channel, ``h = (x - mean) / sqrt(variance + variance_epsilon)``,
+    and averages M over each channel, that for x is
+    ``scale / sqrt(variance + variance_epsilon) * (dy - M(dy) - h M(dy h))``. The others are the sums of
+    dy and of ``dy h``; both have one element for each channel also if there is no scale.
+    """
+    if dy.shape != x.shape:
+        raise ShapeError(f"dy and x have shapes {dy.shape} and {x.shape}; they must be equal")
+    agreed("BatchNormGrad", dy, x)
+    parts = {"mean": mean, "variance": variance, "scale": scale}
+    channels = (x.shape[axis],)
+    dtype = _dtype_beside("BatchNormGrad", x, parts, channels)
+    return Shaped(x.shape, dtype), Shaped(channels, dtype), Shaped(channels, dtype)
+
+
+def _dtype_beside(name: str, x: Spec, parts: dict[str, Spec | None], shape: Shape) -> DType:
+    """Return the common dtype of x and of the parts, which must have a shape."""
+    given = {which: part for which, part in parts.items() if part is not None}
+    for which, part in given.items():
+        if part.shape != shape:
+            raise ShapeError(
+                f"{which} has shape {part.shape}; beside x of shape {x.shape} it must have shape {shape}"
+            )
+    return agreed(name, x, *given.values())
 
 
 @kernel("LRN", accepts=FLOATING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import accepted_dtype, as_tensor, cast, coerced
@@ -13,6 +13,9 @@ from plugrad.types.dtype import promote
 from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plugrad.contract.kernel import Kernel
     from plugrad.tensor.tensor import TensorLike
 
 
@@ -83,19 +86,11 @@ def batch_norm(
         ArgumentError: `variance_epsilon` is not a number.
         ArgumentValueError: `variance_epsilon` is not finite.
     """
-    given = {"x": x, "mean": mean, "variance": variance, "offset": offset, "scale": scale}
-    home = next((part.backend for part in given.values() if isinstance(part, Tensor)), None)
-    tensors = {
-        name: as_tensor(part, "batch_norm", name, backend=home)  # type: ignore[arg-type]
-        for name, part in given.items()
-        if part is not None or name not in ("offset", "scale")
-    }
-    dtypes = [
-        accepted_dtype(tensor.dtype, normalization.batch_norm, f"batch_norm ({name})")
-        for name, tensor in tensors.items()
-    ]
-    dtype = reduce(promote, dtypes)
-    parts = {name: cast(tensor, dtype) for name, tensor in tensors.items()}
+    parts = _of_one_dtype(
+        "batch_norm",
+        normalization.batch_norm,
+        {"x": x, "mean": mean, "variance": variance, "offset": offset, "scale": scale},
+    )
     return normalization.batch_norm(
         parts["x"],
         parts["mean"],
@@ -104,6 +99,128 @@ def batch_norm(
         parts.get("scale"),
         variance_epsilon=finite(variance_epsilon, "batch_norm", "variance_epsilon"),
     )
+
+
+class BatchNormTraining(NamedTuple):
+    """The normalized batch, and the mean and the variance of each channel."""
+
+    y: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+def batch_norm_training(
+    x: TensorLike,
+    offset: TensorLike | None = None,
+    scale: TensorLike | None = None,
+    *,
+    axis: int = -1,
+    variance_epsilon: float = 0.001,
+) -> BatchNormTraining:
+    """The elements of each channel normalized to mean 0 and variance 1, then scaled and shifted, as in training.
+
+    This is `batch_norm` with the mean and the variance of x itself over all axes but that of the
+    channels. Both are returned as well, because a network that is not in training uses their moving
+    averages. The variance is the average of the squared differences from the mean. See Ioffe and
+    Szegedy, "Batch normalization" (2015).
+
+    >>> x = plugrad.asarray([[1.0, 10.0], [3.0, 30.0]])
+    >>> y, mean, variance = plugrad.batch_norm_training(x, variance_epsilon=0.0)
+    >>> y
+    tensor([[-1., -1.],
+            [ 1.,  1.]], dtype=float32)
+    >>> mean, variance
+    (tensor([ 2., 20.], dtype=float32), tensor([  1., 100.], dtype=float32))
+
+    `y` has the shape of x, and `mean` and `variance` have one element for each channel. All have the
+    dtype to which all tensors promote; integers and bools become float32.
+
+    Args:
+        x: numbers, with at least one axis.
+        offset: the numbers to add, one for each channel; None means 0.
+        scale: the numbers to multiply by, one for each channel; None means 1.
+        axis: the axis of the channels.
+        variance_epsilon: a number that is added to the variance, so that it is not 0.
+
+    Raises:
+        AxisError: the axis is out of range.
+        ShapeError: the offset or the scale does not have one element for each channel.
+        DTypeError: a tensor holds complex numbers or strings.
+        ArgumentError: `variance_epsilon` is not a number.
+        ArgumentValueError: `variance_epsilon` is not finite.
+    """
+    op, kernel = "batch_norm_training", normalization.batch_norm_training
+    parts = _of_one_dtype(op, kernel, {"x": x, "offset": offset, "scale": scale})
+    y, mean, variance = kernel(
+        parts["x"],
+        parts.get("offset"),
+        parts.get("scale"),
+        axis=axis_of(axis, parts["x"].ndim, name=f"{op}: axis"),
+        variance_epsilon=finite(variance_epsilon, op, "variance_epsilon"),
+    )
+    return BatchNormTraining(y, mean, variance)
+
+
+def layer_norm(
+    x: TensorLike,
+    offset: TensorLike | None = None,
+    scale: TensorLike | None = None,
+    *,
+    axis: int = -1,
+    variance_epsilon: float = 1e-5,
+) -> Tensor:
+    """The elements of each row normalized to mean 0 and variance 1, then scaled and shifted.
+
+    ``(x - m) / sqrt(v + variance_epsilon) * scale + offset``, where the mean m and the variance v are
+    over one axis and all axes after it. See Ba, Kiros and Hinton, "Layer normalization" (2016).
+
+    >>> plugrad.layer_norm([[1.0, 3.0], [10.0, 30.0]], [0.0, 5.0], variance_epsilon=0.0)
+    tensor([[-1.,  6.],
+            [-1.,  6.]], dtype=float32)
+
+    The result has the shape of x, and the dtype to which all tensors promote; integers and bools
+    become float32.
+
+    Args:
+        x: numbers, with at least one axis.
+        offset: the numbers to add, of shape ``x.shape[axis:]``; None means 0.
+        scale: the numbers to multiply by, of the same shape; None means 1.
+        axis: the first of the axes that are normalized together.
+        variance_epsilon: a number that is added to the variance, so that it is not 0.
+
+    Raises:
+        AxisError: the axis is out of range.
+        ShapeError: the offset or the scale does not have the shape ``x.shape[axis:]``.
+        DTypeError: a tensor holds complex numbers or strings.
+        ArgumentError: `variance_epsilon` is not a number.
+        ArgumentValueError: `variance_epsilon` is not finite.
+    """
+    op, kernel = "layer_norm", normalization.layer_norm
+    parts = _of_one_dtype(op, kernel, {"x": x, "offset": offset, "scale": scale})
+    return kernel(
+        parts["x"],
+        parts.get("offset"),
+        parts.get("scale"),
+        axis=axis_of(axis, parts["x"].ndim, name=f"{op}: axis"),
+        variance_epsilon=finite(variance_epsilon, op, "variance_epsilon"),
+    )
+
+
+def _of_one_dtype(
+    op: str, kernel: Kernel[..., Any], given: Mapping[str, TensorLike | None]
+) -> dict[str, Tensor]:
+    """Return what is given as tensors of the dtype to which all promote; an absent offset or scale is left out."""
+    home = next((part.backend for part in given.values() if isinstance(part, Tensor)), None)
+    tensors = {
+        name: as_tensor(part, op, name, backend=home)  # type: ignore[arg-type]
+        for name, part in given.items()
+        if part is not None or name not in ("offset", "scale")
+    }
+    dtypes = [
+        accepted_dtype(tensor.dtype, kernel, f"{op} ({name})") for name, tensor in tensors.items()
+    ]
+    dtype = reduce(promote, dtypes)
+    return {name: cast(tensor, dtype) for name, tensor in tensors.items()}
 
 
 def local_response_normalization(

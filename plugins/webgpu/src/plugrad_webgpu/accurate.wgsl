@@ -352,7 +352,7 @@ fn erf_accurate(x: f32) -> f32 {
 // --- gelu: x P(x), where P is the distribution of a normal number, and p its density; or x s(x), where s is a sigmoid
 // that is close to P. Far from 0, the limits are reached: 0 must not meet infinity.
 
-// P(-m) of 0 <= m <= 14; the exponent has the least error of m P(-m)
+// P(-m) of 0 <= m <= 14.5; the exponent has the least error of m P(-m)
 fn below(m: f32) -> f32 {
   var q = -1.1751507544843776e-9;
   q = q * m + 6.266601104698566e-8;
@@ -369,12 +369,12 @@ fn below(m: f32) -> f32 {
 }
 
 fn gelu(x: f32) -> f32 {
-  let m = minimum(abs(x), 14.0);
+  let m = minimum(abs(x), 14.5);
   return maximum(x, 0.0) - m * below(m);
 }
 
 fn gelu_slope(x: f32) -> f32 {
-  let m = minimum(abs(x), 14.0);
+  let m = minimum(abs(x), 14.5);
   let rest = 0.39894228 * m * exp_accurate(-0.5 * m * m) - below(m);
   return select(-rest, 1.0 + rest, x > 0.0);
 }

@@ -3,6 +3,8 @@
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
 
+import math
+
 import numpy as np
 
 from plugrad.kernels import normalization
@@ -12,6 +14,19 @@ from plugrad.testing.rows import FLOATS, Row, numbers, of_shape, these
 INF = np.inf
 # Rows and columns of a few elements, of whole vectors and of vectors with a remainder.
 ALONG = [((2, 3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), 2), ((1, 3, 9), 1), ((2, 21), 1)]
+# Shapes, the axis, and whether there are an offset and a scale: whole vectors, and vectors with a remainder.
+LAYERS = [
+    ((3, 8), 1, True, True),
+    ((2, 3, 21), 2, False, True),
+    ((2, 3, 5), 1, True, False),
+    ((7,), 0, False, False),
+]
+BATCHES = [
+    ((9, 8), 1, True, True),
+    ((2, 3, 2, 21), 3, False, True),
+    ((2, 5, 2, 3), 1, True, False),
+    ((7, 1, 2), 0, False, False),
+]
 RESPONSE = {"depth_radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}
 
 
@@ -40,6 +55,56 @@ def response(x: Array) -> Array:
 def response_gradient(x: Array, y: Array, dy: Array) -> Array:
     s = 1.5 + 0.5 * neighbours(np.square(x), 2)
     return dy * s**-0.75 - 2 * 0.5 * 0.75 * x * neighbours(dy * x * s**-1.75, 2)
+
+
+def average(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return the mean, which is NaN without elements."""
+    return x.sum(axes, keepdims=True) / np.float64(math.prod(x.shape[i] for i in axes))
+
+
+def standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    centred = x - average(x, axes)
+    return centred / np.sqrt(average(np.square(centred), axes) + epsilon)
+
+
+def layer(x: Array, offset: Array | None, scale: Array | None, axis: int) -> Array:
+    h = standardized(x, tuple(range(axis, x.ndim)), 0.01)
+    return h * (1 if scale is None else scale) + (0 if offset is None else offset)
+
+
+def layer_slope(dy: Array, x: Array, scale: Array | None, axis: int) -> list[Array]:
+    axes = tuple(range(axis, x.ndim))
+    h, g = standardized(x, axes, 0.01), dy * (1 if scale is None else scale)
+    s = 1 / np.sqrt(average(np.square(x - average(x, axes)), axes) + 0.01)
+    dx = s * (g - average(g, axes) - h * average(g * h, axes))
+    rows = tuple(range(axis))
+    return [dx, dy.sum(rows), (dy * h).sum(rows)]
+
+
+def beside(x: Array, axis: int, vector: Array | None, otherwise: float) -> Array:
+    """Return a vector in a shape that broadcasts to x along an axis."""
+    return np.reshape(
+        otherwise if vector is None else vector, [-1 if i == axis else 1 for i in range(x.ndim)]
+    )
+
+
+def batch(x: Array, offset: Array | None, scale: Array | None, axis: int) -> list[Array]:
+    axes = tuple(i for i in range(x.ndim) if i != axis)
+    y = standardized(x, axes, 0.01) * beside(x, axis, scale, 1) + beside(x, axis, offset, 0)
+    means = average(x, axes)
+    variances = average(np.square(x - means), axes)
+    return [y, means.reshape(-1), variances.reshape(-1)]
+
+
+def batch_slope(
+    dy: Array, x: Array, mean: Array, variance: Array, scale: Array | None, axis: int
+) -> list[Array]:
+    axes = tuple(i for i in range(x.ndim) if i != axis)
+    inverse = 1 / np.sqrt(beside(x, axis, variance, 0) + 0.01)
+    h = (x - beside(x, axis, mean, 0)) * inverse
+    along = h * average(dy * h, axes)
+    dx = inverse * beside(x, axis, scale, 1) * (dy - average(dy, axes) - along)
+    return [dx, dy.sum(axes), (dy * h).sum(axes)]
 
 
 ROWS = [
@@ -80,6 +145,91 @@ ROWS = [
             ((5,), False, False),
             ((3, 1, 1), True, False),
         ]
+    ),
+    *(
+        Row(
+            normalization.layer_norm,
+            lambda x, offset, scale, a=axis: layer(x, offset, scale, a),
+            [
+                of_shape(*shape),
+                of_shape(*shape[axis:]) if offset else None,
+                numbers(0.5, 2, shape=shape[axis:]) if scale else None,
+            ],
+            {"axis": axis, "variance_epsilon": 0.01},
+        )
+        for shape, axis, offset, scale in LAYERS
+    ),
+    *(
+        Row(
+            normalization.layer_norm_gradient,
+            lambda dy, x, scale, a=axis: layer_slope(dy, x, scale, a),
+            [
+                of_shape(*shape),
+                of_shape(*shape),
+                numbers(0.5, 2, shape=shape[axis:]) if scale else None,
+            ],
+            {"axis": axis, "variance_epsilon": 0.01},
+        )
+        for shape, axis, _, scale in LAYERS
+    ),
+    *(
+        Row(
+            normalization.batch_norm_training,
+            lambda x, offset, scale, a=axis: batch(x, offset, scale, a),
+            [
+                of_shape(*shape),
+                of_shape(shape[axis]) if offset else None,
+                numbers(0.5, 2, shape=shape[axis : axis + 1]) if scale else None,
+            ],
+            {"axis": axis, "variance_epsilon": 0.01},
+            factor=4,
+        )
+        for shape, axis, offset, scale in BATCHES
+    ),
+    *(
+        Row(
+            normalization.batch_norm_gradient,
+            lambda dy, x, mean, variance, scale, a=axis: batch_slope(
+                dy, x, mean, variance, scale, a
+            ),
+            [
+                of_shape(*shape),
+                of_shape(*shape),
+                of_shape(shape[axis]),
+                numbers(0.5, 2, shape=shape[axis : axis + 1]),
+                numbers(0.5, 2, shape=shape[axis : axis + 1]) if scale else None,
+            ],
+            {"axis": axis, "variance_epsilon": 0.01},
+            factor=4,
+        )
+        for shape, axis, _, scale in BATCHES
+    ),
+    *(
+        Row(
+            kernel,
+            reference,
+            [of_shape(*shape), None, None],
+            {"axis": 1, "variance_epsilon": 0.01},
+            is_edge=True,
+            is_smooth=False,
+        )
+        for kernel, function in [
+            (normalization.layer_norm, layer),
+            (normalization.batch_norm_training, batch),
+        ]
+        for reference in [lambda x, o, s, f=function: f(x, o, s, 1)]
+        for shape in [(0, 3), (2, 0), (3, 2, 0)]
+    ),
+    *(
+        Row(
+            normalization.layer_norm,
+            lambda x, o, s: layer(x, o, s, 1),
+            [these([[np.nan, 0, 1], [INF, 0, 1], [1000, 1000, 1000], [1, 2, 3]]), None, None],
+            {"axis": 1, "variance_epsilon": 0.01},
+            dtypes=FLOATS,
+            is_edge=True,
+            is_smooth=False,
+        ),
     ),
     Row(
         normalization.local_response_normalization,

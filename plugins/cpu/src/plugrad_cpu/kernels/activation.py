@@ -36,10 +36,9 @@ def softplus(x: Array) -> Array:
 GELU_SLOPE = 2 * sqrt(2 / pi)
 GELU_CUBIC = 0.044715
 BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls are few
-FAR = 14  # where gelu has reached 0 or x, so that 0 is not multiplied by infinity
+FAR = 14.5  # where gelu has reached 0 or x, so that 0 is not multiplied by infinity
 FAR_TANH = 40
-FAR_INNER = 85  # where exp is neither infinite nor denormal in single precision
-# The polynomial for log P(-x) in single precision for 0 <= x <= 14, the highest power first, with the least
+# The polynomial for log P(-x) in single precision for 0 <= x <= 14.5, the highest power first, with the least
 # error of x P(-x). The other backends use the same one.
 LOG_BELOW = np.array(
     [
@@ -133,22 +132,25 @@ def gelu_tanh(x: Array) -> Array:
 
 
 def gelu_tanh_gradient(dy: Array, x: Array) -> Array:
-    """Return dy (s + x s'), where s = 1 / (1 + e) with e = exp(-2 u), and s' = 2 u' e s^2."""
+    """Return dy (s + x s') with s' = 2 u' s (1 - s); s and 1 - s are e / (1 + e) and 1 / (1 + e), e = exp(-|2 u|)."""
     x = np.clip(x, -FAR_TANH, FAR_TANH)
     square = x * x
     e = square * -(GELU_CUBIC * GELU_SLOPE)
     e -= GELU_SLOPE
-    e *= x
-    np.exp(np.clip(e, -FAR_INNER, FAR_INNER, out=e), out=e)
-    s = 1 / (1 + e)
-    e *= s
+    e *= np.abs(x)
+    np.exp(e, out=e)
+    more = 1 / (1 + e)
+    less = np.multiply(e, more, out=e)
     slope = square
     slope *= 3 * GELU_CUBIC * GELU_SLOPE
     slope += GELU_SLOPE
     slope *= x
-    slope *= e
-    slope += 1
-    slope *= s
+    slope *= less
+    slope *= more
+    slope += less
+    more -= less
+    more *= x > 0
+    slope += more
     slope *= dy
     return slope
 

@@ -1,10 +1,15 @@
 """Normalizations. Both softmaxes subtract the largest element first, so that exp does not overflow."""
 
+import math
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from plugrad.kernels import normalization
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.reduction import total_of
+
+BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls are few
 
 
 @table.implements(normalization.softmax)
@@ -43,6 +48,171 @@ def batch_norm(
         factor = factor * scale
     y = (x - mean) * factor
     return y if offset is None else y + offset
+
+
+# --- layers: a few rows at a time, whose intermediate results stay in the cache --------------------
+
+
+@table.implements(normalization.layer_norm)
+def layer_norm(
+    x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
+) -> Array:
+    """Return the standardized rows, times the scale, plus the offset."""
+    length = math.prod(x.shape[axis:])
+    y = np.empty_like(x)
+    rows, out = x.reshape(-1, max(length, 1)), y.reshape(-1, max(length, 1))
+    for few in _groups_of_rows(rows):
+        h, _ = _standardized(rows[few].astype(roomy(x.dtype), copy=False), variance_epsilon)
+        if scale is not None:
+            h *= scale.reshape(-1)
+        if offset is not None:
+            h += offset.reshape(-1)
+        out[few] = h
+    return y
+
+
+@table.implements(normalization.layer_norm_gradient)
+def layer_norm_gradient(
+    dy: Array, x: Array, scale: Array | None, *, axis: int, variance_epsilon: float
+) -> list[Array]:
+    """Return s (g - mean(g) - h mean(g h)), with g = dy * scale, and h = (x - mean(x)) s the standardized rows.
+
+    The other gradients are the sums of dy and of dy h over all rows.
+    """
+    wide = roomy(x.dtype)
+    row = x.shape[axis:]
+    length = math.prod(row)
+    dx = np.empty_like(x)
+    rows, dys, out = (array.reshape(-1, max(length, 1)) for array in (x, dy, dx))
+    sums = np.zeros((2, length))
+    for few in _groups_of_rows(rows):
+        h, inverse = _standardized(rows[few].astype(wide, copy=False), variance_epsilon)
+        g = dys[few].astype(wide, copy=False)
+        ones = np.ones(len(g), wide)
+        product = g * h
+        sums += ones @ g, ones @ product
+        if scale is not None:
+            g = g * scale.reshape(-1)
+            np.multiply(g, h, out=product)
+        h *= _mean(product)
+        g = np.subtract(g, _mean(g), out=product)
+        g -= h
+        g *= inverse
+        out[few] = g
+    return [dx, *(total.reshape(row).astype(x.dtype) for total in sums)]
+
+
+def _groups_of_rows(rows: Array) -> Iterator[slice]:
+    """Yield slices of a matrix with about `BLOCK` elements each."""
+    count = max(1, BLOCK // rows.shape[1])
+    return (slice(first, first + count) for first in range(0, len(rows), count))
+
+
+def _standardized(x: Array, variance_epsilon: float) -> tuple[Array, Array]:
+    """Return (x - mean) / sqrt(variance + variance_epsilon) for each row, and 1 / sqrt(variance + variance_epsilon)."""
+    h = x - _mean(x)
+    inverse = 1 / np.sqrt(_mean(h * h) + variance_epsilon)
+    h *= inverse
+    return h, inverse
+
+
+def _mean(x: Array) -> Array:
+    return np.add.reduce(x, axis=1, keepdims=True) / x.dtype.type(x.shape[1])
+
+
+# --- batches in training: x as (outer, channels, inner), a few of the outer ones at a time -----------
+
+
+@table.implements(normalization.batch_norm_training)
+def batch_norm_training(
+    x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
+) -> list[Array]:
+    """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
+    batch = _Batch(x, axis)
+    parts = batch.parts
+    y = np.empty_like(x)
+    mean = batch.means(lambda few: parts[few])
+    column = mean.astype(batch.dtype)[:, None]
+    variance = batch.means(lambda few: np.square(parts[few] - column))
+    factor = 1 / np.sqrt(variance + variance_epsilon)
+    if scale is not None:
+        factor = factor * scale
+    factor = factor.astype(batch.dtype)[:, None]
+    shift = None if offset is None else offset.astype(batch.dtype)[:, None]
+    out = y.reshape(parts.shape)
+    for few in batch.groups():
+        h = parts[few] - column
+        h *= factor
+        if shift is not None:
+            h += shift
+        out[few] = h
+    return [y, mean.astype(x.dtype), variance.astype(x.dtype)]
+
+
+@table.implements(normalization.batch_norm_gradient)
+def batch_norm_gradient(
+    dy: Array,
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> list[Array]:
+    """Return a (dy - mean(dy) - h mean(dy h)) = a dy + b (x - mean) + c, with one a, b and c for each channel.
+
+    The other gradients are the sums of dy and of dy h.
+    """
+    batch = _Batch(x, axis)
+    parts, dys = batch.parts, dy.reshape(batch.parts.shape)
+    dx = np.empty_like(x)
+    column = mean.astype(batch.dtype)[:, None]
+    inverse = 1 / np.sqrt(variance.astype(batch.dtype) + variance_epsilon)
+    a = inverse if scale is None else inverse * scale
+    along = inverse * batch.means(lambda few: (parts[few] - column) * dys[few])
+    average = batch.means(lambda few: dys[few])
+    b, c = -a * inverse * along, -a * average
+    a, b, c = (vector.astype(batch.dtype)[:, None] for vector in (a, b, c))
+    out = dx.reshape(parts.shape)
+    for few in batch.groups():
+        h = parts[few] - column
+        h *= b
+        h += dys[few] * a
+        h += c
+        out[few] = h
+    return [dx, *((batch.size * each).astype(x.dtype) for each in (average, along))]
+
+
+class _Batch:
+    """An array as (outer, channels, inner), with averages over outer and inner."""
+
+    def __init__(self, x: Array, axis: int) -> None:
+        channels, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
+        outer = math.prod(x.shape[:axis])
+        self.dtype = roomy(x.dtype)
+        self.parts = x.reshape(outer, channels, inner)
+        self.size = outer * inner
+        self.count = max(1, BLOCK // max(channels * inner, 1))
+
+    def groups(self) -> Iterator[slice]:
+        """Yield slices of the outer axis with about `BLOCK` elements each."""
+        return (slice(i, i + self.count) for i in range(0, len(self.parts), self.count))
+
+    def means(self, values: Callable[[slice], Array]) -> Array:
+        """Return the averages of what `values` returns for each slice, whose sums are added in double precision."""
+        total = np.zeros(self.parts.shape[1])
+        for few in self.groups():
+            part = values(few)
+            if part.shape[2] == 1:
+                total += total_of(part[:, :, 0], (0,), keep_dims=False)
+            else:
+                rows = np.add.reduce(part, axis=2, dtype=self.dtype)
+                total += np.add.reduce(rows, axis=0)
+        return total / np.float64(self.size)
+
+
+# --- neighbours -------------------------------------------------------------------------------------
 
 
 @table.implements(normalization.local_response_normalization)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from plugrad.extend import float32, size_of
 from plugrad.kernels import normalization
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import (
+    GROUP,
     ExportNames,
     binary,
     run_elements,
@@ -21,7 +23,7 @@ from plugrad_wasm.kernels.unary import converter
 from plugrad_wasm.strides import collapsed, stretched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from plugrad_wasm.memory import WasmArray
 
@@ -70,6 +72,11 @@ def log_softmax(logits: WasmArray, *, axis: int) -> WasmArray:
 
 INVERSE_DEVIATION = ExportNames("inverse_deviation")
 BATCH_NORM = ExportNames("batch_norm")
+LAYER_NORM = ExportNames("layer_norm")
+LAYER_NORM_GRADIENT = ExportNames("layer_norm_gradient")
+LAYER_NORM_SUMS = ExportNames("layer_norm_sums")
+BATCH_NORM_TRAINING = ExportNames("batch_norm_training")
+BATCH_NORM_GRADIENT = ExportNames("batch_norm_gradient")
 RESPONSE = ExportNames("lrn")
 RESPONSE_GRADIENT = ExportNames("lrn_gradient")
 multiply = binary("multiply")
@@ -103,6 +110,131 @@ def batch_norm(
         arrays, strides = (x, *parts, out), (0, 1, 2, 3, 0)
         run_walk(x, BATCH_NORM[x.dtype], descriptor, arrays, strides, work=x.size)
     return out
+
+
+def beside(x: WasmArray, part: WasmArray | None, shape: tuple[int, ...], value: int) -> WasmArray:
+    """Return an offset or a scale, or an array of the value that stands for an absent one."""
+    return fill(x.memory, shape, x.dtype, value) if part is None else part
+
+
+@table.implements(normalization.layer_norm)
+def layer_norm(
+    x: WasmArray,
+    offset: WasmArray | None,
+    scale: WasmArray | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> WasmArray:
+    """Return the standardized rows, times the scale, plus the offset."""
+    row = x.shape[axis:]
+    length = size_of(row)
+    out = x.memory.like(x)
+    if x.size:
+        parts = beside(x, offset, row, 0), beside(x, scale, row, 1)
+        places = (x, length), (parts[0], 0), (parts[1], 0), (out, length)
+        epsilon = converter(x.dtype)(variance_epsilon)
+        work = 3 * x.size
+        run_items(x, LAYER_NORM[x.dtype], x.size // length, places, length, epsilon, work=work)
+    return out
+
+
+@table.implements(normalization.layer_norm_gradient)
+def layer_norm_gradient(
+    dy: WasmArray, x: WasmArray, scale: WasmArray | None, *, axis: int, variance_epsilon: float
+) -> list[WasmArray]:
+    """Return the gradients for x, row by row, and for the offset and the scale, column by column."""
+    memory, row = x.memory, x.shape[axis:]
+    length = size_of(row)
+    dx = memory.like(x)
+    if not x.size:
+        return [dx, *(fill(memory, row, x.dtype, 0) for _ in range(2))]
+    count = x.size // length
+    moments = memory.empty((count, 2), x.dtype)
+    factors = beside(x, scale, row, 1)
+    places = (dy, length), (x, length), (factors, 0), (dx, length), (moments, 2)
+    epsilon = converter(x.dtype)(variance_epsilon)
+    work = 5 * x.size
+    run_items(x, LAYER_NORM_GRADIENT[x.dtype], count, places, length, epsilon, work=work)
+    sums = [memory.empty(row, x.dtype) for _ in range(2)]
+    places = (dy, 1), (x, 1), (sums[0], 1), (sums[1], 1)
+    attributes = count, length, moments.address
+    run_items(
+        x,
+        LAYER_NORM_SUMS[x.dtype],
+        length,
+        places,
+        *attributes,
+        work=2 * x.size,
+        multiple=GROUP,
+        held=[moments],
+    )
+    return [dx, *sums]
+
+
+@table.implements(normalization.batch_norm_training)
+def batch_norm_training(
+    x: WasmArray,
+    offset: WasmArray | None,
+    scale: WasmArray | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> list[WasmArray]:
+    """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
+    memory, channels = x.memory, (x.shape[axis],)
+    out = memory.like(x)
+    if not x.size:
+        return [out, *(fill(memory, channels, x.dtype, math.nan) for _ in range(2))]
+    inner = size_of(x.shape[axis + 1 :])
+    moments = [memory.empty(channels, x.dtype) for _ in range(2)]
+    parts = beside(x, offset, channels, 0), beside(x, scale, channels, 1)
+    places = (x, inner), *((part, 1) for part in parts), (out, inner), *((m, 1) for m in moments)
+    run_channels(BATCH_NORM_TRAINING, x, axis, places, variance_epsilon)
+    return [out, *moments]
+
+
+@table.implements(normalization.batch_norm_gradient)
+def batch_norm_gradient(
+    dy: WasmArray,
+    x: WasmArray,
+    mean: WasmArray,
+    variance: WasmArray,
+    scale: WasmArray | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> list[WasmArray]:
+    """Return the gradients for x, for the offset and for the scale, channel by channel."""
+    memory, channels = x.memory, (x.shape[axis],)
+    dx = memory.like(x)
+    if not x.size:
+        return [dx, *(fill(memory, channels, x.dtype, 0) for _ in range(2))]
+    inner = size_of(x.shape[axis + 1 :])
+    sums = [memory.empty(channels, x.dtype) for _ in range(2)]
+    parts = mean, variance, beside(x, scale, channels, 1)
+    places = (dy, inner), (x, inner), *((part, 1) for part in parts), (dx, inner)
+    places = *places, *((part, 1) for part in sums)
+    run_channels(BATCH_NORM_GRADIENT, x, axis, places, variance_epsilon)
+    return [dx, *sums]
+
+
+def run_channels(
+    names: ExportNames,
+    x: WasmArray,
+    axis: int,
+    places: Sequence[tuple[WasmArray, int]],
+    variance_epsilon: float,
+) -> None:
+    """Call an export for the channels of x, which is (outer, channels, inner)."""
+    channels, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
+    attributes = x.size // (channels * inner), channels * inner, inner
+    epsilon = converter(x.dtype)(variance_epsilon)
+    work = 3 * x.size
+    multiple = GROUP if inner == 1 else 1
+    run_items(
+        x, names[x.dtype], channels, places, *attributes, epsilon, work=work, multiple=multiple
+    )
 
 
 def response(

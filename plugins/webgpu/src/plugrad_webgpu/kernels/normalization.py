@@ -14,6 +14,7 @@ from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.pooling import window_sums
 from plugrad_webgpu.kernels.reduction import largest
 from plugrad_webgpu.limits import MOST_LOOPS
+from plugrad_webgpu.product import add_parts
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import reduction
 from plugrad_webgpu.shaders import shader
@@ -112,6 +113,7 @@ _factor = elementwise(
     "1.0 / sqrt(variance + parameters.epsilon)", ("variance",), attributes=("epsilon",)
 )
 _multiply = elementwise("a * b", ("a", "b"))
+_add = elementwise("a + b", ("a", "b"))
 _scaled = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
 _scaled_and_moved = elementwise("(x - mean) * factor + offset", ("mean", "factor", "offset", "x"))
 
@@ -133,6 +135,157 @@ def batch_norm(
     if offset is None:
         return _scaled(mean, factor, x)
     return _scaled_and_moved(mean, factor, offset, x)
+
+
+# --- layers and batches in training -------------------------------------------------------------------
+
+_mean = reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
+_square = elementwise("(x - mean) * (x - mean)", ("mean", "x"))
+_product = elementwise("dy * h", ("dy", "h"))
+_standardized = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+_slope = elementwise("factor * (g - average - h * along)", ("factor", "average", "along", "h", "g"))
+_divided = elementwise("x / parameters.size", attributes=("size",))
+
+
+@cache
+def _rows_program(
+    gradient: bool, inputs: tuple[str, ...], entry_point: str, workgroup: int
+) -> Program:
+    """Return the program for rows of x, beside a scale, an offset and dy, as far as they are among the inputs."""
+    scale = " * scale[k]" if "scale" in inputs else ""
+    g = f"dy[at]{scale}" if gradient else "0.0"
+    result = f"h{scale}" + (" + offset[k]" if "offset" in inputs else "")
+    arrays = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
+    arrays.append("var<storage, read_write> output: array<f32>;")
+    source = partial(
+        shader,
+        "normalization_rows",
+        bindings="\n".join(f"@group(0) @binding({i}) {each}" for i, each in enumerate(arrays)),
+        g=g,
+        result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
+        turns="3" if gradient else "2",
+    )
+    label = "layer_norm_gradient" if gradient else "layer_norm"
+    return Program(label, source, entry_point=entry_point, workgroup=workgroup)
+
+
+@lru_cache(maxsize=1024)
+def _rows_plan(
+    gradient: bool,
+    inputs: tuple[str, ...],
+    shape: Shape,
+    axis: int,
+    epsilon: float,
+    is_software: bool,
+) -> Plan | None:
+    """Return the plan of the program; None if its loops would be too long, or too few."""
+    rows, size = math.prod(shape[:axis]), math.prod(shape[axis:])
+    passes = 5  # over a row, with what its blocks add
+    if is_software:
+        if size * passes > MOST_LOOPS or rows < FEW_ROWS < size:
+            return None
+        program, invocations = _rows_program(gradient, inputs, "by_invocation", 8), rows
+    else:
+        if -(-size // LANES) * passes > MOST_LOOPS // 2:
+            return None
+        program, invocations = _rows_program(gradient, inputs, "by_workgroup", LANES), rows * LANES
+    return plan(program, (rows, size, epsilon), invocations if size else 0, shape, float32)
+
+
+def _on_rows(
+    gradient: bool, axis: int, epsilon: float, **arrays: GpuArray | None
+) -> GpuArray | None:
+    """Return the result of the program; None if there is none for these rows."""
+    given = {name: array for name, array in arrays.items() if array is not None}
+    x = given["x"]
+    device = x.buffer.device
+    step = _rows_plan(gradient, tuple(given), x.shape, axis, float(epsilon), device.is_software)
+    return None if step is None else device.launch(step, *given.values())
+
+
+def _standardized_over(
+    x: GpuArray, axes: tuple[int, ...], epsilon: float
+) -> tuple[GpuArray, GpuArray]:
+    """Return x standardized over axes, and what it was multiplied by."""
+    mean = _mean(x, axes, True)
+    factor = _factor(_mean(_square(mean, x), axes, True), epsilon=epsilon)
+    return _standardized(mean, factor, x), factor
+
+
+@table.implements(normalization.layer_norm)
+def layer_norm(
+    x: GpuArray,
+    offset: GpuArray | None,
+    scale: GpuArray | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> GpuArray:
+    """Return the standardized rows, times the scale, plus the offset."""
+    y = _on_rows(False, axis, variance_epsilon, x=x, offset=offset, scale=scale)
+    if y is not None:
+        return y
+    y, _ = _standardized_over(x, tuple(range(axis, len(x.shape))), variance_epsilon)
+    y = y if scale is None else _multiply(scale, y)
+    return y if offset is None else _add(offset, y)
+
+
+@table.implements(normalization.layer_norm_gradient)
+def layer_norm_gradient(
+    dy: GpuArray, x: GpuArray, scale: GpuArray | None, *, axis: int, variance_epsilon: float
+) -> list[GpuArray]:
+    """Return the gradients for x, for the offset and for the scale."""
+    before, axes = tuple(range(axis)), tuple(range(axis, len(x.shape)))
+    dx = _on_rows(True, axis, variance_epsilon, x=x, dy=dy, scale=scale)
+    if dx is None:
+        h, factor = _standardized_over(x, axes, variance_epsilon)
+        g = dy if scale is None else _multiply(scale, dy)
+        dx = _slope(factor, _mean(g, axes, True), _mean(_product(g, h), axes, True), h, g)
+    else:
+        h = layer_norm(x, None, None, axis=axis, variance_epsilon=variance_epsilon)
+    return [dx, add_parts(dy, before, False), add_parts(_product(dy, h), before, False)]
+
+
+@table.implements(normalization.batch_norm_training)
+def batch_norm_training(
+    x: GpuArray,
+    offset: GpuArray | None,
+    scale: GpuArray | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> list[GpuArray]:
+    """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
+    axes = tuple(i for i in range(len(x.shape)) if i != axis)
+    mean = _mean(x, axes, True)
+    variance = _mean(_square(mean, x), axes, True)
+    parts = [None if part is None else shared(part, mean.shape) for part in (offset, scale)]
+    y = batch_norm(x, mean, variance, *parts, variance_epsilon=variance_epsilon)
+    return [y, *(shared(part, (x.shape[axis],)) for part in (mean, variance))]
+
+
+@table.implements(normalization.batch_norm_gradient)
+def batch_norm_gradient(
+    dy: GpuArray,
+    x: GpuArray,
+    mean: GpuArray,
+    variance: GpuArray,
+    scale: GpuArray | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> list[GpuArray]:
+    """Return the gradients for x, for the offset and for the scale."""
+    axes = tuple(i for i in range(len(x.shape)) if i != axis)
+    beside = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
+    size = math.prod(x.shape[i] for i in axes)
+    inverse = _factor(shared(variance, beside), epsilon=variance_epsilon)
+    h = _standardized(shared(mean, beside), inverse, x)
+    sums = [add_parts(dy, axes, True), add_parts(_product(dy, h), axes, True)]
+    factor = inverse if scale is None else _multiply(inverse, shared(scale, beside))
+    averages = [_divided(total, size=size) for total in sums]
+    dx = _slope(factor, *averages, h, dy)
+    return [dx, *(shared(total, (x.shape[axis],)) for total in sums)]
 
 
 # --- neighbours -------------------------------------------------------------------------------------

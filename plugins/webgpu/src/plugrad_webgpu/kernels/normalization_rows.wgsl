@@ -1,0 +1,86 @@
+// Layer normalization of the rows of (count, size), or its gradient: passes over a row that find averages, and one that
+// computes the results
+//
+// There are two schedules: one invocation for each row, for software devices, and one workgroup for each row, whose
+// invocations share what they have found, for GPUs.
+
+struct Parameters {
+  count: u32,  // rows
+  size: u32,
+  epsilon: f32,
+}
+var<immediate> parameters: Parameters;
+
+$bindings
+
+var<workgroup> parts: array<vec2f, 64>;
+
+const BLOCK = 64u;  // terms that are added one after the other, before their sum is added to others
+
+// The mean of a row, the inverse of its deviation, and two averages that the gradient takes
+alias Found = vec4f;
+
+// What pass number `turn` adds up over the elements k of a row, which are at `at`
+fn term(turn: u32, at: u32, k: u32, found: Found) -> vec2f {
+  if (turn == 0u) { return vec2f(x[at], 0.0); }
+  let centred = x[at] - found.x;
+  if (turn == 1u) { return vec2f(centred * centred, 0.0); }
+  let g = $g;
+  return vec2f(g, g * centred * found.y);
+}
+
+fn extended(turn: u32, found: Found, sums: vec2f) -> Found {
+  let averages = sums / f32(parameters.size);
+  if (turn == 0u) { return Found(averages.x, 0.0, 0.0, 0.0); }
+  if (turn == 1u) { return Found(found.x, 1.0 / sqrt(averages.x + parameters.epsilon), 0.0, 0.0); }
+  return Found(found.xy, averages);
+}
+
+fn result(at: u32, k: u32, found: Found) -> f32 {
+  let h = (x[at] - found.x) * found.y;
+  return $result;
+}
+
+@compute @workgroup_size(8)
+fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let row = linear_index(id, groups, 8u);
+  if (row >= parameters.count) { return; }
+  let start = row * parameters.size;
+  var found = Found();
+  for (var turn = 0u; turn < ${turns}u; turn++) {
+    var sums = vec2f();
+    for (var first = 0u; first < parameters.size; first += BLOCK) {
+      var part = vec2f();
+      let end = min(first + BLOCK, parameters.size);
+      for (var k = first; k < end; k++) { part += term(turn, start + k, k, found); }
+      sums += part;
+    }
+    found = extended(turn, found, sums);
+  }
+  for (var k = 0u; k < parameters.size; k++) { output[start + k] = result(start + k, k, found); }
+}
+
+@compute @workgroup_size(64)
+fn by_workgroup(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) local: u32,
+) {
+  let row = group.y * groups.x + group.x;
+  if (row >= parameters.count) { return; }
+  let start = row * parameters.size;
+  var found = Found();
+  for (var turn = 0u; turn < ${turns}u; turn++) {
+    var sums = vec2f();
+    for (var k = local; k < parameters.size; k += 64u) { sums += term(turn, start + k, k, found); }
+    parts[local] = sums;
+    workgroupBarrier();
+    for (var half = 32u; half > 0u; half /= 2u) {
+      if (local < half) { parts[local] += parts[local + half]; }
+      workgroupBarrier();
+    }
+    found = extended(turn, found, parts[0]);
+    workgroupBarrier();
+  }
+  for (var k = local; k < parameters.size; k += 64u) { output[start + k] = result(start + k, k, found); }
+}
