@@ -78,7 +78,7 @@ def test_nothing(backend):
 
 def test_shape_that_is_ensured(backend):
     x = plugrad.zeros((2, 3))
-    assert plugrad.ensure_shape(x, (None, 3)) is x
+    assert plugrad.ensure_shape(x, (None, 3)).array is x.array
 
 
 def zeros(*shape):

@@ -66,7 +66,7 @@ def test_ops_and_derivatives(call, twin):
     assert result.backend is x.backend
     assert result.backend.distribution == "acme-second"
     if call is CALLS["transfer"]:
-        assert result is x
+        assert result.array is x.array
         return
     with plugrad.use("cpu"):
         expected = call(plugrad.asarray([[1.0, 2.0], [3.0, 4.0]]))

@@ -108,8 +108,8 @@ def checked(kernel_name: str, function: Implementation, backend: Backend) -> Imp
             if values is not None and not _equal(values, _values(x, backend)):
                 name = repr(contract.input_name(i)) if contract is not None else str(i)
                 raise KernelFailed(
-                    f"{where} has changed its input {name}; tensors are immutable, so the "
-                    "implementation must work on a copy"
+                    f"{where} has changed its input {name}; other tensors may have the same array, so "
+                    "the implementation must work on a copy"
                 )
         return result
 

@@ -16,6 +16,8 @@ from plugrad.types.dtype import COMPLEX, spellings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from plugrad.types.dtype import DType
+    from plugrad.types.specs import Shape
 
 _COMPLEX = spellings(COMPLEX)
 
@@ -53,8 +55,14 @@ def custom_grad(
                     f"custom_grad: argument {position} must be a tensor, not "
                     f"{type(x).__name__}; convert it with asarray"
                 )
-        saved: list[Tensor] = []
-        result: Any = function(*args, lambda *tensors: saved.extend(tensors))
+        parents = tuple(x.node for x in args)  # before the function assigns to an argument
+        specs = [(x.shape, None if x.node is None else x.dtype) for x in args]
+        saved: list[tuple[Tensor, Tensor]] = []
+
+        def save(*tensors: Tensor) -> None:
+            saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in tensors)
+
+        result: Any = function(*args, save)
         if not (
             isinstance(result, tuple)
             and len(result) == 2
@@ -66,9 +74,10 @@ def custom_grad(
             )
         value, grad_func = cast("tuple[Tensor, Callable[..., Any]]", result)
         out = wrapped(value.array, value.backend)
-        parents = tuple(x.node for x in args)
         if any(parent is not None for parent in parents):
-            out.node = _Custom(parents, grad_func, args, saved, value)
+            is_new = not any(value is x for x in args)  # an argument has its own node
+            kept = [(x, is_new and given is value and x.array is value.array) for given, x in saved]
+            out.node = _Custom(parents, grad_func, specs, kept)
         return out
 
     return with_custom_gradient
@@ -83,16 +92,14 @@ class _Custom(Node):
         self,
         parents: tuple[Node | None, ...],
         grad_func: Callable[..., Any],
-        args: Sequence[Tensor],
-        saved: Sequence[Tensor],
-        value: Tensor,
+        specs: Sequence[tuple[Shape, DType | None]],
+        saved: Sequence[tuple[Tensor, bool]],
     ) -> None:
-        """Keep the saved tensors as arrays with their nodes; the value itself comes from this node."""
+        """Keep the saved tensors as arrays with their nodes; the value, which is marked, comes from this node."""
         super().__init__(parents)
         self.grad_func = grad_func
-        self.specs = [(x.shape, None if x.node is None else x.dtype) for x in args]
-        own = None if any(value is x for x in args) else value  # an argument has its own node
-        self.saved = [(x.array, x.backend, None if x is own else x.node, x is own) for x in saved]
+        self.specs = specs
+        self.saved = [(x.array, x.backend, None if own else x.node, own) for x, own in saved]
 
     def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Call the gradient function and check what it returns."""

@@ -25,6 +25,16 @@ def wrapped(array: Any, backend: Backend) -> Tensor:
     return tensor
 
 
+def renamed(x: Tensor) -> Tensor:
+    """Return another tensor with the same array, on the same tape, so that ``x[key] = value`` does not change it.
+
+    An op that has nothing to do returns this and not `x`.
+    """
+    y = wrapped(x.array, x.backend)
+    y.node = x.node
+    return y
+
+
 def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
     """Return host values, copied, as a tensor on `backend`.
 

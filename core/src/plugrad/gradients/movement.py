@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from plugrad.kernels import movement, reduction
+from plugrad.kernels import creation, movement, reduction
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Shape, Spec
@@ -46,6 +46,12 @@ def _scattered(dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shap
     )
 
 
+def _cleared(dy: Tensor, begin: Shape, end: Shape, strides: Shape) -> Tensor:
+    """Return dy with zeros at the elements that were replaced."""
+    zero = creation.fill.on(dy.backend, shape=(), value=0, dtype=dy.dtype)
+    return movement.strided_slice_update(dy, zero, begin=begin, end=end, strides=strides)
+
+
 gradient(movement.reshape, x=lambda dy, x_spec: movement.reshape(dy, shape=x_spec.shape))
 gradient(
     movement.expand_dims, input=lambda dy, input_spec: movement.reshape(dy, shape=input_spec.shape)
@@ -57,6 +63,13 @@ gradient(movement.strided_slice, x=_scattered)
 gradient(
     movement.strided_slice_gradient,
     dy=lambda dy, begin, end, strides: movement.strided_slice(
+        dy, begin=begin, end=end, strides=strides
+    ),
+)
+gradient(
+    movement.strided_slice_update,
+    tensor=_cleared,
+    updates=lambda dy, begin, end, strides: movement.strided_slice(
         dy, begin=begin, end=end, strides=strides
     ),
 )

@@ -73,6 +73,22 @@ def strided_slice_gradient(
     return Shaped(shape, dy.dtype)
 
 
+@kernel("TensorStridedSliceUpdate")
+def strided_slice_update(
+    tensor: Spec, updates: Spec, *, begin: Shape, end: Shape, strides: Shape
+) -> Spec:
+    """Return a copy of the tensor whose elements that `strided_slice` selects are replaced by the updates.
+
+    The updates broadcast to the shape of the slice.
+    """
+    selected = sliced(tensor.shape, begin, end, strides)
+    if broadcast(updates.shape, selected) != selected:
+        raise ShapeError(
+            f"updates have shape {updates.shape}, which does not broadcast to {selected}, the shape of the slice"
+        )
+    return Shaped(tensor.shape, agreed("TensorStridedSliceUpdate", tensor, updates))
+
+
 @kernel("Concat")
 def concat(*inputs: Spec, axis: Axis) -> Spec:
     """Return tensors joined along an axis; their other sizes are equal."""

@@ -37,7 +37,7 @@ from plugrad.types.dtype import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -364,6 +364,61 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
             f"{op}: {x.dtype} does not convert to {dtype}; make the values in Python, as in float(text)"
         )
     return unary.cast(x, dtype=dtype)
+
+
+def held(x: TensorLike, holder: Tensor, op: str, name: str) -> Tensor:
+    """Return `x` in the dtype of a tensor that will hold its values; host values go to the backend of that tensor.
+
+    As in arithmetic, Python's numbers take any dtype of their kind or of a higher one, and so do those in lists.
+
+    Raises:
+        DTypeError: the dtype does not hold the values.
+        ArgumentValueError: a number does not fit.
+    """
+    dtype = holder.dtype
+    if isinstance(x, Tensor):
+        _check_held(x.dtype, dtype, op, name)
+        return cast(x, dtype, op)
+    if type(x) in _SCALARS:
+        _check_held(scalar_dtype(x), dtype, op, name, are_weak=True)  # type: ignore[arg-type]
+        return constant(x, dtype, holder.backend, op)  # type: ignore[arg-type]
+    are_weak = isinstance(x, list | tuple | range)
+    try:
+        values = host_array(x, op, name)
+    except ArgumentValueError:  # integers that do not fit int32
+        if not are_weak:
+            raise
+        values = np.zeros(0, np.int32)
+    _check_held(as_dtype(values.dtype), dtype, op, name, are_weak=are_weak)
+    return tensor_from(host_array(x, op, name, dtype), holder.backend)
+
+
+def _check_held(given: DType, dtype: DType, op: str, name: str, *, are_weak: bool = False) -> None:
+    """Raise unless a dtype holds the values of another, or Python's numbers of its kind if they are weak.
+
+    Raises:
+        DTypeError: it does not.
+    """
+    try:
+        if are_weak and given is not string:
+            met = promote_scalar(dtype, _ONE_OF_KIND[given.kind])
+        else:
+            met = promote(dtype, given)
+    except DTypeError:
+        met = None
+    if met is not dtype:
+        raise DTypeError(
+            f"{op}: {name} are {given}, which {dtype} does not hold; cast one of them, as in astype({str(dtype)!r})"
+        )
+
+
+_ONE_OF_KIND: Final[Mapping[str, Scalar]] = {
+    "bool": True,
+    "signed": 1,
+    "unsigned": 1,
+    "floating": 1.0,
+    "complex": 1j,
+}
 
 
 def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
 from plugrad.ops.arguments import (
@@ -203,9 +204,8 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
         if low > high:
             raise ArgumentValueError(f"clip: min={low} is greater than max={high}; swap them")
         return unary.clip_by_value(x, clip_value_min=low, clip_value_max=high)
-    if low is not None:
-        x = maximum(x, low)
-    return x if high is None else minimum(x, high)
+    y = renamed(x) if low is None else maximum(x, low)
+    return y if high is None else minimum(y, high)
 
 
 def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | int | float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plugrad.engine.results import renamed
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import complex as kernels
 from plugrad.ops.arguments import as_tensor, cast, promoted
@@ -51,7 +52,7 @@ def real(x: TensorLike) -> Tensor:
         DTypeError: x holds strings.
     """
     x = _number(x, "real")
-    return kernels.real(x) if x.array.dtype in _COMPLEX else x
+    return kernels.real(x) if x.array.dtype in _COMPLEX else renamed(x)
 
 
 def imag(x: TensorLike) -> Tensor:
@@ -81,7 +82,7 @@ def conj(x: TensorLike) -> Tensor:
         DTypeError: x holds strings.
     """
     x = _number(x, "conj")
-    return kernels.conj(x) if x.array.dtype in _COMPLEX else x
+    return kernels.conj(x) if x.array.dtype in _COMPLEX else renamed(x)
 
 
 def _remedy(x: Tensor, dtype: str) -> str:

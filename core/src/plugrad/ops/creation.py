@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import tensor_from
+from plugrad.engine.results import renamed, tensor_from
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
-from plugrad.kernels import creation, unary
+from plugrad.kernels import creation
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.indexing import one_hot
@@ -44,7 +44,7 @@ def asarray(
     device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> Tensor:
-    """A tensor with the values of a number, a nested list or an array, which are copied; a tensor is returned as it is.
+    """A tensor with the values of a number, a nested list, an array, which are copied, or another tensor.
 
     >>> plugrad.asarray([[1, 2], [3, 4]])
     tensor([[1, 2],
@@ -63,8 +63,8 @@ def asarray(
         dtype: the dtype of the result.
         device: where the result lives, such as "webgpu" or "cpu"; by default a tensor stays where
             it is, and everything else goes to the active backend.
-        copy: True returns another tensor than `obj`, which is disposed of separately; False raises
-            an error where a copy is needed; None copies where it is needed.
+        copy: False raises an error where a copy is needed. True and None do the same: the result is
+            always another tensor than `obj`, and neither is changed by an assignment to the other.
 
     Raises:
         ArgumentError: `obj` is none of the above, `copy` is not a bool, or host values are strings
@@ -83,7 +83,7 @@ def asarray(
         home = obj if device is None else to_device(obj, device)
         y = home if wanted is None else cast(home, wanted)
         if y is obj:
-            return unary.identity(obj) if is_copied else obj
+            return renamed(obj)
         if is_copied is not False:
             return y
     if is_copied is False:
@@ -101,8 +101,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     tensor([1., 2.], dtype=float64)
 
     Args:
-        x: an object with a method ``__dlpack__``, whose values are in host memory; a tensor is
-            returned as it is.
+        x: an object with a method ``__dlpack__``, whose values are in host memory.
         device: where the result lives; by default on the active backend.
         copy: as for `asarray`.
 
@@ -128,7 +127,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
 def empty(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """A tensor of unspecified values: they are zeros, because tensors cannot be written to.
+    """A tensor of unspecified values: they are zeros.
 
     >>> plugrad.empty((2, 3)).shape
     (2, 3)

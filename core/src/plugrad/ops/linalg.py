@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, shown
 from plugrad.kernels import binary, linalg, movement
 from plugrad.ops.arguments import as_tensor, cast, constant, promoted
@@ -275,7 +276,7 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     result = None
     while n:  # exponentiation by squaring
         if n & 1:
-            result = base if result is None else matmul(result, base)
+            result = renamed(base) if result is None else matmul(result, base)
         n >>= 1
         if n:
             base = matmul(base, base)

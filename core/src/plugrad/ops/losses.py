@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from plugrad.engine.custom import custom_grad
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import binary, movement, normalization, unary
 from plugrad.ops.activation import relu, sigmoid
@@ -62,7 +63,7 @@ def _reduced(
     losses = coerced(losses, normalization.softmax, op, "losses")
     if weights is None:
         if reduction == "none":
-            return losses
+            return renamed(losses)
         return sum(losses) if reduction == "sum" or losses.size == 0 else mean(losses)
     weights = as_tensor(weights, op, "weights", backend=losses.backend)
     if not stretches(weights.shape, losses.shape):

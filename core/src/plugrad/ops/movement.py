@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Complex
 from typing import TYPE_CHECKING
 
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError, shown
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, host_array, same_dtype
@@ -32,8 +33,8 @@ def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Ten
     Args:
         x: the tensor.
         shape: the new shape; one size may be -1 and is inferred.
-        copy: has no effect: tensors are immutable, so a copy and a view behave alike, and the
-            backend chooses.
+        copy: has no effect: an assignment to a tensor never changes another one, so a copy and a view
+            behave alike, and the backend chooses.
 
     Raises:
         ShapeError: the shape holds another number of elements, or is not a shape.
@@ -199,7 +200,7 @@ def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
         n is not None and n != have for n, have in zip(wanted, x.shape, strict=True)
     ):
         raise ShapeError(f"ensure_shape: x has shape {x.shape}; it must match {shown(wanted)}")
-    return x
+    return renamed(x)
 
 
 def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.dispatch import run_pair
-from plugrad.errors import ArgumentError, ShapeError
+from plugrad.engine.results import renamed
+from plugrad.errors import ShapeError
 from plugrad.kernels import binary as kernels
 from plugrad.ops import (
     binary,
@@ -71,11 +72,6 @@ def compared(op: Binary) -> Binary:
     return compare
 
 
-def identity(x: Tensor) -> Tensor:
-    """Return the tensor itself."""
-    return x
-
-
 def copied(x: Tensor, memo: Any = None) -> Tensor:
     """Return another tensor with the same values; a deep copy does not copy the backend."""
     return unary.astype(x, x.dtype)
@@ -85,14 +81,6 @@ def pickled(x: Tensor) -> Any:
     """Return how to make the tensor again: its values, and where they were."""
     values, device = x.numpy(), x.device
     return partial(transfer.unpickled, distribution=x.backend.distribution), (values, device)
-
-
-def refuse_assignment(x: Tensor, key: Any, value: Any) -> NoReturn:
-    """Raise: tensors do not change."""
-    raise ArgumentError(
-        "tensors do not change, so x[key] = value is not possible; make a new tensor, as in "
-        "plugrad.tensor_scatter_update(x, [[i]], [value]) or plugrad.where(mask, value, x)"
-    )
 
 
 def transposed(x: Tensor) -> Tensor:
@@ -199,11 +187,11 @@ ATTACHED: dict[str, Any] = {
     "__eq__": compared(binary.equal),
     "__ne__": compared(binary.not_equal),
     "__neg__": unary.negative,
-    "__pos__": identity,
+    "__pos__": renamed,
     "__abs__": unary.abs,
     "__invert__": bitwise.bitwise_invert,
     "__getitem__": subscript.index,
-    "__setitem__": refuse_assignment,
+    "__setitem__": subscript.assign,
     "__iter__": iterated,
     "__copy__": copied,
     "__deepcopy__": copied,

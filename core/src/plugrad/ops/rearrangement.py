@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
@@ -194,12 +195,13 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
         raise ArgumentValueError(
             f"roll: shift={shift} must be one number, or one for each axis of axis={axis}"
         )
+    y = renamed(x)
     for a, distance in zip(axes, shifts, strict=True):
-        size = x.shape[a]
+        size = y.shape[a]
         if size and (moved := distance % size):
-            start, end = movement.split(x, num_or_size_splits=(size - moved, moved), axis=a)
-            x = movement.concat(end, start, axis=a)
-    return x
+            start, end = movement.split(y, num_or_size_splits=(size - moved, moved), axis=a)
+            y = movement.concat(end, start, axis=a)
+    return y
 
 
 def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Tensor:

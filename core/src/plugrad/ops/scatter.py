@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.errors import DTypeError
 from plugrad.kernels import scatter
-from plugrad.ops.arguments import as_tensor, cast
+from plugrad.ops.arguments import as_tensor, held
 from plugrad.ops.indexing import backend_of, coordinates
-from plugrad.types.dtype import promote
 from plugrad.types.shapes import shape_of
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
-    from plugrad.types.dtype import DType
     from plugrad.types.specs import ShapeLike
 
 
@@ -72,7 +69,7 @@ def tensor_scatter_update(tensor: TensorLike, indices: TensorLike, updates: Tens
     home = backend_of(tensor, indices, updates)
     tensor = as_tensor(tensor, op, "tensor", backend=home)
     places = coordinates(indices, tensor.shape, op, home, least_axes=2)
-    return scatter.tensor_scatter_update(tensor, places, _held(updates, "updates", tensor, op))
+    return scatter.tensor_scatter_update(tensor, places, held(updates, tensor, op, "updates"))
 
 
 def sparse_to_dense(
@@ -106,27 +103,5 @@ def sparse_to_dense(
     shape = shape_of(output_shape, name="sparse_to_dense: output_shape")
     places = coordinates(sparse_indices, shape, op, home, "sparse_indices", least_axes=2)
     values = as_tensor(sparse_values, op, "sparse_values", backend=home)
-    default = _held(default_value, "default_value", values, op)
+    default = held(default_value, values, op, "default_value")
     return scatter.sparse_to_dense(places, values, default, output_shape=shape)
-
-
-def _held(x: TensorLike, name: str, holder: Tensor, op: str) -> Tensor:
-    """Return `x` in the dtype of the tensor that will hold it.
-
-    Raises:
-        DTypeError: that dtype does not hold x's values.
-    """
-    x = as_tensor(x, op, name, backend=holder.backend)
-    if not _holds(holder.dtype, x.dtype):
-        raise DTypeError(
-            f"{op}: {name} are {x.dtype}, which {holder.dtype} does not hold; cast one of them, as "
-            f"in astype({str(holder.dtype)!r})"
-        )
-    return cast(x, holder.dtype)
-
-
-def _holds(dtype: DType, other: DType) -> bool:
-    try:
-        return promote(dtype, other) is dtype
-    except DTypeError:
-        return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf, nan
 from typing import TYPE_CHECKING
 
+from plugrad.engine.results import renamed
 from plugrad.errors import ShapeError
 from plugrad.kernels import binary, movement, normalization, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced, promoted, same_dtype
@@ -155,9 +156,10 @@ def diff(
     parts = [part for part in (before, x, after) if part is not None]
     if len(parts) > 1:
         x = movement.concat(*same_dtype(parts, "diff"), axis=axis)
+    y = renamed(x)
     for _ in range(min(n, x.shape[axis])):
-        x = _cut(x, axis, 1) - _cut(x, axis, 0)
-    return x
+        y = _cut(y, axis, 1) - _cut(y, axis, 0)
+    return y
 
 
 def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:

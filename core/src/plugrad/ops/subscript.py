@@ -1,8 +1,9 @@
-"""``x[key]`` by NumPy's rules, and the functions that build on it.
+"""``x[key]`` and ``x[key] = value`` by NumPy's rules, and the functions that build on them.
 
 Integers, slices, ``...`` and None become one slice and one reshape. If the key has arrays, of
 positions or of bools, the axes to which they apply are then merged into one, and one gather along it
-takes the elements.
+takes the elements. An assignment goes the same way and back: one scatter replaces the elements, and
+one update of the slice puts them into a copy of the tensor.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from plugrad.engine.results import tensor_from
+from plugrad.engine.results import renamed, tensor_from
+from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError, shown
-from plugrad.kernels import indexing, movement
-from plugrad.ops.arguments import as_tensor, host_array
+from plugrad.kernels import indexing, movement, scatter
+from plugrad.ops.arguments import as_tensor, held, host_array
 from plugrad.ops.attributes import integer, listed
 from plugrad.ops.binary import greater_equal, less, logical_and, where
 from plugrad.ops.indexing import as_positions, backend_of, check_range
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import as_dtype, bool_
-from plugrad.types.shapes import axis_of, broadcast, size_of
+from plugrad.types.shapes import axis_of, broadcast, size_of, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
+    from plugrad.types.specs import Shape
 
 KINDS = "integers, slices, '...', None or arrays of integers or bools"
 BASIC = frozenset({int, slice, type(None), type(...)})
@@ -41,6 +44,26 @@ class _Picks(NamedTuple):
     values: Any  # NDArray[Any] | Tensor
     span: int
     """The number of axes to which it applies."""
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether these are bools."""
+        return self.values.dtype == bool_.numpy
+
+
+class _Block(NamedTuple):
+    """The slice that a key selects before its arrays pick elements from it."""
+
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    strides: tuple[int, ...]
+    sizes: tuple[int, ...]
+    shape: tuple[int, ...]
+    """The sizes without the axes of integers, and with new axes."""
+    kept: tuple[int | None, ...]
+    """For each axis of the slice, the axis of `shape` that it becomes, or None."""
+    places: list[_Place]
+    """Where arrays pick elements, if the key has arrays."""
 
 
 class _Place(NamedTuple):
@@ -75,16 +98,90 @@ def index(x: Tensor, key: Any) -> Tensor:
         ArgumentValueError: a slice has a step of 0.
         DTypeError: an array holds neither integers nor bools.
     """
+    parts = _parts_of(key)
+    block = _block(x, _for_each_axis(x, parts))
+    y = _cut(x, block)
+    if block.places:
+        return _gathered(y, block.places, _are_adjacent(parts))
+    return renamed(x) if y is x else y
+
+
+def assign(x: Tensor, key: Any, value: Any) -> None:
+    """Replace the elements ``x[key]`` by a value that broadcasts to their shape.
+
+    >>> x = plugrad.zeros((2, 3))
+    >>> x[:, 1] = [5, 7]
+    >>> x[x > 6] = -1.0
+    >>> x
+    tensor([[ 0.,  5.,  0.],
+            [ 0., -1.,  0.]], dtype=float32)
+
+    A key is as for reading. Of several values for one element, the last one counts. Only x itself
+    changes: it gets a new array, and tensors that were made from x before keep the old values.
+    Gradients flow to the elements that stay and to the value.
+
+    Shape, dtype and device stay the same. Python's numbers, also those in lists, take the dtype of
+    x if it can hold numbers of their kind.
+
+    Positions in a tensor on a device other than the cpu are not checked: one out of range assigns
+    nothing.
+
+    Raises:
+        TensorIndexError, ArgumentValueError: the key is wrong; see `index`.
+        ShapeError: the value does not broadcast to the shape of ``x[key]``.
+        DTypeError: the dtype of x does not hold the value.
+        ArgumentValueError: a number of the value is too large for the dtype of x.
+        DisposedTensor: x or the value has been disposed.
+        BackendMismatch: x and the value live on different backends.
+    """
+    y = moved(assigned(x, key, value), x.backend)  # they differ in a block that transfers
+    x.array = y.array
+    x.node = y.node
+
+
+def assigned(x: Tensor, key: Any, value: Any) -> Tensor:
+    """Return x with its elements ``x[key]`` replaced; see `assign`."""
+    parts = _parts_of(key)
+    full = _for_each_axis(x, parts)
+    new = held(value, x, "item assignment", "the values")
+    result = _replaced_where(x, full, new)
+    if result is not None:
+        return result
+    block = _block(x, full)
+    if block.places:
+        y = _cut(x, block)
+        new = _scattered(y, block.places, _are_adjacent(parts), new)
+        if new is y or y is x:
+            return x if new is y else new
+    else:
+        new = _fitted(new, block.shape)
+    if 0 in block.sizes:
+        return x
+    padded = (1,) * (len(block.shape) - new.ndim) + new.shape
+    sizes = tuple([1 if axis is None else padded[axis] for axis in block.kept])
+    if sizes != new.shape:
+        new = movement.reshape(new, shape=sizes)
+    return movement.strided_slice_update(
+        x, new, begin=block.begin, end=block.end, strides=block.strides
+    )
+
+
+def _parts_of(key: Any) -> tuple[Any, ...]:
+    """Return the parts of a key as `_for_each_axis` takes them."""
     parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
-    if not BASIC.issuperset(map(type, parts)):
-        parts = tuple([_prepared(part) for part in parts])
+    return parts if BASIC.issuperset(map(type, parts)) else tuple([_prepared(p) for p in parts])
+
+
+def _block(x: Tensor, parts: tuple[Any, ...]) -> _Block:
+    """Return the slice that parts for each axis of x select."""
     begin: list[int] = []
     end: list[int] = []
     strides: list[int] = []
     sizes: list[int] = []
     shape: list[int] = []
+    kept: list[int | None] = []
     places: list[_Place] = []
-    for part in _for_each_axis(x, parts):
+    for part in parts:
         axis = len(begin)
         if part is None:
             shape.append(1)
@@ -96,29 +193,31 @@ def index(x: Tensor, key: Any) -> Tensor:
             end += spanned
             strides += [1] * part.span
             sizes += spanned
+            kept += range(len(shape), len(shape) + part.span)
             shape += spanned
             continue
         size = x.shape[axis]
         if type(part) is slice:
             first, last, stride = _bounds(part, size)
             count = len(range(first, last, stride))
+            kept.append(len(shape))
             shape.append(count)
         else:
             if not -size <= part < size:
                 raise TensorIndexError(
-                    f"index {part} is out of range for axis {axis} of size {size}"
+                    f"index {shown(part)} is out of range for axis {axis} of size {size}"
                 )
             first = part % size
             last = first + 1
             stride = count = 1
+            kept.append(None)
         begin.append(first)
         end.append(last)
         strides.append(stride)
         sizes.append(count)
-    y = _cut(x, tuple(begin), tuple(end), tuple(strides), tuple(sizes))
-    if sizes != shape:
-        y = movement.reshape(y, shape=tuple(shape))
-    return _gathered(y, places, _are_adjacent(parts)) if places else y
+    return _Block(
+        tuple(begin), tuple(end), tuple(strides), tuple(sizes), tuple(shape), tuple(kept), places
+    )
 
 
 def _bounds(part: slice, size: int) -> tuple[int, int, int]:
@@ -253,9 +352,9 @@ def _prepared(part: Any) -> int | slice | EllipsisType | _Picks | None:
         return part
     if isinstance(part, Tensor):
         if part.dtype is bool_:
-            return _Picks(part.numpy(), part.ndim)
+            return _Picks(part, part.ndim)
         return _Picks(as_positions(part, "index"), 1)
-    if isinstance(part, np.integer):
+    if isinstance(part, np.integer) and not isinstance(part, np.timedelta64):
         return int(part)
     if isinstance(part, bool | list | tuple | range) or hasattr(part, "__array__"):
         values = host_array(part, "index", "an index")
@@ -297,20 +396,21 @@ def _found(picks: _Picks, x: Tensor, axis: int) -> Any:
     Positions on a device where looking at them would mean waiting are not checked.
     """
     values = picks.values
-    if isinstance(values, Tensor):
-        in_reach = _in_reach(values)
-        if not isinstance(in_reach, Tensor):
-            check_range(in_reach, x.shape[axis], axis, "index")
-    elif values.dtype != bool:
-        check_range(values, x.shape[axis], axis, "index")
-    elif values.shape != x.shape[axis : axis + picks.span]:
+    if picks.is_mask:
+        _check_mask(picks, x, axis)
+        return np.flatnonzero(values.numpy() if isinstance(values, Tensor) else values)
+    in_reach = _in_reach(values) if isinstance(values, Tensor) else values
+    if not isinstance(in_reach, Tensor):
+        check_range(in_reach, x.shape[axis], axis, "index")
+    return values
+
+
+def _check_mask(mask: _Picks, x: Tensor, axis: int) -> None:
+    if mask.values.shape != x.shape[axis : axis + mask.span]:
         raise TensorIndexError(
-            f"a mask of shape {values.shape} does not fit the axes from {axis} on of shape {x.shape}; "
+            f"a mask of shape {mask.values.shape} does not fit the axes from {axis} on of shape {x.shape}; "
             "it must have their sizes"
         )
-    else:
-        return np.flatnonzero(values)
-    return values
 
 
 def _in_reach(positions: Tensor) -> NDArray[Any] | Tensor:
@@ -328,38 +428,46 @@ def _are_adjacent(parts: tuple[Any, ...]) -> bool:
 # --- taking elements ------------------------------------------------------------------------------
 
 
-def _cut(
-    x: Tensor,
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
-    strides: tuple[int, ...],
-    sizes: tuple[int, ...],
-) -> Tensor:
-    """Return a slice of these sizes."""
+def _cut(x: Tensor, block: _Block) -> Tensor:
+    """Return the slice, in the shape that a key gives it."""
+    begin, end, strides, sizes, shape = block[:5]
     if sizes == x.shape and min(strides, default=1) > 0:
-        return x
-    if strides.count(1) == len(strides):
+        y = x
+    elif strides.count(1) == len(strides):
         if 0 in sizes:  # an empty slice may begin behind the last element
             begin = tuple([b if n else 0 for b, n in zip(begin, sizes, strict=True)])
-        return movement.slice(x, begin=begin, size=sizes)
-    return movement.strided_slice(x, begin=begin, end=end, strides=strides)
+        y = movement.slice(x, begin=begin, size=sizes)
+    else:
+        y = movement.strided_slice(x, begin=begin, end=end, strides=strides)
+    return y if sizes == shape else movement.reshape(y, shape=shape)
 
 
 def _gathered(x: Tensor, places: list[_Place], is_adjacent: bool) -> Tensor:
     """Return the elements at the positions that arrays pick; the axes of the arrays are merged first."""
-    axes = [axis for place in places for axis in range(place.start, place.start + place.span)]
+    axes = _axes_of(places)
     first = places[0].start if is_adjacent else 0
     if axes != list(range(first, first + len(axes))):
-        others = [axis for axis in range(x.ndim) if axis not in axes]
-        x = movement.transpose(x, perm=(*axes, *others))
+        x = movement.transpose(x, perm=_in_front(axes, x.ndim))
     end = first + len(axes)
     size = size_of(x.shape[first:end])
     if len(axes) != 1:
         x = movement.reshape(x, shape=(*x.shape[:first], size, *x.shape[end:]))
-    positions = places[0].positions if len(places) == 1 else _combined(places, size, x.backend)
-    if not isinstance(positions, Tensor):
-        positions = _sent(positions, size, x.backend)
-    return indexing.gather(x, positions, axis=first, batch_dims=0)
+    return indexing.gather(x, _positions(places, size, x.backend), axis=first, batch_dims=0)
+
+
+def _axes_of(places: list[_Place]) -> list[int]:
+    return [axis for place in places for axis in range(place.start, place.start + place.span)]
+
+
+def _in_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Return the permutation that brings axes to the front."""
+    return (*axes, *[axis for axis in range(ndim) if axis not in axes])
+
+
+def _positions(places: list[_Place], size: int, backend: Backend) -> Tensor:
+    """Return the positions that arrays pick on the axis, of a given size, into which theirs are merged."""
+    positions = places[0].positions if len(places) == 1 else _combined(places, size, backend)
+    return positions if isinstance(positions, Tensor) else _sent(positions, size, backend)
 
 
 def _combined(places: list[_Place], size: int, backend: Backend) -> Tensor:
@@ -397,3 +505,74 @@ def _steps(positions: Tensor, size: int, stride: int, beyond: int) -> Tensor:
 def _sent(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
     """Return positions on an axis of a given size as a tensor."""
     return tensor_from(positions.astype(np.int32 if size < 2**31 else np.int64), backend)
+
+
+# --- replacing elements ---------------------------------------------------------------------------
+
+
+def _replaced_where(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor | None:
+    """Return x with a value where a mask is True; None if this takes more than a choice for each element.
+
+    It does not if the mask is the whole key and its elements do not have values of their own. Nothing
+    has to be known then about the mask, which may still be computed.
+    """
+    arrays = [part for part in parts if type(part) is _Picks]
+    if len(arrays) != 1 or not arrays[0].is_mask:
+        return None
+    mask = arrays[0]
+    if any(part != slice(None) for part in parts if part is not mask):
+        return None
+    axis = next(i for i, part in enumerate(parts) if part is mask)
+    rest = x.shape[axis + mask.span :]
+    own = value.ndim - len(rest) - 1
+    if own >= 0 and value.shape[own] != 1:
+        return None
+    _check_mask(mask, x, axis)
+    shape = (
+        value.shape if own < 0 else (*value.shape[:own], *(1,) * mask.span, *value.shape[own + 1 :])
+    )
+    new = _fitted(movement.reshape(value, shape=shape), x.shape)
+    here = mask.values if isinstance(mask.values, Tensor) else tensor_from(mask.values, x.backend)
+    return where(movement.reshape(here, shape=mask.values.shape + (1,) * len(rest)), new, x)
+
+
+def _scattered(x: Tensor, places: list[_Place], is_adjacent: bool, value: Tensor) -> Tensor:
+    """Return x with a value at the positions that arrays pick; x itself if they pick none."""
+    axes = _axes_of(places)
+    order = _in_front(axes, x.ndim)
+    sizes = tuple([x.shape[axis] for axis in order])
+    merged, rest = size_of(sizes[: len(axes)]), sizes[len(axes) :]
+    positions = _positions(places, merged, x.backend)
+    first = places[0].start if is_adjacent else 0
+    new = _fitted(value, (*rest[:first], *positions.shape, *rest[first:]))
+    count = positions.size
+    if not count or not x.size:
+        return x
+    new = movement.broadcast_to(new, shape=(*rest[:first], *positions.shape, *rest[first:]))
+    if first:
+        picked = range(first, first + positions.ndim)
+        new = movement.transpose(new, perm=_in_front(picked, new.ndim))
+    is_turned = order != tuple(range(x.ndim))
+    y = movement.transpose(x, perm=order) if is_turned else x
+    y = scatter.tensor_scatter_update(
+        movement.reshape(y, shape=(merged, *rest)),
+        movement.reshape(positions, shape=(count, 1)),
+        movement.reshape(new, shape=(count, *rest)),
+    )
+    y = movement.reshape(y, shape=sizes)
+    return movement.transpose(y, perm=tuple(map(order.index, range(x.ndim)))) if is_turned else y
+
+
+def _fitted(value: Tensor, shape: Shape) -> Tensor:
+    """Return a value that broadcasts to a shape, without axes of size 1 in front that are too many.
+
+    Raises:
+        ShapeError: it does not broadcast.
+    """
+    extra = max(value.ndim - len(shape), 0)
+    if value.shape[:extra] == (1,) * extra and stretches(value.shape[extra:], shape):
+        return movement.reshape(value, shape=value.shape[extra:]) if extra else value
+    raise ShapeError(
+        f"item assignment: the value has shape {value.shape}, which does not broadcast to {shape}, the shape "
+        "of the elements that it replaces"
+    )

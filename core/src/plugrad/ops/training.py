@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import binary
 from plugrad.ops.arguments import as_tensor, promoted
@@ -80,7 +81,7 @@ def dropout(
     Args:
         x: a floating or complex tensor.
         rate: the probability with which an element is set to 0: at least 0 and less than 1. With 0
-            the tensor itself is returned.
+            all keep their values.
         noise_shape: the shape in which zeros are drawn; it is broadcast to that of x, so that
             elements along an axis of size 1 are kept or set to 0 together. None is the shape of x,
             and a None in it the size of x.
@@ -109,7 +110,7 @@ def dropout(
             f"dropout: noise_shape={noise_shape} must broadcast to the shape of x, which is {x.shape}"
         )
     if rate == 0:
-        return x
+        return renamed(x)
     if not isinstance(seed, Generator):
         seed = default if seed is None else Generator(seed)
     kept = seed.bernoulli(shape, 1 - rate, device=x.backend)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.discovery.listing import find
 from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import wrapped
+from plugrad.engine.results import renamed, wrapped
 from plugrad.engine.transfer import moved
 from plugrad.errors import PluginConflict
 from plugrad.ops.arguments import as_tensor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def to_device(x: TensorLike, device: DeviceLike) -> Tensor:
-    """A copy on another backend or device; x itself if it lives there. Gradients come back the other way.
+    """A tensor on another backend or device with the values of x. Gradients come back the other way.
 
     >>> plugrad.to_device([1.0], "cpu").device
     'cpu:0'
@@ -28,7 +28,9 @@ def to_device(x: TensorLike, device: DeviceLike) -> Tensor:
         BackendNotFound, BackendUnavailable: naming the reason and the remedy.
         UnsupportedDtype: the backend has no such dtype.
     """
-    return moved(as_tensor(x, "to_device"), backend_for(device, "to_device"))
+    x = as_tensor(x, "to_device")
+    y = moved(x, backend_for(device, "to_device"))
+    return renamed(x) if y is x else y
 
 
 def stop_gradient(x: TensorLike) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plugrad.engine.results import renamed
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array
@@ -60,7 +61,7 @@ def positive(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return coerced(x, unary.negative, "positive")
+    return renamed(coerced(x, unary.negative, "positive"))
 
 
 def square(x: TensorLike) -> Tensor:
@@ -531,8 +532,8 @@ def astype(
     Args:
         x: the tensor.
         dtype: the dtype of the result.
-        copy: whether the result is a tensor other than x, which is disposed of on its own, even if
-            x has the dtype already.
+        copy: has no effect: the result is always another tensor than x, and neither is changed by an
+            assignment to the other.
         device: where the result lives; by default where x does.
 
     Raises:
@@ -555,4 +556,5 @@ def astype(
         y = to_device(cast(x, wanted), device)
     else:
         y = cast(to_device(x, device), wanted)
-    return unary.identity(x) if flag(copy, "astype", "copy") and y is x else y
+    flag(copy, "astype", "copy")
+    return renamed(x) if y is x else y

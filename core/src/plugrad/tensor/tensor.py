@@ -1,4 +1,4 @@
-"""The tensor: an immutable handle on a backend's array.
+"""The tensor: a handle on a backend's array, which never changes. An assignment gives the tensor another array.
 
 Operators and methods that compute call ops, which are in a higher layer: `plugrad.ops.operators`
 attaches them.
@@ -36,7 +36,7 @@ TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Seq
 
 
 class Tensor:
-    """An immutable n-dimensional array on a backend.
+    """An n-dimensional array on a backend.
 
     Make one with `asarray`, `zeros`, `ones`, `arange` and the like, or as the result of an op.
 
@@ -46,6 +46,14 @@ class Tensor:
     ((2, 2), plugrad.float32, 'cpu:0')
     >>> (x @ x + 1)[0]
     tensor([ 8., 11.], dtype=float32)
+    >>> x[:, 1] = 0
+    >>> x
+    tensor([[1., 0.],
+            [3., 0.]], dtype=float32)
+
+    An assignment changes one tensor only. No two tensors share memory that can be written to: what was made
+    from x before, ``x[:]`` and ``x.reshape(-1)`` included, keeps its values. Gradients flow to the elements
+    that stay and to the assigned values. Shape and dtype stay the same; see `plugrad.ops.subscript.assign`.
     """
 
     __slots__ = ("__weakref__", "array", "backend", "node")
@@ -309,7 +317,7 @@ class Tensor:
 
         def __getitem__(self, key: Any) -> Tensor: ...
 
-        def __setitem__(self, key: Any, value: Any) -> NoReturn: ...
+        def __setitem__(self, key: Any, value: TensorLike) -> None: ...
 
         def __iter__(self) -> Iterator[Tensor]: ...
 

@@ -210,9 +210,15 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         variables = list(watched.get() or {})
         tensors = [x for x in args if isinstance(x, Tensor) and not isinstance(x, Variable)]
         parents = tuple(x.node for x in (*tensors, *variables))
+        given = [_constant(x) for x in args]  # the function may assign to its arguments
+        named = {name: _constant(x) for name, x in kwargs.items()}
+        renamed = {
+            name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
+            for name, x in kwargs.items()
+        }
         token = watched.set(None)
         try:
-            value = function(*[_constant(x) for x in args], **kwargs)
+            value = function(*[_constant(x) for x in args], **renamed)
         finally:
             watched.reset(token)
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
@@ -226,7 +232,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             )
         out = wrapped(value.array, value.backend)
         if any(parent is not None for parent in parents):
-            out.node = _Recomputed(parents, function, args, kwargs, variables)
+            out.node = _Recomputed(parents, function, given, named, variables)
         return out
 
     return recomputed
@@ -253,7 +259,7 @@ class _Recomputed(Node):
         """Keep the arguments; the parents are the nodes of the tensors among them, then of the variables."""
         super().__init__(parents)
         self.function = function
-        self.args = [_constant(x) for x in args]
+        self.args = args
         self.kwargs = kwargs
         self.variables = variables
 
@@ -264,9 +270,10 @@ class _Recomputed(Node):
         args = [
             Tensor(x.array, x.backend, next(unused)) if type(x) is Tensor else x for x in self.args
         ]
+        kwargs = {name: _constant(x) for name, x in self.kwargs.items()}
         token = watched.set(dict(zip(self.variables, unused, strict=True)))
         try:
-            value = self.function(*args, **self.kwargs)
+            value = self.function(*args, **kwargs)
         finally:
             watched.reset(token)
         return list(enumerate(Walk(value.node, leaves).back(dy)))

@@ -6,12 +6,16 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from plugrad.errors import DTypeError, ShapeError
-from plugrad.ops import creation
+from plugrad.errors import ArgumentError, DTypeError, ShapeError
+from plugrad.ops import creation, subscript
 from plugrad.ops.attributes import flag
+from plugrad.ops.operators import ARITHMETIC
 from plugrad.tensor.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
     from plugrad.tape.nodes import Leaf, Node
 
 
@@ -21,8 +25,9 @@ class Variable(Tensor):
     >>> import plugrad
     >>> w = plugrad.Variable([1.0, 2.0], name="w")
     >>> w.assign(w * 2)
+    >>> w += 1  # also x[key] = value, and the other operators of this form
     >>> w
-    Variable([2., 4.], dtype=float32, name='w')
+    Variable([3., 5.], dtype=float32, name='w')
 
     Args:
         initial: the first value, a tensor or anything else that `asarray` accepts.
@@ -79,6 +84,51 @@ class Variable(Tensor):
             # From here on, the variable no longer holds the value that is being differentiated.
             leaves.pop(self, None)
 
+    def __setitem__(self, key: Any, value: TensorLike) -> None:
+        """Replace elements; see `plugrad.Tensor`."""
+        self._check_free("x[key] = value")
+        self.assign(subscript.assigned(self, key, value))
+
+    def _check_free(self, change: str) -> None:
+        """Raise while the variable is being differentiated: its gradient would be lost with the old value.
+
+        Raises:
+            ArgumentError: the variable is being differentiated.
+        """
+        if self.node is not None:
+            raise ArgumentError(
+                f"{change} cannot change variable {self.name!r} while it is being differentiated; change a tensor "
+                "with its value instead, as in x = +variable, or assign after the gradient has been computed"
+            )
+
+    if TYPE_CHECKING:
+
+        def __iadd__(self, other: TensorLike) -> Self: ...
+
+        def __isub__(self, other: TensorLike) -> Self: ...
+
+        def __imul__(self, other: TensorLike) -> Self: ...
+
+        def __itruediv__(self, other: TensorLike) -> Self: ...
+
+        def __ifloordiv__(self, other: TensorLike) -> Self: ...
+
+        def __imod__(self, other: TensorLike) -> Self: ...
+
+        def __ipow__(self, other: TensorLike) -> Self: ...
+
+        def __imatmul__(self, other: TensorLike) -> Self: ...
+
+        def __iand__(self, other: TensorLike) -> Self: ...
+
+        def __ior__(self, other: TensorLike) -> Self: ...
+
+        def __ixor__(self, other: TensorLike) -> Self: ...
+
+        def __ilshift__(self, other: TensorLike) -> Self: ...
+
+        def __irshift__(self, other: TensorLike) -> Self: ...
+
     def __copy__(self) -> Variable:
         return Variable(self, trainable=self.trainable, name=self.name)
 
@@ -92,6 +142,21 @@ class Variable(Tensor):
     def __repr__(self) -> str:
         inner = super().__repr__().removeprefix("tensor")
         return f"Variable{inner[:-1]}, name={self.name!r})"
+
+
+def _in_place(name: str, op: Callable[..., Any]) -> Callable[..., Variable]:
+    """Return a binary op as an operator that assigns its result to the variable on the left."""
+
+    def operator(self: Variable, other: TensorLike) -> Variable:
+        self._check_free(f"an operator such as {name}")  # pyright: ignore[reportPrivateUsage] - it becomes a method
+        self.assign(op(self, other))
+        return self
+
+    return operator
+
+
+for _name, _op in ARITHMETIC.items():
+    setattr(Variable, f"__i{_name}__", _in_place(f"__i{_name}__", _op))
 
 
 watched: ContextVar[dict[Variable, Leaf] | None] = ContextVar(

@@ -7,7 +7,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad_webgpu.elements import typed, vector, words_in
-from plugrad_webgpu.layout import merged, nbytes_of, strides_of
+from plugrad_webgpu.layout import broadcast_strides, merged, nbytes_of, strides_of
 from plugrad_webgpu.program import Program, packed, plan
 from plugrad_webgpu.shaders import shader
 
@@ -37,9 +37,15 @@ def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     return x.buffer.device.launch(step, x)
 
 
-def copy_into(output: GpuArray, target: View, x: GpuArray) -> None:
-    """Write all elements of `x` to the places of `output` at a view of the shape of `x`."""
-    step = _copy_plan(x.shape, View(0, strides_of(x.shape)), target, x.dtype)
+def duplicate(x: GpuArray) -> GpuArray:
+    """Return a copy that may be written to."""
+    return copied(x, x.shape, View(0, strides_of(x.shape)))
+
+
+def copy_into(output: GpuArray, target: View, x: GpuArray, shape: Shape | None = None) -> None:
+    """Write all elements of `x`, broadcast to `shape`, to the places of `output` at a view of this shape."""
+    shape = x.shape if shape is None else shape
+    step = _copy_plan(shape, View(0, broadcast_strides(x.shape, shape)), target, x.dtype)
     x.buffer.device.launch_into(step, output, x)
 
 

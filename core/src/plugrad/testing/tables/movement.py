@@ -44,6 +44,12 @@ def zeros_with(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> A
     return result
 
 
+def updated(tensor: Array, updates: Array, place: tuple[slice, ...]) -> Array:
+    result = np.array(tensor)
+    result[place] = updates
+    return result
+
+
 def stretches(*bounds: tuple[int, int, int]) -> tuple[slice, ...]:
     """Return slices, as Python has them: -1 is the end of a range that runs backwards."""
     return tuple(slice(b, None if s < 0 and e < 0 else e, s) for b, e, s in bounds)
@@ -142,6 +148,25 @@ ROWS = [
             strides=tuple(s for _, _, s in bounds),
         )
         for shape, bounds in SLICES
+    ),
+    *(
+        moved(
+            movement.strided_slice_update,
+            lambda x, y, b=bounds: updated(x, y, stretches(*b)),
+            shape,
+            updates,
+            begin=tuple(b for b, _, _ in bounds),
+            end=tuple(e for _, e, _ in bounds),
+            strides=tuple(s for _, _, s in bounds),
+        )
+        for shape, bounds, updates in [
+            *((*case, tuple(len(range(*bound)) for bound in case[1])) for case in SLICES),
+            *((*case, ()) for case in SLICES),
+            ((3, 4, 5), [(0, 3, 2), (1, 3, 1), (4, -1, -2)], (2, 1, 3)),
+            ((3, 4, 5), [(0, 3, 2), (3, 0, -1), (0, 5, 1)], (3, 1)),
+            ((2, 8, 16), [(0, 2, 1), (4, 8, 1), (4, 12, 1)], (1, 8)),
+            ((), [], ()),
+        ]
     ),
     *(
         moved(movement.concat, lambda *xs, a=axis: np.concatenate(xs, a), *shapes, axis=axis)

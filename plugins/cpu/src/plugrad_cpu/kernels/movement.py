@@ -60,6 +60,16 @@ def strided_slice_gradient(
     return dx
 
 
+@table.implements(movement.strided_slice_update)
+def strided_slice_update(
+    tensor: Array, updates: Array, *, begin: Shape, end: Shape, strides: Shape
+) -> Array:
+    """Return a copy with the updates at the elements of the slice."""
+    result = np.array(tensor, order="C")
+    result[_ranges(begin, end, strides)] = updates
+    return result
+
+
 @table.implements(movement.concat)
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""

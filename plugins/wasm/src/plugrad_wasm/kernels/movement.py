@@ -106,6 +106,19 @@ def strided_slice_gradient(
     return dx
 
 
+@table.implements(movement.strided_slice_update)
+def strided_slice_update(
+    tensor: WasmArray, updates: WasmArray, *, begin: Sizes, end: Sizes, strides: Sizes
+) -> WasmArray:
+    """Return a copy with the updates at the elements of the slice."""
+    out = duplicate(tensor)
+    steps = row_major(out.shape)
+    sizes = slice_shape(begin, end, strides)
+    offset = sum(product(steps, begin))
+    copy(updates, out, sizes, stretched(updates.shape, sizes), product(steps, strides), 0, offset)
+    return out
+
+
 @table.implements(movement.concat)
 def concat(*inputs: WasmArray, axis: int) -> WasmArray:
     """Return the inputs concatenated along an axis."""

@@ -11,6 +11,7 @@ from plugrad_webgpu.copying import (
     block,
     copied,
     copy_into,
+    duplicate,
     filled,
     joined,
     range_view,
@@ -71,6 +72,17 @@ def strided_slice_gradient(
     output = filled(dy.buffer.device, shape, 0, dy.dtype)
     view = range_view(shape, begin, strides)
     copy_into(output, view, dy)
+    return output
+
+
+@table.implements(movement.strided_slice_update)
+def strided_slice_update(
+    tensor: GpuArray, updates: GpuArray, *, begin: Shape, end: Shape, strides: Shape
+) -> GpuArray:
+    """Return a copy with the updates at the places that the slice selects."""
+    output = duplicate(tensor)
+    view = range_view(tensor.shape, begin, strides)
+    copy_into(output, view, updates, range_sizes(begin, end, strides))
     return output
 
 
