@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 import plugrad
-from plugins.hostile import backend_source
+from plugins.hostile import MANIFEST, backend_source
 from plugrad.errors import (
     BackendUnavailable,
     KernelNotFound,
@@ -56,6 +56,12 @@ def test_pack_is_loaded_right_after_its_backend_and_replaces_its_kernels(site):
     pack = listed("toy.acme", "kernels")
     assert (pack.status, pack.backend_name, pack.version) == ("active", "toy", "1.2")
     assert added("toy:1") == [104.0]  # another device of the same backend
+
+
+def test_a_backend_can_name_the_packs_that_may_replace_its_kernels(site):
+    site.install("toy", manifest=MANIFEST + 'packs = ["toy-acme"]\n')
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
+    assert added("toy") == [104.0]  # and no warning, which would be an error
 
 
 def test_pack_of_another_backend_is_left_alone(site):
@@ -154,7 +160,7 @@ def test_two_packs_with_one_kernel_are_a_conflict_of_the_second(site):
         pytest.warns(RuntimeWarning, match="'toy.a' .* replaces kernel Add of backend 'toy'"),
     ):
         assert added("toy") == [104.0]
-    assert [p.status for p in plugrad.plugins("kernels")] == ["active", "failed"]
+    assert [listed(name, "kernels").status for name in ("toy.a", "toy.b")] == ["active", "failed"]
 
 
 @pytest.mark.parametrize("name", ["acme", "webgpu.", ".acme", "webgpu.acme.more", "Web.acme"])

@@ -54,6 +54,8 @@ class Manifest(NamedTuple):
     """The registry names of the kernels that it brings, so that the error for a missing kernel can name it."""
     replaces: tuple[str, ...] = ()
     """The registry names of the kernels of others whose implementation or gradient it replaces."""
+    packs: tuple[str, ...] = ()
+    """The distributions whose kernel packs may replace the kernels of a backend without a warning."""
     options: Mapping[str, Option] | None = None
     """Its own settings; None if it does not declare them, so that any setting is accepted."""
 
@@ -226,6 +228,7 @@ BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     "install": _text,
     "kernels": _texts,
     "replaces": _texts,
+    "packs": _texts,
     "options": _options,
 }
 PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def replacing(plugin: Plugin, *journals: Journal) -> None:
     """Note what a plugin has replaced of others, and warn of it once.
 
-    A plugin may replace what its own distribution brings, and a program what it likes: no warning
-    is about those that are given to `plugrad.register_plugin`.
+    A plugin may replace what its own distribution brings, and the kernels of a backend whose manifest
+    names its distribution in `packs`; and a program what it likes: no warning is about those that are
+    given to `plugrad.register_plugin`.
     """
     found: set[str] = set()
     backends = plugins("backend")
@@ -42,7 +43,7 @@ def _is_of_others(
 ) -> bool:
     """Return whether a kernel that a plugin registered replaces one of others, now or when they are loaded."""
     theirs = [p for p in backends if p.name == backend_name]
-    if any(p.distribution == plugin.distribution for p in theirs):
+    if any(plugin.distribution in (p.distribution, *p.manifest.packs) for p in theirs):
         return False
     promised = any(kernel_name in p.manifest.kernels for p in theirs if p.status != "active")
     return replaced or (promised and insists(kernel_name, backend_name))
