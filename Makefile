@@ -13,7 +13,7 @@ INSTALLED := $(VENV)/installed
 # Editable members see their Python sources change. What is read or compiled when they are installed
 # calls for another installation, and compiling members for more: uv would take them from its cache.
 PROJECTS := pyproject.toml core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
-COMPILED := $(wildcard plugins/*/hatch_build.py plugins/*/csrc/*)
+COMPILED := $(wildcard plugins/*/hatch_build.py plugins/*/csrc/* plugins/*/extension/*)
 REBUILD := $(patsubst plugins/%/hatch_build.py,--reinstall-package plugrad-%, \
     $(wildcard plugins/*/hatch_build.py))
 
@@ -55,13 +55,18 @@ bench: $(INSTALLED) ## Compare with torch, on one thread
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	    $(BIN)/python benchmarks/run.py $(ARGS)
 
-wheels: $(INSTALLED) ## Build the six wheels into dist/
+wheels: $(INSTALLED) ## Build the wheels into dist/, that of plugrad-native for every platform
 	rm -rf dist
 	$(BIN)/uv build --python $(BIN)/python --all-packages --wheel --out-dir dist
+	for platform in $$($(BIN)/python plugins/native/hatch_build.py platforms); do \
+	    PLUGRAD_NATIVE_PLATFORM=$$platform $(BIN)/uv build --python $(BIN)/python \
+	        --package plugrad-native --wheel --out-dir dist || exit 1; \
+	done
 
 clean: ## Remove the environment and everything that was built
-	rm -rf $(VENV) uv.lock build dist docs/_build outputs .pytest_cache .ruff_cache
-	find core plugins tests examples benchmarks \( -name __pycache__ -o -name '*.wasm' \) \
+	rm -rf $(VENV) uv.lock build plugins/native/build dist docs/_build outputs .pytest_cache .ruff_cache
+	find core plugins tests examples benchmarks \( -name __pycache__ -o -name '*.wasm' \
+	    -o -name '*.abi3.so' -o -name '_v?.pyd' \) \
 	    -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(INSTALLED): $(PROJECTS) $(COMPILED) | $(BIN)/uv

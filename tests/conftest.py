@@ -4,6 +4,8 @@
     pytest --tries 100                               endings and interrupts, which fail by chance
     PLUGRAD_EXPECT_BACKENDS=cpu,wasm,webgpu pytest   fail if one of these is missing or incomplete
 
+The tests of families and records that a kernel pack replaces run a second time without packs.
+
 Without the variable, a backend that cannot run here skips its tests with the reason, and so does a
 kernel that a backend does not have.
 """
@@ -12,6 +14,8 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +24,9 @@ import pytest
 import plugrad
 from consistency.committed import committed
 from plugrad.discovery.loading import open_backend
+from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
+from plugrad.registry.kernels import put_above, take_away
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -73,21 +79,46 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"backend {name!r} is expected here: {error}") from error
 
 
+WITHOUT_PACKS = "-without-packs"
+"""Behind the name of a backend: its own kernels run, also those that packs replace."""
+NATIVE = Path(__file__).parents[1] / "plugins" / "native" / "src" / "plugrad_native" / "kernels"
+REPLACED = {f"test_{path.stem}" for path in NATIVE.glob("[a-z]*.py")} | {"test_kernels"}
+"""The modules of tests of what the pack plugrad-native replaces: of its families, and of the records."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", chosen(metafunc.config), indirect=True)
+        names = chosen(metafunc.config)
+        module = metafunc.module.__name__.rpartition(".")[2]
+        if module in REPLACED and "cpu" in names:
+            names = [*names, f"cpu{WITHOUT_PACKS}"]
+        metafunc.parametrize("backend", names, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Turn ``broken("webgpu", reason=…)`` into a strict xfail of the tests on that backend."""
+    """Turn ``broken("webgpu", reason=…)`` into a strict xfail of the tests on that backend.
+
+    Of the tests of records, those of kernels that no pack replaces need not run without packs.
+    """
+    items[:] = [item for item in items if not is_repeated(item)]
     for item in items:
         for marker in item.iter_markers("broken"):
             if marker.args[0] == backend_of(item):
                 item.add_marker(pytest.mark.xfail(reason=marker.kwargs["reason"], strict=True))
 
 
+def is_repeated(item: pytest.Item) -> bool:
+    """Whether a test without packs is about a kernel that none replaces."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if not str(params.get("backend", "")).endswith(WITHOUT_PACKS) or "kernel" not in params:
+        return False
+    packs = plugrad.plugins("kernels")
+    return not any(params["kernel"] in pack.manifest.kernels for pack in packs)
+
+
 def backend_of(item: pytest.Item) -> str | None:
-    return item.callspec.params.get("backend") if hasattr(item, "callspec") else None
+    name = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
+    return name and name.removesuffix(WITHOUT_PACKS)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,12 +141,24 @@ def may_lack(backend: str, kernel: str, expected: list[str]) -> bool:
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a backend, which is the active one while the test runs."""
+    name = request.param.removesuffix(WITHOUT_PACKS)
     try:
-        using = plugrad.use(request.param)
+        using = plugrad.use(name)
     except CANNOT_RUN as error:
         pytest.skip(str(error))
-    with using:
-        yield request.param
+    with using, without_packs(name) if name != request.param else nullcontext():
+        yield name
+
+
+@contextmanager
+def without_packs(backend: str) -> Iterator[None]:
+    """Let a backend's own kernels run inside a block, in the place of those that packs bring."""
+    brought = [c for (_, name), cs in state.brought.items() if name == backend for c in cs]
+    take_away(brought)
+    try:
+        yield
+    finally:
+        put_above(brought)
 
 
 @pytest.fixture

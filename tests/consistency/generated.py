@@ -13,7 +13,8 @@ from consistency.derivatives import gradients_page
 from consistency.tfjs import places, tfjs_kernels
 from plugins.webgpu import accuracy
 from plugrad.discovery.hooks import SPECIFICATIONS
-from plugrad.discovery.manifest import BACKEND_FILE
+from plugrad.discovery.manifest import BACKEND_FILE, PLUGIN_FILE
+from plugrad.discovery.state import state
 from plugrad.extend import KERNELS
 from plugrad.types.dtype import DTYPES
 from properties import numeric_rules
@@ -145,22 +146,27 @@ PAGES: dict[str, Callable[[], str]] = {
 # --- manifests -----------------------------------------------------------------------------------
 
 
-def manifest_file(backend: str) -> Path:
-    """Return where a first-party backend says what it offers."""
-    return ROOT / "plugins" / backend / "src" / f"plugrad_{backend}" / BACKEND_FILE
+PACKS = {"native": "cpu"}
+"""The first-party kernel packs, and their backends."""
 
 
-def with_kernels(backend: str) -> str:
-    """Return the manifest of a backend with the list of the kernels that it registers."""
+def manifest_file(plugin: str) -> Path:
+    """Return where a first-party plugin says what it offers."""
+    file = PLUGIN_FILE if plugin in PACKS else BACKEND_FILE
+    return ROOT / "plugins" / plugin / "src" / f"plugrad_{plugin}" / file
+
+
+def with_kernels(plugin: str) -> str:
+    """Return the manifest of a backend or a pack with the list of the kernels that it registers."""
+    backend = PACKS.get(plugin, plugin)
     with plugrad.use(backend):
-        names = sorted(
-            config.kernel_name
-            for config in plugrad.get_kernels_for_backend(backend)
-            if config.kernel_name in KERNELS
-        )
+        configs = plugrad.get_kernels_for_backend(backend)
+        if plugin in PACKS:
+            configs = state.brought[f"plugrad-{plugin}::{backend}.{plugin}", backend]
+        names = sorted(c.kernel_name for c in configs if c.kernel_name in KERNELS)
     listed = fill(", ".join(f'"{name}"' for name in names), 98, break_long_words=False)
     block = f"kernels = [\n{indent(listed, '  ')},\n]"
-    text = manifest_file(backend).read_text("utf-8")
+    text = manifest_file(plugin).read_text("utf-8")
     return re.sub(r"kernels = \[[^]]*\]", block, text)
 
 
@@ -169,8 +175,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")
-    for backend in BACKENDS:
-        manifest_file(backend).write_text(with_kernels(backend), "utf-8")
+    for plugin in (*BACKENDS, *PACKS):
+        manifest_file(plugin).write_text(with_kernels(plugin), "utf-8")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,7 @@ def test_core_imports_no_plugin_and_names_none(path):
     found = imports(path)
     assert not [m for m in found if m.startswith("plugrad_")]
     text = path.read_text("utf-8")
-    assert re.findall(r"plugrad[_-](?:cpu|wasm|webgpu)\b", _without_docstrings(text)) == []
+    assert re.findall(r"plugrad[_-](?:cpu|native|wasm|webgpu)\b", _without_docstrings(text)) == []
 
 
 def _without_docstrings(text):
@@ -172,7 +173,15 @@ def test_plugins_import_extend_and_contracts_and_nothing_else_of_core(path):
     core = within(found, "plugrad") - {"plugrad"}
     wrong = core - within(core, "plugrad.extend") - within(core, "plugrad.kernels")
     assert not wrong
-    assert not [m for m in found if m.startswith("plugrad_") and m.split(".")[0] != own]
+    others = {m.split(".")[0] for m in found if m.startswith("plugrad_")} - {own}
+    assert others <= packed_for(own.removeprefix("plugrad_"))
+
+
+def packed_for(plugin):
+    """Return the packages of the backends for which a plugin is a kernel pack: it may import them."""
+    project = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text("utf-8"))
+    packs = project["project"]["entry-points"].get("plugrad.kernels", ())
+    return {f"plugrad_{name.partition('.')[0]}" for name in packs}
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""The six distributions agree with each other and with what their pages promise."""
+"""The distributions agree with each other and with what their pages promise."""
 
 import re
 import subprocess
@@ -26,11 +26,12 @@ META = project(ROOT)
 by_member = pytest.mark.parametrize("member", MEMBERS, ids=lambda path: project(path)["name"])
 
 
-def test_distributions_are_the_six_of_the_design():
+def test_distributions_are_those_of_the_design():
     assert {project(member)["name"] for member in MEMBERS} == {
         "plugrad",
         "plugrad-core",
         "plugrad-cpu",
+        "plugrad-native",
         "plugrad-nn",
         "plugrad-wasm",
         "plugrad-webgpu",
@@ -66,20 +67,23 @@ def test_plugins_are_named_after_their_folder_and_what_they_bring():
     for plugin in PLUGINS:
         assert project(plugin)["name"] == f"plugrad-{plugin.name}"
         package = f"plugrad_{plugin.name}"
-        brought = (
-            {"plugrad.backends": {plugin.name: f"{package}:backend"}}
-            if plugin in BACKENDS
-            else {"plugrad.ops": {plugin.name: package}}
-        )
-        assert project(plugin)["entry-points"] == brought
+        brought = {
+            "native": {"plugrad.kernels": {"cpu.native": f"{package}:register"}},
+            "nn": {"plugrad.ops": {"nn": package}},
+        }
+        backend = {"plugrad.backends": {plugin.name: f"{package}:backend"}}
+        assert project(plugin)["entry-points"] == brought.get(plugin.name, backend)
 
 
 def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     version = META["version"]
     extras = dict(META["optional-dependencies"])
-    optional = sorted(plugin.name for plugin in PLUGINS if plugin.name != "cpu")
+    always = ["core", "cpu", "native"]
+    optional = sorted(plugin.name for plugin in PLUGINS if plugin.name not in always)
 
-    assert META["dependencies"] == [f"plugrad-core=={version}", f"plugrad-cpu=={version}"]
+    assert [d.partition(" ;")[0] for d in META["dependencies"]] == [
+        f"plugrad-{name}=={version}" for name in always
+    ]
     assert extras.pop("all") == [f"plugrad[{','.join(sorted(['image', 'save', *optional]))}]"]
     for extra, library in (("image", "pillow"), ("save", "safetensors")):
         assert extras.pop(extra) == [f"plugrad-core[{extra}]=={version}"]

@@ -1,7 +1,8 @@
 // What every kernel file shares: exports, element types, vectors and strided walks.
 //
-// The code uses clang's generic vectors, so that another target changes only this header. Kernels
-// import nothing from the host, trust their arguments and never trap because of a value.
+// The same sources are compiled for WebAssembly, by plugrad-wasm, and for processors, by
+// plugrad-native. They use clang's generic vectors, whose width and fused operations only this header
+// knows. Kernels import nothing from the host, trust their arguments and never trap because of a value.
 #pragma once
 
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #ifdef __wasm__
 #define EXPORTED(name) __attribute__((export_name(#name)))
 #else
-#define EXPORTED(name) __attribute__((visibility("default")))
+#define EXPORTED(name) __attribute__((visibility("hidden"))) /* for the table of the extension */
 #endif
 #ifndef KERNEL  // a source that includes others may keep theirs for itself
 #define KERNEL(name) EXPORTED(name) void name
@@ -25,10 +26,14 @@
 
 // ---- element types: X(dtype, C type, effort) ----
 
-// The common types are vectorised; the others only have to be correct and small, because every byte
-// of the module is compiled when the backend opens.
+// The common types are vectorised; in a WebAssembly module, the others only have to be correct and
+// small, because every byte is compiled when the module is first used.
 #define FAST
+#ifdef __wasm__
 #define SMALL __attribute__((minsize))
+#else
+#define SMALL
+#endif
 #define ONCE __attribute__((noinline))  // for what has so many callers that copies would be large
 
 #define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, FAST)
@@ -62,6 +67,7 @@
 #define GREATEST_uint64 UINT64_MAX
 
 // Floats without their fraction, saturating; NaN gives 0. C leaves such a cast undefined.
+#ifdef __wasm__
 #define TRUNCATE_int32_float32 __builtin_wasm_trunc_saturate_s_i32_f32
 #define TRUNCATE_int32_float64 __builtin_wasm_trunc_saturate_s_i32_f64
 #define TRUNCATE_int64_float32 __builtin_wasm_trunc_saturate_s_i64_f32
@@ -70,6 +76,22 @@
 #define TRUNCATE_uint32_float64 __builtin_wasm_trunc_saturate_u_i32_f64
 #define TRUNCATE_uint64_float32 __builtin_wasm_trunc_saturate_u_i64_f32
 #define TRUNCATE_uint64_float64 __builtin_wasm_trunc_saturate_u_i64_f64
+#else
+// The limits are converted to floats, in which the greatest may be rounded up: to the first number
+// that is out of range.
+#define SATURATING(to, result, from, type)                                                         \
+    static inline result TRUNCATE_##to##_##from(type x) {                                          \
+        if (x >= (type)GREATEST_##to) return GREATEST_##to;                                        \
+        return x > (type)LEAST_##to ? (result)x : x == x ? LEAST_##to : 0;                         \
+    }
+#define EACH_SATURATING(from, type)                                                                \
+    SATURATING(int32, int32_t, from, type)                                                         \
+    SATURATING(int64, int64_t, from, type)                                                         \
+    SATURATING(uint32, uint32_t, from, type)                                                       \
+    SATURATING(uint64, uint64_t, from, type)
+EACH_SATURATING(float32, float)
+EACH_SATURATING(float64, double)
+#endif
 
 typedef uint8_t boolean;  // one byte, 0 or 1, as NumPy stores it
 
@@ -80,7 +102,9 @@ typedef double _Complex complex128;
 
 // ---- vectors ----
 
+#ifndef VECTOR_BYTES
 #define VECTOR_BYTES 16
+#endif
 #define LANES (VECTOR_BYTES / 4)
 typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
 typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
@@ -95,7 +119,8 @@ static inline floats load(const float *source) {
 
 static inline void store(float *target, floats lanes) { memcpy(target, &lanes, sizeof lanes); }
 
-static inline floats splat(float value) { return (floats){value, value, value, value}; }
+// Minus 0, which leaves even -0 as it is.
+static inline floats splat(float value) { return value - (floats){}; }
 
 static inline floats choose(ints mask, floats yes, floats no) {
     return (floats)((mask & (ints)yes) | (~mask & (ints)no));
@@ -106,7 +131,7 @@ static inline int any_lane(ints mask) {
 #ifdef __wasm__
     return __builtin_wasm_any_true_v128(mask);
 #else
-    return mask[0] | mask[1] | mask[2] | mask[3];
+    return __builtin_reduce_or(mask);
 #endif
 }
 
@@ -114,6 +139,8 @@ static inline int any_lane(ints mask) {
 static inline floats multiply_add(floats a, floats b, floats c) {
 #ifdef __wasm_relaxed_simd__
     return __builtin_wasm_relaxed_madd_f32x4(a, b, c);
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_elementwise_fma(a, b, c);
 #else
     return a * b + c;
 #endif
@@ -122,13 +149,19 @@ static inline floats multiply_add(floats a, floats b, floats c) {
 static inline doubles multiply_add_doubles(doubles a, doubles b, doubles c) {
 #ifdef __wasm_relaxed_simd__
     return __builtin_wasm_relaxed_madd_f64x2(a, b, c);
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_elementwise_fma(a, b, c);
 #else
     return a * b + c;
 #endif
 }
 
 static inline float sum_lanes(floats lanes) {
-    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+    float sums[LANES];
+    memcpy(sums, &lanes, sizeof sums);
+    for (int count = LANES / 2; count > 0; count /= 2)
+        for (int i = 0; i < count; i++) sums[i] = sums[2 * i] + sums[2 * i + 1];
+    return sums[0];
 }
 
 // out[i] = map(values[i]) by whole vectors; the last, partial vector goes through a padded copy.

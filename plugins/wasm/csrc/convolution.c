@@ -77,13 +77,13 @@ static void pack_patches(const window *w, const float *x, const float *zeros,
     }
 }
 
-// scratch: channels zeros, packed filters, strips; see convolution_scratch.
+// scratch: channels zeros, packed filters, strips; see packed_scratch.
 KERNEL(convolution_float32)(const float *x, const float *filter, float *out, const window *w,
                             int out_channels, float *scratch) {
     const int depth = patch_size(w), pixels = position_count(w);
     const int block = smaller(round_up(pixels, 4), STRIP_FLOATS / depth / 4 * 4 + 4);
     float *panels = scratch + w->channels;
-    float *strips = panels + depth * round_up(out_channels, 4);
+    float *strips = panels + (ptrdiff_t)depth * round_up(out_channels, LANES);
     memset(scratch, 0, w->channels * sizeof *scratch);
     pack_panels((matrix){filter, out_channels, 1}, depth, out_channels, panels);
     for (int first = 0; first < pixels; first += block) {
@@ -195,7 +195,7 @@ KERNEL(convolution_float64)(const double *x, const double *filter, double *out, 
 
 EXPORTED(packed_scratch) int64_t packed_scratch(const window *w, int out_channels) {
     const int64_t depth = patch_size(w);
-    return w->channels + depth * round_up(out_channels, 4) + STRIP_FLOATS + 8 * depth;
+    return w->channels + depth * round_up(out_channels, LANES) + STRIP_FLOATS + 8 * depth;
 }
 
 EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int) {

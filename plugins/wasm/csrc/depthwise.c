@@ -56,16 +56,17 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
                 out[c + i * channels] = sum;                                                       \
             }                                                                                      \
     }                                                                                              \
-    /* scratch: a row of zeros, then a pointer for each row and each cell of the filter */         \
+    /* scratch: a pointer for each row and each cell of the filter, then a row of zeros */         \
     effort KERNEL(depthwise_##dtype)(const type *x, const type *filter, type *out,                 \
-                                     const window *w, type *scratch) {                             \
+                                     const window *w, void *scratch) {                             \
         const axis *width = &w->width;                                                             \
         const int channels = w->channels, count = cell_count(w), step = width->stride * channels;  \
         const int row_size = width->size * channels;                                               \
         const int inner = positions_of(width, 0).first;                                            \
         const int outer = positions_of(width, width->filter - 1).last;                             \
-        const type *zeros = memset(scratch, 0, row_size * sizeof(type));                           \
-        const type **rows = (const type **)(scratch + row_size), **cells = rows + w->height.filter;\
+        const type **rows = scratch, **cells = rows + w->height.filter;                            \
+        const int even = (w->height.filter + count + 1) / 2 * 2; /* so that doubles are aligned */ \
+        const type *zeros = memset(rows + even, 0, row_size * sizeof(type));                       \
         for (int image = 0; image < w->batch; image++)                                             \
             for (int out_row = 0; out_row < w->height.out; out_row++)  {                           \
                 for (int i = 0; i < w->height.filter; i++) {                                       \

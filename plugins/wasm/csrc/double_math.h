@@ -3,7 +3,7 @@
 
 #include "common.h"
 
-static inline doubles repeated(double value) { return (doubles){value, value}; }
+static inline doubles repeated(double value) { return value - (doubles){}; }
 
 static inline doubles choose_doubles(longs mask, doubles yes, doubles no) {
     return (doubles)((mask & (longs)yes) | (~mask & (longs)no));

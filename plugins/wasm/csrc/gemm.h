@@ -1,14 +1,13 @@
 // The pieces of matrix multiplication that convolution shares.
 //
 // A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
-// columns, or of 4 or 8 at the right edge. `microkernel.py` emits them as assembly: compiled C
-// spills its accumulators, which halves the speed.
+// columns, or of one or two vectors at the right edge.
 #pragma once
 
 #include "common.h"
 
 #define TILE_ROWS 4
-#define TILE_COLUMNS 12
+#define TILE_COLUMNS (3 * LANES)
 
 // The element in row i and column k is data[i * row_stride + k * column_stride].
 typedef struct {
@@ -25,16 +24,27 @@ static inline int round_up(int count, int multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
 
+// Four numbers, which are a whole vector only where vectors are narrow.
+typedef float quad __attribute__((vector_size(16)));
+
+static inline quad load_quad(const float *source) {
+    quad lanes;
+    memcpy(&lanes, source, sizeof lanes);
+    return lanes;
+}
+
+static inline void store_quad(float *target, quad lanes) { memcpy(target, &lanes, sizeof lanes); }
+
 // Store 4 x 4 numbers transposed: lane j of rows[i] goes to target[j * stride + i].
-static inline void store_transposed(const floats rows[4], float *target, ptrdiff_t stride) {
-    const floats low0 = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
-    const floats low1 = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
-    const floats high0 = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
-    const floats high1 = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
-    store(target, __builtin_shufflevector(low0, low1, 0, 1, 4, 5));
-    store(target + stride, __builtin_shufflevector(low0, low1, 2, 3, 6, 7));
-    store(target + 2 * stride, __builtin_shufflevector(high0, high1, 0, 1, 4, 5));
-    store(target + 3 * stride, __builtin_shufflevector(high0, high1, 2, 3, 6, 7));
+static inline void store_transposed(const quad rows[4], float *target, ptrdiff_t stride) {
+    const quad low0 = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+    const quad low1 = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
+    const quad high0 = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+    const quad high1 = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+    store_quad(target, __builtin_shufflevector(low0, low1, 0, 1, 4, 5));
+    store_quad(target + stride, __builtin_shufflevector(low0, low1, 2, 3, 6, 7));
+    store_quad(target + 2 * stride, __builtin_shufflevector(high0, high1, 0, 1, 4, 5));
+    store_quad(target + 3 * stride, __builtin_shufflevector(high0, high1, 2, 3, 6, 7));
 }
 
 // Interleave four runs: target[stride * k + i] = sources[i][k].
@@ -42,16 +52,16 @@ static inline void interleave(const float *const sources[4], int count, float *t
                               ptrdiff_t stride) {
     int k = 0;
     for (; k + 4 <= count; k += 4) {
-        const floats rows[4] = {load(sources[0] + k), load(sources[1] + k), load(sources[2] + k),
-                                load(sources[3] + k)};
+        const quad rows[4] = {load_quad(sources[0] + k), load_quad(sources[1] + k),
+                              load_quad(sources[2] + k), load_quad(sources[3] + k)};
         store_transposed(rows, target + k * stride, stride);
     }
     for (; k < count; k++)
         for (int i = 0; i < 4; i++) target[k * stride + i] = sources[i][k];
 }
 
-// Pack depth x columns of b into panels of TILE_COLUMNS, the last of which has the least multiple
-// of 4 columns and is padded with zeros: depth * round_up(columns, 4) numbers.
+// Pack depth x columns of b into panels of TILE_COLUMNS, the last of which has whole vectors
+// and is padded with zeros: depth * round_up(columns, LANES) numbers.
 void pack_panels(matrix b, int depth, int columns, float *packed);
 
 // out (rows x columns, row stride `stride`) = packed strips * packed panels, or += it.

@@ -4,10 +4,19 @@
 // Block sizes: packed blocks of a and b stay in the L2 cache, some panels of b in the L1 cache.
 #define BLOCK_ROWS 96
 #define BLOCK_DEPTH 256
-#define BLOCK_COLUMNS 2040
+#define BLOCK_COLUMNS (2040 / TILE_COLUMNS * TILE_COLUMNS)
 #define PANEL_FLOATS 6000
 
-// In microkernel.s: full tiles only; the stride is in bytes.
+// The blocks are too large for the stacks of threads.
+#ifdef __wasm__
+#define BLOCK_OF
+#else
+#define BLOCK_OF static _Thread_local
+#endif
+
+#ifdef __wasm__
+// In microkernel.s, because compiled C spills its accumulators, which halves the speed: full tiles
+// only; the stride is in bytes.
 #define FULL_TILE(columns)                                                                         \
     void multiply_full_tile_##columns(int depth, const float *strip, const float *panel,           \
                                       float *target, int stride_bytes, int accumulate);
@@ -25,10 +34,74 @@ static void multiply_full_tile(int depth, const float *strip, const float *panel
     else
         multiply_full_tile_4(depth, strip, panel, target, stride_bytes, accumulate);
 }
+#else
+// Sixteen registers are just enough for the sums, a row of the panel and a repeated number. The
+// compiler spills sums, because it computes them in other registers and loads numbers early: hence
+// the instructions, whose order it keeps. Without fused ones, a product takes one more register, and
+// the panel is read for each row.
+#if defined(__AVX512F__) || !defined(__x86_64__)
+#define IN_ORDER(lanes)
+#define ADD_PRODUCT(sum, a, b) sum = multiply_add(a, b, sum)
+#define ROW LOADED
+#elif defined(__FMA__)
+#define IN_ORDER(lanes) __asm__ volatile("" : "+x"(lanes))
+#define ADD_PRODUCT(sum, a, b)                                                                     \
+    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))
+#define ROW LOADED
+#else
+#define IN_ORDER(lanes) __asm__ volatile("" : "+x"(lanes))
+#define ADD_PRODUCT(sum, a, b)                                                                     \
+    do {                                                                                           \
+        floats product;                                                                            \
+        __asm__ volatile("movups %3, %1\n\tmulps %2, %1\n\taddps %1, %0"                           \
+                         : "+x"(sum), "=&x"(product)                                               \
+                         : "x"(a), "m"(b));                                                        \
+    } while (0)
+#define ROW(b, panel, vectors) const unaligned *const b = (const unaligned *)(panel);
+typedef floats unaligned __attribute__((aligned(4), may_alias));
+#endif
+#define LOADED(b, panel, vectors)                                                                  \
+    floats b[vectors];                                                                             \
+    for (int j = 0; j < vectors; j++) {                                                            \
+        b[j] = load(panel + j * LANES);                                                            \
+        IN_ORDER(b[j]);                                                                            \
+    }
+
+#define FULL_TILE(vectors)                                                                         \
+    static void multiply_full_tile_##vectors(int depth, const float *strip, const float *panel,    \
+                                             float *target, ptrdiff_t stride, int accumulate) {    \
+        floats sums[TILE_ROWS][vectors] = {};                                                      \
+        for (; depth > 0; depth--, strip += TILE_ROWS, panel += vectors * LANES) {                 \
+            ROW(b, panel, vectors)                                                                 \
+            for (int i = 0; i < TILE_ROWS; i++) {                                                  \
+                floats a = splat(strip[i]);                                                        \
+                IN_ORDER(a);                                                                       \
+                for (int j = 0; j < vectors; j++) ADD_PRODUCT(sums[i][j], a, b[j]);                \
+            }                                                                                      \
+        }                                                                                          \
+        for (int i = 0; i < TILE_ROWS; i++, target += stride)                                      \
+            for (int j = 0; j < vectors; j++)                                                      \
+                store(target + j * LANES,                                                          \
+                      accumulate ? load(target + j * LANES) + sums[i][j] : sums[i][j]);            \
+    }
+FULL_TILE(1)
+FULL_TILE(2)
+FULL_TILE(3)
+
+static void multiply_full_tile(int depth, const float *strip, const float *panel, float *target,
+                               ptrdiff_t stride, int columns, int accumulate) {
+    if (columns == 3 * LANES)
+        multiply_full_tile_3(depth, strip, panel, target, stride, accumulate);
+    else if (columns == 2 * LANES)
+        multiply_full_tile_2(depth, strip, panel, target, stride, accumulate);
+    else
+        multiply_full_tile_1(depth, strip, panel, target, stride, accumulate);
+}
+#endif
 
 static void multiply_tile(int depth, const float *strip, const float *panel, float *target,
                    ptrdiff_t stride, int height, int width, int accumulate) {
-    const int columns = round_up(width, 4);
+    const int columns = round_up(width, LANES);
     if (height == TILE_ROWS && width == columns) {
         multiply_full_tile(depth, strip, panel, target, stride, columns, accumulate);
         return;
@@ -56,7 +129,7 @@ static void pack_tile(const float *data, ptrdiff_t vector_stride, ptrdiff_t stri
     } else if (count == tile && vector_stride == 1) {
         for (int k = 0; k < depth; k++)
             for (int i = 0; i < tile; i += 4)
-                store(packed + k * tile + i, load(data + k * stride + i));
+                store_quad(packed + k * tile + i, load_quad(data + k * stride + i));
     } else {
         for (int k = 0; k < depth; k++)
             for (int i = 0; i < tile; i++)
@@ -84,7 +157,7 @@ void pack_panels(matrix b, int depth, int columns, float *packed) {
     for (int j = whole; j < columns; j += TILE_COLUMNS) {
         const int width = smaller(TILE_COLUMNS, columns - j);
         pack_tile(b.data + j * b.column_stride, b.column_stride, b.row_stride, width, depth,
-                  round_up(width, 4), packed + (ptrdiff_t)j * depth);
+                  round_up(width, LANES), packed + (ptrdiff_t)j * depth);
     }
 }
 
@@ -134,14 +207,14 @@ void multiply_packed(const float *strips, const float *panels, float *out, ptrdi
 
 static void multiply_block(matrix a, const float *packed_b, float *out, ptrdiff_t stride, int rows,
                            int columns, int depth, int accumulate) {
-    float packed_a[BLOCK_ROWS * BLOCK_DEPTH];
+    BLOCK_OF float packed_a[BLOCK_ROWS * BLOCK_DEPTH];
     pack_strips(a, rows, depth, packed_a);
     multiply_packed(packed_a, packed_b, out, stride, rows, columns, depth, accumulate);
 }
 
 void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
                        int accumulate) {
-    float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
+    BLOCK_OF float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
     const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
     const int longest = round_up((depth + blocks - 1) / blocks, 2);
     for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
@@ -217,38 +290,40 @@ MATMUL(float32, float, FAST)
     MATMUL(dtype, type, effort)
 EACH_INTEGER(PLAIN_MATMUL)
 
-// ---- float64: tiles of 4 x 4, which stay in registers ----
+// ---- float64: tiles of four rows and two vectors, which stay in registers ----
 
-#define PANEL_DEPTH 256  // rows of four doubles that stay in the cache while all rows of a use them
+#define PANEL_DEPTH 256  // rows of a panel that stay in the cache while all rows of a use them
+#define PANEL_COLUMNS (2 * (int)(sizeof(doubles) / sizeof(double)))
 
-// Add rows (each `step` apart) times a packed panel of four columns to a tile of out, or set it.
+// Add rows (each `step` apart) times a packed panel of columns to a tile of out, or set it.
 static void double_tile(const double *const rows[4], ptrdiff_t step, const double *panel, int depth,
                         double *out, ptrdiff_t stride, int height, int width, int accumulate) {
     doubles sums[8] = {}, left, right;
     for (int k = 0; k < depth; k++) {
-        memcpy(&left, panel + 4 * k, sizeof left);
-        memcpy(&right, panel + 4 * k + 2, sizeof right);
+        memcpy(&left, panel + PANEL_COLUMNS * k, sizeof left);
+        memcpy(&right, panel + PANEL_COLUMNS * k + PANEL_COLUMNS / 2, sizeof right);
         for (int i = 0; i < 4; i++) {
-            const doubles scale = (doubles){} + rows[i][k * step];
+            const doubles scale = rows[i][k * step] - (doubles){};
             sums[2 * i] = multiply_add_doubles(scale, left, sums[2 * i]);
             sums[2 * i + 1] = multiply_add_doubles(scale, right, sums[2 * i + 1]);
         }
     }
-    double tile[16];
+    double tile[4 * PANEL_COLUMNS];
     memcpy(tile, sums, sizeof tile);
     for (int i = 0; i < height; i++, out += stride)
-        for (int j = 0; j < width; j++) out[j] = (accumulate ? out[j] : 0) + tile[4 * i + j];
+        for (int j = 0; j < width; j++) out[j] = (accumulate ? out[j] : 0) + tile[PANEL_COLUMNS * i + j];
 }
 
 void multiply_doubles(matrix_of_doubles a, matrix_of_doubles b, double *out, int rows, int columns,
                       int depth, int accumulate) {
-    double panel[PANEL_DEPTH * 4];
-    for (int j = 0; j < columns; j += 4)
+    double panel[PANEL_DEPTH * PANEL_COLUMNS];
+    for (int j = 0; j < columns; j += PANEL_COLUMNS)
         for (int k = 0; k < depth; k += PANEL_DEPTH) {
-            const int length = smaller(PANEL_DEPTH, depth - k), width = smaller(4, columns - j);
+            const int length = smaller(PANEL_DEPTH, depth - k);
+            const int width = smaller(PANEL_COLUMNS, columns - j);
             for (int l = 0; l < length; l++)
-                for (int c = 0; c < 4; c++)
-                    panel[4 * l + c] = c < width ? b.data[(k + l) * b.row_stride +
+                for (int c = 0; c < PANEL_COLUMNS; c++)
+                    panel[PANEL_COLUMNS * l + c] = c < width ? b.data[(k + l) * b.row_stride +
                                                           (j + c) * b.column_stride]
                                                  : 0;
             for (int i = 0; i < rows; i += 4) {

@@ -23,9 +23,9 @@ TRANSPOSE(8, uint64_t)
 
 static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, uint32_t *target,
                                ptrdiff_t target_row) {
-    floats rows[4];
+    quad rows[4];
     for (int column = 0; column < 4; column++)
-        rows[column] = load((const float *)source + column * source_step);
+        rows[column] = load_quad((const float *)source + column * source_step);
     store_transposed(rows, (float *)target, target_row);
 }
 

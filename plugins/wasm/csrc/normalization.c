@@ -39,7 +39,8 @@ static inline floats exp_below_zero(floats x) {
 // elements whose exponentials are 0.
 static inline floats load_last(const float *row, int count) {
     if (count >= LANES) return load(row + count - LANES);
-    float lanes[LANES] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    float lanes[LANES];
+    store(lanes, splat(-INFINITY));
     for (int i = 0; i < count; i++) lanes[LANES - count + i] = row[i];
     return load(lanes);
 }

@@ -168,7 +168,9 @@ static inline int is_far(floats x) {
 }
 
 static inline floats by_lanes(float (*scalar)(float), floats x) {
-    return (floats){scalar(x[0]), scalar(x[1]), scalar(x[2]), scalar(x[3])};
+    floats y;
+    for (int lane = 0; lane < LANES; lane++) y[lane] = scalar(x[lane]);
+    return y;
 }
 
 // sin(x + quarters * pi / 2)

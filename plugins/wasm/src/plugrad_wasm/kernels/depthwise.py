@@ -63,10 +63,9 @@ def slid(
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
-        if (
-            names is FORWARD
-        ):  # a row of zeros and a pointer for each row and each cell of the filter
-            scratch = (image[2] * channels + window.filter[0] + cells) * a.dtype.itemsize
+        if names is FORWARD:
+            # A pointer for each row and each cell of the filter, and a row of zeros.
+            scratch = (window.filter[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
     run_windows(a, names[a.dtype], places, chains, work=work, scratch=scratch)
     return out
 

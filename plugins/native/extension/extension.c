@@ -1,0 +1,135 @@
+// The Python module of one variant: it gives out the kernels as builtin functions.
+//
+// A kernel takes what its C function takes: arrays as objects with contiguous buffers, or None, and
+// numbers. While much memory is read or written, other threads of Python run.
+#include "table.h"
+
+#include <string.h>
+
+#include "python.h"
+
+#define LONG (1 << 18) // bytes of all arrays from which on other threads run
+
+static PyObject *nothing(void) {
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+// Read argument i into `to`; return whether that is possible.
+static int read_argument(const kernel *k, PyObject *argument, int i, value *to, Py_buffer *views,
+                         int *held, ptrdiff_t *bytes) {
+    switch (k->kinds[i]) {
+    case READ:
+    case WRITTEN:
+        to->pointer = NULL;
+        if (argument == &_Py_NoneStruct) return 1;
+        if (PyObject_GetBuffer(argument, views + *held,
+                               k->kinds[i] == READ ? PyBUF_SIMPLE : PyBUF_WRITABLE))
+            return 0;
+        to->pointer = views[*held].buf;
+        *bytes += views[(*held)++].len;
+        return 1;
+    case FLOAT:
+        to->number = PyFloat_AsDouble(argument);
+        return to->number != -1 || !PyErr_Occurred();
+    case BITS:
+        to->integer = (int64_t)PyLong_AsUnsignedLongLongMask(argument);
+        return to->integer != -1 || !PyErr_Occurred();
+    default:
+        to->integer = PyLong_AsLongLong(argument);
+        if (to->integer == -1 && PyErr_Occurred()) return 0;
+        if (to->integer == (int32_t)to->integer) return 1;
+        PyErr_Format(PyExc_OverflowError, "%s: argument %d does not fit in 32 bits", k->name, i);
+        return 0;
+    }
+}
+
+static PyObject *call(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
+    const kernel *k = PyCapsule_GetPointer(self, NULL);
+    if (count != k->count)
+        return PyErr_Format(PyExc_TypeError, "%s takes %d arguments, not %zd", k->name, k->count,
+                            count);
+    value values[MOST_ARGUMENTS];
+    Py_buffer views[MOST_ARGUMENTS];
+    int held = 0, is_ready = 1;
+    ptrdiff_t bytes = 0;
+    for (int i = 0; is_ready && i < count; i++)
+        is_ready = read_argument(k, arguments[i], i, values + i, views, &held, &bytes);
+    int64_t result = 0;
+    if (is_ready) {
+        PyThreadState *state = bytes < LONG ? NULL : PyEval_SaveThread();
+        result = k->run(values);
+        if (state) PyEval_RestoreThread(state);
+    }
+    while (held > 0) PyBuffer_Release(views + --held);
+    return !is_ready ? NULL : k->has_result ? PyLong_FromLongLong(result) : nothing();
+}
+
+static PyMethodDef definition = {"kernel", call, METH_FASTCALL, NULL};
+
+// Return the kernel of a name.
+static PyObject *kernel_of([[maybe_unused]] PyObject *module, PyObject *const *arguments,
+                           ptrdiff_t count) {
+    if (count != 1) return PyErr_Format(PyExc_TypeError, "kernel takes one name");
+    const char *name = PyUnicode_AsUTF8AndSize(arguments[0], NULL);
+    if (!name) return NULL;
+    for (const kernel *k = kernels; k->name; k++)
+        if (!strcmp(k->name, name)) {
+            PyObject *self = PyCapsule_New((void *)k, NULL, NULL);
+            PyObject *function = self ? PyCFunction_NewEx(&definition, self, NULL) : NULL;
+            if (self) Py_DecRef(self);
+            return function;
+        }
+    return PyErr_Format(PyExc_AttributeError, "there is no kernel '%s'", name);
+}
+
+// Return how much the processor can do: 2, 3 or 4, the levels of the x86-64 psABI; else 0.
+static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t);
+
+static PyMethodDef methods[] = {
+    {"kernel", kernel_of, METH_FASTCALL, "Return the kernel of a name."},
+    {"level", level, METH_FASTCALL, "Return the x86-64 level of the processor, or 0."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef module = {
+    .base = {.references = 1}, .name = MODULE, .doc = "Kernels.", .size = -1, .methods = methods};
+
+#define JOINED(a, b) a##b
+#define INITIALIZER(name) JOINED(PyInit_, name)
+
+TO_PYTHON PyObject *INITIALIZER(MODULE_NAME)(void) {
+    PyObject *created = PyModule_Create2(&module, STABLE_ABI);
+    if (created) PyModule_AddIntConstant(created, "VECTOR_BYTES", VECTOR_BYTES);
+    return created;
+}
+
+#ifdef __x86_64__
+#include <cpuid.h>
+
+// The registers that the operating system saves (XGETBV with index 0).
+static uint32_t saved_registers(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t) {
+    uint32_t a, b, c, d, wide_b = 0, more_c = 0;
+    const uint32_t v2 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_CMPXCHG16B;
+    const uint32_t v3 = bit_AVX | bit_FMA | bit_F16C | bit_MOVBE | bit_OSXSAVE;
+    const uint32_t v3_b = bit_AVX2 | bit_BMI | bit_BMI2, v3_more = bit_LZCNT;
+    const uint32_t v4_b = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & v2) != v2) return PyLong_FromLongLong(0);
+    const uint32_t basic_c = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) wide_b = b;
+    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) more_c = c;
+    const uint32_t saved = basic_c & bit_OSXSAVE ? saved_registers() : 0;
+    const int is_v3 = (basic_c & v3) == v3 && (wide_b & v3_b) == v3_b &&
+                      (more_c & v3_more) == v3_more && (saved & 0x06) == 0x06;
+    const int is_v4 = is_v3 && (wide_b & v4_b) == v4_b && (saved & 0xe6) == 0xe6;
+    return PyLong_FromLongLong(is_v4 ? 4 : is_v3 ? 3 : 2);
+}
+#else
+static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t) { return PyLong_FromLongLong(0); }
+#endif

@@ -1,0 +1,79 @@
+// The part of CPython's stable ABI that the extension uses, as of Python 3.11.
+//
+// The stable ABI is the same on all platforms and in all later versions, so these declarations take
+// the place of Python.h: building needs no headers of Python, also for other platforms.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef _WIN32
+#define FROM_PYTHON __declspec(dllimport) extern
+#define TO_PYTHON __declspec(dllexport)
+#else
+#define FROM_PYTHON extern
+#define TO_PYTHON __attribute__((visibility("default")))
+#endif
+
+typedef struct object PyObject;
+typedef struct thread_state PyThreadState;
+
+typedef struct {
+    void *buf;
+    PyObject *obj;
+    ptrdiff_t len, itemsize;
+    int readonly, ndim;
+    char *format;
+    ptrdiff_t *shape, *strides, *suboffsets;
+    void *internal;
+} Py_buffer;
+
+typedef PyObject *PyCFunction(PyObject *self, PyObject *const *arguments, ptrdiff_t count);
+
+typedef struct {
+    const char *name;
+    PyCFunction *function;
+    int flags;
+    const char *doc;
+} PyMethodDef;
+
+typedef struct {
+    struct {
+        ptrdiff_t references;
+        void *type;
+        void *initialize;
+        ptrdiff_t index;
+        PyObject *copy;
+    } base;
+    const char *name, *doc;
+    ptrdiff_t size;
+    PyMethodDef *methods;
+    void *slots, *traverse, *clear, *free;
+} PyModuleDef;
+
+#define METH_FASTCALL 0x80
+#define PyBUF_SIMPLE 0
+#define PyBUF_WRITABLE 1
+#define STABLE_ABI 3
+
+FROM_PYTHON PyObject _Py_NoneStruct;
+FROM_PYTHON PyObject *PyExc_TypeError, *PyExc_OverflowError, *PyExc_AttributeError;
+
+FROM_PYTHON int PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags);
+FROM_PYTHON void PyBuffer_Release(Py_buffer *view);
+FROM_PYTHON PyObject *PyCFunction_NewEx(PyMethodDef *definition, PyObject *self, PyObject *module);
+FROM_PYTHON PyObject *PyCapsule_New(void *pointer, const char *name, void (*destroy)(PyObject *));
+FROM_PYTHON void *PyCapsule_GetPointer(PyObject *capsule, const char *name);
+FROM_PYTHON PyObject *PyErr_Format(PyObject *kind, const char *format, ...);
+FROM_PYTHON PyObject *PyErr_Occurred(void);
+FROM_PYTHON PyThreadState *PyEval_SaveThread(void);
+FROM_PYTHON void PyEval_RestoreThread(PyThreadState *state);
+FROM_PYTHON double PyFloat_AsDouble(PyObject *number);
+FROM_PYTHON long long PyLong_AsLongLong(PyObject *number);
+FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);
+FROM_PYTHON PyObject *PyLong_FromLongLong(long long number);
+FROM_PYTHON PyObject *PyModule_Create2(PyModuleDef *definition, int version);
+FROM_PYTHON int PyModule_AddIntConstant(PyObject *module, const char *name, long value);
+FROM_PYTHON const char *PyUnicode_AsUTF8AndSize(PyObject *text, ptrdiff_t *size);
+FROM_PYTHON void Py_IncRef(PyObject *object);
+FROM_PYTHON void Py_DecRef(PyObject *object);

@@ -1,0 +1,22 @@
+// The kernels of a variant, which the build lists in table.c by the declarations of the sources.
+#pragma once
+
+#include <stdint.h>
+
+#define MOST_ARGUMENTS 20
+
+enum kind { READ = 'r', WRITTEN = 'w', INTEGER = 'i', BITS = 'b', FLOAT = 'f' };
+
+typedef union {
+    void *pointer;
+    int64_t integer;
+    double number;
+} value;
+
+typedef struct {
+    const char *name, *kinds; // a kind for each argument
+    int count, has_result;
+    int64_t (*run)(const value *arguments);
+} kernel;
+
+extern const kernel kernels[]; // the last one has no name

@@ -1,0 +1,238 @@
+"""Compile csrc/ into the package: a build hook of hatchling, and a program to do it by hand.
+
+python hatch_build.py            compile for this platform if a source is newer than the extensions
+python hatch_build.py platforms  list the platforms
+PLUGRAD_NATIVE_PLATFORM=win_amd64 python -m hatchling build -t wheel
+                                 build the wheel for another platform
+
+The sources are those of plugrad-wasm: ``csrc`` is a link to its folder, and a source distribution holds a
+copy. Each variant, for processors of a level, is an extension module with the same functions. The
+compiler is that of ziglang, for all platforms, with the stable ABI of Python declared in
+``extension/python.h``; so building needs neither a compiler nor headers of the system.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent
+SOURCES = ROOT / "csrc"
+EXTENSION = ROOT / "extension"
+PACKAGE = ROOT / "src" / "plugrad_native"
+KERNELS = ("activation", "convolution", "depthwise", "normalization", "linalg", "pooling")
+COMPILE = (
+    *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
+    *("-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-Werror"),
+)
+
+
+class Variant(NamedTuple):
+    """What a variant is compiled for: a processor of LLVM, and the width of its vectors."""
+
+    processor: str
+    vector_bytes: int
+
+
+X86_64 = {
+    "v2": Variant("x86_64_v2", 16),
+    "v3": Variant("x86_64_v3", 32),
+    "v4": Variant("x86_64_v4", 64),
+}
+AARCH64 = {"neon": Variant("baseline", 16)}
+"""The first variant of an architecture runs on all its processors, but for x86-64 before 2009."""
+
+
+class Platform(NamedTuple):
+    """A target of the compiler, and the variants for it."""
+
+    target: str
+    variants: dict[str, Variant]
+
+
+PLATFORMS = {
+    "manylinux_2_17_x86_64": Platform("x86_64-linux-gnu.2.17", X86_64),
+    "manylinux_2_17_aarch64": Platform("aarch64-linux-gnu.2.17", AARCH64),
+    "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", X86_64),
+    "musllinux_1_2_aarch64": Platform("aarch64-linux-musl", AARCH64),
+    "macosx_11_0_x86_64": Platform("x86_64-macos.11.0", X86_64),
+    "macosx_11_0_arm64": Platform("aarch64-macos.11.0", AARCH64),
+    "win_amd64": Platform("x86_64-windows-gnu", X86_64),
+}
+"""The platforms by the tag of their wheels."""
+
+
+DECLARATION = re.compile(r'visibility\("hidden"\)\)\) (\w+) (\w+)\(([^)]*)\)')
+KINDS = {"int": "i", "int32_t": "i", "uint64_t": "b", "int64_t": "b", "float": "f", "double": "f"}
+"""The kinds of arguments that extension/table.h tells apart, by the types of C; others are narrow integers."""
+PYTHON = re.compile(r"FROM_PYTHON .*?(\w+)(?:, \*(\w+))?(?:, \*(\w+))?(?:\(.*\))?;")
+VARIABLES = ("_Py_NoneStruct", "PyExc_")
+
+
+def this_platform(*, may_be_asked: bool = True) -> str | None:
+    """Return the platform to build for, this one or that in the environment; None if there is no code for it."""
+    asked = os.environ.get("PLUGRAD_NATIVE_PLATFORM")
+    if asked and may_be_asked:
+        return asked
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None  # which have no stable ABI
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(
+        machine := platform.machine().lower(), machine
+    )
+    if sys.platform == "linux":
+        libc = "manylinux_2_17" if platform.libc_ver()[0] == "glibc" else "musllinux_1_2"
+        name = f"{libc}_{machine}"
+    elif sys.platform == "darwin":
+        name = f"macosx_11_0_{machine.replace('aarch64', 'arm64')}"
+    else:
+        name = f"win_{machine.replace('x86_64', 'amd64')}"
+    return name if name in PLATFORMS else None
+
+
+def extension_of(name: str, variant: str) -> Path:
+    """Return the path of the extension module of a variant: in the package, or elsewhere for another platform."""
+    folder = PACKAGE if name == this_platform(may_be_asked=False) else ROOT / "build" / name
+    return folder / f"_{variant}{'.pyd' if name.startswith('win') else '.abi3.so'}"
+
+
+def is_stale(name: str) -> bool:
+    """Return whether an extension is missing or older than a source."""
+    built = [extension_of(name, variant) for variant in PLATFORMS[name].variants]
+    if not all(path.exists() for path in built):
+        return True
+    sources = (*SOURCES.iterdir(), *EXTENSION.iterdir(), Path(__file__))
+    return min(p.stat().st_mtime for p in built) < max(p.stat().st_mtime for p in sources)
+
+
+def compile_variant(name: str, variant: str, target: Path, folder: Path) -> None:
+    """Compile all sources for one variant into the file `target`.
+
+    Args:
+        name: a key of `PLATFORMS`.
+        variant: a key of its variants.
+        target: the file to write.
+        folder: where intermediate files and the caches of the compiler go.
+
+    Raises:
+        subprocess.CalledProcessError: the compiler fails; it has printed why.
+    """
+    triple, variants = PLATFORMS[name]
+    processor, vector_bytes = variants[variant]
+    flags = ("-target", triple, f"-mcpu={processor}", f"-DVECTOR_BYTES={vector_bytes}")
+    flags += ("-I", str(SOURCES), "-I", str(EXTENSION), "-I", str(folder))
+    flags += (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
+    sources = {stem: SOURCES / f"{stem}.c" for stem in KERNELS}
+
+    def declared(source: Path) -> list[tuple[str, str, str]]:
+        """Return the result, name and parameters of each kernel of a source."""
+        text = run_compiler(folder, *flags, "-std=c23", "-E", "-P", str(source))
+        return DECLARATION.findall(text)
+
+    def compiled(source: Path) -> str:
+        """Return the object of a source, which is compiled while other threads compile others."""
+        target = str(folder / f"{name}-{variant}-{source.stem}.o")
+        run_compiler(folder, *flags, *COMPILE, "-c", str(source), "-o", target)
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        kernels = [kernel for found in pool.map(declared, sources.values()) for kernel in found]
+        table = folder / f"{name}-{variant}-table.c"
+        table.write_text(table_of(sorted(set(kernels), key=lambda kernel: kernel[1])))
+        objects = list(pool.map(compiled, [*sources.values(), table, EXTENSION / "extension.c"]))
+    link = ["-shared", "-s", "-Wl,--gc-sections"]
+    if "macos" in triple:
+        link = ["-shared", "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
+    if "windows" in triple:
+        link.append(import_library(triple, folder))
+    run_compiler(folder, *flags[:3], *objects, *link, "-o", str(target))
+
+
+def table_of(kernels: list[tuple[str, str, str]]) -> str:
+    """Return C that lists kernels for the extension, each with a function that passes its arguments on."""
+    lines = ['#include "table.h"', '#include "window.h"', "", "typedef uint16_t half;", ""]
+    entries: list[str] = []
+    for result, name, parameters in kernels:
+        types = [
+            re.sub(r"\brestrict\b|(?<=[\s*])\w+$", "", p.strip()).strip()
+            for p in parameters.split(",")
+        ]
+        kinds = [KINDS.get(t, "i") if "*" not in t else "r" if "const" in t else "w" for t in types]
+        field = {"r": "pointer", "w": "pointer", "f": "number"}
+        values = [f"a[{i}].{field.get(kind, 'integer')}" for i, kind in enumerate(kinds)]
+        call = f"{name}({', '.join(values)})"
+        body = f"{call}; return 0;" if result == "void" else f"return {call};"
+        lines.append(f"{result} {name}({', '.join(types)});")
+        lines.append(f"static int64_t run_{name}(const value *a) {{ {body} }}")
+        has_result = int(result != "void")
+        entries.append(
+            f'    {{"{name}", "{"".join(kinds)}", {len(kinds)}, {has_result}, run_{name}}},'
+        )
+    return "\n".join([*lines, "", "const kernel kernels[] = {", *entries, "    {},", "};", ""])
+
+
+def import_library(triple: str, folder: Path) -> str:
+    """Return the library that tells the linker for Windows what is in python3.dll."""
+    names = [
+        n for found in PYTHON.findall((EXTENSION / "python.h").read_text()) for n in found if n
+    ]
+    exports = (f"{n} DATA" if n.startswith(VARIABLES) else n for n in names)
+    definition, library = folder / "python3.def", folder / "python3.lib"
+    definition.write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *exports, ""]))
+    machine = "i386:x86-64" if triple.startswith("x86_64") else "arm64"
+    arguments = ("dlltool", "-m", machine, "-d", str(definition), "-l", str(library))
+    subprocess.run([sys.executable, "-m", "ziglang", *arguments], check=True)
+    return str(library)
+
+
+def run_compiler(folder: Path, *arguments: str) -> str:
+    """Run the C compiler of zig, with its caches in `folder`; return what it prints."""
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
+    done = subprocess.run(
+        command, check=True, cwd=SOURCES, stdout=subprocess.PIPE, text=True, env=os.environ | caches
+    )
+    return done.stdout
+
+
+def compile_extensions(name: str) -> list[Path]:
+    """Compile the variants for a platform into the package unless they are up to date; return the files."""
+    if is_stale(name):
+        extension_of(name, next(iter(PLATFORMS[name].variants))).parent.mkdir(
+            parents=True, exist_ok=True
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            for variant in PLATFORMS[name].variants:
+                compile_variant(name, variant, extension_of(name, variant), Path(folder))
+    return [extension_of(name, variant) for variant in PLATFORMS[name].variants]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["platforms"]:
+        sys.stdout.write(" ".join(PLATFORMS) + "\n")
+    elif (name := this_platform()) is not None:
+        compile_extensions(name)
+else:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+    class CustomBuildHook(BuildHookInterface[Any]):
+        """Compile before a wheel is built, also for editable installs."""
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            """Write the extensions and name the wheel after the platform; where there is none, it holds no code."""
+            name = this_platform()
+            if name is None:
+                return
+            files = compile_extensions(name)
+            build_data["force_include"] |= {
+                str(file): f"plugrad_native/{file.name}" for file in files
+            }
+            build_data["pure_python"] = False
+            build_data["tag"] = f"cp311-abi3-{name}"

@@ -1,0 +1,135 @@
+"""Depthwise convolutions and their gradients; the functions in C have one filter for each channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.extend import geometry, size_of
+from plugrad.kernels import depthwise
+from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table
+from plugrad_native.windows import (
+    channels_last,
+    descriptor_of,
+    formatted,
+    image_of,
+    reversed_window,
+    window_attributes,
+)
+
+if TYPE_CHECKING:
+    from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window
+
+FORWARD = exports("depthwise", *FLOATS)
+INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
+FILTER_GRADIENT = exports("depthwise_filter_gradient", *FLOATS)
+
+numpy_forward = in_numpy(depthwise.depthwise_conv2d)
+numpy_input_gradient = in_numpy(depthwise.depthwise_conv2d_input_gradient)
+numpy_filter_gradient = in_numpy(depthwise.depthwise_conv2d_filter_gradient)
+
+
+def descriptor(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> Array | None:
+    """Return the descriptor for images whose channels are repeated, or None if NumPy is to compute."""
+    repeated = (*image[:-1], image[-1] * filter[-1])
+    sizes = (*repeated, *window.out, *filter)
+    largest = repeated[0] * repeated[3] * max(size_of(repeated[1:3]), size_of(window.out))
+    if dtype not in FORWARD or 0 in sizes or max(largest, size_of(filter)) >= LIMIT:
+        return None
+    return descriptor_of(repeated, window)
+
+
+def repeated(x: Array, multiplier: int) -> Array:
+    """Return dense channels-last images in which each channel is repeated."""
+    return dense(x) if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
+
+
+def slid(x: Array, filter: Array, window: Window, described: Array) -> Array:
+    """Return the result for channels-last images whose channels are repeated."""
+    out = np.empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
+    pointers = window.filter[0] + size_of(window.filter) + 1
+    scratch = np.empty(8 * pointers + x[0, 0].nbytes, np.uint8)
+    FORWARD[x.dtype](x, dense(filter), out, described, scratch)
+    return out
+
+
+@table.implements(depthwise.depthwise_conv2d)
+def depthwise_conv2d(
+    x: Array,
+    filter: Array,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return the cross-correlation of each channel of images with its own filters."""
+    attributes = strides, pad, data_format, dilations, dim_rounding_mode
+    _, _, window = geometry(x.shape, filter.shape, *attributes)
+    described = descriptor(image_of(x.shape, data_format), filter.shape, window, x.dtype)
+    if described is None:
+        return numpy_forward(x, filter, **window_attributes(attributes))
+    x = repeated(channels_last(x, data_format), filter.shape[3])
+    return formatted(slid(x, filter, window, described), data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_input_gradient)
+def depthwise_conv2d_input_gradient(
+    dy: Array,
+    filter: Array,
+    *,
+    input_shape: Shape,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return the gradient of `depthwise_conv2d` with respect to its images."""
+    attributes = strides, pad, data_format, dilations, dim_rounding_mode
+    _, channels, window = geometry(input_shape, filter.shape, *attributes)
+    batch, height, width, _ = image = image_of(input_shape, data_format)
+    described = descriptor(image, filter.shape, window, dy.dtype)
+    if described is None:
+        return numpy_input_gradient(
+            dy, filter, input_shape=input_shape, **window_attributes(attributes)
+        )
+    dy = dense(channels_last(dy, data_format))
+    back = reversed_window((height, width), window)
+    there = descriptor_of(dy.shape, back) if strides == (1, 1) else None
+    if there is not None:  # dy slides under the reversed filters, which is faster
+        dx = slid(dy, filter[::-1, ::-1], back, there)
+    else:
+        dx = np.empty((batch, height, width, dy.shape[3]), dy.dtype)
+        INPUT_GRADIENT[dy.dtype](dy, dense(filter), dx, described)
+    if filter.shape[3] != 1:
+        dx = dx.reshape(batch, height, width, channels, filter.shape[3]).sum(-1)
+    return formatted(dx, data_format)
+
+
+@table.implements(depthwise.depthwise_conv2d_filter_gradient)
+def depthwise_conv2d_filter_gradient(
+    x: Array,
+    dy: Array,
+    *,
+    filter_shape: Shape,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return the gradient of `depthwise_conv2d` with respect to its filters."""
+    attributes = strides, pad, data_format, dilations, dim_rounding_mode
+    _, _, window = geometry(x.shape, filter_shape, *attributes)
+    described = descriptor(image_of(x.shape, data_format), filter_shape, window, x.dtype)
+    if described is None:
+        return numpy_filter_gradient(
+            x, dy, filter_shape=filter_shape, **window_attributes(attributes)
+        )
+    x = repeated(channels_last(x, data_format), filter_shape[3])
+    dfilter = np.zeros(filter_shape, x.dtype)
+    FILTER_GRADIENT[x.dtype](x, dense(channels_last(dy, data_format)), dfilter, described)
+    return dfilter

@@ -1,0 +1,191 @@
+"""Pooling over windows of images with up to three spatial axes; padding does not count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.extend import pool_window, size_of
+from plugrad.kernels import pooling
+from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table
+from plugrad_native.windows import descriptor_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import Kernel, Padding, Pair, Rounding, Shape, Window
+    from plugrad_native.declare import Exports
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+MAX_POOL = exports("max_pool", *FLOATS, *INTEGERS)
+MAX_POOL_GRADIENT = exports("max_pool_gradient", *FLOATS)
+MAX_POOL_WITH_ARGMAX = exports("max_pool_with_argmax", *FLOATS, *INTEGERS)
+AVERAGE_POOL = exports("avg_pool", *FLOATS)
+AVERAGE_POOL_GRADIENT = exports("avg_pool_gradient", *FLOATS)
+
+numpy_pool = in_numpy(pooling.pool)
+numpy_with_argmax = in_numpy(pooling.max_pool_with_argmax)
+
+
+def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:
+    """Return the descriptor of windows, or None if NumPy is to compute."""
+    shape = image.shape
+    largest = max(image.size, shape[0] * shape[-1] * size_of(window.out))
+    if image.dtype not in functions or 0 in (*shape, *window.out) or largest >= LIMIT:
+        return None
+    return descriptor_of(shape, window)
+
+
+def pooled(functions: Exports, x: Array, window: Window, described: Array) -> Array:
+    """Return the largest elements or the averages of windows."""
+    out = np.empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
+    functions[x.dtype](dense(x), out, described)
+    return out
+
+
+def pool_of(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array]:
+    """Return the implementation of a pooling without dilations."""
+    in_python = in_numpy(kernel)
+
+    def implementation(
+        x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
+    ) -> Array:
+        window = pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode)
+        described = descriptor(functions, x, window)
+        if described is None:
+            return in_python(
+                x,
+                filter_size=filter_size,
+                strides=strides,
+                pad=pad,
+                dim_rounding_mode=dim_rounding_mode,
+            )
+        return pooled(functions, x, window, described)
+
+    return implementation
+
+
+def max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
+    """Return the implementation that gives `dy` to the first largest element of each window."""
+    numpy_gradient = in_numpy(kernel)
+
+    def implementation(
+        dy: Array,
+        input: Array,
+        output: Array,
+        *,
+        filter_size: Shape,
+        strides: Shape,
+        pad: Padding,
+        dim_rounding_mode: Rounding,
+    ) -> Array:
+        window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+        described = descriptor(MAX_POOL_GRADIENT, input, window)
+        if described is None:
+            return numpy_gradient(
+                dy,
+                input,
+                output,
+                filter_size=filter_size,
+                strides=strides,
+                pad=pad,
+                dim_rounding_mode=dim_rounding_mode,
+            )
+        dx = np.empty(input.shape, input.dtype)
+        run = MAX_POOL_GRADIENT[input.dtype]
+        run(dense(dy), dense(input), dense(output), dx, described)
+        return dx
+
+    return implementation
+
+
+def avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
+    """Return the implementation that spreads `dy` evenly over each window."""
+    numpy_gradient = in_numpy(kernel)
+
+    def implementation(
+        dy: Array,
+        input: Array,
+        *,
+        filter_size: Shape,
+        strides: Shape,
+        pad: Padding,
+        dim_rounding_mode: Rounding,
+    ) -> Array:
+        window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+        described = descriptor(AVERAGE_POOL_GRADIENT, input, window)
+        if described is None:
+            return numpy_gradient(
+                dy,
+                input,
+                filter_size=filter_size,
+                strides=strides,
+                pad=pad,
+                dim_rounding_mode=dim_rounding_mode,
+            )
+        dx = np.empty(input.shape, input.dtype)
+        AVERAGE_POOL_GRADIENT[dy.dtype](dense(dy), dx, described)
+        return dx
+
+    return implementation
+
+
+@table.implements(pooling.max_pool_with_argmax)
+def max_pool_with_argmax(
+    x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, include_batch_in_index: bool
+) -> tuple[Array, Array]:
+    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
+    window = pool_window(x.shape, filter_size, strides, pad)
+    described = descriptor(MAX_POOL_WITH_ARGMAX, x, window)
+    if described is None:
+        return numpy_with_argmax(
+            x,
+            filter_size=filter_size,
+            strides=strides,
+            pad=pad,
+            include_batch_in_index=include_batch_in_index,
+        )
+    out = np.empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
+    positions = np.empty(out.shape, np.int32)
+    offset = 0 if include_batch_in_index else -size_of(x.shape[1:])
+    MAX_POOL_WITH_ARGMAX[x.dtype](dense(x), out, described, positions, offset)
+    return out, positions
+
+
+@table.implements(pooling.pool)
+def pool(
+    input: Array,
+    *,
+    window_shape: Shape,
+    pooling_type: pooling.PoolingType,
+    pad: Padding,
+    dilations: Shape,
+    strides: Shape,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return the largest elements or the averages of windows of dilated cells."""
+    functions = MAX_POOL if pooling_type == "max" else AVERAGE_POOL
+    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
+    described = descriptor(functions, input, window)
+    if described is None:
+        return numpy_pool(
+            input,
+            window_shape=window_shape,
+            pooling_type=pooling_type,
+            pad=pad,
+            dilations=dilations,
+            strides=strides,
+            dim_rounding_mode=dim_rounding_mode,
+        )
+    return pooled(functions, input, window, described)
+
+
+table.update(
+    {
+        pooling.max_pool: pool_of(pooling.max_pool, MAX_POOL),
+        pooling.max_pool_gradient: max_pool_gradient(pooling.max_pool_gradient),
+        pooling.avg_pool: pool_of(pooling.avg_pool, AVERAGE_POOL),
+        pooling.avg_pool_gradient: avg_pool_gradient(pooling.avg_pool_gradient),
+    }
+)

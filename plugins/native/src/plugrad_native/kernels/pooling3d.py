@@ -1,0 +1,20 @@
+"""Pooling over three axes: the functions in `pooling` take up to three spatial axes."""
+
+from plugrad.kernels import pooling3d
+from plugrad_native.declare import table
+from plugrad_native.kernels.pooling import (
+    AVERAGE_POOL,
+    MAX_POOL,
+    avg_pool_gradient,
+    max_pool_gradient,
+    pool_of,
+)
+
+table.update(
+    {
+        pooling3d.max_pool3d: pool_of(pooling3d.max_pool3d, MAX_POOL),
+        pooling3d.max_pool3d_gradient: max_pool_gradient(pooling3d.max_pool3d_gradient),
+        pooling3d.avg_pool3d: pool_of(pooling3d.avg_pool3d, AVERAGE_POOL),
+        pooling3d.avg_pool3d_gradient: avg_pool_gradient(pooling3d.avg_pool3d_gradient),
+    }
+)

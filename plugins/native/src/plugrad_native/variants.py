@@ -1,0 +1,49 @@
+"""The extension module that is compiled for this processor."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BASELINES: Final = ("_v2", "_neon")
+"""The variant that runs on all processors, for each architecture; it tells what this one can do."""
+BETTER: Final = ("_v4", "_v3")
+"""The variants for x86-64 processors of a level."""
+
+
+class Variant(Protocol):
+    """An extension module: the same sources, compiled for some processors."""
+
+    VECTOR_BYTES: int
+
+    def kernel(self, name: str, /) -> Callable[..., Any]:
+        """Return the function of C with a name; it takes what the function in C takes."""
+        ...
+
+    def level(self) -> int:
+        """Return the highest level of x86-64 that the processor has, or 0 if it has none."""
+        ...
+
+
+def has_variant() -> bool:
+    """Return whether this installation has extension modules."""
+    return any(find_spec(f"plugrad_native.{name}") for name in BASELINES)
+
+
+@cache
+def variant() -> Variant:
+    """Return the extension module for this processor."""
+    baseline = next(name for name in BASELINES if find_spec(f"plugrad_native.{name}"))
+    level = loaded(baseline).level()
+    better = [name for name in BETTER if int(name.removeprefix("_v")) <= level]
+    return loaded([*better, baseline][0])
+
+
+def loaded(name: str) -> Variant:
+    """Return an extension module."""
+    return cast("Variant", import_module(f"plugrad_native.{name}"))

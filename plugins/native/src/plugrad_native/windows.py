@@ -1,0 +1,69 @@
+"""Windows over images: the geometry that the kernels of convolution and pooling need."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad_native.declare import LIMIT, Array
+
+if TYPE_CHECKING:
+    from plugrad.extend import DataFormat, Shape, Window
+
+MOST_AXES: Final = 3
+SINGLE: Final = (1, 1, 1, 1, 1, 0)
+"""An axis of size 1 and a window of one cell."""
+
+
+@lru_cache(maxsize=1024)
+def descriptor_of(image: Shape, window: Window) -> Array | None:
+    """Return the fields of ``window`` in csrc/window.h for channels-last images.
+
+    None if C does not take them: there are too many axes, or a window reaches too far for 32 bits.
+    """
+    if len(image) - 2 > MOST_AXES:
+        return None
+    before = tuple(start for start, _ in window.pad)
+    sizes = image[1:-1], window.out, window.filter, window.strides, window.dilations, before
+    axes = tuple(zip(*sizes, strict=True))
+    for size, out, length, stride, dilation, start in axes:
+        if size + abs(start) + length * dilation + (out + 1) * stride >= LIMIT:
+            return None
+    missing = (SINGLE,) * (MOST_AXES - len(axes))
+    descriptor = np.array((image[0], image[-1], *chain(*missing, *axes)), np.int32)
+    descriptor.flags.writeable = False
+    return descriptor
+
+
+def channels_last(x: Array, data_format: DataFormat) -> Array:
+    """Return a view with the channels at the end."""
+    return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
+
+
+def formatted(x: Array, data_format: DataFormat) -> Array:
+    """Return channels-last images in a data format."""
+    return x if data_format.endswith("C") else np.ascontiguousarray(np.moveaxis(x, -1, 1))
+
+
+def image_of(shape: Shape, data_format: DataFormat) -> Shape:
+    """Return the shape that `channels_last` gives images of a shape."""
+    return shape if data_format.endswith("C") else (shape[0], *shape[2:], shape[1])
+
+
+def reversed_window(size: Shape, window: Window) -> Window:
+    """Return how the reversed window slides over the result of one with stride 1, to give images of a size.
+
+    Its padding may be negative: then it begins inside.
+    """
+    sides = zip(window.filter, window.dilations, window.pad, strict=True)
+    pad = tuple(((length - 1) * step - before, 0) for length, step, (before, _) in sides)
+    return window._replace(out=size, pad=pad)
+
+
+def window_attributes(values: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the attributes of a convolution by name."""
+    names = "strides", "pad", "data_format", "dilations", "dim_rounding_mode"
+    return dict(zip(names, values, strict=True))

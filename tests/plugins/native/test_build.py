@@ -1,0 +1,55 @@
+"""Distributions of the pack: a wheel for each platform, and sources that are complete."""
+
+import importlib.util
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ziglang")
+pytest.importorskip("hatchling")
+
+ROOT = Path(__file__).parents[3] / "plugins"
+
+
+@pytest.fixture(scope="module")
+def hook():
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "native" / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if module.this_platform() is None:
+        pytest.skip("there is no native code for this platform")
+    return module
+
+
+def built(hook, kind, folder):
+    build = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    subprocess.run(build, cwd=hook.ROOT, check=True, capture_output=True)
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_wheel_is_small_and_for_the_stable_abi_of_this_platform(hook, tmp_path):
+    name = hook.this_platform()
+    if hook.is_stale(name):
+        pytest.skip("a C source was edited after the last build")
+    wheel = built(hook, "wheel", tmp_path)
+    assert wheel.name == f"plugrad_native-0.1.0-cp311-abi3-{name}.whl"
+    assert wheel.stat().st_size < 2_000_000
+    with zipfile.ZipFile(wheel) as archive:
+        compiled = {n for n in archive.namelist() if n.endswith((".so", ".pyd"))}
+    files = [hook.extension_of(name, variant) for variant in hook.PLATFORMS[name].variants]
+    assert compiled == {f"plugrad_native/{file.name}" for file in files}
+
+
+def test_source_distribution_holds_the_sources_that_it_shares(hook, tmp_path):
+    with tarfile.open(built(hook, "sdist", tmp_path)) as archive:
+        files = {m.name.partition("/")[2]: m for m in archive.getmembers()}
+        shared = sorted((ROOT / "wasm" / "csrc").iterdir())
+        for source in shared:
+            assert archive.extractfile(files[f"csrc/{source.name}"]).read() == source.read_bytes()
+    assert {"hatch_build.py", "extension/extension.c", "LICENSE"} <= files.keys()
+    assert not [name for name in files if name.endswith((".so", ".pyd"))]
