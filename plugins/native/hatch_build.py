@@ -28,7 +28,10 @@ ROOT = Path(__file__).parent
 SOURCES = ROOT / "csrc"
 EXTENSION = ROOT / "extension"
 PACKAGE = ROOT / "src" / "plugrad_native"
-KERNELS = ("activation", "convolution", "depthwise", "normalization", "linalg", "pooling")
+KERNELS = (
+    *("activation", "convolution", "depthwise", "fused", "indexing", "linalg", "normalization"),
+    *("pooling", "scan", "sorting", "unary"),
+)
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
     *("-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-Werror"),

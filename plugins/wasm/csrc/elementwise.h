@@ -24,10 +24,19 @@
     MAP(name, float64, double, double, SMALL, float64_expression)
 #define DOUBLES_KERNEL(name)                                                                       \
     KERNEL(name##_float64)(const double *values, double *out, int count) {                         \
-        for (int i = 0; i < count; i += 2) {                                                       \
-            const doubles y = name##_doubles((doubles){values[i], values[smaller(i + 1, count - 1)]}); \
-            out[i] = y[0];                                                                         \
-            if (i + 1 < count) out[i + 1] = y[1];                                                  \
+        const int lanes = sizeof(doubles) / sizeof(double);                                        \
+        for (int i = 0; i < count; i += lanes) {                                                   \
+            const int rest = smaller(lanes, count - i);                                            \
+            doubles y = {};                                                                        \
+            if (rest == lanes)                                                                     \
+                memcpy(&y, values + i, sizeof y);                                                  \
+            else                                                                                   \
+                memcpy(&y, values + i, rest * sizeof(double));                                     \
+            y = name##_doubles(y);                                                                 \
+            if (rest == lanes)                                                                     \
+                memcpy(out + i, &y, sizeof y);                                                     \
+            else                                                                                   \
+                memcpy(out + i, &y, rest * sizeof(double));                                        \
         }                                                                                          \
     }
 

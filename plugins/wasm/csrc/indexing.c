@@ -64,21 +64,25 @@ EACH_ITEM_SIZE(SCATTER)
     }
 EACH_ITEM_SIZE(ONE_HOT)
 
-// x is (batch, count, inner), ids (batch, count), out (batch, segments, inner).
-#define SEGMENT_SUM(dtype, type, effort)                                                           \
-    effort KERNEL(segment_sum_##dtype)(const type *restrict x, const int32_t *restrict ids,        \
-                                       type *restrict out, int batch, int count, int inner,        \
-                                       int segments) {                                             \
-        memset(out, 0, (size_t)batch * segments * inner * sizeof(type));                           \
+// x is (batch, count, inner), ids (batch, count), out (batch, segments, inner), of sums of a type.
+#define SEGMENT_SUM_OF(name, dtype, type, total, effort)                                           \
+    effort KERNEL(name##_##dtype)(const type *restrict x, const int32_t *restrict ids,             \
+                                  total *restrict out, int batch, int count, int inner,            \
+                                  int segments) {                                                  \
+        memset(out, 0, (size_t)batch * segments * inner * sizeof(total));                          \
         for (; batch > 0; batch--, out += (ptrdiff_t)segments * inner)                             \
             for (int i = 0; i < count; i++, ids++, x += inner) {                                   \
                 if (!is_within(*ids, segments)) continue;                                          \
-                type *row = out + (ptrdiff_t)*ids * inner;                                         \
+                total *row = out + (ptrdiff_t)*ids * inner;                                        \
                 for (int k = 0; k < inner; k++) row[k] += x[k];                                    \
             }                                                                                      \
     }
+#define SEGMENT_SUM(dtype, type, effort) SEGMENT_SUM_OF(segment_sum, dtype, type, type, effort)
 EACH_NUMBER(SEGMENT_SUM)
 SEGMENT_SUM(complex64, complex64, SMALL)
+#ifndef __wasm__
+SEGMENT_SUM_OF(segment_sum_in_double, float32, float, double, FAST)
+#endif
 
 // How often each id occurs in each row of (batch, count), or whether it does; out is (batch, bins).
 KERNEL(count_ids)(const int32_t *restrict ids, int32_t *restrict out, int batch, int count, int bins,

@@ -13,7 +13,7 @@ from plugrad_cpu.kernels import table as numpy_table
 from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
-    from plugrad.extend import Implementation, Kernel
+    from plugrad.extend import Implementation, Kernel, Shape
 
 Array: TypeAlias = NDArray[Any]
 Export: TypeAlias = Callable[..., Any]
@@ -40,6 +40,53 @@ def in_numpy(kernel: Kernel[..., Any]) -> Implementation:
 def exports(kernel: str, *dtypes: str) -> Exports:
     """Return functions of C by the dtypes of their arrays, such as ``relu_float32``."""
     return {np.dtype(dtype): variant().kernel(f"{kernel}_{dtype}") for dtype in dtypes}
+
+
+def mapped(kernel: Kernel[..., Any], functions: Exports) -> Implementation:
+    """Return the implementation of an elementwise kernel of one tensor, whose result has its dtype."""
+    numpy_function = in_numpy(kernel)
+
+    def implementation(x: Array) -> Array:
+        run = functions.get(x.dtype)
+        size = x.size
+        if run is None or size >= LIMIT:
+            return numpy_function(x)
+        out = np.empty(x.shape, x.dtype)
+        run(x if x.flags.c_contiguous else dense(x), out, size)
+        return out
+
+    return implementation
+
+
+def combined(kernel: Kernel[..., Any], functions: Exports) -> Implementation:
+    """Return the implementation of an elementwise kernel of two tensors, for those of one shape."""
+    numpy_function = in_numpy(kernel)
+
+    def implementation(a: Array, b: Array) -> Array:
+        run = functions.get(a.dtype)
+        size = a.size
+        if run is None or a.shape != b.shape or a.dtype != b.dtype or size >= LIMIT:
+            return numpy_function(a, b)
+        out = np.empty(a.shape, a.dtype)
+        run(dense(a), dense(b), out, size, 1, 1)
+        return out
+
+    return implementation
+
+
+def walk(shape: Shape, *arrays: Array) -> Array:
+    """Return the descriptor of a walk over a shape, to which arrays are broadcast: axes, sizes, and strides of each.
+
+    Adjacent axes along which all arrays move in equal steps are one axis.
+    """
+    size = list(shape) or [1]
+    steps = [[n // x.itemsize for n in np.broadcast_to(x, shape).strides] or [0] for x in arrays]
+    for axis in range(len(size) - 1, 0, -1):
+        if all(step[axis - 1] == step[axis] * size[axis] for step in steps):
+            size[axis - 1] *= size.pop(axis)
+            for step in steps:
+                del step[axis - 1]
+    return np.array([len(size), *size, *(n for step in steps for n in step)], np.int32)
 
 
 def dense(x: Array) -> Array:

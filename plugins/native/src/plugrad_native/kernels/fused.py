@@ -1,0 +1,117 @@
+"""Products and convolutions with a bias and an activation, which are applied in place, in one pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plugrad.kernels import convolution as convolutions, fused, linalg
+from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
+from plugrad_cpu.kernels.fused import finished as finished_in_numpy
+from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table, walk
+from plugrad_native.kernels.convolution import correlation
+from plugrad_native.kernels.depthwise import depthwise_conv2d as depthwise_convolution
+
+if TYPE_CHECKING:
+    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+
+FINISH = exports("finish", *FLOATS)
+
+product = in_numpy(linalg.matmul)
+convolution = correlation(convolutions.conv2d)
+
+
+def finished(
+    y: Array,
+    bias: Array | None,
+    weights: Array | None,
+    activation: Activation,
+    alpha: float,
+    data_format: DataFormat = "NHWC",
+) -> Array:
+    """Return the activation of y plus the bias; y is overwritten."""
+    if y.dtype not in FINISH or y.size >= LIMIT or not y.flags.c_contiguous:
+        return finished_in_numpy(y, bias, weights, activation, alpha, data_format)
+    if y.size and (bias is not None or activation != "linear"):
+        nothing = np.zeros((), y.dtype)  # in the place of an absent operand, which is None for C
+        given = [x if x is None else dense(x) for x in (bias, weights)]
+        beside = [
+            nothing if x is None else x.reshape(beside_images(x.shape, data_format)) for x in given
+        ]
+        descriptor = walk(y.shape, *beside)
+        FINISH[y.dtype](y, *given, descriptor, ACTIVATIONS.index(activation), alpha)
+    return y
+
+
+@table.implements(fused.matmul)
+def matmul(
+    a: Array,
+    b: Array,
+    bias: Array | None,
+    prelu_activation_weights: Array | None,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> Array:
+    """Return the product with its bias and activation."""
+    y = product(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+
+
+@table.implements(fused.conv2d)
+def conv2d(
+    x: Array,
+    filter: Array,
+    bias: Array | None,
+    prelu_activation_weights: Array | None,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> Array:
+    """Return the convolution with its bias and activation."""
+    y = convolution(
+        x,
+        filter,
+        strides=strides,
+        pad=pad,
+        data_format=data_format,
+        dilations=dilations,
+        dim_rounding_mode=dim_rounding_mode,
+    )
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+
+
+@table.implements(fused.depthwise_conv2d)
+def depthwise_conv2d(
+    x: Array,
+    filter: Array,
+    bias: Array | None,
+    prelu_activation_weights: Array | None,
+    *,
+    strides: Pair,
+    pad: Padding,
+    data_format: DataFormat,
+    dilations: Pair,
+    dim_rounding_mode: Rounding,
+    activation: Activation,
+    leakyrelu_alpha: float,
+) -> Array:
+    """Return the depthwise convolution with its bias and activation."""
+    y = depthwise_convolution(
+        x,
+        filter,
+        strides=strides,
+        pad=pad,
+        data_format=data_format,
+        dilations=dilations,
+        dim_rounding_mode=dim_rounding_mode,
+    )
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)

@@ -1,0 +1,32 @@
+"""Sums at positions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plugrad.extend import size_of
+from plugrad.kernels import scatter
+from plugrad_cpu.kernels.indexing import flat_positions
+from plugrad_native.declare import in_numpy, table
+from plugrad_native.kernels.indexing import is_served, segment_sums
+
+if TYPE_CHECKING:
+    from plugrad.extend import Shape
+    from plugrad_native.declare import Array
+
+numpy_scatter = in_numpy(scatter.scatter_nd)
+
+
+@table.implements(scatter.scatter_nd)
+def scatter_nd(indices: Array, updates: Array, *, shape: Shape) -> Array:
+    """Return the sums of the updates for each place."""
+    coordinates = indices if indices.ndim > 1 else indices[:, None]
+    depth = coordinates.shape[-1]
+    count = size_of(shape[:depth])
+    flat = (count, *shape[depth:])
+    if depth == 0 or not is_served(updates, coordinates[..., 0], flat):
+        return numpy_scatter(indices, updates, shape=shape)
+    places = flat_positions("ScatterNd", coordinates.astype(np.intp), shape)
+    return segment_sums(updates, places.astype(np.int32), flat).reshape(shape)
