@@ -27,7 +27,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench wheels clean
+.PHONY: help demo test check docs pages site bench wheels clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -47,8 +47,14 @@ check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
-docs: $(INSTALLED) ## Write the pages of docs/reference that are generated
+docs: pages site ## Write what is generated, and build the site in docs/_build/html
+
+pages: $(INSTALLED) ## Write the pages of docs/reference that are generated
 	cd tests && ../$(BIN)/python -m consistency.generated
+
+site: $(INSTALLED) ## Build the site; what Sphinx warns of is an error
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --group docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
 bench: $(INSTALLED) ## Compare with torch, on one thread
 	$(BIN)/python -m pip install --quiet --group bench
@@ -64,7 +70,8 @@ wheels: $(INSTALLED) ## Build the wheels into dist/, that of plugrad-native for 
 	done
 
 clean: ## Remove the environment and everything that was built
-	rm -rf $(VENV) uv.lock build plugins/native/build dist docs/_build outputs .pytest_cache .ruff_cache
+	rm -rf $(VENV) uv.lock build plugins/native/build dist docs/_build docs/reference/api outputs \
+	    .pytest_cache .ruff_cache
 	find core plugins tests examples benchmarks \( -name __pycache__ -o -name '*.wasm' \
 	    -o -name '*.abi3.so' -o -name '_v?.pyd' \) \
 	    -prune -exec rm -rf {} + 2>/dev/null || true

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 MEMBERS = [ROOT, ROOT / "core", *PLUGINS]
-BACKENDS = [plugin for plugin in PLUGINS if plugin.name != "nn"]
+BACKENDS = [plugin for plugin in PLUGINS if plugin.name not in ("native", "nn")]
 PACKAGES = [path for member in MEMBERS for path in member.glob("src/plugrad*") if path.is_dir()]
 
 

@@ -1,4 +1,7 @@
-"""Random numbers: the class `Generator`, and the methods of one shared generator as functions."""
+"""Random numbers: the class `Generator`, and the methods of one shared generator as functions.
+
+`shape` and `dtype` are those of the result, `device` is where it lives.
+"""
 
 from plugrad.ops.random import (
     Generator as Generator,

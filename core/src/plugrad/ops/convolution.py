@@ -1,7 +1,4 @@
-"""Functions that slide a filter over images.
-
-The functions at the end are shared by all convolutions, whatever the number of spatial axes.
-"""
+"""Functions that slide a filter over images."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ def asarray(
     >>> plugrad.asarray(["one", "two"])
     tensor(['one', 'two'], dtype=string)
 
-    By default Python's ints become int32, its floats float32 and its complex numbers complex64, and
-    NumPy's arrays keep their dtype. Strings are Unicode text, and bytes are read as UTF-8; they
-    stay on the host, whatever the device.
+    The result has the shape of `obj`. By default Python's ints become int32, its floats float32 and
+    its complex numbers complex64, and NumPy's arrays keep their dtype. Strings are Unicode text, and
+    bytes are read as UTF-8; they stay on the host, whatever the device.
 
     Args:
         obj: a tensor, a number, a string, an array, or a nested list of numbers or of strings.

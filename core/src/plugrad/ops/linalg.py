@@ -292,6 +292,10 @@ def diag(x: TensorLike) -> Tensor:
     >>> plugrad.diag([1, 2])
     tensor([[1, 0],
             [0, 2]], dtype=int32)
+
+    Raises:
+        ArgumentError: x does not convert to a tensor.
+        OutOfMemory: the result does not fit into memory.
     """
     return linalg.diag(as_tensor(x, "diag"))
 

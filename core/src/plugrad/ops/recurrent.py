@@ -94,6 +94,8 @@ def multi_rnn_cell(
     >>> outputs
     [tensor(2., dtype=float32), tensor(4., dtype=float32)]
 
+    Each state has the shape and dtype that its cell returns.
+
     Args:
         lstm_cells: functions of (data, c, h) that return the next (c, h), such as `basic_lstm_cell`
             with its weights.

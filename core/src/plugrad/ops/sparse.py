@@ -76,6 +76,8 @@ def sparse_reshape(
     >>> found.output_indices.tolist(), found.output_shape.tolist()
     ([[0, 1], [2, 1]], [3, 2])
 
+    The new coordinates are int32, one row for each entry, and so is the new shape.
+
     Args:
         input_indices: the coordinates, one row for each entry.
         input_shape: the size of each axis.

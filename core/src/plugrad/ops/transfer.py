@@ -24,6 +24,8 @@ def to_device(x: TensorLike, device: DeviceLike) -> Tensor:
     >>> plugrad.to_device([1.0], "cpu").device
     'cpu:0'
 
+    The copy has the shape and dtype of x.
+
     Raises:
         BackendNotFound, BackendUnavailable: naming the reason and the remedy.
         UnsupportedDtype: the backend has no such dtype.
@@ -39,6 +41,11 @@ def stop_gradient(x: TensorLike) -> Tensor:
     >>> import plugrad
     >>> plugrad.grad(lambda x: x * plugrad.stop_gradient(x))(3.0)
     tensor(3., dtype=float32)
+
+    The result has the shape and dtype of x.
+
+    Raises:
+        ArgumentError: x does not convert to a tensor.
     """
     x = as_tensor(x, "stop_gradient")
     return wrapped(x.array, x.backend)

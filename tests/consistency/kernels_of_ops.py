@@ -1,0 +1,148 @@
+"""Find out which kernels each op may run: those that its code names, and those that run in its example."""
+
+import ast
+import doctest
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache
+from textwrap import dedent
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+import plugrad
+from consistency.committed import committed
+from consistency.coverage import Watched
+from plugrad.extend import KERNELS, Kernel
+
+Op = Callable[..., Any]
+# What is in these modules only converts arguments.
+CONVERSIONS = {"plugrad.ops.arguments", "plugrad.ops.attributes"}
+FEW = 3  # more kernels than these are listed without their dtypes
+
+
+def plain(op: Op) -> Op:
+    """Return the function in a decorated one, or in a bound method, such as the functions of `plugrad.random`."""
+    return inspect.unwrap(op.__func__ if isinstance(op, MethodType) else op)
+
+
+def is_op(value: object) -> bool:
+    """Whether a value is a function that may run kernels."""
+    return inspect.isroutine(value) and str(value.__module__).startswith("plugrad.ops.")
+
+
+@cache
+def named(function: FunctionType) -> tuple[list[Kernel[..., Any]], list[FunctionType]]:
+    """Return the kernels and the functions of ops that the code of a function names."""
+    tree = ast.parse(dedent(inspect.getsource(function)))
+    known = function.__globals__
+    found: list[object] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = known.get(node.value.id)
+            if isinstance(module, ModuleType):
+                found.append(getattr(module, node.attr, None))
+        elif isinstance(node, ast.Name):
+            found.append(known.get(node.id))
+    unique = list({id(value): value for value in found}.values())
+    return (
+        [value for value in unique if isinstance(value, Kernel)],
+        [
+            value
+            for value in unique
+            if isinstance(value, FunctionType)
+            and value.__module__.startswith("plugrad.ops.")
+            and value.__module__ not in CONVERSIONS
+        ],
+    )
+
+
+def in_code(function: FunctionType, seen: set[FunctionType]) -> Iterator[str]:
+    """Yield the names of the kernels that a function, or a function that it calls, names."""
+    seen.add(function)
+    kernels, functions = named(function)
+    yield from (kernel.name for kernel in kernels)
+    for other in functions:
+        if other not in seen:
+            yield from in_code(other, seen)
+
+
+def in_example(op: Op) -> list[str]:
+    """Return the names of the kernels that the op runs on the cpu in the example of its docstring."""
+    module = inspect.getmodule(op)
+    public = next(
+        space
+        for space in (plugrad, *map(plugrad.__getattr__, plugrad._NAMESPACES))
+        if getattr(space, op.__name__, None) == op
+    )
+    text = inspect.getdoc(op) or ""
+    test = doctest.DocTestParser().get_doctest(text, {"plugrad": plugrad, "np": np}, "", None, 0)
+    with plugrad.use("cpu"):
+        backend = plugrad.which().backend
+        functions, watched = backend.functions, Watched(backend)
+
+        def watching(*args: Any, **options: Any) -> Any:
+            backend.functions = watched
+            try:
+                return op(*args, **options)
+            finally:
+                backend.functions = functions
+
+        setattr(public, op.__name__, watching)
+        try:
+            doctest.DocTestRunner(verbose=False).run(test, out=lambda _: None)
+        finally:
+            setattr(public, op.__name__, op)
+    assert module is not None
+    return list(watched.ran)
+
+
+@cache
+def kernels_of(op: Op) -> list[str]:
+    """Return the names of the kernels that an op may run, those of its own code first."""
+    function = plain(op)
+    assert isinstance(function, FunctionType)
+    return list(dict.fromkeys([*in_code(function, set()), *in_example(op)]))
+
+
+def gradient_of(name: str) -> str:
+    """Return the inputs of a kernel that have a gradient, or why none has."""
+    found = plugrad.get_gradient(name)
+    if found is None or found.because:
+        return f"none: {found.because}" if found else "none"
+    return ", ".join(KERNELS[name].inputs if found.inputs is None else found.inputs)
+
+
+def link(name: str) -> str:
+    """Return a link to the table with a kernel."""
+    return f"`{name} <../kernels.html#{KERNELS[name].family}>`__"
+
+
+def facts(op: Op) -> list[str]:
+    """Return what an op's page says of its kernels, their gradients, backends and dtypes."""
+    names = kernels_of(op)
+    if not names:
+        return ["**Kernels**: none of its own."]
+    rows = {name: committed().get(name, {}) for name in names}
+    backends = list(next(iter(committed().values())))
+    if len(names) <= FEW:
+        cells = [("Kernel", "Gradient for", *(f"Dtypes on {b}" for b in backends))]
+        cells += [
+            (link(name), gradient_of(name), *(row.get(b, "–") for b in backends))
+            for name, row in rows.items()
+        ]
+        table = [".. list-table::", "   :header-rows: 1", "   :class: kernels", ""]
+        for row in cells:
+            table += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+        return table
+    having = [b for b in backends if all(row.get(b, "–") != "–" for row in rows.values())]
+    without = [link(name) for name in names if gradient_of(name).startswith("none")]
+    return [
+        f"**Kernels** that it may run: {', '.join(map(link, names))}.",
+        "",
+        f"**Backends** that have all of these: {', '.join(having) or 'none'}.",
+        "",
+        "**Gradient**: through "
+        + ("all of these." if not without else f"all of these but {', '.join(without)}."),
+    ]

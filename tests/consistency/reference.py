@@ -1,0 +1,310 @@
+"""The pages of the site that are made of docstrings: which public name has its place on which page.
+
+`docs/conf.py` writes them, as reStructuredText for autodoc, before the site is built. They are not
+committed: the docstrings are.
+"""
+
+import inspect
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from io import StringIO
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import plugrad
+from consistency.coverage import FAMILIES, contracts
+from consistency.kernels_of_ops import facts as facts_of, gradient_of, is_op
+from plugrad import cli, errors
+from plugrad.extend import KERNELS, DType
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/src/plugrad_*/__init__.py"))
+SPACES = sorted(plugrad._NAMESPACES - {"kernels"})
+
+# Where the names of `plugrad` are that are not ops: the longest prefix of where they are defined counts. Others are
+# on a page of the module that defines them.
+PLACES = {
+    "plugrad.array_api": "dtypes",
+    "plugrad.discovery": "backends",
+    "plugrad.discovery.hooks": "plugins",
+    "plugrad.discovery.packs": "plugins",
+    "plugrad.engine.by_name": "registries",
+    "plugrad.engine.custom": "derivatives",
+    "plugrad.memory": "memory",
+    "plugrad.registry": "registries",
+    "plugrad.settings": "settings",
+    "plugrad.tape.rules": "registries",
+    "plugrad.tensor.backend.KernelConfig": "registries",
+    "plugrad.tensor.backend.Memory": "memory",
+    "plugrad.tensor.context": "backends",
+    "plugrad.tensor.tensor": "tensor",
+    "plugrad.transforms": "derivatives",
+    "plugrad.types.dtype": "dtypes",
+}
+TITLES = {
+    "backends": "Backends: choose, list, synchronize",
+    "constants": "Constants",
+    "derivatives": "Derivatives",
+    "dtypes": "Dtypes",
+    "memory": "Memory",
+    "plugins": "Plugins and hooks",
+    "registries": "Registries of kernels and gradients",
+    "settings": "plugrad.config",
+    "tensor": "Tensor",
+}
+LEGEND = (
+    "In the tables of kernels, dtypes are short: ``f32`` is float32, ``b`` bool, ``c64`` complex64; "
+    "`Kernels, backends and dtypes <../kernels.html>`__ has all of them."
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A public name: where people find it, and what it is."""
+
+    path: str
+    value: Any
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        own = inspect.isroutine(self.value) or inspect.isclass(self.value)
+        return (inspect.getdoc(self.value) or "").partition("\n")[0] if own else ""
+
+
+def public(module: ModuleType) -> list[Entry]:
+    """Return the public names of a module, without its submodules."""
+    listed = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+    found = [Entry(f"{module.__name__}.{name}", getattr(module, name)) for name in listed]
+    first_party = module.__name__ == "plugrad" or module.__name__.startswith("plugrad.")
+    return [
+        entry
+        for entry in found
+        if not isinstance(entry.value, ModuleType)
+        and (module is not errors or inspect.isclass(entry.value))
+        and (first_party or hasattr(module, "__all__") or belongs(entry.value, module))
+    ]
+
+
+def belongs(value: object, module: ModuleType) -> bool:
+    """Whether something is defined in a package, not imported from elsewhere."""
+    return str(getattr(value, "__module__", "")).startswith(module.__name__)
+
+
+def page_of(entry: Entry) -> str:
+    """Return the page of a name of `plugrad`: of its family, of its place, or of the module that defines it."""
+    name = entry.path.rpartition(".")[2]
+    if isinstance(entry.value, float | None):
+        return "constants"
+    module = str(getattr(entry.value, "__module__", None) or "plugrad")
+    origin = f"{module}.{name}"
+    if origin.startswith("plugrad.ops."):
+        return origin.split(".")[2]
+    prefixes = [p for p in PLACES if origin == p or origin.startswith(f"{p}.")]
+    return PLACES[max(prefixes, key=len)] if prefixes else ".".join(module.split(".")[:2])
+
+
+@cache
+def catalog() -> dict[str, list[Entry]]:
+    """Return the entries of each page, by the name of the page."""
+    pages: dict[str, list[Entry]] = defaultdict(list)
+    for entry in public(plugrad):
+        pages[page_of(entry)].append(entry)
+    for name in ("errors", *SPACES):
+        pages[f"plugrad.{name}"] += public(import_module(f"plugrad.{name}"))
+    for name in ("plugrad.testing", *PLUGINS):
+        pages[name] = public(import_module(name))
+    return dict(pages)
+
+
+@cache
+def places() -> dict[str, str]:
+    """Return the page of each public name, by its path."""
+    return {entry.path: page for page, entries in catalog().items() for entry in entries}
+
+
+def is_documented(path: str) -> bool:
+    """Whether a path such as "plugrad.Tensor.to" leads to an entry or to a member of one."""
+    return path in places() or path.rpartition(".")[0] in places()
+
+
+def facts(op: object) -> list[str]:
+    """Return what is known of an op's kernels, or nothing for what is no op."""
+    return facts_of(op) if is_op(op) else []
+
+
+# --- the text ------------------------------------------------------------------------------------
+
+
+def heading(title: str, line: str = "=") -> list[str]:
+    """Return a title, underlined."""
+    return [title, line * len(title), ""]
+
+
+def elsewhere(entry: Entry) -> str:
+    """Return the path under which a name of a namespace is documented already: that of `plugrad` itself."""
+    name = entry.path.rpartition(".")[2]
+    for path in (f"plugrad.{name}", f"plugrad.errors.{name}"):
+        if path in places() and path != entry.path:
+            with suppress(AttributeError):
+                if attrgetter(path.removeprefix("plugrad."))(plugrad) is entry.value:
+                    return path
+    return ""
+
+
+def described(entry: Entry) -> Iterator[str]:
+    """Yield the lines of an entry."""
+    value = entry.value
+    if other := elsewhere(entry):
+        yield from (f".. py:data:: {entry.path}", "   :no-index-entry:", "")
+        yield from (f"   The same as :py:obj:`{other}`.", "")
+    elif inspect.isclass(value):
+        is_error = issubclass(value, Exception)
+        yield f".. auto{'exception' if is_error else 'class'}:: {entry.path}"
+        yield from ("   :show-inheritance:", "") if is_error else ("   :members:", "")
+    elif inspect.isroutine(value):
+        yield from (f".. autofunction:: {entry.path}", "")
+    else:
+        yield from (f".. py:data:: {entry.path}", "")
+        kind = type(value)
+        if isinstance(value, DType):
+            yield from (f"   A dtype of {value.itemsize} bytes." if value.itemsize else "", "")
+        elif isinstance(value, float | str | Path | None):
+            yield from (f"   {shown(value)}", "")
+        elif kind.__module__.startswith("plugrad."):
+            yield from (f"   An instance of :py:class:`{kind.__name__}`.", "")
+            if not any(e.value is kind for entries in catalog().values() for e in entries):
+                yield from (f".. autoclass:: {kind.__module__}.{kind.__name__}", "   :members:", "")
+        else:
+            yield from (f"   A type, or a set of dtypes: ``{value!r}``.", "")
+
+
+def shown(value: object) -> str:
+    """Return a constant for people."""
+    return "A file of the package." if isinstance(value, Path) else f"The value ``{value!r}``."
+
+
+def introduction(page: str) -> tuple[str, str]:
+    """Return the title of a page and the text above its entries: of the docstring of its module."""
+    if page in TITLES:
+        return TITLES[page], ""
+    name = page if page.startswith("plugrad") else f"plugrad.ops.{page}"
+    first, _, rest = (inspect.getdoc(import_module(name)) or "").partition("\n")
+    return (page if name == page else page.replace("_", " ").capitalize()), f"{first}\n{rest}"
+
+
+def page_text(page: str) -> str:
+    """Return a page: its introduction, a table of what is on it, the entries."""
+    title, text = introduction(page)
+    entries = catalog()[page]
+    lines = [*heading(title), text, ""]
+    if any(is_op(entry.value) for entry in entries):
+        lines += [LEGEND, ""]
+    lines += [".. list-table::", "   :class: contents", "   :widths: 30 70", ""]
+    for entry in entries:
+        target = elsewhere(entry) or entry.path
+        lines += [
+            f"   * - :py:obj:`{entry.path.removeprefix('plugrad.')} <{target}>`",
+            f"     - {entry.summary}",
+        ]
+    lines.append("")
+    for entry in entries:
+        lines += described(entry)
+    return "\n".join(lines)
+
+
+def contracts_text() -> str:
+    """Return the page of the contracts: the kernels' names, inputs, attributes and what they compute."""
+    lines = [
+        *heading("Contracts of the kernels"),
+        "What a backend promises: `plugrad.kernels` has a module for each family, and",
+        "``plugrad.run_kernel`` takes the name. Every kernel is in the table of",
+        "`backends and dtypes <../kernels.html>`__.",
+        "",
+    ]
+    for family in FAMILIES:
+        module = import_module(f"plugrad.kernels.{family}")
+        attribute = {id(value): name for name, value in vars(module).items()}
+        lines += heading(family, "-")
+        for name in contracts(family):
+            kernel = KERNELS[name]
+            own = attribute.get(id(kernel), "")
+            signature = ", ".join(
+                (*kernel.inputs, *(["*", *kernel.attributes] * any(kernel.attributes)))
+            )
+            lines += [f".. py:function:: plugrad.kernels.{family}.{own}({signature})", ""]
+            text = inspect.getdoc(kernel.rule) or ""
+            lines += [f"   {line}".rstrip() for line in text.splitlines()]
+            lines += ["", f"   Kernel ``{name}``. Gradient for: {gradient_of(name)}.", ""]
+    return "\n".join(lines)
+
+
+def help_of(command: str) -> str:
+    """Return what ``plugrad COMMAND --help`` prints."""
+    printed = StringIO()
+    with mock.patch.dict(os.environ, COLUMNS="80"), redirect_stdout(printed), suppress(SystemExit):
+        cli.main([command, "--help"])
+    return printed.getvalue()
+
+
+def commands_text() -> str:
+    """Return the page of the commands: their help."""
+    lines = [
+        *heading("The command plugrad"),
+        "The `guide <../../guide/cli.html>`__ has examples.",
+        "",
+    ]
+    for name, summary in cli.COMMANDS.items():
+        lines += heading(f"plugrad {name}", "-")
+        lines += [f"{summary[0].upper()}{summary[1:]}.", "", ".. code-block:: text", ""]
+        lines += [f"   {line}".rstrip() for line in help_of(name).splitlines()] + [""]
+    return "\n".join(lines)
+
+
+def index_text() -> str:
+    """Return the page that leads to all others."""
+    ops = [page for page in catalog() if not page.startswith("plugrad") and page not in TITLES]
+    spaces = [page for page in catalog() if page.startswith("plugrad.")]
+    groups = {
+        "Tensors, derivatives, backends": sorted(TITLES),
+        "Ops by family": sorted(ops),
+        "Namespaces": ["contracts", *sorted(spaces)],
+        "Plugins of this project": PLUGINS,
+    }
+    lines = [*heading("All public names"), "Made of the docstrings.", ""]
+    for title, pages in groups.items():
+        lines += [*heading(title, "-"), ".. toctree::", "   :maxdepth: 1", ""]
+        lines += [*(f"   {page}" for page in pages), ""]
+    return "\n".join(lines)
+
+
+def texts() -> dict[str, str]:
+    """Return the text of each page."""
+    return {
+        **{page: page_text(page) for page in catalog()},
+        "contracts": contracts_text(),
+        "commands": commands_text(),
+        "index": index_text(),
+    }
+
+
+def write(folder: Path) -> None:
+    """Write the pages into a folder that holds nothing else; Sphinx reads again what has changed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = {f"{page}.rst": text for page, text in texts().items()}
+    for path in folder.iterdir():
+        if path.name not in pages:
+            path.unlink() if path.is_file() else shutil.rmtree(path)
+    for name, text in pages.items():
+        path = folder / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")

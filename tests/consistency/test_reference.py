@@ -1,0 +1,121 @@
+"""Whatever is public has its place in the reference: names, errors, kernels, commands, settings, hooks and more."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import plugrad
+from consistency import reference
+from consistency.kernels_of_ops import facts, is_op, kernels_of
+from consistency.tfjs import places
+from plugrad import cli, errors
+from plugrad.discovery.hooks import SPECIFICATIONS
+from plugrad.extend import KERNELS
+
+FOLDER = Path(__file__).parents[2] / "docs"
+
+
+def names() -> Iterator[str]:
+    """Yield the public names, as `dir` shows them."""
+    for space in ("", *sorted(plugrad._NAMESPACES - {"kernels"})):
+        module = import_module(f"plugrad.{space}".rstrip("."))
+        for name in dir(module):
+            if not name.startswith("_") and not isinstance(getattr(module, name), ModuleType):
+                yield f"{module.__name__}.{name}"
+
+
+# What there is, and where a page says it: a pattern whose first group is the name.
+WANTED = {
+    "names": (names, "api/*", r"^\.\. (?:auto|py:)\w+:: (plugrad\.[\w.]+)"),
+    "errors": (
+        lambda: (
+            n for n, e in vars(errors).items() if inspect.isclass(e) and issubclass(e, Exception)
+        ),
+        "api/plugrad.errors",
+        r"^\.\. autoexception:: plugrad\.errors\.(\w+)",
+    ),
+    "kernels": (lambda: first_party_kernels(), "api/contracts", r"^   Kernel ``(\w+)``\."),
+    "rows": (lambda: first_party_kernels(), "reference/kernels.md", r"^\| (\w+)(?: \(\*\))? \|"),
+    "gradients": (lambda: first_party_kernels(), "reference/gradients.md", r"^\| (\w+) \|"),
+    "commands": (lambda: cli.COMMANDS, "api/commands", r"^plugrad ([\w-]+)$"),
+    "commands of the guide": (lambda: cli.COMMANDS, "guide/cli.md", r"`plugrad ([\w-]+)[^`]*`"),
+    "settings": (
+        lambda: (key.name for key in plugrad.config.keys()),  # noqa: SIM118 - a method of its own
+        "reference/settings.md",
+        r"^\| `([\w.]+)` \|",
+    ),
+    "hooks": (lambda: SPECIFICATIONS, "reference/hooks.md", r"^## `(\w+)\("),
+    "ops of TensorFlow.js": (places, "reference/tensorflow-js.md", r"^\| `([\w.]+)` \|"),
+}
+
+
+def first_party_kernels() -> list[str]:
+    """Return the kernels of core, whose contracts a test may not add to."""
+    return [k.name for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.kernels.")]
+
+
+def texts(pages: str) -> str:
+    """Return the text of one page, or of all that docstrings make."""
+    if not pages.startswith("api/"):
+        return (FOLDER / pages).read_text("utf-8")
+    made = reference.texts()
+    return "\n".join(made.values()) if pages == "api/*" else made[pages.removeprefix("api/")]
+
+
+def absent(kind: str, text: str) -> list[str]:
+    """Return what has no place in a text."""
+    wanted, _, pattern = WANTED[kind]
+    return sorted({*wanted()} - {*re.findall(pattern, text, re.M)})
+
+
+@pytest.mark.parametrize("kind", WANTED)
+def test_everything_has_its_place(kind):
+    assert len({*WANTED[kind][0]()}) > 5
+    assert absent(kind, texts(WANTED[kind][1])) == []
+
+
+@pytest.mark.parametrize("kind", WANTED)
+def test_what_is_removed_from_a_page_is_missed(kind):
+    wanted, pages, _ = WANTED[kind]
+    gone = max({*wanted()}, key=len)
+    without = re.sub(rf"\b{re.escape(gone)}\b", "", texts(pages))
+    assert gone in absent(kind, without)
+
+
+def test_every_page_is_reached_from_the_index():
+    listed = {*re.findall(r"^   ([\w.]+)$", reference.texts()["index"], re.M)}
+    assert reference.texts().keys() - listed - {"index", "commands"} == set()
+
+
+TOLD = {
+    "shape": r"shape|ax[ei]s|elements|[01]-d|matri|vector|length",
+    "dtype": "dtype",
+    "errors": r"^Raises:$",
+}
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_entry_of_an_op_or_its_page_tells(what):
+    silent = []
+    for page, entries in reference.catalog().items():
+        for entry in entries:
+            if is_op(entry.value) and inspect.signature(entry.value).return_annotation != "None":
+                text = f"{reference.introduction(page)[1]}\n{inspect.getdoc(entry.value)}"
+                if not re.search(TOLD[what], text, re.M | re.I):
+                    silent.append(entry.path)
+    assert silent == []
+
+
+def test_kernels_of_an_op_are_those_of_its_code_and_of_its_example():
+    assert kernels_of(plugrad.relu) == ["Relu"]
+    assert kernels_of(plugrad.max) == ["Max", "Any"]  # of bools
+    assert {"Sub", "Multiply", "Add"} <= {*kernels_of(plugrad.moving_average)}  # operators
+    assert kernels_of(plugrad.broadcast_shapes) == []
+    (line,) = [line for line in facts(plugrad.relu) if "Relu" in line]
+    assert "kernels.html#activation" in line
+    assert any("none: they are constant between jumps" in line for line in facts(plugrad.floor))
