@@ -206,7 +206,9 @@ def page_text(page: str) -> str:
     """Return a page: its introduction, a table of what is on it, the entries."""
     title, text = introduction(page)
     entries = catalog()[page]
-    lines = [*heading(title), text, ""]
+    # Names in summaries are looked up there.
+    space = page if page.startswith("plugrad.") else "plugrad"
+    lines = [*heading(title), f".. py:currentmodule:: {space}", "", text, ""]
     if any(is_op(entry.value) for entry in entries):
         lines += [LEGEND, ""]
     lines += [".. list-table::", "   :class: contents", "   :widths: 30 70", ""]
