@@ -1,5 +1,6 @@
 """Kernels from other packages: what their shaders are given, and what they cannot break."""
 
+import re
 import subprocess
 import sys
 
@@ -189,6 +190,32 @@ def test_shared_memory_and_a_number_of_invocations(run, rng):
     for shape in ((3, 500), (70_000, 3)):  # and more workgroups than one dimension has
         x = rng.standard_normal(shape).astype(np.float32)
         np.testing.assert_allclose(run.down(row_sums(run.up(x))), x.sum(1), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("source", "nbytes"),
+    [
+        ("var<workgroup> a: array<f32, 16384>;", 65536),
+        ("const N: u32 = 4097u; var <workgroup> a: array<vec3<f32>, N>;", 65552),
+        ("var<workgroup> a: array<array<atomic<u32>, 100>, 0x64>; var<workgroup> b: f32;", 40016),
+        ("alias Row = array<mat2x2<f32>, 1000>; var<workgroup> a: array<Row, 9>;", 144000),
+        (
+            "struct S { a: vec2f, b: array<u32, 9>, c: vec3f, }\nvar<workgroup> s: array<S, 900>;",
+            57600,
+        ),
+    ],
+)
+def test_too_much_shared_memory(run, source, nbytes):
+    """Some drivers do not check it, and end the process or spoil other memory."""
+    use = f"{source}\n{shader('x[index]')}"
+    kernel = load_wgsl_kernel(use, declared(same))
+    with pytest.raises(
+        ArgumentValueError, match=rf"{nbytes} bytes of shared memory .* than the \d+"
+    ):
+        kernel(run.up(np.ones(3, np.float32)))
+    fits = re.sub(r"\d{3,}|0x64|\b9\b(?=>;$)", "2", use.partition("@compute")[0])
+    fine = load_wgsl_kernel(fits + shader("x[index]"), declared(same))
+    assert run.down(fine(run.up(np.ones(3, np.float32)))).tolist() == [1, 1, 1]
 
 
 def test_a_kernel_from_a_file(run, tmp_path):

@@ -21,7 +21,7 @@ from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
 from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.layout import nbytes_of, size_class
-from plugrad_webgpu.limits import check_operands, check_source, foreign
+from plugrad_webgpu.limits import check_operands, check_shared_memory, check_source, foreign
 from plugrad_webgpu.parts import bound_in_parts
 from plugrad_webgpu.pending import Calls
 from plugrad_webgpu.subgroups import invocations_of_subgroup
@@ -410,6 +410,7 @@ class Device:
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
         check_operands(label, operands, self._raw.most_operands)
         check_source(label, source)
+        check_shared_memory(label, source, self._raw.most_shared)
         with whole:  # the library calls back, where an interrupt would be lost
             layout = self._layout(operands, outputs, program.has_table)
             pipeline = self._raw.compiled(

@@ -65,6 +65,7 @@ class RawDevice(Protocol):
     handle: Handle
     has_subgroups: bool
     most_operands: int
+    most_shared: int
 
     def create_buffer(self, size: int) -> Handle:
         """Return a new buffer, or None if the device has no memory left."""

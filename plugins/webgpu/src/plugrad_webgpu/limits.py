@@ -23,6 +23,9 @@ MOST_OPERATORS: Final = 500
 """How many operators one statement of a shader may have."""
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRUCT: Final = re.compile(r"\bstruct\s+(\w+)\s*{([^}]*?),?\s*}")
+_CONSTANT: Final = re.compile(r"\b(?:const|alias)\s+(\w+)\s*(?::[^=]*)?=\s*([^;]+?)\s*;")
+_WORKGROUP_VARIABLE: Final = re.compile(r"\bvar\s*<\s*workgroup\s*>\s*\w+\s*:\s*([^;=]+);")
 _OPERATOR: Final = re.compile(r"[-+*/%&|^<>=!]+")
 
 REMEDY: Final = "compute on the cpu backend, as in x.to('cpu')"
@@ -87,6 +90,53 @@ def check_source(label: str, source: str) -> None:
         raise ArgumentValueError(
             f"webgpu: the shader {label!r} is not Unicode text: {error}"
         ) from None
+
+
+def check_shared_memory(label: str, source: str, most: int) -> None:
+    """Raise unless a workgroup has room for the variables of a shader, which some drivers do not check.
+
+    Types whose size is not written in numbers are left to the compiler.
+
+    Raises:
+        ArgumentValueError: they take more than `most` bytes.
+    """
+    plain = _COMMENT.sub("", source)
+    structs = dict(_STRUCT.findall(plain))
+    constants = dict(_CONSTANT.findall(plain))
+    sizes = [_extent(kind, structs, constants) for kind in _WORKGROUP_VARIABLE.findall(plain)]
+    total = sum(-(-size // 16) * 16 for size, _ in sizes)
+    if total > most:
+        raise ArgumentValueError(
+            f"webgpu: the shader {label!r} has {total} bytes of shared memory in var<workgroup>, more than the {most} "
+            "of this device; use smaller arrays"
+        )
+
+
+def _extent(kind: str, structs: dict[str, str], constants: dict[str, str]) -> tuple[int, int]:
+    """Return the size and the alignment of a type (WGSL specification, 14.4.1)."""
+    kind = constants.get(kind.strip(), kind)
+    kind = re.sub(r"\s+", "", kind)
+    if array := re.fullmatch(r"array<(.+),(\w+),?>", kind):
+        size, alignment = _extent(array[1], structs, constants)
+        number = re.fullmatch(r"(\d+|0x[\da-f]+)[iu]?", constants.get(array[2], array[2]).strip())
+        return -(-size // alignment) * alignment * (int(number[1], 0) if number else 0), alignment
+    if atomic := re.fullmatch(r"atomic<(\w+)>", kind):
+        return _extent(atomic[1], structs, constants)
+    if vector := re.fullmatch(r"vec([234])(?:<(\w+)>|([fiuh]))", kind):
+        word = 2 if vector[2] == "f16" or vector[3] == "h" else 4
+        return word * int(vector[1]), word * (2 if vector[1] == "2" else 4)
+    if matrix := re.fullmatch(r"mat([234])x(([234])(<\w+>|[fh]))", kind):
+        size, alignment = _extent(f"vec{matrix[2]}", structs, constants)
+        return -(-size // alignment) * alignment * int(matrix[1]), alignment
+    if kind in structs:
+        end, largest = 0, 1
+        for member in re.split(r",(?![^<]*>)", structs[kind]):
+            size, alignment = _extent(member.rpartition(":")[2], structs, constants)
+            end, largest = -(-end // alignment) * alignment + size, max(largest, alignment)
+        return -(-end // largest) * largest, largest
+    if not kind:  # after a comma at the end
+        return 0, 1
+    return (2, 2) if kind == "f16" else (4, 4)
 
 
 def foreign() -> BackendUnavailable:

@@ -206,6 +206,7 @@ class NativeDevice:
         self.device = device
         self.has_subgroups = "subgroup" in device.features
         self.most_operands = int(device.limits["max-storage-buffers-per-shader-stage"])
+        self.most_shared = int(device.limits["max-compute-workgroup-storage-size"])
         self.handle: Handle = device._internal
         self.queue: Handle = device.queue._internal
         self._buffer_descriptor = ffi.new("WGPUBufferDescriptor *")

@@ -132,6 +132,7 @@ class PortableDevice:
         self.handle: Handle = device
         self.has_subgroups = "subgroup" in device.features
         self.most_operands = int(device.limits["max-storage-buffers-per-shader-stage"])
+        self.most_shared = int(device.limits["max-compute-workgroup-storage-size"])
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if the device has no memory left."""
