@@ -199,4 +199,4 @@ def test_importing_a_plugin_does_not_import_its_library(plugin):
 
 def test_families_are_found():
     assert {"unary", "binary", "convolution"} <= set(FAMILIES)
-    assert len(PLUGINS) == 4
+    assert len(PLUGINS) == 5
