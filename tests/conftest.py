@@ -140,13 +140,14 @@ def may_lack(backend: str, kernel: str, expected: list[str]) -> bool:
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a backend, which is the active one while the test runs."""
+    """The name of a backend, which is the active one while the test runs and refuses dtypes that it lacks."""
     name = request.param.removesuffix(WITHOUT_PACKS)
     try:
         using = plugrad.use(name)
     except CANNOT_RUN as error:
         pytest.skip(str(error))
-    with using, without_packs(name) if name != request.param else nullcontext():
+    strict = plugrad.config.override("unsupported_dtype", "error")
+    with using, strict, without_packs(name) if name != request.param else nullcontext():
         yield name
 
 

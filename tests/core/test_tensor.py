@@ -417,7 +417,7 @@ def test_numpy_numbers_in_a_list_that_do_not_combine(values, error, message):
 
 def test_unsupported_dtype_names_the_backend_and_the_remedy(fake):
     for make in (
-        lambda: plugrad.asarray(np.zeros(3), device=fake),
+        lambda: plugrad.asarray(np.zeros(3), dtype="float64", device=fake),
         lambda: plugrad.zeros(3, dtype="float64", device=fake),
         lambda: plugrad.ones(3, device=fake).astype("float64"),
         lambda: plugrad.ones(3, dtype="float64").to(fake),

@@ -435,7 +435,7 @@ def value(expression: str) -> Any:
 @cache
 def outcome(rule: Rule, backend: str) -> Any:
     """Return what a call gives on a backend: an array, the class of an error, or `ABSENT`."""
-    with plugrad.use(backend):
+    with plugrad.use(backend), plugrad.config.override("unsupported_dtype", "error"):
         try:
             return eval(rule.call, dict(NAMES)).numpy()
         except (KernelNotFound, UnsupportedDtype):

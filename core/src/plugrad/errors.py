@@ -156,12 +156,13 @@ class RegistrationError(PlugradError, ValueError):
 
 
 class UnsupportedDtype(DTypeError):
-    """The backend or the kernel does not support a dtype; plugrad never narrows a dtype silently.
+    """The backend or the kernel does not support a dtype; plugrad never narrows silently what you ask for.
 
-    Example: ``plugrad.asarray(np.zeros(3), device="webgpu")``: the array is float64.
+    Example: ``plugrad.zeros(3, dtype="float64", device="webgpu")``.
 
     Remedy: use a dtype that the backend has, as in ``plugrad.asarray(x, dtype="float32")``, or compute on
-    the cpu backend.
+    the cpu backend. Data for which you do not ask for a dtype convert by themselves, unless the setting
+    ``unsupported_dtype`` is "error".
     """
 
 

@@ -92,6 +92,9 @@ class PluginState:
         self.fallbacks: dict[tuple[str, str, str], Fallback] = {}
         self.warned_fallbacks: set[tuple[str, str]] = set()
         self.fallback_lock = Lock()
+        # --- data
+        self.warned_dtypes: set[tuple[str, str]] = set()
+        """The names of backends and of dtypes that data have, but the backends do not."""
 
     functions_of: Callable[[Backend], dict[str, Implementation]]
     """Returns the functions that the engine calls on a device; the engine sets it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast as cast_type
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
+from plugrad.discovery.state import state
 from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import tensor_from
 from plugrad.errors import (
@@ -18,8 +19,10 @@ from plugrad.errors import (
     OutOfMemory,
     ShapeError,
     shown,
+    warn,
 )
 from plugrad.kernels import unary
+from plugrad.settings.layers import config
 from plugrad.tensor.backend import unsupported
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
@@ -30,6 +33,7 @@ from plugrad.types.dtype import (
     complex64,
     float32,
     int32,
+    nearest,
     promote,
     promote_scalar,
     scalar_dtype,
@@ -57,11 +61,41 @@ def as_tensor(
 
     Raises:
         ArgumentError: `x` is neither a tensor, a scalar, an array nor a nested list of numbers.
-        UnsupportedDtype: the backend has no such dtype.
+        UnsupportedDtype: the backend has no such dtype, and `data_dtype` gives no other one.
     """
     if isinstance(x, Tensor):
         return x
-    return tensor_from(host_array(x, op, name, dtype), backend or active_backend())
+    backend = backend or active_backend()
+    values = host_array(x, op, name, dtype)
+    if dtype is None:
+        # Nobody asked for the dtype that the values have, so it may be another one.
+        taken = data_dtype(as_dtype(values.dtype), backend)
+        values = _converted(values, taken, op, name)
+    return tensor_from(values, backend)
+
+
+def data_dtype(dtype: DType, backend: Backend) -> DType:
+    """Return the dtype that data of `dtype` take on a backend: the nearest one that it has.
+
+    The setting ``unsupported_dtype`` decides whether there is a warning, once for each dtype.
+
+    Raises:
+        UnsupportedDtype: the backend does not have `dtype`, and the setting is "error" or there is none
+            near it.
+    """
+    if dtype in (known := backend.dtypes()):
+        return dtype
+    policy = config.get("unsupported_dtype")
+    taken = None if policy == "error" else nearest(dtype, known)
+    if taken is None:
+        raise unsupported(dtype, backend)
+    if policy == "convert" and (backend.name, dtype) not in state.warned_dtypes:
+        warn(
+            f"backend {backend.name!r} does not have {dtype}, so data of this dtype become {taken}. Ask for a dtype, "
+            f"as in asarray(x, dtype={str(taken)!r}), or set unsupported_dtype to 'silent' or 'error'"
+        )
+        state.warned_dtypes.add((backend.name, dtype))
+    return taken
 
 
 def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) -> NDArray[Any]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import renamed, tensor_from
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
 from plugrad.kernels import creation
-from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
+from plugrad.ops.arguments import as_tensor, cast, coerced, data_dtype, host_array
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.indexing import one_hot
 from plugrad.ops.transfer import to_device
@@ -55,12 +55,13 @@ def asarray(
     tensor(['one', 'two'], dtype=string)
 
     The result has the shape of `obj`. By default Python's ints become int32, its floats float32 and
-    its complex numbers complex64, and NumPy's arrays keep their dtype. Strings are Unicode text, and
-    bytes are read as UTF-8; they stay on the host, whatever the device.
+    its complex numbers complex64, and NumPy's arrays keep their dtype. If the backend does not have
+    this dtype, the values take the nearest one that it has, as the setting ``unsupported_dtype`` says.
+    Strings are Unicode text, and bytes are read as UTF-8; they stay on the host, whatever the device.
 
     Args:
         obj: a tensor, a number, a string, an array, or a nested list of numbers or of strings.
-        dtype: the dtype of the result.
+        dtype: the dtype of the result; it is never replaced by another one.
         device: where the result lives, such as "webgpu" or "cpu"; by default a tensor stays where
             it is, and everything else goes to the active backend.
         copy: False raises an error where a copy is needed. True and None do the same: the result is
@@ -74,7 +75,8 @@ def asarray(
         ShapeError: `obj` is a ragged list.
         DTypeError: `dtype` is not a dtype, or a tensor holds strings although `dtype` holds
             numbers, or conversely.
-        UnsupportedDtype: the backend does not have the dtype.
+        UnsupportedDtype: the backend does not have `dtype`; or it does not have that of the values, and
+            none near it, or the setting ``unsupported_dtype`` is "error".
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = None if dtype is None else as_dtype(dtype)
@@ -91,7 +93,7 @@ def asarray(
             "asarray: copy=False, but another dtype, another device and values that are not a tensor "
             "need a copy; leave copy out"
         )
-    return tensor_from(host_array(obj, "asarray", "obj", wanted), backend_for(device))
+    return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend_for(device))
 
 
 def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
@@ -227,8 +229,12 @@ def full(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    wanted = _dtype(dtype, as_dtype(host_array(fill_value, "full", "fill_value").dtype))
-    return _filled("full", shape, fill_value, wanted, backend_for(device))
+    backend = backend_for(device)
+    if dtype is None:
+        wanted = data_dtype(as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend)
+    else:
+        wanted = as_dtype(dtype)
+    return _filled("full", shape, fill_value, wanted, backend)
 
 
 def zeros_like(

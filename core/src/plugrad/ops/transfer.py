@@ -30,8 +30,9 @@ def to_device(x: TensorLike, device: DeviceLike) -> Tensor:
         BackendNotFound, BackendUnavailable: naming the reason and the remedy.
         UnsupportedDtype: the backend has no such dtype.
     """
-    x = as_tensor(x, "to_device")
-    y = moved(x, backend_for(device, "to_device"))
+    backend = backend_for(device, "to_device")
+    x = as_tensor(x, "to_device", backend=backend)
+    y = moved(x, backend)
     return renamed(x) if y is x else y
 
 

@@ -109,7 +109,8 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
     Raises:
         ArgumentError, ArgumentValueError: `path` is not a path.
         DamagedFile: the file is cut off, or is not what `save` or another program has written.
-        UnsupportedDtype: neither plugrad nor the backend has the dtype of a tensor.
+        UnsupportedDtype: plugrad does not have the dtype of a tensor; or the backend does not, and the
+            setting ``unsupported_dtype`` is "error".
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
         ModuleNotFoundError: the safetensors library is not installed.
         OSError: there is no such file, or it cannot be read.

@@ -97,6 +97,12 @@ def _policy(value: object) -> str:
     return cast("str", value)
 
 
+def _conversion(value: object) -> str:
+    if value not in ("convert", "error", "silent"):
+        raise ValueError
+    return cast("str", value)
+
+
 BOOLEAN: Final = "1, true, yes or on; 0, false, no or off"
 
 KEYS: Final[Mapping[str, Key]] = {
@@ -140,6 +146,15 @@ KEYS: Final[Mapping[str, Key]] = {
             "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'",
             _bytes,
             None,
+        ),
+        Key(
+            "unsupported_dtype",
+            "what happens to NumPy's arrays and Python's data whose dtype the backend does not have, if no "
+            "dtype is asked for: they take the nearest one that it has, with a warning for each dtype or "
+            "silently, or there is an error",
+            "'convert', 'silent' or 'error'",
+            _conversion,
+            "convert",
         ),
         Key(
             "plugins.disable",

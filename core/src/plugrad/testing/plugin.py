@@ -197,8 +197,8 @@ def plugrad_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def opened(plugrad_backend: str) -> Iterator[Backend]:
-    """The backend to test, which is the active one while the test runs."""
-    with use(plugrad_backend) as selection:
+    """The backend to test, which is the active one while the test runs and must refuse dtypes that it lacks."""
+    with use(plugrad_backend) as selection, settings.override("unsupported_dtype", "error"):
         yield selection.backend
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from functools import cache
 from math import isfinite
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from plugrad.errors import DTypeError, shown, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
@@ -210,6 +213,31 @@ _ORDER: Final[dict[Kind, int]] = {
     "floating": 3,
     "complex": 4,
 }
+
+
+def nearest(dtype: DType, available: Collection[DType]) -> DType | None:
+    """Return the dtype among `available` for values of `dtype`, or None if there is none of its kind.
+
+    It is the smallest that holds all values of `dtype`, or if none does, the widest. Signed and unsigned
+    integers count as one kind here; between two of one size, that of the same kind is taken.
+
+    >>> nearest(float64, {float16, float32, int32}), nearest(uint16, {int16, int32, int64})
+    (plugrad.float32, plugrad.int32)
+    """
+    kinds = INTEGER if dtype.is_integer else {d for d in DTYPES if d.kind == dtype.kind}
+    candidates = [d for d in DTYPES if d in kinds and d in available]
+    enough = [d for d in candidates if _covers(d, dtype)]
+    if enough:
+        return min(enough, key=lambda d: (d.itemsize, d.kind != dtype.kind))
+    return max(candidates, key=lambda d: (d.itemsize, d.kind == dtype.kind), default=None)
+
+
+def _covers(dtype: DType, other: DType) -> bool:
+    """Return whether a dtype holds all values of another one of its kind."""
+    if not other.is_integer:
+        return dtype.itemsize >= other.itemsize
+    limits, needed = np.iinfo(dtype.numpy), np.iinfo(other.numpy)
+    return bool(limits.min <= needed.min and needed.max <= limits.max)
 
 
 def promote_scalar(d: DType, value: Scalar) -> DType:

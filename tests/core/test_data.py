@@ -1,0 +1,201 @@
+"""Data of the host enter every backend: in their own dtype, or in the nearest one that the backend has."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import optimizers
+from plugrad.discovery.state import state
+from plugrad.errors import ArgumentValueError, ConfigError, UnsupportedDtype
+from plugrad.types.dtype import DTYPES, as_dtype, nearest
+
+SETTING = "unsupported_dtype"
+
+
+@pytest.fixture(autouse=True)
+def unwarned(monkeypatch):
+    monkeypatch.setattr(state, "warned_dtypes", set())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "available", "wanted"),
+    [
+        ("float64", "float16 float32 int64", "float32"),
+        ("float16", "float64 float32", "float32"),
+        ("complex128", "complex64 float64", "complex64"),
+        ("uint8", "int8 uint16 int32", "uint16"),
+        ("uint8", "int8 int16 uint16", "uint16"),
+        ("uint16", "int8 uint8 int32 uint32", "uint32"),
+        ("int16", "uint16 int32", "int32"),
+        ("int64", "int32 uint32 float64", "int32"),
+        ("uint64", "int32 uint32", "uint32"),
+        ("uint64", "int64 uint32", "int64"),
+        ("int32", "uint64", "uint64"),
+        ("bool", "int8 float32", None),
+        ("complex64", "float32", None),
+        ("string", "float32", None),
+        *((d, " ".join(DTYPES), d) for d in DTYPES),
+    ],
+)
+def test_nearest_dtype(dtype, available, wanted):
+    found = nearest(as_dtype(dtype), {as_dtype(d) for d in available.split()})
+    assert found is (wanted and as_dtype(wanted))
+
+
+WAYS = {
+    "asarray": lambda x, there: plugrad.asarray(x, device=there),
+    "to_device": plugrad.to_device,
+    "from_dlpack": lambda x, there: plugrad.from_dlpack(x, device=there),
+    "an operand": lambda x, there: plugrad.zeros(2, device=there) + x,
+    "an argument": lambda x, there: plugrad.exp(x),
+    "a list of scalars": lambda x, there: plugrad.asarray(list(x)),
+    "a variable": lambda x, there: plugrad.Variable(x),
+    "full": lambda x, there: plugrad.full(2, x[1]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_data_take_the_nearest_dtype_with_one_warning(way, fake, recwarn):
+    warnings.simplefilter("always")
+    with plugrad.use(fake):
+        for _ in range(2):
+            y = WAYS[way](np.array([0.5, 1.0]), fake)
+            assert (y.dtype, y.backend.name) == ("float32", fake)
+    (warning,) = recwarn
+    assert warning.filename == __file__
+    assert str(warning.message) == (
+        "backend 'fake_device' does not have float64, so data of this dtype become float32. Ask for a dtype, as in "
+        "asarray(x, dtype='float32'), or set unsupported_dtype to 'silent' or 'error'"
+    )
+
+
+def test_each_dtype_has_its_warning(fake):
+    for values, wanted in (
+        (np.arange(2.0), "float32"),
+        (np.arange(2), "int32"),
+        (np.uint8([200]), "int32"),
+    ):
+        with pytest.warns(RuntimeWarning, match=f"does not have {values.dtype}.*become {wanted}"):
+            y = plugrad.asarray(values, device=fake)
+        assert (y.dtype, y.tolist()) == (wanted, values.tolist())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_setting_makes_it_an_error_or_silent(way, fake):
+    x = np.array([0.5, 1.0])
+    with plugrad.use(fake):
+        plugrad.config.set(SETTING, "silent")
+        assert WAYS[way](x, fake).dtype == "float32"
+        plugrad.config.set(SETTING, "error")
+        with pytest.raises(UnsupportedDtype, match="'fake_device' does not have float64"):
+            WAYS[way](x, fake)
+
+
+def test_setting_has_three_values(monkeypatch):
+    monkeypatch.setenv("PLUGRAD_UNSUPPORTED_DTYPE", "silent")
+    assert plugrad.config.get(SETTING) == "silent"
+    with pytest.raises(ConfigError, match="expected is 'convert', 'silent' or 'error'"):
+        plugrad.config.set(SETTING, "warn")
+
+
+def test_what_is_asked_for_is_never_replaced(fake):
+    plugrad.config.set(SETTING, "silent")
+    for call in (
+        lambda: plugrad.asarray(np.zeros(2), dtype="float64", device=fake),
+        lambda: plugrad.asarray([1, 2], dtype="int64", device=fake),
+        lambda: plugrad.full(2, 1.0, dtype="float64", device=fake),
+        lambda: plugrad.zeros(2, device=fake).astype("float64"),
+        lambda: plugrad.asarray(np.zeros(2), device="cpu").to(fake),
+        lambda: plugrad.random.normal((2,), dtype="float64", device=fake),
+    ):
+        with pytest.raises(UnsupportedDtype, match="does not have"):
+            call()
+
+
+def test_numbers_that_do_not_fit_are_refused_and_never_wrapped(fake):
+    plugrad.config.set(SETTING, "silent")
+    for wrong in (np.array([2**31]), np.uint64(2**63), np.array([1, -(2**40)])):
+        with pytest.raises(ArgumentValueError, match="does not fit int32"):
+            plugrad.asarray(wrong, device=fake)
+    assert plugrad.asarray(np.array([2**31 - 1, -(2**31)]), device=fake).tolist() == [
+        2**31 - 1,
+        -(2**31),
+    ]
+
+
+def test_kinds_that_a_backend_does_not_have_are_refused(fake):
+    for wrong in (np.zeros(2, "complex64"), 1j, "text"):
+        with pytest.raises(UnsupportedDtype):
+            plugrad.asarray(wrong, device=fake)
+
+
+def test_saved_tensors_take_the_nearest_dtype(fake, tmp_path):
+    path = tmp_path / "x.safetensors"
+    plugrad.save(path, [plugrad.asarray([0.5], dtype="float64"), plugrad.Variable(np.arange(3))])
+    plugrad.config.set(SETTING, "silent")
+    assert [(x.dtype, x.tolist()) for x in plugrad.load(path, device=fake)] == [
+        ("float32", [0.5]),
+        ("int32", [0, 1, 2]),
+    ]
+    plugrad.config.set(SETTING, "error")
+    with pytest.raises(UnsupportedDtype, match="does not have float64"):
+        plugrad.load(path, device=fake)
+
+
+# --- one program, every backend -------------------------------------------------------------------
+
+
+def program():
+    """Train on what NumPy, Python and files give: float64, int64, uint8, uint16, bools and lists."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (12, 8, 8, 1), dtype=np.uint8)
+    labels = rng.integers(0, 3, 12)
+    scales = np.linspace(0.5, 1.5, 12).reshape(12, 1)
+    counts = rng.integers(0, 9, 12).astype(np.uint16)
+    chosen = counts > 2
+    weights = {
+        "filters": plugrad.Variable(rng.normal(0, 0.3, (3, 3, 1, 4))),
+        "dense": plugrad.Variable(rng.normal(0, 0.3, (36, 3))),
+        "bias": plugrad.Variable([0.0, 0.0, 0.0]),
+    }
+
+    def loss():
+        x = plugrad.relu(
+            plugrad.conv2d(
+                plugrad.asarray(images) / 255, weights["filters"], strides=1, pad="valid"
+            )
+        )
+        x = plugrad.reshape(plugrad.max_pool(x, 2, 2, "valid"), (12, -1)) * scales
+        logits = x @ weights["dense"] + weights["bias"]
+        losses = -plugrad.sum(plugrad.one_hot(labels, 3) * plugrad.log_softmax(logits), axis=1)
+        return plugrad.mean(plugrad.where(chosen, losses, 0) * plugrad.sqrt(counts))
+
+    optimizer = optimizers.Adam(np.float64(0.05))
+    losses = [optimizer.minimize(loss, list(weights.values())).item() for _ in range(5)]
+    picked = plugrad.take(weights["dense"], np.array([0, -1]), axis=0)
+    return losses, [*picked.numpy().ravel(), plugrad.full((2,), rng.normal()).numpy()[0]]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    with plugrad.use("cpu"):
+        return program()
+
+
+@pytest.mark.filterwarnings("ignore:backend '.*' does not have:RuntimeWarning")
+@pytest.mark.parametrize("name", ["cpu", "wasm", "webgpu"])
+def test_environment_alone_chooses_where_a_program_runs(name, expected, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_BACKEND", name)
+    plugrad.config.reset()
+    try:
+        selection = plugrad.which()
+    except plugrad.errors.CannotRun as error:
+        pytest.skip(str(error))
+    assert (selection.backend.name, selection.layer) == (
+        name,
+        "environment variable PLUGRAD_BACKEND",
+    )
+    for actual, wanted in zip(program(), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
