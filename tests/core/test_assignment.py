@@ -213,6 +213,7 @@ ANOTHER = {
     "positive": plugrad.positive,
     "asarray": plugrad.asarray,
     "asarray without a copy": lambda x: plugrad.asarray(x, copy=False),
+    "asarray on its device": lambda x: plugrad.asarray(x, device=x.device, copy=False),
     "astype": lambda x: plugrad.astype(x, "float32", copy=False),
     "reshape": lambda x: x.reshape(2, 3),
     "to": lambda x: x.to("cpu"),

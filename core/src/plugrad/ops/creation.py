@@ -9,12 +9,12 @@ import numpy as np
 
 from plugrad.discovery.selection import backend_for
 from plugrad.engine.results import renamed
+from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
 from plugrad.kernels import creation
 from plugrad.ops.arguments import as_tensor, cast, coerced, data_dtype, host_array
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.indexing import one_hot
-from plugrad.ops.transfer import to_device
 from plugrad.tensor.backend import unsupported
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
@@ -82,7 +82,7 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     is_copied = None if copy is None else flag(copy, "asarray", "copy")
     if isinstance(obj, Tensor):
-        home = obj if device is None else to_device(obj, device)
+        home = obj if device is None else moved(obj, backend_for(device))
         y = home if wanted is None else cast(home, wanted)
         if y is obj:
             return renamed(obj)
