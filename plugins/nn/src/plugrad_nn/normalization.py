@@ -83,8 +83,7 @@ class LayerNorm(_Normalization):
         """Return the result, of the shape of x."""
         x = plugrad.asarray(x)
         gamma, beta = self.gamma_and_beta(params, x)
-        mean, variance = plugrad.moments(x, axis=-1, keepdims=True)
-        return plugrad.batch_norm(x, mean, variance, beta, gamma, variance_epsilon=self.epsilon)
+        return plugrad.layer_norm(x, beta, gamma, variance_epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,13 +198,13 @@ class BatchNorm(_Normalization):
                 f"BatchNorm: x has shape {x.shape}; it must be (batch, …, {mean.size}), because the "
                 "parameters are for as many channels"
             )
-        if isinstance(mode, Training):
-            old = mean, variance
-            mean, variance = plugrad.moments(x, axis=tuple(range(x.ndim - 1)))
-            moved = [
-                plugrad.stop_gradient(a) * self.momentum
-                + plugrad.stop_gradient(b) * (1 - self.momentum)
-                for a, b in zip(old, (mean, variance), strict=True)
-            ]
-            mode.update(moving_mean=moved[0], moving_variance=moved[1])
-        return plugrad.batch_norm(x, mean, variance, beta, gamma, variance_epsilon=self.epsilon)
+        if not isinstance(mode, Training):
+            return plugrad.batch_norm(x, mean, variance, beta, gamma, variance_epsilon=self.epsilon)
+        y, *found = plugrad.batch_norm_training(x, beta, gamma, variance_epsilon=self.epsilon)
+        moved = [
+            plugrad.stop_gradient(old) * self.momentum
+            + plugrad.stop_gradient(new) * (1 - self.momentum)
+            for old, new in zip((mean, variance), found, strict=True)
+        ]
+        mode.update(moving_mean=moved[0], moving_variance=moved[1])
+        return y
