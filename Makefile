@@ -61,13 +61,16 @@ bench: $(INSTALLED) ## Compare with torch, on one thread
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	    $(BIN)/python benchmarks/run.py $(ARGS)
 
-wheels: $(INSTALLED) ## Build the wheels into dist/, that of plugrad-native for every platform
+wheels: | $(BIN)/uv ## Build wheels, for every platform, and source distributions into dist/
 	rm -rf dist
-	$(BIN)/uv build --python $(BIN)/python --all-packages --wheel --out-dir dist
+	$(BIN)/uv build --quiet --python $(BIN)/python --all-packages --out-dir dist
 	for platform in $$($(BIN)/python plugins/native/hatch_build.py platforms); do \
-	    PLUGRAD_NATIVE_PLATFORM=$$platform $(BIN)/uv build --python $(BIN)/python \
+	    PLUGRAD_NATIVE_PLATFORM=$$platform $(BIN)/uv build --quiet --python $(BIN)/python \
 	        --package plugrad-native --wheel --out-dir dist || exit 1; \
 	done
+	@rm -f dist/.gitignore
+	@ls dist
+	@echo 'To install what was built: pip install --find-links dist plugrad'
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) uv.lock build plugins/native/build dist docs/_build docs/reference/api outputs \
