@@ -80,7 +80,7 @@ declare_gradients(
     fused.matmul,
     linalg.matmul,
     lambda dy, a, b, attrs: matmul_left(dy, b, **attrs),
-    lambda dy, a, b, attrs: matmul_right(dy, a, **attrs),
+    lambda dy, a, b, attrs: matmul_right(dy, a, b, **attrs),
 )
 declare_gradients(
     fused.conv2d,

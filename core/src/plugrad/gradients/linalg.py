@@ -1,6 +1,7 @@
 """Gradients of linear algebra."""
 
 from collections.abc import Sequence
+from math import prod
 
 from plugrad.kernels import linalg, movement
 from plugrad.kernels.linalg import matmul
@@ -15,8 +16,14 @@ def matmul_left(dy: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> 
     return matmul(dy, b, transpose_b=not transpose_b)
 
 
-def matmul_right(dy: Tensor, a: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """Return the gradient for the right factor: ``aᵀ dy``, or its transpose ``dyᵀ a`` if b is transposed."""
+def matmul_right(dy: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Return the gradient for the right factor: ``aᵀ dy``, or its transpose ``dyᵀ a`` if b is transposed.
+
+    A matrix that many matrices were multiplied with gets the sum of their products. It is one product of
+    the rows of them all, without a product for each of them.
+    """
+    if b.ndim == 2 and a.ndim == dy.ndim > 2 and not transpose_a:
+        a, dy = (movement.reshape(x, shape=(prod(x.shape[:-1]), x.shape[-1])) for x in (a, dy))
     if transpose_b:
         return matmul(dy, a, transpose_a=True, transpose_b=transpose_a)
     return matmul(a, dy, transpose_a=not transpose_a)
