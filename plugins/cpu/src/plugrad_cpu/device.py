@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections import deque
-from contextlib import suppress
 from math import prod
 from typing import Any, ClassVar, Final, cast
-from weakref import ref
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plugrad.extend import (
     DTYPES,
@@ -24,36 +20,18 @@ from plugrad.extend import (
     Kernel,
     KernelTable,
     Memory,
-    OutOfMemory,
     Probe,
 )
+from plugrad_cpu.memory import LARGE, Array, empty, empty_like, pool
 
-Array = NDArray[Any]
-COUNTED_FROM: Final = 65536
-"""Arrays with fewer bytes are not counted: it would take as long as computing them."""
+EVERY_DTYPE: Final = frozenset(DTYPES)
 NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
-
-
-class Counted(ref[Array]):
-    """A reference to an array that has been counted, with what is to be taken off when it dies."""
-
-    __slots__ = ("key", "size")
-    key: int
-    size: int
 
 
 class Cpu(Backend):
     """The backend ``"cpu"``. NumPy allocates its arrays, so it watches them instead of handing them out."""
 
     name: ClassVar[str] = "cpu"
-
-    def __init__(self) -> None:
-        """Start with nothing allocated."""
-        self._owners: dict[int, Counted] = {}
-        self._dead: deque[Counted] = deque()
-        self._bytes = 0
-        self._peak = 0
-        self._limit: int | None = None
 
     def probe(self) -> Probe:
         """Return yes, and the one device: NumPy is there."""
@@ -76,17 +54,18 @@ class Cpu(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return all dtypes."""
-        return frozenset(DTYPES)
+        return EVERY_DTYPE
 
-    def from_numpy(self, array: NDArray[Any]) -> NDArray[Any]:
+    def from_numpy(self, array: Array) -> Array:
         """Return a copy."""
-        self._make_room(array.nbytes)
-        copy = array.copy()
-        if copy.nbytes >= COUNTED_FROM:
-            self._count(copy)
+        pool.make_room(array.nbytes)
+        if array.nbytes < LARGE or array.dtype.hasobject:
+            return array.copy()
+        copy = empty(array.shape, array.dtype)
+        copy[...] = array
         return copy
 
-    def to_numpy(self, array: NDArray[Any]) -> NDArray[Any]:
+    def to_numpy(self, array: Array) -> Array:
         """Return a view: tensors do not change, and the view keeps the memory alive."""
         return np.asarray(array).view()
 
@@ -100,109 +79,81 @@ class Cpu(Backend):
 
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation whose results are counted, and for which there must be room under a limit."""
-        counted = self._counted(function, KERNELS.get(kernel_name))
-        if self._limit is None:
-            return counted
         contract = KERNELS.get(kernel_name)
+        counted = _counted(function, contract)
+        if pool.limit is None:
+            return counted
 
         def limited(*arrays: Any, **attrs: Any) -> Any:
             if contract is not None and not contract.dynamic_shape:
                 given = arrays if contract.inputs else ()
-                self._make_room(_bytes_of(contract.infer(*given, **attrs)))
+                pool.make_room(_bytes_of(contract.infer(*given, **attrs)))
             return counted(*arrays, **attrs)
 
         return limited
 
-    def _counted(
-        self, function: Implementation, contract: Kernel[..., Any] | None
-    ) -> Implementation:
-        """Return `function` counting what it returns; those of elementwise kernels cost half of the general form."""
-        count = self._count
-        inputs = (
-            0
-            if contract is None or not contract.is_elementwise or contract.attributes
-            else len(contract.inputs)
-        )
-        if inputs == 1:
-
-            def of_one(x: Array) -> Any:
-                result = function(x)
-                if result.nbytes >= COUNTED_FROM:
-                    count(result)
-                return result
-
-            return of_one
-        if inputs == 2:
-
-            def of_two(a: Array, b: Array) -> Any:
-                result = function(a, b)
-                if result.nbytes >= COUNTED_FROM:
-                    count(result)
-                return result
-
-            return of_two
-
-        def of_several(*arrays: Any, **attrs: Any) -> Any:
-            result = function(*arrays, **attrs)
-            several = cast("list[Array]", result if isinstance(result, list | tuple) else [result])
-            for array in several:
-                if array.nbytes >= COUNTED_FROM:
-                    count(array)
-            return result
-
-        return of_several
-
-    def _count(self, array: NDArray[Any]) -> None:
-        """Count the buffer behind an array, until its last view is gone."""
-        self._settle()
-        owner = array.base if array.base is not None else array
-        key = id(owner)
-        if key in self._owners or type(owner) is not np.ndarray:
-            return  # counted already, or a NumPy scalar, which has no buffer
-        # The callback is C code, in which no signal arrives: an interrupt there would be lost.
-        counted = Counted(owner, self._dead.append)
-        counted.key = key
-        counted.size = size = owner.nbytes
-        self._owners[key] = counted
-        self._bytes += size
-        if self._bytes > self._peak:
-            self._peak = self._bytes
-
-    def _settle(self) -> None:
-        """Take off the arrays that have died.
-
-        No statement of the loop calls a function. So threads and signals come between two rounds and
-        never within one, and each array is taken off once.
-        """
-        dead, owners = self._dead, self._owners
-        with suppress(IndexError):
-            while True:
-                counted = dead[0]
-                del dead[0]
-                del owners[counted.key]
-                self._bytes -= counted.size
-
     def memory(self) -> Memory:
-        """Return the buffers that tensors use now, and their bytes now and at the peak."""
-        self._settle()
-        return Memory(len(self._owners), self._bytes, self._peak, self._limit)
+        """Return the buffers that arrays use now, and their bytes now and at the peak."""
+        return pool.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
         """Make allocations beyond `limit` bytes raise `OutOfMemory`."""
-        self._limit = limit
+        pool.limit = limit
         self.functions.clear()  # they are prepared anew, with or without asking for room
 
-    def _make_room(self, size: int) -> None:
-        """Raise if `size` more bytes would exceed the limit."""
-        if self._limit is None:
-            return
-        self._settle()
-        if self._bytes + size > self._limit:
-            raise OutOfMemory(
-                f"the cpu backend uses {self._bytes:,} bytes and {size:,} more would exceed "
-                f"its limit of {self._limit:,}; "
-                "use smaller batches, release tensors, or raise the limit with plugrad.set_memory_limit"
-            )
+
+def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
+    """Return `function` counting what it returns; those of elementwise kernels cost half of the general form."""
+
+    def general(*arrays: Any, **attrs: Any) -> Any:
+        result = function(*arrays, **attrs)
+        several = result if type(result) in (list, tuple) else [result]
+        for array in cast("list[Array]", several):
+            if array.nbytes >= LARGE:
+                pool.count(array)
+        return result
+
+    if contract is None or not contract.is_elementwise or contract.attributes:
+        return general
+    large = _into_pool(function, contract) if _takes_out(function) else general
+    if len(contract.inputs) == 1:
+
+        def of_one(x: Array) -> Any:
+            return function(x) if x.nbytes < LARGE else large(x)
+
+        return of_one
+    if len(contract.inputs) == 2:
+
+        def of_two(a: Array, b: Array) -> Any:
+            if a.nbytes >= LARGE or b.nbytes >= LARGE:
+                return large(a, b)
+            result = function(a, b)
+            if result.nbytes >= LARGE:  # a column and a row
+                pool.count(result)
+            return result
+
+        return of_two
+    return general
+
+
+def _takes_out(function: Implementation) -> bool:
+    """Return whether a function writes its result to another parameter, as NumPy's own do."""
+    code = getattr(function, "__code__", None)
+    return isinstance(function, np.ufunc) or (
+        code is not None and "out" in code.co_varnames[: code.co_argcount]
+    )
+
+
+def _into_pool(function: Implementation, contract: Kernel[..., Any]) -> Implementation:
+    """Return `function` writing to arrays of the pool, which have their axes in memory in the order of an input's."""
+
+    def into_pool(*arrays: Array) -> Any:
+        shape, dtype = contract.infer(*arrays)
+        like = next((x for x in arrays if x.shape == shape), None)
+        y = empty(shape, dtype.numpy) if like is None else empty_like(like, dtype.numpy)
+        return function(*arrays, out=y)
+
+    return into_pool
 
 
 def _bytes_of(specs: Any) -> int:

@@ -3,11 +3,11 @@
 from functools import lru_cache
 from operator import mul
 
-import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from plugrad.extend import Shape, Window, cell_slices, margins
 from plugrad_cpu.declare import Array
+from plugrad_cpu.memory import empty
 
 Place = tuple[slice, ...]
 
@@ -25,7 +25,7 @@ def padded(x: Array, window: Window, value: float) -> Array:
     sizes, place = framed(x.shape[1:-1], window)
     if sizes == x.shape[1:-1]:
         return x
-    y = np.empty((x.shape[0], *sizes, x.shape[-1]), x.dtype)
+    y = empty((x.shape[0], *sizes, x.shape[-1]), x.dtype)
     for axis in range(1, x.ndim - 1):
         lead = (slice(None),) * axis
         y[(*lead, slice(place[axis].start))] = value

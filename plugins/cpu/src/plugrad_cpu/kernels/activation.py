@@ -18,9 +18,20 @@ SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
 
 
-def sigmoid(x: Array) -> Array:
+def relu(x: Array, out: Array | None = None) -> Array:
+    """Return the positive part of x."""
+    return np.maximum(x, 0, out=out)
+
+
+def relu6(x: Array, out: Array | None = None) -> Array:
+    """Return the positive part of x, at most 6; the sum makes -0 a 0."""
+    return np.add(np.clip(x, 0, 6, out=out), 0, out=out)
+
+
+def sigmoid(x: Array, out: Array | None = None) -> Array:
     """Return 1 / (1 + exp(-x)); exp may be infinite."""
-    return 1 / (1 + np.exp(-x))
+    y = np.exp(np.negative(x, out=out), out=out)
+    return np.divide(1, np.add(1, y, out=out), out=out)
 
 
 def elu(x: Array, alpha: float = 1.0) -> Array:
@@ -157,8 +168,8 @@ def gelu_tanh_gradient(dy: Array, x: Array) -> Array:
 
 table.update(
     {
-        activation.relu: lambda x: np.maximum(x, 0),
-        activation.relu6: lambda x: np.clip(x, 0, 6) + 0,  # which makes -0 a 0
+        activation.relu: relu,
+        activation.relu6: relu6,
         activation.elu: elu,
         activation.selu: lambda x: SELU_SCALE * elu(x, SELU_ALPHA),
         activation.sigmoid: sigmoid,

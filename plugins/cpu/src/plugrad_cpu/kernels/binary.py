@@ -7,17 +7,17 @@ import numpy as np
 
 from plugrad.kernels import binary
 from plugrad_cpu.declare import Array, table
+from plugrad_cpu.memory import empty
 
 
-def squared_difference(a: Array, b: Array) -> Array:
+def squared_difference(a: Array, b: Array, out: Array | None = None) -> Array:
     """Return (a - b)^2."""
-    difference = np.subtract(a, b)
-    return np.multiply(difference, difference)
+    return np.square(np.subtract(a, b, out=out), out=out)
 
 
-def floor_divide(a: Array, b: Array) -> Array:
+def floor_divide(a: Array, b: Array, out: Array | None = None) -> Array:
     """Return the quotient rounded towards minus infinity; an integer divided by 0 is 0."""
-    return np.floor_divide(a, b)
+    return np.floor_divide(a, b, out=out)
 
 
 POWERS: Final[dict[float, Callable[[Array], Array]]] = {
@@ -56,8 +56,10 @@ def select(condition: Array, t: Array, e: Array) -> Array:
         return np.where(condition, t, e)
     bits = f"u{t.itemsize}"
     kept = e.view(bits)
-    chosen = (t.view(bits) ^ kept) * condition
-    return np.bitwise_xor(chosen, kept).view(t.dtype)
+    difference = t.view(bits) ^ kept
+    y = empty(np.broadcast_shapes(condition.shape, difference.shape), kept.dtype)
+    np.multiply(difference, condition, out=y)
+    return np.bitwise_xor(y, kept, out=y).view(t.dtype)
 
 
 table.update(

@@ -12,6 +12,7 @@ import numpy as np
 from plugrad.extend import DataFormat, Padding, Rounding, Shape, Window, geometry
 from plugrad.kernels import convolution
 from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.memory import empty, zeros
 from plugrad_cpu.windows import cells, framed, padded, patches, unpadded
 
 
@@ -25,11 +26,24 @@ def formatted(x: Array, data_format: DataFormat) -> Array:
     return x if data_format.endswith("C") else np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
-def rows_of(x: Array, window: Window) -> Array:
-    """Return one row for each window, which holds the cells of the window."""
-    count = x.shape[0] * math.prod(window.out)
-    length = math.prod(window.filter) * x.shape[-1]
-    return patches(padded(x, window, 0), window).reshape(count, length)
+def rows_of(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
+    """Yield a few images at a time, as a slice of the batch, and one row for each of their windows with its cells.
+
+    The next rows overwrite these.
+    """
+    stops, length = math.prod(window.out), math.prod(window.filter) * x.shape[-1]
+    room = None
+    for few in blocks(x, window):
+        found = patches(padded(x[few], window, 0), window)
+        count = len(found) * stops
+        if found.flags.c_contiguous:
+            yield few, found.reshape(count, length)
+            continue
+        if room is None:
+            room = empty((count, length), x.dtype)  # the last images may be fewer
+        rows = room[:count]
+        rows.reshape(found.shape)[...] = found
+        yield few, rows
 
 
 def blocks(x: Array, window: Window) -> Iterator[slice]:
@@ -40,7 +54,7 @@ def blocks(x: Array, window: Window) -> Iterator[slice]:
         yield slice(start, start + count)
 
 
-BLOCK = 2**22  # bytes
+BLOCK = 2**20  # bytes
 
 
 def columns_of(filter: Array) -> Array:
@@ -68,9 +82,8 @@ def correlate(
 
 def products(x: Array, window: Window, columns: Array) -> Array:
     """Return the rows of all windows times columns."""
-    y = np.empty((x.shape[0], math.prod(window.out), columns.shape[1]), x.dtype)
-    for few in blocks(x, window):
-        rows = rows_of(x[few], window)
+    y = empty((x.shape[0], math.prod(window.out), columns.shape[1]), x.dtype)
+    for few, rows in rows_of(x, window):
         np.matmul(rows, columns, out=y[few].reshape(len(rows), columns.shape[1]))
     return y
 
@@ -91,9 +104,8 @@ def filter_gradient(
         x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     x, dy = channels_last(x, data_format), channels_last(dy, data_format)
-    total = np.zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), roomy(x.dtype))
-    for few in blocks(x, window):
-        rows = rows_of(x[few], window)
+    total = zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), roomy(x.dtype))
+    for few, rows in rows_of(x, window):
         total += rows.T @ dy[few].reshape(rows.shape[0], filter_shape[-1])
     return total.reshape(filter_shape).astype(x.dtype, copy=False)
 
@@ -117,7 +129,7 @@ def input_gradient(
     size = input_shape[1:-1] if data_format.endswith("C") else input_shape[2:]
     if max(strides) == 1:
         return formatted(_correlated_back(dy, filter, window, size), data_format)
-    dx = np.zeros((batch, *framed(size, window)[0], channels), dy.dtype)
+    dx = zeros((batch, *framed(size, window)[0], channels), dy.dtype)
     for cell, place in cells(window):
         dx[place] += dy @ filter[cell].T
     return formatted(np.ascontiguousarray(unpadded(dx, size, window)), data_format)

@@ -9,6 +9,7 @@ from plugrad.extend import DataFormat, Padding, Rounding, Shape, geometry
 from plugrad.kernels import depthwise
 from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.convolution import channels_last, formatted
+from plugrad_cpu.memory import empty_like, zeros
 from plugrad_cpu.windows import cells, framed, padded, unpadded
 
 
@@ -39,8 +40,8 @@ def depthwise_conv2d(
     )
     image = repeated(padded(channels_last(x, data_format), window, 0), filter.shape[-1])
     weights = merged(filter)
-    y = np.zeros((batch, *window.out, weights.shape[-1]), roomy(x.dtype))
-    product = np.empty_like(y)
+    y = zeros((batch, *window.out, weights.shape[-1]), roomy(x.dtype))
+    product = empty_like(y)
     for cell, place in cells(window):
         y += np.multiply(image[place], weights[cell], out=product)
     return formatted(y.astype(x.dtype, copy=False), data_format)
@@ -64,9 +65,10 @@ def depthwise_conv2d_input_gradient(
     )
     dy, weights = channels_last(dy, data_format), merged(filter)
     size = input_shape[1:-1] if data_format.endswith("C") else input_shape[2:]
-    dx = np.zeros((batch, *framed(size, window)[0], weights.shape[-1]), dy.dtype)
+    dx = zeros((batch, *framed(size, window)[0], weights.shape[-1]), dy.dtype)
+    product = empty_like(dy)
     for cell, place in cells(window):
-        dx[place] += dy * weights[cell]
+        dx[place] += np.multiply(dy, weights[cell], out=product)
     dx = unpadded(dx, size, window)
     return formatted(dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1), data_format)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from plugrad.kernels import linalg
 from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.memory import LARGE, empty
 
 
 @table.implements(linalg.matmul)
@@ -15,7 +16,16 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     b = b.swapaxes(-1, -2) if transpose_b else b
     if a.dtype.kind in "iu" and a.size and b.size and _fits_float64(a, b):
         return np.matmul(a, b, dtype=np.float64, casting="unsafe").astype(np.int64).astype(a.dtype)
-    return np.matmul(a, b)
+    if a.nbytes < LARGE and b.nbytes < LARGE:
+        return np.matmul(a, b)
+    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one large product is faster than many
+        y = empty((*a.shape[:-1], b.shape[1]), a.dtype)
+        np.matmul(a.reshape(-1, a.shape[-1]), b, out=y.reshape(-1, b.shape[1]))
+        return y
+    batch, others = a.shape[:-2], b.shape[:-2]
+    if batch != others:
+        batch = np.broadcast_shapes(batch, others)
+    return np.matmul(a, b, out=empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 
 
 def _fits_float64(a: Array, b: Array) -> bool:

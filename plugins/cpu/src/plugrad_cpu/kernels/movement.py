@@ -8,6 +8,7 @@ import numpy as np
 from plugrad.extend import Pairs, Scalar, Shape
 from plugrad.kernels import movement
 from plugrad_cpu.declare import Array, table
+from plugrad_cpu.memory import LARGE, empty
 
 table.update({movement.transpose: lambda x, *, perm: np.transpose(x, perm)})
 
@@ -15,7 +16,14 @@ table.update({movement.transpose: lambda x, *, perm: np.transpose(x, perm)})
 @table.implements(movement.reshape)
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
-    return x.reshape(shape)
+    if x.flags.c_contiguous or x.nbytes < LARGE:
+        return x.reshape(shape)
+    try:
+        return x.reshape(shape, copy=False)
+    except ValueError:
+        y = empty(shape, x.dtype)
+        y.reshape(x.shape)[...] = x
+        return y
 
 
 @table.implements(movement.expand_dims)
@@ -73,13 +81,15 @@ def strided_slice_update(
 @table.implements(movement.concat)
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""
-    return np.concatenate(inputs, axis)
+    shape, _ = movement.concat.infer(*inputs, axis=axis)
+    return np.concatenate(inputs, axis, out=empty(shape, inputs[0].dtype))
 
 
 @table.implements(movement.pack)
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
-    return np.stack(inputs, axis)
+    shape, _ = movement.pack.infer(*inputs, axis=axis)
+    return np.stack(inputs, axis, out=empty(shape, inputs[0].dtype))
 
 
 @table.implements(movement.unpack)

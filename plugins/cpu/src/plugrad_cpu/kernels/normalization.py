@@ -8,6 +8,7 @@ import numpy as np
 from plugrad.kernels import normalization
 from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.reduction import total_of
+from plugrad_cpu.memory import empty_like
 
 BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls are few
 
@@ -17,7 +18,8 @@ def softmax(logits: Array, *, dim: int) -> Array:
     """Return exp(x) / sum(exp(x))."""
     if logits.size == 0:
         return logits
-    y = np.exp(logits - logits.max(axis=dim, keepdims=True))
+    y = np.subtract(logits, logits.max(axis=dim, keepdims=True), out=empty_like(logits))
+    np.exp(y, out=y)
     y /= total_of(y, (dim,), keep_dims=True)
     return y
 
@@ -27,9 +29,10 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
     """Return x - log(sum(exp(x)))."""
     if logits.size == 0:
         return logits
-    shifted = logits - logits.max(axis=axis, keepdims=True)
-    total = total_of(np.exp(shifted), (axis,), keep_dims=True)
-    return shifted - np.log(total).astype(logits.dtype, copy=False)
+    y = np.subtract(logits, logits.max(axis=axis, keepdims=True), out=empty_like(logits))
+    total = total_of(np.exp(y, out=empty_like(y)), (axis,), keep_dims=True)
+    y -= np.log(total).astype(logits.dtype, copy=False)
+    return y
 
 
 @table.implements(normalization.batch_norm)
@@ -46,8 +49,11 @@ def batch_norm(
     factor = 1 / np.sqrt(variance + variance_epsilon)
     if scale is not None:
         factor = factor * scale
-    y = (x - mean) * factor
-    return y if offset is None else y + offset
+    y = np.subtract(x, mean, out=empty_like(x))
+    y *= factor
+    if offset is not None:
+        y += offset
+    return y
 
 
 # --- layers: a few rows at a time, whose intermediate results stay in the cache --------------------

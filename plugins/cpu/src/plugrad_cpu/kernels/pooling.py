@@ -7,6 +7,7 @@ import numpy as np
 from plugrad.extend import Padding, Rounding, Shape, Window, pool_window
 from plugrad.kernels import pooling
 from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.memory import empty, zeros
 from plugrad_cpu.windows import cells, padded, unpadded
 
 
@@ -38,10 +39,11 @@ def max_pool_gradient(
         and image is input
         and all(o * s == n for o, s, n in zip(window.out, strides, size, strict=True))
     )
-    dx = np.empty_like(image) if do_windows_tile else np.zeros_like(image)
-    is_free = np.ones(output.shape, bool)
+    dx = (empty if do_windows_tile else zeros)(image.shape, image.dtype)
+    is_free, is_first = (empty(output.shape, np.dtype(bool)) for _ in range(2))
+    is_free.fill(True)
     for _, place in cells(window):
-        is_first = image[place] == output
+        np.equal(image[place], output, out=is_first)
         is_first &= is_free
         is_free ^= is_first
         if do_windows_tile:
@@ -71,7 +73,8 @@ def avg_pool_gradient(
 ) -> Array:
     """Return dy divided by the number of cells in its window, added to each of them."""
     window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
-    dx = np.zeros_like(padded(input, window, 0))
+    image = padded(input, window, 0)
+    dx = zeros(image.shape, image.dtype)
     share = dy / counts(input, window)
     for _, place in cells(window):
         dx[place] += share
@@ -115,7 +118,8 @@ def largest(x: Array, window: Window) -> Array:
     """Return the largest element of each window."""
     image = padded(x, window, lowest(x))
     (_, first), *rest = cells(window)
-    y = image[first].copy()
+    y = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
+    y[...] = image[first]
     for _, place in rest:
         np.maximum(y, image[place], out=y)
     return y
@@ -124,7 +128,7 @@ def largest(x: Array, window: Window) -> Array:
 def average(x: Array, window: Window) -> Array:
     """Return the average over the cells of each window that lie in the image."""
     image = padded(x, window, 0)
-    y = np.zeros((x.shape[0], *window.out, x.shape[-1]), roomy(x.dtype))
+    y = zeros((x.shape[0], *window.out, x.shape[-1]), roomy(x.dtype))
     for _, place in cells(window):
         y += image[place]
     return (y / counts(x, window)).astype(x.dtype, copy=False)

@@ -9,6 +9,7 @@ from plugrad.extend import DType, bool_
 from plugrad.kernels import unary
 from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.binary import BRANCHED, select
+from plugrad_cpu.memory import empty_like
 
 
 def expm1(x: Array) -> Array:
@@ -32,7 +33,7 @@ def erf(x: Array) -> Array:
     if x.size <= BLOCK:
         return formula(x)
     flat = x.reshape(-1)
-    y = np.empty_like(flat)
+    y = empty_like(flat)
     for start in range(0, x.size, BLOCK):
         y[start : start + BLOCK] = formula(flat[start : start + BLOCK])
     return y.reshape(x.shape)
@@ -171,7 +172,10 @@ def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x > 0, else alpha; NaN stays NaN."""
     if alpha == 0 and x.size <= BRANCHED:
         return np.sign(np.maximum(x, 0))
-    y = select(x > 0, np.ones_like(x, shape=()), np.asarray(alpha, x.dtype))
+    if alpha == 0:
+        y = np.greater(x, 0, out=empty_like(x))
+    else:
+        y = select(x > 0, np.ones_like(x, shape=()), np.asarray(alpha, x.dtype))
     if np.isnan(x.min(initial=0)):
         y[np.isnan(x)] = np.nan
     return y

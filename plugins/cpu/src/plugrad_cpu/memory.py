@@ -1,0 +1,269 @@
+"""The memory of arrays: large buffers are used again, and the bytes of arrays are counted.
+
+The operating system takes a large buffer back when it is freed. It fills each page of the next one with
+zeros when the page is first touched; a training step spends a third of its time on that. So the buffer
+of an array that has died waits in a pool for the next array of about its size.
+
+Such a buffer is a `Block`, and one array is made upon it. Every view refers to that array and not to the
+block, because NumPy does not look for the owner of memory beyond a base of another type. So when the array
+dies, no view, exported buffer or tape can see the block any more. A program that asked the array for its
+`base` may hold the block itself; a block to which more than the pool refers is not used again.
+
+Threads and signals come between two calls of Python functions. Where statements must not be separated,
+they call no function.
+"""
+
+import sys
+from collections import deque
+from contextlib import suppress
+from math import prod
+from typing import Any, Final
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.extend import Memory, OutOfMemory, Shape
+
+Array = NDArray[Any]
+LARGE: Final = 65536
+"""Arrays with fewer bytes are neither kept nor counted: it would take as long as computing them."""
+BUDGET: Final = 1 << 28
+"""The most bytes of blocks, in use or waiting. Beyond it, NumPy makes the arrays and frees them."""
+ROUND: Final = 1024
+"""Blocks that were not needed while so many arrays were made are freed."""
+
+
+class Block(np.ndarray[Any, Any]):
+    """A buffer that arrays use in turn."""
+
+    __slots__ = ()
+
+
+class Counted(ref[Array]):
+    """A reference to an array that is counted, with what is to be done when it dies."""
+
+    __slots__ = ("block", "key", "need", "register", "size")
+    register: dict[int, "Counted"]
+    key: int
+    size: int
+    block: Block | None
+    need: int
+    """The size of block that the array would have if there were any."""
+
+
+class Pool:
+    """Makes arrays, and counts the bytes of those that are alive."""
+
+    def __init__(self) -> None:
+        """Start with nothing allocated."""
+        self.limit: int | None = None
+        """The most bytes of arrays and of spare memory together."""
+        self._owners: dict[int, Counted] = {}  # arrays that own their memory, by identity
+        self._leases: dict[int, Counted] = {}  # arrays upon blocks, by the block's identity
+        self._dead: deque[Counted] = deque()
+        self._bytes = self._peak = 0  # of arrays
+        self._waiting: dict[int, list[Block]] = {}  # by size; the last has waited least
+        self._fewest: dict[int, int] = {}  # of each size, how many have waited for the whole round
+        self._blocks = 0  # bytes of all blocks
+        self._needed = self._most_needed = 0  # bytes of blocks that would be enough
+        self._turns = 0
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return a C-contiguous array with any values."""
+        size = prod(shape) * dtype.itemsize
+        if size < LARGE or dtype.hasobject:
+            return np.empty(shape, dtype)
+        self._settle()
+        step = 1 << size.bit_length() - 3  # four sizes of blocks between two powers of two
+        need = -(-size // step) * step
+        block = self._block(need)
+        if block is None:
+            array: Array = np.empty(shape, dtype)
+            self.count(array)
+        else:
+            array = np.ndarray(shape, dtype, block)
+            self._register(array, self._leases, id(block), size, block, need)
+        return array
+
+    def count(self, array: Array) -> None:
+        """Count the buffer behind an array, until its last view is gone."""
+        base: Any = array.base
+        if type(base) is Block or (base is not None and type(base.base) is Block):
+            return  # counted when it was made
+        self._settle()
+        owner = array if base is None else base
+        if type(owner) is np.ndarray and id(owner) not in self._owners:
+            self._register(owner, self._owners, id(owner), owner.nbytes)
+
+    def _register(
+        self,
+        array: Array,
+        register: dict[int, Counted],
+        key: int,
+        size: int,
+        block: Block | None = None,
+        need: int = 0,
+    ) -> None:
+        # The callback is C code, in which no signal arrives: an interrupt there would be lost.
+        counted = Counted(array, self._dead.append)
+        counted.register = register
+        counted.key = key
+        counted.size = size
+        counted.block = block
+        counted.need = need
+        register[key] = counted
+        self._bytes += size
+        if self._bytes > self._peak:
+            self._peak = self._bytes
+        if block is not None:
+            self._blocks += block.nbytes
+            self._needed += need
+            if self._needed > self._most_needed:
+                self._most_needed = self._needed
+
+    def _settle(self) -> None:
+        """Take off the arrays that have died, and have their blocks wait.
+
+        No statement of the loop calls a function, so each array is taken off once.
+        """
+        dead, waiting = self._dead, self._waiting
+        with suppress(IndexError):
+            while True:
+                counted = dead[0]
+                del dead[0]
+                del counted.register[counted.key]
+                self._bytes -= counted.size
+                self._needed -= counted.need
+                if counted.block is not None:
+                    waiting[counted.block.nbytes] += [counted.block]
+                    counted.block = None
+
+    # --- blocks ----------------------------------------------------------------------------------
+
+    def _block(self, size: int) -> Block | None:
+        """Return a block of at least `size` bytes; None if the budget is spent.
+
+        A new block is made only if no other of about the size waits, and if there are not as many bytes of
+        blocks as were ever needed at once: then a larger block serves, or else smaller ones are freed. So
+        the pool does not take more memory than the program would without it.
+        """
+        self._turns += 1
+        if self._turns >= ROUND:
+            self._end_round()
+        block = self._waited(size, 2 * size)
+        most = max(self._most_needed, self._needed + size)
+        if block is None and self._blocks + size > most:
+            block = self._waited(size, BUDGET)
+        if block is not None:
+            return block
+        for waiting in sorted(self._waiting):
+            excess = self._blocks + size - most
+            self._free(waiting, -(-excess // waiting))
+        if self._blocks + size > BUDGET:
+            return None
+        self._fewest.setdefault(size, 0)
+        self._waiting.setdefault(size, [])
+        try:
+            return Block(size, np.uint8)
+        except MemoryError:
+            self.trim()
+            return Block(size, np.uint8)
+
+    def _waited(self, least: int, most: int) -> Block | None:
+        """Return a block that waits no longer: the smallest that is large enough; of several, the last released."""
+        while True:
+            size = least
+            if not self._waiting.get(size):
+                sizes = [n for n, blocks in list(self._waiting.items()) if blocks]
+                size = min((n for n in sizes if least < n <= most), default=0)
+            if not size:
+                return None
+            blocks = self._waiting[size]
+            # Up to the subtraction, no statement calls a function.
+            if not blocks:
+                continue  # another thread was faster
+            block = blocks[-1]
+            del blocks[-1]
+            self._blocks -= size
+            self._fewest[size] = min(self._fewest[size], len(blocks))
+            if sys.getrefcount(block) == ALONE:
+                return block
+
+    def trim(self) -> None:
+        """Free all waiting blocks."""
+        for size, blocks in list(self._waiting.items()):
+            self._free(size, len(blocks))
+
+    def _end_round(self) -> None:
+        """Free the blocks that have waited for the whole round."""
+        self._turns = 0
+        for size, blocks in list(self._waiting.items()):
+            self._free(size, self._fewest[size])
+            self._fewest[size] = len(blocks)
+
+    def _free(self, size: int, count: int) -> None:
+        """Free up to `count` blocks of a size, those that have waited longest."""
+        blocks = self._waiting[size]
+        while blocks and count > 0:  # no statement of the loop calls a function
+            del blocks[0]
+            self._blocks -= size
+            count -= 1
+        self._fewest[size] = min(self._fewest[size], len(blocks))
+
+    # --- what is known ---------------------------------------------------------------------------
+
+    def memory(self) -> Memory:
+        """Return the arrays that are alive, and their bytes now and at the peak."""
+        self._settle()
+        return Memory(
+            len(self._owners) + len(self._leases),
+            self._bytes,
+            self._peak,
+            self.limit,
+            {"pooled_bytes": self._blocks - self._needed},
+        )
+
+    def make_room(self, size: int) -> None:
+        """Raise if `size` more bytes would exceed the limit."""
+        if self.limit is None:
+            return
+        self._settle()
+        if self._bytes + size > self.limit:
+            raise OutOfMemory(
+                f"the cpu backend uses {self._bytes:,} bytes and {size:,} more would exceed "
+                f"its limit of {self.limit:,}; "
+                "use smaller batches, release tensors, or raise the limit with plugrad.set_memory_limit"
+            )
+        if self._bytes + self._blocks - self._needed + size > self.limit:
+            self.trim()
+
+
+def _references_to_one() -> int:
+    """Return how often a variable's object is referred to if nothing else refers to it."""
+    alone = object()
+    return sys.getrefcount(alone)
+
+
+ALONE: Final = _references_to_one()
+
+
+pool: Final = Pool()
+"""The arrays of this process."""
+empty: Final = pool.empty
+
+
+def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
+    """Return an array with any values, and the shape, the order of axes in memory and the dtype of x."""
+    if x.flags.c_contiguous:
+        return empty(x.shape, dtype or x.dtype)
+    order = sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
+    y = empty(tuple([x.shape[i] for i in order]), dtype or x.dtype)
+    return y.transpose(sorted(range(x.ndim), key=order.__getitem__))
+
+
+def zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
+    """Return zeros."""
+    y = empty(shape, dtype)
+    y.fill(0)
+    return y

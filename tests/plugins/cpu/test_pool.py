@@ -1,0 +1,253 @@
+"""Large buffers are used again, but none that anybody can still see."""
+
+import sys
+from threading import Thread
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import OutOfMemory
+from plugrad_cpu import memory
+from plugrad_cpu.memory import ALONE, LARGE, Block, Pool, empty_like
+
+FLOAT = np.dtype("float32")
+COUNT = LARGE // 2  # elements of an array that is large
+
+
+@pytest.fixture
+def pool():
+    return Pool()
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def spare(pool):
+    """Return the bytes of blocks that no array needs."""
+    return pool.memory().details["pooled_bytes"]
+
+
+def test_the_buffer_of_a_dead_array_is_used_again(pool):
+    x = pool.empty((COUNT,), FLOAT)
+    first = address(x)
+    y = pool.empty((COUNT,), FLOAT)
+    assert address(y) != first
+    del x
+    z = pool.empty((2, COUNT // 2), FLOAT)
+    assert address(z) == first
+    assert z.flags.c_contiguous
+    assert z.flags.writeable
+
+
+SEEN = {
+    "view": lambda x: x[3:],
+    "view of a view": lambda x: x[3:].reshape(-1, 1)[1:],
+    "other dtype": lambda x: x.view("int32"),
+    "transposed": lambda x: x.reshape(2, -1).T,
+    "broadcast": lambda x: np.broadcast_to(x, (2, x.size)),
+    "strided": lambda x: np.lib.stride_tricks.as_strided(x, (3,), (4,)),
+    "diagonal": lambda x: np.diagonal(x.reshape(2, -1)),
+    "subclass": lambda x: x.view(np.matrix),
+    "part of a subclass": lambda x: np.asarray(x.view(np.matrix)[:, 1:]),
+    "memoryview": lambda x: np.asarray(memoryview(x)[4:]),
+    "frombuffer": lambda x: np.frombuffer(x, "uint8"),
+    "dlpack": lambda x: np.from_dlpack(x),
+    "iterator": lambda x: x.flat,
+    "ndarray": lambda x: np.ndarray((3,), FLOAT, x),
+    "block": lambda x: x.base,
+    "part of the block": lambda x: x.base[1:],
+    "block as an array": lambda x: x.base.view(np.ndarray),
+}
+
+
+@pytest.mark.parametrize("see", SEEN.values(), ids=SEEN)
+def test_what_somebody_sees_is_not_used_again(see, pool):
+    x = pool.empty((COUNT,), FLOAT)
+    x.fill(7)
+    seen = see(x)
+    before = np.array(seen, copy=True)
+    del x
+    others = [pool.empty((COUNT,), FLOAT) for _ in range(3)]
+    for other in others:
+        other.fill(9)
+    np.testing.assert_array_equal(np.array(seen, copy=True), before)
+    del seen, before, other, others
+    assert pool.memory().buffers == 0
+
+
+def test_what_a_program_reads_stays_as_it_is():
+    with plugrad.use("cpu"):
+        x = plugrad.ones(COUNT) + 1
+        exported, through_dlpack, view = x.numpy(), np.from_dlpack(x), x[5:].numpy()
+        _, pull = plugrad.vjp(lambda t: plugrad.exp(t) * t, x)  # its tape keeps x and more
+        del x
+        for _ in range(3):
+            _ = plugrad.ones(COUNT) * 5 + 1
+        for seen in (exported, through_dlpack, view):
+            np.testing.assert_array_equal(seen, np.full_like(seen, 2))
+        (gradient,) = pull(plugrad.ones(COUNT))
+        np.testing.assert_allclose(gradient.numpy(), 3 * np.exp(np.float32(2)), rtol=1e-6)
+
+
+def test_training_makes_no_blocks_after_its_first_steps(rng, monkeypatch):
+    made = []
+    monkeypatch.setattr(memory, "Block", lambda *args: made.append(args) or Block(*args))
+    with plugrad.use("cpu"):
+        images = plugrad.asarray(rng.normal(size=(8, 28, 28, 1)).astype("float32"))
+        filters = plugrad.Variable(rng.normal(size=(3, 3, 1, 8)).astype("float32"))
+        weights = plugrad.Variable(rng.normal(size=(14 * 14 * 8, 16)).astype("float32"))
+
+        def loss():
+            y = plugrad.max_pool(plugrad.relu(plugrad.conv2d(images, filters, pad="same") + 1), 2)
+            return plugrad.mean(plugrad.softmax(y.reshape(8, -1) @ weights) ** 2)
+
+        sgd = plugrad.optimizers.SGD(0.1)
+        for step in range(8):
+            sgd.minimize(loss, [filters, weights])
+            if step == 4:
+                made.clear()
+    assert made == []
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((0,), "f4"), ((), "f4"), ((7, 0, 3), "f8"), ((LARGE - 1,), "b")]
+)
+def test_small_arrays_come_from_numpy(shape, dtype, pool):
+    x = pool.empty(shape, np.dtype(dtype))
+    assert (x.shape, x.dtype, x.base) == (shape, np.dtype(dtype), None)
+    assert pool.memory().buffers == 0
+
+
+def test_strings_come_from_numpy(pool):
+    x = pool.empty((LARGE,), np.dtypes.StringDType())
+    assert x.base is None
+    assert x[0] == ""
+
+
+@pytest.mark.parametrize("size", [LARGE, LARGE + 1, 5 * LARGE // 4, 100_003, (1 << 20) - 1])
+def test_blocks_are_at_most_a_quarter_larger(size, pool):
+    x = pool.empty((size,), np.dtype("uint8"))
+    assert size <= x.base.nbytes <= size * 1.25
+    assert pool.memory().bytes == size
+
+
+def test_a_larger_block_serves_rather_than_more_memory(pool):
+    x = pool.empty((64 * LARGE,), np.dtype("uint8"))
+    block = x.base
+    assert sys.getrefcount(block) == ALONE + 2  # x and the pool
+    first = id(block)
+    del x, block
+    y = pool.empty((LARGE,), np.dtype("uint8"))
+    assert id(y.base) == first
+    assert spare(pool) == 63 * LARGE
+    z = pool.empty((LARGE,), np.dtype("uint8"))  # two blocks: still less than was needed once
+    assert z.base.nbytes == LARGE
+
+
+def test_small_blocks_give_way_to_large_ones(pool):
+    few = [pool.empty((LARGE,), np.dtype("uint8")) for _ in range(8)]
+    few.clear()
+    x = pool.empty((4 * LARGE,), np.dtype("uint8"))
+    assert spare(pool) == 4 * LARGE
+    del x
+    assert spare(pool) == 8 * LARGE
+
+
+def test_layout_is_kept(rng):
+    x = np.empty((5, 3, 4, 2), "float32").transpose(2, 0, 3, 1)
+    y = empty_like(x)
+    assert (y.shape, y.strides, y.dtype) == (x.shape, x.strides, x.dtype)
+    with plugrad.use("cpu"):
+        values = rng.normal(size=(200, 300)).astype("float32")
+        z = plugrad.asarray(values).mT + 1
+    assert z.array.flags.f_contiguous
+    np.testing.assert_array_equal(z.numpy(), values.T + 1)
+
+
+# --- giving back ----------------------------------------------------------------------------------
+
+
+def test_blocks_that_nobody_needs_are_freed(pool, monkeypatch):
+    monkeypatch.setattr(memory, "ROUND", 10)
+    some = [pool.empty((COUNT,), FLOAT) for _ in range(5)]
+    some.clear()
+    for _ in range(25):
+        x = pool.empty((COUNT,), FLOAT)
+        del x
+    assert spare(pool) == 4 * COUNT
+
+
+def test_blocks_stay_within_the_budget(pool, monkeypatch):
+    monkeypatch.setattr(memory, "BUDGET", 3 * 4 * COUNT)
+    some = [pool.empty((COUNT,), FLOAT) for _ in range(5)]
+    assert [type(x.base) for x in some] == [Block] * 3 + [type(None)] * 2
+    assert pool.memory().bytes == 5 * 4 * COUNT
+    some.clear()
+    assert (pool.memory().buffers, pool.memory().bytes) == (0, 0)
+    assert spare(pool) == 3 * 4 * COUNT
+
+
+def test_trimming_frees_everything(pool):
+    x = pool.empty((COUNT,), FLOAT)
+    del x
+    assert spare(pool) == 4 * COUNT
+    pool.trim()
+    assert spare(pool) == 0
+
+
+def test_the_limit_counts_what_waits(pool):
+    x = pool.empty((COUNT,), FLOAT)
+    del x
+    pool.limit = 6 * COUNT
+    pool.make_room(4 * COUNT)
+    assert spare(pool) == 0
+    with pytest.raises(OutOfMemory, match="uses 0 bytes and 229,376 more would exceed"):
+        pool.make_room(7 * COUNT)
+
+
+def test_memory_that_is_not_there_is_asked_for_again(pool, monkeypatch):
+    x = pool.empty((COUNT,), FLOAT)
+    del x
+    left = [MemoryError()]
+
+    def scarce(*args):
+        if left:
+            raise left.pop()
+        return Block(*args)
+
+    monkeypatch.setattr(memory, "Block", scarce)
+    y = pool.empty((COUNT * 8,), FLOAT)
+    assert y.size == COUNT * 8
+    assert spare(pool) == 0
+
+
+def test_threads_do_not_share_blocks(pool):
+    wrong = []
+
+    def work(number):
+        rng = np.random.default_rng(number)
+        kept = []
+        for _ in range(400):
+            x = pool.empty((int(rng.integers(COUNT, 3 * COUNT)),), FLOAT)
+            x.fill(number)
+            kept.append(x[1:])
+            if len(kept) > 5:
+                y = kept.pop(int(rng.integers(5)))
+                if not (y == number).all():
+                    wrong.append(number)
+
+    threads = [Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    used = pool.memory()
+    assert (used.buffers, used.bytes) == (0, 0)
+    pool.trim()
+    assert spare(pool) == 0
