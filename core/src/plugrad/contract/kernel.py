@@ -23,7 +23,7 @@ from typing import (
 )
 
 from plugrad.contract import annotations
-from plugrad.contract.parameters import Parameters, parameters_of
+from plugrad.contract.parameters import parameters_of
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -95,16 +95,28 @@ class Kernel(Generic[Params, Result]):
     """The same as plugrad and NumPy dtypes, because backend arrays carry either."""
     usual: object = field(init=False)
     """NumPy's float32 if the kernel accepts it; an `is` test is faster than a look-up in the set above."""
+    inputs: tuple[str, ...] = field(init=False)
+    """The names of the inputs; the last one may stand for a list of them."""
+    attributes: tuple[str, ...] = field(init=False)
+    """The names of the attributes."""
+    takes_list: bool = field(init=False)
+    """Whether the last name stands for a list of inputs."""
     attribute_count: int = field(init=False)
     input_count: int = field(init=False)
     """The number of inputs, without those in a list."""
+    _defaults: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         # The engine reads these for every call: plain attributes are faster than properties.
         object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
         object.__setattr__(self, "usual", float32.numpy if float32 in self.accepts else None)
-        object.__setattr__(self, "attribute_count", len(self.attributes))
-        object.__setattr__(self, "input_count", len(self.inputs) - self.takes_list)
+        positional, keyword, defaults, takes_list = parameters_of(self.rule)
+        object.__setattr__(self, "inputs", positional)
+        object.__setattr__(self, "attributes", keyword)
+        object.__setattr__(self, "takes_list", takes_list)
+        object.__setattr__(self, "attribute_count", len(keyword))
+        object.__setattr__(self, "input_count", len(positional) - takes_list)
+        object.__setattr__(self, "_defaults", defaults)
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
         """Run the kernel on the backend of its inputs; without inputs, on the active backend."""
@@ -117,15 +129,6 @@ class Kernel(Generic[Params, Result]):
     def __repr__(self) -> str:
         return f"<kernel {self.name} ({self.family})>"
 
-    @cached_property
-    def _parameters(self) -> Parameters:
-        return parameters_of(self.rule)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs; the last one may stand for a list of them."""
-        return self._parameters.positional
-
     def input_name(self, index: int) -> str:
         """Return the name of the input at a position."""
         last = len(self.inputs) - 1
@@ -136,24 +139,13 @@ class Kernel(Generic[Params, Result]):
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
         """The optional inputs."""
-        defaults = self._parameters.defaults
-        return frozenset(n for n in self.inputs if n in defaults and defaults[n] is None)
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The names of the attributes."""
-        return self._parameters.keyword
+        known = self._defaults
+        return frozenset(n for n in self.inputs if n in known and known[n] is None)
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
         """The values of the attributes that may be left out."""
-        defaults = self._parameters.defaults
-        return {n: defaults[n] for n in self.attributes if n in defaults}
-
-    @property
-    def takes_list(self) -> bool:
-        """Whether the last name stands for a list of inputs."""
-        return self._parameters.takes_list
+        return {n: self._defaults[n] for n in self.attributes if n in self._defaults}
 
     @property
     def is_variadic(self) -> bool:

@@ -456,12 +456,17 @@ _ONE_OF_KIND: Final[Mapping[str, Scalar]] = {
 
 
 def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
-    """Run an elementwise kernel on two operands, promoted as `promoted` says."""
-    if type(a) is Tensor and type(b) is Tensor:
+    """Run an elementwise kernel without attributes on two operands, promoted as `promoted` says."""
+    if isinstance(a, Tensor):
         dtype = a.array.dtype
-        if dtype is b.array.dtype and (dtype is kernel.usual or dtype in kernel.accepted_spellings):
-            return run_pair(kernel, a, b)
-    return kernel(*promoted(a, b, kernel, op))
+        if isinstance(b, Tensor):
+            if dtype is b.array.dtype and (
+                dtype is kernel.usual or dtype in kernel.accepted_spellings
+            ):
+                return run_pair(kernel, a, b)
+        elif type(b) is float and dtype is kernel.usual:
+            return run_pair(kernel, a, constant(b, float32, a.backend, op))
+    return run_pair(kernel, *promoted(a, b, kernel, op))
 
 
 def promoted(

@@ -106,12 +106,15 @@ class Optimizer(ABC):
                     "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
             variable, gradient = pair
-            if gradient.shape != variable.shape:
+            if gradient.array.shape != variable.array.shape:
                 raise ShapeError(
                     f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, "
                     f"its gradient {gradient.shape}"
                 )
-            if promote(variable.dtype, gradient.dtype) is not variable.dtype:
+            dtype = variable.array.dtype
+            if dtype is not gradient.array.dtype and (
+                promote(variable.dtype, gradient.dtype) is not variable.dtype
+            ):
                 raise DTypeError(
                     f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient "
                     f"{gradient.dtype}; cast it with astype"
@@ -193,7 +196,9 @@ class Optimizer(ABC):
 
     def _state(self, variable: Variable) -> State:
         """Return the state of a variable; tensors that it does not have yet get their initial values."""
-        state = self._states.setdefault(variable, State())
+        state = self._states.get(variable)
+        if state is None:
+            state = self._states[variable] = State()
         for name in self._slots():
             if name not in state:
                 state[name] = self._first(variable, name)

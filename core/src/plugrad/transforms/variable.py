@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
 from plugrad.ops import creation, subscript
 from plugrad.ops.attributes import flag
@@ -67,10 +68,11 @@ class Variable(Tensor):
             DTypeError: the new value is a tensor of another dtype.
             ArgumentValueError: a number of the new value does not fit the dtype.
         """
-        new = creation.asarray(
-            value, dtype=None if isinstance(value, Tensor) else self.dtype, device=self.backend
-        )
-        if new.shape != self.shape:
+        if isinstance(value, Tensor):
+            new = moved(value, self.backend)
+        else:
+            new = creation.asarray(value, dtype=self.dtype, device=self.backend)
+        if new.array.shape != self.array.shape:
             raise ShapeError(
                 f"assign: variable {self.name!r} has shape {self.shape}, the new value "
                 f"{new.shape}; create a new variable instead"

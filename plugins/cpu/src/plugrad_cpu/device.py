@@ -107,10 +107,12 @@ def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
 
     def general(*arrays: Any, **attrs: Any) -> Any:
         result = function(*arrays, **attrs)
-        several = result if type(result) in (list, tuple) else [result]
-        for array in cast("list[Array]", several):
-            if array.nbytes >= LARGE:
-                pool.count(array)
+        if type(result) in (list, tuple):
+            for array in cast("list[Array]", result):
+                if array.nbytes >= LARGE:
+                    pool.count(array)
+        elif result.nbytes >= LARGE:
+            pool.count(result)
         return result
 
     if contract is None or not contract.is_elementwise or contract.attributes:
