@@ -216,6 +216,8 @@ EACH_FLOAT(INVERSE_DEVIATION)
             for (int i = 0; i < count; i++) SCALED(i, i, i, i);                                    \
         else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                           \
             for (int i = 0; i < count; i++) SCALED(i, 0, 0, 0);                                    \
+        else if (mean_step == 0 && factor_step == 1 && offset_step == 1)                           \
+            for (int i = 0; i < count; i++) SCALED(i, 0, i, i);                                    \
         else                                                                                       \
             for (int i = 0; i < count; i++)                                                        \
                 SCALED(i, i * mean_step, i * factor_step, i * offset_step);                        \

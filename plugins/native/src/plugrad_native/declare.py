@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -74,19 +75,35 @@ def combined(kernel: Kernel[..., Any], functions: Exports) -> Implementation:
     return implementation
 
 
-def walk(shape: Shape, *arrays: Array) -> Array:
-    """Return the descriptor of a walk over a shape, to which arrays are broadcast: axes, sizes, and strides of each.
+@lru_cache(maxsize=1024)
+def walk(shape: Shape, *operands: Shape) -> Array:
+    """Return the descriptor of a walk over a shape, to which dense operands are broadcast.
 
-    Adjacent axes along which all arrays move in equal steps are one axis.
+    It is the number of axes, their sizes, and the strides of each operand. Adjacent axes along which all
+    operands move in equal steps are one axis.
     """
-    size = list(shape) or [1]
-    steps = [[n // x.itemsize for n in np.broadcast_to(x, shape).strides] or [0] for x in arrays]
-    for axis in range(len(size) - 1, 0, -1):
-        if all(step[axis - 1] == step[axis] * size[axis] for step in steps):
-            size[axis - 1] *= size.pop(axis)
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    sizes = [shape[axis] for axis in axes] or [1]
+    steps = [
+        [strides[axis] for axis in axes] or [0]
+        for strides in (strides_in(shape, operand) for operand in operands)
+    ]
+    for axis in range(len(sizes) - 1, 0, -1):
+        if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
+            sizes[axis - 1] *= sizes.pop(axis)
             for step in steps:
                 del step[axis - 1]
-    return np.array([len(size), *size, *(n for step in steps for n in step)], np.int32)
+    return np.array([len(sizes), *sizes, *(n for step in steps for n in step)], np.int32)
+
+
+def strides_in(shape: Shape, operand: Shape) -> list[int]:
+    """Return the strides, in elements, of a dense operand that is broadcast to a shape."""
+    strides: list[int] = []
+    stride = 1
+    for size in reversed((1,) * (len(shape) - len(operand)) + operand):
+        strides.append(0 if size == 1 else stride)
+        stride *= size
+    return strides[::-1]
 
 
 def dense(x: Array) -> Array:

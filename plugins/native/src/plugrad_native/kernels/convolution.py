@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import convolution
-from plugrad_native.declare import FLOAT32, LIMIT, Array, dense, in_numpy, table
+from plugrad_native.declare import FLOAT32, LANES, LIMIT, Array, dense, in_numpy, table
 from plugrad_native.variants import variant
 from plugrad_native.windows import (
     channels_last,
@@ -29,6 +29,9 @@ FILTER_GRADIENT = variant().kernel("convolution_filter_gradient_float32")
 INPUT_GRADIENT = variant().kernel("convolution_input_gradient_float32")
 PACKED_SCRATCH = variant().kernel("packed_scratch")
 CHUNK_SCRATCH = variant().kernel("chunk_scratch")
+LEAST_RUN = 8
+"""The numbers in a row of a patch from which on C gathers many patches faster than NumPy."""
+MANY = 1024
 
 
 def is_served(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
@@ -47,6 +50,12 @@ def is_pointwise(image: Shape, window: Window) -> bool:
     """Return whether each window is one pixel, so that images are multiplied as matrices, which BLAS does."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.pad)
     return is_dense and size_of(window.filter) == 1
+
+
+def has_short_runs(image: Shape, window: Window) -> bool:
+    """Return whether the rows of patches are so short, and so many, that NumPy gathers them faster."""
+    is_short = image[-1] * window.filter[-1] < LEAST_RUN
+    return is_short and image[0] * size_of(window.out) >= MANY
 
 
 def correlated(x: Array, filter: Array, window: Window, descriptor: Array) -> Array:
@@ -75,7 +84,11 @@ def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         _, _, window = geometry(x.shape, filter.shape, *attributes)
         image = image_of(x.shape, data_format)
         descriptor = descriptor_of(image, window)
-        if descriptor is None or not is_served(image, filter.shape, window, x.dtype):
+        if (
+            descriptor is None
+            or has_short_runs(image, window)
+            or not is_served(image, filter.shape, window, x.dtype)
+        ):
             return numpy_correlate(x, filter, **window_attributes(attributes))
         y = correlated(channels_last(x, data_format), filter, window, descriptor)
         return formatted(y, data_format)
@@ -107,7 +120,7 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 dy, filter, input_shape=input_shape, **window_attributes(attributes)
             )
         dy = channels_last(dy, data_format)
-        if max(strides) == 1:
+        if max(strides) == 1 and is_better_reversed(size_of(window.filter), image[-1]):
             back = reversed_window(image[1:-1], window)
             there = descriptor_of(dy.shape, back)
             if there is not None:
@@ -119,6 +132,16 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         return formatted(dx, data_format)
 
     return implementation
+
+
+def is_better_reversed(cells: int, channels: int) -> bool:
+    """Return whether dy is better correlated with reversed filters than multiplied by them and scattered.
+
+    The first is a product with `channels` columns for each cell, the second with all of them at a time.
+    Columns are filled up to whole vectors.
+    """
+    vectors, all_vectors = -(-channels // LANES), -(-cells * channels // LANES)
+    return cells * vectors <= 2 * all_vectors
 
 
 def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
@@ -140,7 +163,11 @@ def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         _, _, window = geometry(x.shape, filter_shape, *attributes)
         image = image_of(x.shape, data_format)
         descriptor = descriptor_of(image, window)
-        if descriptor is None or not is_served(image, filter_shape, window, x.dtype):
+        if (
+            descriptor is None
+            or has_short_runs(image, window)
+            or not is_served(image, filter_shape, window, x.dtype)
+        ):
             return numpy_gradient(x, dy, filter_shape=filter_shape, **window_attributes(attributes))
         x, dy = channels_last(x, data_format), channels_last(dy, data_format)
         dfilter = np.zeros(filter_shape, x.dtype)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from plugrad.kernels import convolution as convolutions, fused, linalg
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
 from plugrad_cpu.kernels.fused import finished as finished_in_numpy
@@ -34,12 +32,9 @@ def finished(
     if y.dtype not in FINISH or y.size >= LIMIT or not y.flags.c_contiguous:
         return finished_in_numpy(y, bias, weights, activation, alpha, data_format)
     if y.size and (bias is not None or activation != "linear"):
-        nothing = np.zeros((), y.dtype)  # in the place of an absent operand, which is None for C
         given = [x if x is None else dense(x) for x in (bias, weights)]
-        beside = [
-            nothing if x is None else x.reshape(beside_images(x.shape, data_format)) for x in given
-        ]
-        descriptor = walk(y.shape, *beside)
+        shapes = [() if x is None else beside_images(x.shape, data_format) for x in given]
+        descriptor = walk(y.shape, *shapes)
         FINISH[y.dtype](y, *given, descriptor, ACTIVATIONS.index(activation), alpha)
     return y
 

@@ -93,5 +93,5 @@ def batch_norm(
     shift = np.zeros((), x.dtype) if offset is None else offset
     parts = [dense(np.asarray(part, x.dtype)) for part in (mean, factor, shift)]
     out = np.empty(x.shape, x.dtype)
-    BATCH_NORM[x.dtype](dense(x), *parts, out, walk(x.shape, *parts))
+    BATCH_NORM[x.dtype](dense(x), *parts, out, walk(x.shape, *(part.shape for part in parts)))
     return out
