@@ -35,19 +35,20 @@ def add_steps() -> tuple[Step, Step]:
         return x
 
     recorded = plugrad.grad(under_gradient)
-    return plain, lambda: recorded(a)
+    ones = plugrad.ones_like(a)
+    return plain, lambda: recorded(a, dy=ones)
 
 
 def chain_step() -> tuple[Step, Callable[[], list[float]]]:
     """D3: the chain forward and backward."""
     a = plugrad.asarray(workloads.pair()[0])
-    gradient = plugrad.grad(chain)
+    gradient, ones = plugrad.grad(chain), plugrad.ones_like(a)
 
     def step() -> None:
         for _ in range(workloads.CHAINS):
-            gradient(a)
+            gradient(a, dy=ones)
 
-    return step, lambda: [plugrad.sum(gradient(a)).item()]
+    return step, lambda: [plugrad.sum(gradient(a, dy=ones)).item()]
 
 
 def training(

@@ -352,9 +352,15 @@ def test_optional_inputs_may_be_absent(x, scaled):
 
 
 def test_gradient_flows_past_absent_inputs(x, scaled):
-    assert plugrad.grad(lambda x: scaled(x, None, x * x))(x).tolist() == (1 + 2 * x).tolist()
-    assert plugrad.grad(lambda s: scaled(x, s, None))(plugrad.asarray(3.0)).item() == 21.0
-    second = plugrad.grad(lambda x: plugrad.sum(plugrad.grad(lambda y: scaled(y, y, None))(x)))
+    assert (
+        plugrad.grad(lambda x: plugrad.sum(scaled(x, None, x * x)))(x).tolist()
+        == (1 + 2 * x).tolist()
+    )
+    assert (
+        plugrad.grad(lambda s: plugrad.sum(scaled(x, s, None)))(plugrad.asarray(3.0)).item() == 21.0
+    )
+    first = plugrad.grad(lambda y: plugrad.sum(scaled(y, y, None)))
+    second = plugrad.grad(lambda x: plugrad.sum(first(x)))
     assert second(x).tolist() == [[2.0] * 3] * 2
 
 

@@ -130,7 +130,7 @@ def test_gradients_in_a_block_are_disposed_too(x):
     before = plugrad.memory().tensors
     with plugrad.tidy() as scope:
         value, gradient = plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x) * x))(x)
-        other = plugrad.grad(plugrad.exp)(x)
+        other = plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x)))(x)
         scope.keep(gradient)
     assert (value.is_disposed, other.is_disposed, gradient.is_disposed) == (True, True, False)
     assert plugrad.memory().tensors == before + 1

@@ -83,7 +83,7 @@ def test_what_a_kernel_calls_is_not_recorded():
     plugrad.register_gradient(
         plugrad.GradientConfig("Doubled", lambda dy, saved, attrs: {"x": dy * 2})
     )
-    f = lambda x: plugrad.run_kernel("Doubled", {"x": x})  # noqa: E731
+    f = lambda x: plugrad.sum(plugrad.run_kernel("Doubled", {"x": x}))  # noqa: E731
     assert plugrad.grad(f)(tensor([1.0, 2.0])).tolist() == [2.0, 2.0]
 
 
@@ -108,8 +108,12 @@ def test_part_that_is_used_twice_gets_the_sum():
 
 def test_single_part_is_differentiated():
     x = tensor([[1.0, 2.0]])
-    assert plugrad.grad(lambda x: plugrad.unstack(x)[0] * 2)(x).tolist() == [[2.0, 2.0]]
-    assert plugrad.grad(lambda x: plugrad.split(x, 1)[0] * 2)(x).tolist() == [[2.0, 2.0]]
+    assert plugrad.grad(lambda x: plugrad.sum(plugrad.unstack(x)[0] * 2))(x).tolist() == [
+        [2.0, 2.0]
+    ]
+    assert plugrad.grad(lambda x: plugrad.sum(plugrad.split(x, 1)[0] * 2))(x).tolist() == [
+        [2.0, 2.0]
+    ]
 
 
 def test_kernel_with_several_outputs_hands_over_all_gradients():
@@ -150,8 +154,8 @@ def test_gradient_is_summed_to_its_inputs_shape(shape):
     other = plugrad.ones((2, 3)) * 2
     x = plugrad.ones(shape)
     for f in (lambda x: x * other, lambda x: other * x, lambda x: other - x):
-        assert plugrad.grad(f)(x).shape == shape
-    total = plugrad.sum(plugrad.grad(lambda x: x * other)(x)).item()
+        assert plugrad.grad(f)(x, dy=plugrad.ones_like(f(x))).shape == shape
+    total = plugrad.sum(plugrad.grad(lambda x: plugrad.sum(x * other))(x)).item()
     assert total == 2 * max(6, x.size)
 
 
@@ -165,7 +169,7 @@ def test_rule_whose_gradient_does_not_fit_is_named():
     with pytest.raises(
         ShapeError, match=r"gradient of Misfit for input 'x' has shape \(4,\); .*\(2,\)"
     ):
-        plugrad.grad(misfit)(plugrad.ones(2))
+        plugrad.grad(misfit)(plugrad.ones(2), dy=plugrad.ones(2))
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -25,11 +25,28 @@ def test_gradient_of_a_scalar_function():
 
 def test_gradient_keeps_the_dtype_of_its_input():
     x = tensor([1.0, 2.0], dtype="float64")
-    assert plugrad.grad(cube)(x).dtype is plugrad.float64
+    assert plugrad.grad(cube)(x, dy=x).dtype is plugrad.float64
 
 
-def test_default_dy_is_ones():
-    assert plugrad.grad(cube)(tensor([1.0, 2.0])).tolist() == [3.0, 12.0]
+def test_result_with_several_elements_needs_dy():
+    x, w = tensor([1.0, 2.0]), plugrad.Variable([1.0, 2.0], name="w")
+    optimizer = plugrad.optimizers.SGD(0.1)
+    for call in (
+        lambda: plugrad.grad(cube)(x),
+        lambda: plugrad.grads(cube)(x),
+        lambda: plugrad.value_and_grad(cube)(x),
+        lambda: plugrad.grad(lambda x: x[:0])(x),
+        lambda: plugrad.variable_grads(lambda: w * w, [w]),
+        lambda: optimizer.minimize(lambda: w * w, [w]),
+    ):
+        with pytest.raises(
+            ShapeError, match=r"returned a tensor of shape \([20],\).* as in plugrad\.mean\(y\)"
+        ):
+            call()
+    assert (w.tolist(), optimizer.iterations) == ([1.0, 2.0], 0)
+    with pytest.raises(ShapeError, match=r"^grad: .*, or pass dy="):
+        plugrad.grad(cube)(x)
+    assert plugrad.grad(lambda x: cube(x[:1]))(x).tolist() == [3.0, 0.0]  # one number all the same
 
 
 def test_dy_weighs_the_result():
@@ -82,13 +99,14 @@ def test_list_of_numbers_is_a_list_of_scalars():
 
 
 def test_arrays_and_keywords_are_taken():
-    f = lambda x, *, power: x**power  # noqa: E731
+    f = lambda x, *, power: plugrad.sum(x**power)  # noqa: E731
     gradient = plugrad.grad(f)(np.array([1.0, 2.0]), power=3)
     assert (gradient.tolist(), gradient.dtype) == ([3.0, 12.0], plugrad.float64)
 
 
 def test_value_is_what_the_function_returns():
-    value, gradient = plugrad.value_and_grad(cube)(tensor([1.0, 2.0]))
+    x = tensor([1.0, 2.0])
+    value, gradient = plugrad.value_and_grad(cube)(x, dy=plugrad.ones_like(x))
     assert (value.tolist(), gradient.tolist()) == ([1.0, 8.0], [3.0, 12.0])
 
 
@@ -107,7 +125,7 @@ def test_input_that_does_not_matter_is_an_error_unless_allowed():
 
 def test_constant_result_has_no_gradient():
     with pytest.raises(GradientNotFound, match="does not depend"):
-        plugrad.grad(lambda x: plugrad.ones(3))(1.0)
+        plugrad.grad(lambda x: plugrad.ones(()))(1.0)
 
 
 # --- wrong arguments ------------------------------------------------------------------------------
@@ -435,5 +453,6 @@ def test_inside_of_a_custom_gradient_does_not_count():
 )
 def test_custom_gradient_that_breaks_the_rules_is_named(function, arguments, error, message):
     f = plugrad.custom_grad(function)
+    total = lambda x: plugrad.sum(f(*(x if a is None else a for a in arguments)))  # noqa: E731
     with pytest.raises(error, match=f"custom_grad: .*{message}"):
-        plugrad.grad(lambda x: f(*(x if a is None else a for a in arguments)))(tensor([1.0, 2.0]))
+        plugrad.grad(total)(tensor([1.0, 2.0]))

@@ -112,7 +112,7 @@ def test_dtypes_are_promoted(backend):
 
 def test_whole_numbers_have_no_gradients(backend):
     x = plugrad.asarray([1.5, 2.5])
-    gradient = plugrad.grad(lambda x: x * (x.astype("int32") & 1).astype("float32"))(x)
+    gradient = plugrad.grad(lambda x: plugrad.sum(x * (x.astype("int32") & 1)))(x)
     assert gradient.tolist() == [1, 0]
 
 

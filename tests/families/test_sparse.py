@@ -230,7 +230,9 @@ def test_positions_count_from_either_end(backend):
             (plugrad.sparse.sparse_segment_mean, [2.5, 1]),
         ]:
             assert op(x, positions, [0, 0, 1]).tolist() == sums
-            gradient = plugrad.grad(lambda x, op=op, p=positions: op(x, p, [0, 0, 1]))(x)
+            gradient = plugrad.grad(lambda x, op=op, p=positions: op(x, p, [0, 0, 1]))(
+                x, dy=[1.0, 1.0]
+            )
             share = sums[0] / 5
             assert gradient.tolist() == [share + 1, 0, share]
 

@@ -43,7 +43,7 @@ CALLS = {
     "creation": lambda x: plugrad.zeros_like(x) + plugrad.eye(2) + plugrad.full_like(x, 3),
     "to": lambda x: x.to(x.backend),
     "transfer": lambda x: plugrad.to_device(x, "acme-second::twin"),
-    "grad": plugrad.grad(square),
+    "grad": plugrad.grad(lambda x: plugrad.sum(square(x))),
     "grad with dy": lambda x: plugrad.grad(lambda x: x * x)(x, dy=plugrad.ones_like(x)),
     "grad with a dy of NumPy": lambda x: plugrad.grad(lambda x: x * x)(x, dy=np.ones((2, 2))),
     "jacobian": plugrad.jacobian(lambda x: plugrad.sum(x, axis=0)),

@@ -270,11 +270,11 @@ def shown(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def suggestion(name: object, known: Iterable[str]) -> str:
+def suggestion(name: object, known: Iterable[str], *, similarity: float = 0.6) -> str:
     """Return ``" (did you mean 'x'?)"`` if a known name is close to `name`, otherwise an empty string."""
     from difflib import get_close_matches  # needed only when something is wrong
 
     if not isinstance(name, str) or len(name) > 100:
         return ""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = get_close_matches(name, list(known), n=1, cutoff=similarity)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -33,6 +33,7 @@ from plugrad.errors import (
     RegistrationError,
     ShapeError,
     shown,
+    suggestion,
 )
 from plugrad.settings import journal
 from plugrad.types.dtype import ANY, DType, as_dtype, float32, spellings, string
@@ -168,8 +169,9 @@ class Kernel(Generic[Params, Result]):
         if len(completed) != len(self.attributes) or not completed.keys() >= set(self.attributes):
             unknown = sorted(completed.keys() - set(self.attributes))
             missing = sorted(set(self.attributes) - completed.keys())
+            meant = suggestion(unknown[0], self.attributes) if unknown else ""
             raise ArgumentError(
-                f"{self.name}: unknown attributes {unknown}, missing attributes {missing}; it "
+                f"{self.name}: unknown attributes {unknown}{meant}, missing attributes {missing}; it "
                 f"takes {list(self.attributes)}"
             )
         return completed
@@ -303,6 +305,33 @@ def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
     return contract
 
 
+_NO_INPUT: Final = ("bool", "int", "float", "complex", "str", "DType", "Literal", "tuple", "list")
+"""How the annotations of attributes begin, which those of inputs do not."""
+
+
+def _check_places(name: str, rule: Callable[..., Any]) -> None:
+    """Raise if an annotation says that an input of a rule is an attribute, or the other way round.
+
+    Raises:
+        RegistrationError: the message names the parameter.
+    """
+    said = getattr(rule, "__annotations__", {})
+    parameters = parameters_of(rule)
+    for parameter in (*parameters.positional, *parameters.keyword):
+        annotation = said.get(parameter, "")
+        text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+        if parameter in parameters.positional and text.startswith(_NO_INPUT):
+            raise RegistrationError(
+                f"kernel {name}: {parameter}: {text} stands where the inputs stand; attributes are keyword-only, so "
+                f"write * before them, as in (x: Spec, *, {parameter}: {text})"
+            )
+        if parameter in parameters.keyword and text == "Spec":
+            raise RegistrationError(
+                f"kernel {name}: {parameter}: Spec stands where the attributes stand; write inputs before the *, "
+                f"as in ({parameter}: Spec, *, axis: int)"
+            )
+
+
 class _Declaration(Protocol):
     """A decorator that keeps a rule's parameters and turns the result from specs into tensors."""
 
@@ -335,6 +364,7 @@ def kernel(
     """
 
     def decorate(rule: Callable[..., Any]) -> Kernel[..., Any]:
+        _check_places(name, rule)
         room = family or rule.__module__.rpartition(".")[2]
         return declare(Kernel(name, rule, room, is_elementwise, dynamic_shape, accepts))
 

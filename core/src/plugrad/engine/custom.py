@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.engine.results import wrapped
-from plugrad.errors import ArgumentError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, DTypeError, ShapeError, shown
 from plugrad.kernels.complex import conj
 from plugrad.tape.nodes import Node, Pulled
 from plugrad.tensor.tensor import Tensor
@@ -29,7 +30,7 @@ def custom_grad(
 
     `function` takes tensors and, last, ``save``; it returns the value and ``grad_func(dy, saved)``,
     which returns one gradient per tensor (a tensor, if there is one; None for "nothing"). ``save(a,
-    b, …)`` keeps tensors for the backward pass; `saved` is the list of them.
+    b, …)``, or ``save([a, b, …])``, keeps tensors for the backward pass; `saved` is the list of them.
 
     >>> import plugrad
     >>> @plugrad.custom_grad
@@ -60,9 +61,15 @@ def custom_grad(
         saved: list[tuple[Tensor, Tensor]] = []
 
         def save(*tensors: Tensor) -> None:
-            saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in tensors)
+            """Keep tensors, given one by one or as a list, for the gradient function."""
+            saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in _listed(tensors))
 
-        result: Any = function(*args, save)
+        result: Any = _called(
+            function,
+            (*args, save),
+            f"custom_grad: the function must take its {len(args)} tensors and, last, save, as in def "
+            "f(x, save)",
+        )
         if not (
             isinstance(result, tuple)
             and len(result) == 2
@@ -70,7 +77,8 @@ def custom_grad(
             and callable(result[1])
         ):
             raise ArgumentError(
-                "custom_grad: the function must return a tensor and a gradient function"
+                f"custom_grad: the function returned {_kind(result)}; it must return a tensor and a gradient "
+                "function, as in return y, lambda dy, saved: dy"
             )
         value, grad_func = cast("tuple[Tensor, Callable[..., Any]]", result)
         out = wrapped(value.array, value.backend)
@@ -107,28 +115,76 @@ class _Custom(Node):
             Tensor(a, b, (self if is_value else n) if linked else None)
             for a, b, n, is_value in self.saved
         ]
-        gradients = self.grad_func(conjugated(dy), saved)
+        gradients = _called(
+            self.grad_func,
+            (conjugated(dy), saved),
+            "custom_grad: the gradient function must take dy and saved, the list of the saved tensors, as in "
+            "lambda dy, saved: dy",
+        )
         if not isinstance(gradients, list | tuple):
             gradients = [gradients]
         if len(gradients) != len(self.specs):
             raise ArgumentError(
                 f"custom_grad: the gradient function returned {len(gradients)} gradients for "
-                f"{len(self.specs)} arguments"
+                f"{len(self.specs)} arguments; return one for each, or None for those that need none"
             )
         for i, (gradient, (shape, dtype)) in enumerate(zip(gradients, self.specs, strict=True)):
             if not isinstance(gradient, Tensor | None):
                 raise ArgumentError(
-                    f"custom_grad: gradient {i} is a {type(gradient).__name__}, not a tensor or None"
+                    f"custom_grad: gradient {i} is a {type(gradient).__name__}, not a tensor or None; compute it with "
+                    "plugrad's functions, or convert it with asarray"
                 )
             if gradient is not None and gradient.shape != shape:
                 raise ShapeError(
-                    f"custom_grad: gradient {i} has shape {gradient.shape}; the argument has shape {shape}"
+                    f"custom_grad: gradient {i} has shape {gradient.shape}; the argument has shape {shape}, which its "
+                    "gradient must have too"
                 )
             if gradient is not None and dtype not in (None, gradient.dtype):
                 raise DTypeError(
-                    f"custom_grad: gradient {i} is {gradient.dtype}; the argument is {dtype}"
+                    f"custom_grad: gradient {i} is {gradient.dtype}; the argument is {dtype}; cast it with astype"
                 )
         return [(i, g if g is None else conjugated(g)) for i, g in enumerate(gradients)]
+
+
+def _called(function: Callable[..., Any], args: tuple[Any, ...], otherwise: str) -> Any:
+    """Return what a function returns.
+
+    Raises:
+        ArgumentError: the function does not take the arguments.
+    """
+    try:
+        return function(*args)
+    except TypeError as error:
+        try:
+            inspect.signature(function).bind(*args)
+        except TypeError:
+            raise ArgumentError(f"{otherwise}: {error}") from None
+        except ValueError:  # Python cannot inspect a compiled function
+            pass
+        raise
+
+
+def _listed(tensors: tuple[Any, ...]) -> list[Tensor]:
+    """Return the tensors that are given to ``save`` one by one, or as a list.
+
+    Raises:
+        ArgumentError: they are no tensors.
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(cast("list[Any]", tensors[0]))
+    for x in tensors:
+        if not isinstance(x, Tensor):
+            raise ArgumentError(
+                f"custom_grad: save takes tensors, not {shown(x)}; the gradient function sees other values of the "
+                "function without saving them"
+            )
+    return list(tensors)
+
+
+def _kind(result: object) -> str:
+    if isinstance(result, tuple):
+        return f"({', '.join(type(x).__name__ for x in cast('tuple[object, ...]', result))})"
+    return type(result).__name__
 
 
 def conjugated(x: Tensor) -> Tensor:

@@ -34,7 +34,9 @@ def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradErro
             return not_a_tensor(kernel.name, x)
     given = [x for x in inputs if x is not None]
     if not given:
-        return ArgumentError(f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}")
+        return ArgumentError(
+            f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}, by position"
+        )
     if any(x.is_disposed for x in given):
         return DisposedTensor(f"{kernel.name}: an input has been disposed")
     absent = {

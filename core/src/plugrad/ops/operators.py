@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import renamed
@@ -162,6 +162,27 @@ def squared_difference(self: Tensor, other: TensorLike) -> Tensor:
     return binary.squared_difference(self, other)
 
 
+# --- what tensors of other frameworks have, and what plugrad has instead ---------------------------
+
+INSTEAD: dict[str, str] = {
+    "backward": "gradients are those of functions, as in plugrad.grad(f)(x), or in optimizer.minimize(f, variables) "
+    "for variables",
+    "detach": "call plugrad.stop_gradient(x)",
+    "grad": "plugrad.grad(f)(x) returns the gradient of a function",
+    "requires_grad": "arguments of functions given to plugrad.grad are differentiated, and so are Variables given to "
+    "plugrad.variable_grads",
+}
+
+
+def absent(name: str) -> property:
+    """Return an attribute that does not exist, and says what to use instead."""
+
+    def explain(x: Tensor) -> NoReturn:
+        raise AttributeError(f"tensors do not have {name!r}: {INSTEAD[name]}", name=name, obj=x)
+
+    return property(explain)
+
+
 ARITHMETIC: dict[str, Binary] = {
     "add": direct(kernels.add, binary.add),
     "sub": direct(kernels.subtract, binary.subtract),
@@ -196,6 +217,7 @@ ATTACHED: dict[str, Any] = {
     "__copy__": copied,
     "__deepcopy__": copied,
     "__reduce__": pickled,
+    **{name: absent(name) for name in INSTEAD},
     "T": property(transposed),
     "mT": property(matrix_transposed),
     **{

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plugrad.contract.kernel import KERNELS
 from plugrad.contract.parameters import parameters_of
-from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, warn
+from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, suggestion, warn
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
@@ -100,8 +100,9 @@ def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
     loaded later.
 
     Raises:
-        RegistrationError: the key is taken and `replace` is False, or the function does not fit the
-            contract.
+        RegistrationError: the key is taken and `replace` is False, the function does not fit the
+            contract, or the name of the backend is almost that of an installed one. A name that is
+            unlike them is that of a backend that may come later.
     """
     register_kernels([config], replace=replace)
 
@@ -170,7 +171,22 @@ def _check(configs: Iterable[KernelConfig]) -> None:
                 f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} twice at once"
             )
         seen.add(config[:2])
+        _check_backend(config.backend_name)
         check_parameters(config)
+
+
+def _check_backend(name: str) -> None:
+    """Raise if a backend's name is probably misspelt: its kernels would never be called.
+
+    Raises:
+        RegistrationError: an installed backend has a similar name, and none this one.
+    """
+    known = settings.options_by_backend()
+    # Backends may rightly have similar names, such as one_gpu.
+    if name not in known and (meant := suggestion(name, known, similarity=0.75)):
+        raise RegistrationError(
+            f"KernelConfig: no backend is called {name!r}{meant}; the installed ones are {', '.join(sorted(known))}"
+        )
 
 
 def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
@@ -302,11 +318,13 @@ def check_parameters(config: KernelConfig) -> None:
         if not takes_list:
             raise RegistrationError(
                 f"{where}: the implementation must take its inputs as *{contract.inputs[-1]}"
+                f"{_as_in(contract)}"
             )
     elif not takes_list and not len(required) <= count <= len(positional):
         expected = ", ".join(contract.inputs) or "backend"
         raise RegistrationError(
             f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})"
+            f"{_as_in(contract)}"
         )
     missing = set[str]() if takes_any_keyword else set(contract.attributes) - keywords.keys()
     unknown = {name for name, is_required in keywords.items() if is_required} - set(
@@ -315,8 +333,17 @@ def check_parameters(config: KernelConfig) -> None:
     if wrong := sorted(missing | unknown):
         raise RegistrationError(
             f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's "
-            f"are {list(contract.attributes)}"
+            f"are {list(contract.attributes)}{_as_in(contract)}"
         )
+
+
+def _as_in(contract: Kernel[..., Any]) -> str:
+    """Return the end of a message, which shows the first line of an implementation."""
+    *first, last = contract.inputs or ("backend",)
+    inputs = (*first, f"*{last}" if contract.takes_list else last)
+    attributes = contract.attributes if contract.takes_list else ("*", *contract.attributes)
+    parameters = (*inputs, *attributes) if contract.attributes else inputs
+    return f". Define it as in def implementation({', '.join(parameters)})"
 
 
 def _has_parameters_of(contract: Kernel[..., Any], function: Callable[..., Any]) -> bool:

@@ -19,6 +19,7 @@ input's shape, so rules need not undo broadcasting.
 
 from __future__ import annotations
 
+import inspect
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -217,6 +218,15 @@ def _compiled(
         )
     text(config.kernel_name, "GradientConfig", "kernel_name")
     check_callable("GradientConfig", config.grad_func)
+    try:
+        inspect.signature(config.grad_func).bind("dy", "saved", "attrs")
+    except TypeError as error:
+        raise RegistrationError(
+            f"gradient of {config.kernel_name}: grad_func must take dy, saved and attrs, as in "
+            f"lambda dy, saved, attrs: {{'x': dy * saved[0]}}: {error}"
+        ) from None
+    except ValueError:  # Python cannot inspect a compiled function
+        pass
     if contract := KERNELS.get(config.kernel_name):
         config.planner(contract, ())
     return RegisteredGradient(config.kernel_name, config.planner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def grad(
     tensor(12., dtype=float32)
 
     The new function takes the arguments of `function`, and ``dy=``, the gradient with respect to a
-    result that is not a scalar (default: ones, which gives the gradient of the result's sum). A
+    result with several elements, which cannot be left out: ones give the gradient of the sum. A
     differentiated argument is a tensor, something that `asarray` accepts, or a nested list, tuple or
     dict of these. Its gradient has the same structure, and each part of the gradient has the shape and
     dtype of that part of the argument.
@@ -55,7 +55,8 @@ def grad(
         ArgumentError: `function` is not callable or does not return a tensor, or `argnums` are not
             positions of different arguments.
         DTypeError: a differentiated argument or the result is neither floating-point nor complex.
-        ShapeError: `dy` does not have the shape of the result.
+        ShapeError: `dy` does not have the shape of the result, or the result has several elements and
+            there is no `dy`.
         GradientNotFound: a kernel between the result and a differentiated argument has no gradient,
             or the result does not depend on an argument.
     """
@@ -96,7 +97,7 @@ def _differentiated(
         check_positions(positions, args, op)
         for position in positions:
             renamed[position] = map_tree(lambda x: _leaf(x, leaves, inputs), args[position])
-        value, gradients = _pulled_back(function, renamed, kwargs, leaves, dy)
+        value, gradients = _pulled_back(op, function, renamed, kwargs, leaves, dy)
         for i, gradient in enumerate(gradients):
             if gradient is None:
                 if not allow_unused:
@@ -226,7 +227,7 @@ def variable_grads(
     has the shape, dtype and device of its variable.
 
     Args:
-        function: reads the variables and returns one floating-point or complex tensor.
+        function: reads the variables and returns one floating-point or complex tensor with one element.
         variables: different variables, of which at least one is trainable.
         allow_unused: whether a variable that the result does not depend on has the gradient 0 instead
             of causing an error.
@@ -244,7 +245,9 @@ def variable_grads(
     leaves = {v: Leaf((outer[v],)) for v in trained}
     token = watched.set({**(watched.get() or {}), **leaves})
     try:
-        value, gradients = _pulled_back(function, (), {}, list(leaves.values()), None)
+        value, gradients = _pulled_back(
+            "variable_grads", function, (), {}, list(leaves.values()), None
+        )
     finally:
         watched.reset(token)
     pairs = list(zip(trained, gradients, strict=True))
@@ -282,7 +285,11 @@ def trainable_of(variables: Sequence[Variable], op: str) -> list[Variable]:
 # --- how the transforms work ---------------------------------------------------------------------
 
 
+_OR_DY: Final = ", or pass dy=, the gradient with respect to y"
+
+
 def _pulled_back(
+    op: str,
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
@@ -293,6 +300,11 @@ def _pulled_back(
     value = _checked_result(function(*args, **kwargs))
     walk = Walk(value.node, leaves)
     constant = wrapped(value.array, value.backend)
+    if dy is None and constant.size != 1:
+        raise ShapeError(
+            f"{op}: the function returned a tensor of shape {constant.shape}, but a gradient is that of one number; "
+            f"return its sum or mean, as in plugrad.mean(y){_OR_DY if op != 'variable_grads' else ''}"
+        )
     dy = creation.ones_like(constant) if dy is None else _checked_dy(dy, constant)
     if not walk.is_nested:
         # No outer function is being differentiated: the value becomes a constant, so that keeping it

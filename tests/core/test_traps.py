@@ -1,0 +1,190 @@
+"""Mistakes that are easily made: each gets a message that says what to do instead."""
+
+import pytest
+
+import plugrad
+from plugrad.errors import ArgumentError, RegistrationError
+from plugrad.extend import Spec, float32, kernel
+from plugrad.kernels import activation, binary, movement, reduction, unary
+
+KernelConfig, GradientConfig = plugrad.KernelConfig, plugrad.GradientConfig
+X = [1.0, 2.0]
+
+
+# --- tensors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("backward", r"plugrad\.grad\(f\)\(x\), or in optimizer\.minimize\(f, variables\)"),
+        ("detach", r"plugrad\.stop_gradient\(x\)"),
+        ("grad", r"plugrad\.grad\(f\)\(x\) returns"),
+        ("requires_grad", r"plugrad\.variable_grads"),
+    ],
+)
+def test_what_other_frameworks_have_says_what_plugrad_has(name, remedy):
+    for x in (plugrad.asarray(X), plugrad.Variable(X)):
+        with pytest.raises(AttributeError, match=f"tensors do not have '{name}': .*{remedy}"):
+            getattr(x, name)
+        assert not hasattr(x, name)
+
+
+# --- gradients of one's own -----------------------------------------------------------------------
+
+
+def gradient_of(function):
+    f = plugrad.custom_grad(function)
+    return plugrad.grad(lambda x: plugrad.sum(f(x)))(plugrad.asarray(X))
+
+
+def test_save_takes_a_list_too():
+    def square(x, save):
+        save([x])
+        return x * x, lambda dy, saved: dy * 2 * saved[0]
+
+    assert gradient_of(square).tolist() == [2.0, 4.0]
+
+
+def saves(*values):
+    def function(x, save):
+        save(*values)
+        return x, lambda dy, saved: dy
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda x: (x, lambda dy, saved: dy),
+            r"last, save, as in def f\(x, save\): .* 1 positional",
+        ),
+        (
+            lambda x, save: (x, lambda dy: dy),
+            r"must take dy and saved.*lambda dy, saved: dy: .* 1 pos",
+        ),
+        (lambda x, save: x, r"returned Tensor; .* return y, lambda dy, saved: dy"),
+        (lambda x, save: {"value": x}, "returned dict; it must return a tensor and a gradient"),
+        (lambda x, save: (x, 3), r"returned \(Tensor, int\); it must"),
+        (
+            lambda x, save: (x, lambda dy, saved: dy.numpy()),
+            "is a ndarray.*convert it with asarray",
+        ),
+        (
+            lambda x, save: (x, lambda dy, saved: [dy, dy]),
+            "2 gradients for 1 arguments; return one",
+        ),
+        (saves(3.0), "save takes tensors, not 3.0; .* without saving"),
+        (saves([3.0]), "save takes tensors, not 3.0"),
+    ],
+)
+def test_custom_gradients_that_are_wrong_say_how_to_write_them(function, message):
+    with pytest.raises(ArgumentError, match=f"^custom_grad: .*{message}"):
+        gradient_of(function)
+
+
+def test_errors_inside_of_custom_gradients_are_their_own():
+    def fails(x, save):
+        return x + None
+
+    def fails_later(x, save):
+        return x, lambda dy, saved: len(3)
+
+    for function in (fails, fails_later):
+        with pytest.raises(TypeError) as caught:
+            gradient_of(function)
+        assert "must take" not in str(caught.value)
+
+
+def test_gradient_functions_are_checked_when_they_are_registered():
+    with pytest.raises(
+        RegistrationError,
+        match=r"of Wave: grad_func must take dy, saved and attrs, as in lambda dy, saved, attrs",
+    ):
+        plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved: {"x": dy}))
+
+
+# --- implementations ------------------------------------------------------------------------------
+
+
+def test_backends_that_are_misspelt_get_a_suggestion():
+    for name, meant in (("cpuu", "cpu"), ("webgup", "webgpu")):
+        config = KernelConfig("Wave", name, abs)
+        with pytest.raises(
+            RegistrationError, match=f"called '{name}' .did you mean '{meant}'.*installed"
+        ):
+            plugrad.register_kernel(config)
+        with pytest.raises(RegistrationError, match=meant), plugrad.override_kernel(*config[:3]):
+            pass
+    plugrad.register_kernel(KernelConfig("Wave", "quantum", abs))  # may come later
+    plugrad.unregister_kernel("Wave", "quantum")
+
+
+@pytest.mark.parametrize(
+    ("contract", "function", "line"),
+    [
+        (activation.leaky_relu, lambda x, alpha: x, "x, *, alpha"),
+        (activation.leaky_relu, lambda x, *, alfa: x, "x, *, alpha"),
+        (activation.leaky_relu, lambda x: x, "x, *, alpha"),
+        (binary.add, lambda x: x, "a, b"),
+        (movement.concat, lambda x, *, axis: x, "*x, axis"),
+    ],
+)
+def test_implementations_that_do_not_fit_are_shown_one_that_does(contract, function, line):
+    import re
+
+    inputs = contract.inputs
+    line = line.replace("*x", f"*{inputs[-1]}") if contract.takes_list else line
+    with pytest.raises(
+        RegistrationError, match=re.escape(f"Define it as in def implementation({line})")
+    ):
+        plugrad.register_kernel(KernelConfig(contract.name, "cpu", function), replace=True)
+
+
+# --- contracts ------------------------------------------------------------------------------------
+
+
+def test_attributes_among_the_inputs_of_a_contract_are_named():
+    def scaled(x: Spec, factor: float) -> Spec:
+        return x
+
+    def textual(x: "Spec", axes: "tuple[int, ...]") -> "Spec":
+        return x
+
+    for rule, line in ((scaled, "factor: float"), (textual, "axes: tuple")):
+        with pytest.raises(
+            RegistrationError, match=rf"kernel Odd: {line}.*keyword-only.*\(x: Spec, \*, {line}"
+        ):
+            kernel("Odd", family="tests")(rule)
+
+    def swapped(*, x: Spec) -> Spec:
+        return x
+
+    with pytest.raises(RegistrationError, match=r"kernel Odd: x: Spec stands where.*before the \*"):
+        kernel("Odd", family="tests")(swapped)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda x: reduction.sum(x, axes=(0,)),
+            r"\['axes'\] .did you mean 'axis'.*takes \['axis', ",
+        ),
+        (
+            lambda x: plugrad.run_kernel("Sum", {"x": x}, {"keepdims": True}),
+            "did you mean 'keep_dims'",
+        ),
+        (lambda x: reduction.sum(x, (0,)), r"inputs must be tensors, not tuple"),
+        (lambda x: unary.sin(x=x), r"Sin: no input is given; it takes \['x'\], by position"),
+        (
+            lambda x: plugrad.run_kernel("Sin", {"y": x}),
+            r"\['x', 'y'\] are unknown or missing; it takes \['x'\]",
+        ),
+    ],
+)
+def test_keywords_that_a_kernel_does_not_have_get_a_suggestion(call, message):
+    with pytest.raises(ArgumentError, match=message):
+        call(plugrad.asarray(X, dtype=float32))
