@@ -58,7 +58,7 @@ def main(file=__file__, steps=300, path="outputs/characters.safetensors"):
         losses.append(train_step(model, params, optimizer, numbers))
     path.parent.mkdir(exist_ok=True)
     plugrad.save(path, (params, losses, optimizer.get_state(nn.leaves(params))))
-    plt.plot(losses)[0].figure.savefig(path.with_suffix(".png"))
+    plt.axes(xlabel="step", ylabel="loss").plot(losses)[0].figure.savefig(path.with_suffix(".png"))
     print(f"loss {losses[0]:.6f} to {losses[-1]:.6f}")
     print("".join(alphabet[written(model, params, numbers[:LENGTH], 300)]))
 

@@ -29,6 +29,7 @@ from plugrad.extend import KERNELS, DType
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/src/plugrad_*/__init__.py"))
 SPACES = sorted(plugrad._NAMESPACES - {"kernels"})
+OF_LAYERS = [f"plugrad_nn.{name}" for name in ("initializers", "losses", "metrics", "schedules")]
 
 # Where the names of `plugrad` are that are not ops: the longest prefix of where they are defined counts. Others are
 # on a page of the module that defines them.
@@ -121,7 +122,7 @@ def catalog() -> dict[str, list[Entry]]:
         pages[page_of(entry)].append(entry)
     for name in ("errors", *SPACES):
         pages[f"plugrad.{name}"] += public(import_module(f"plugrad.{name}"))
-    for name in ("plugrad.testing", *PLUGINS):
+    for name in ("plugrad.testing", *PLUGINS, *OF_LAYERS):
         pages[name] = public(import_module(name))
     return dict(pages)
 
@@ -280,7 +281,7 @@ def index_text() -> str:
         "Tensors, derivatives, backends": sorted(TITLES),
         "Ops by family": sorted(ops),
         "Namespaces": ["contracts", *sorted(spaces)],
-        "Plugins of this project": PLUGINS,
+        "Plugins of this project": sorted([*PLUGINS, *OF_LAYERS]),
     }
     lines = [*heading("All public names"), "Made of the docstrings.", ""]
     for title, pages in groups.items():

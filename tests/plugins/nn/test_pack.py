@@ -1,0 +1,10 @@
+"""plugrad-nn is an op pack, which plugrad finds."""
+
+import plugrad
+import plugrad_nn
+
+
+def test_plugrad_finds_it():
+    (pack,) = [p for p in plugrad.plugins("ops") if p.name == "nn"]
+    assert pack.distribution == "plugrad-nn"
+    assert plugrad.op_pack("nn") is plugrad_nn
