@@ -11,6 +11,7 @@ typedef struct {
     int batch, height, width, channels;
     int out_height, out_width;
     int is_bilinear, fill_mode;
+    int first, last;  // the rows of the results to compute
 } view;
 
 enum { FILL_CONSTANT, FILL_REFLECT, FILL_WRAP, FILL_NEAREST };
@@ -89,7 +90,7 @@ static void show_boxes(const view *v, const double *box, const int32_t *numbers,
         const bool exists = image >= 0 && image < v->batch;
         for (int j = 0; j < v->out_width; j++)
             columns[j] = place_between(box + 1, j, v->out_width, v->width, v);
-        for (int i = 0; i < v->out_height; i++, row += row_size) {
+        for (int i = v->first; i < v->last; i++, row += row_size) {
             const place y = place_between(box, i, v->out_height, v->height, v);
             for (int j = 0; j < v->out_width; j++) {
                 const bool is_inside = exists && y.low != OUTSIDE && columns[j].low != OUTSIDE;
@@ -111,7 +112,7 @@ static void show_transformed(const view *v, const double *t, int step, int is_ro
                              const void *fill, tap *taps) {
     const int per_pixel = taps_per_pixel(v);
     for (int image = 0; image < v->batch; image++, t += step)
-        for (int i = 0; i < v->out_height; i++, row += row_size) {
+        for (int i = v->first; i < v->last; i++, row += row_size) {
             for (int j = 0; j < v->out_width; j++) {
                 const double depth = t[6] * j + t[7] * i + 1;
                 double y = (t[3] * j + t[4] * i + t[5]) / depth;

@@ -32,12 +32,10 @@
             places[k] = found ? place + k : old_place;                                             \
         }                                                                                          \
     }                                                                                              \
-    /* target, which has `size` elements and is like the filter or like x, gets dy where the first \
-       largest sum of each window was found. */                                                    \
+    /* dy is added to target, which is like the filter or like x, where the first largest sum of   \
+       each window was found. */                                                                   \
     effort KERNEL(dilation_gradient_##dtype)(const type *x, const type *filter, const type *dy,    \
-                                             type *target, const window *w, int size,              \
-                                             int is_like_filter) {                                 \
-        memset(target, 0, size * sizeof(type));                                                    \
+                                             type *target, const window *w, int is_like_filter) {  \
         EACH_WINDOW(w, {                                                                           \
             for (int first = 0; first < w->channels; first += WIDTH) {                             \
                 const int count = smaller(WIDTH, w->channels - first);                             \

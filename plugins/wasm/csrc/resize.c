@@ -6,6 +6,7 @@ typedef struct {
     int batch, height, width, channels;
     int out_height, out_width;
     int align_corners, half_pixel_centers;
+    int first, last;  // the rows of the results to compute
 } resizing;
 
 __attribute__((noinline)) static place place_between(int step, int length, int count,
@@ -45,7 +46,7 @@ __attribute__((noinline)) static void place_columns(const resizing *r, place_of 
     const int channels = (r)->channels, length = (r)->width * channels;                            \
     ptrdiff_t image = 0;                                                                           \
     for (int n = 0; n < (r)->batch; n++, image += (ptrdiff_t)(r)->height * length)                 \
-        for (int i = 0; i < (r)->out_height; i++)
+        for (int i = (r)->first; i < (r)->last; i++)
 
 // scratch: the places of the columns, and one row of the images.
 #define RESIZING(dtype, type, effort)                                                              \
@@ -89,11 +90,10 @@ __attribute__((noinline)) static void place_columns(const resizing *r, place_of 
         for (int k = 0; k < count; k++) dx[k] += line[k] * share;                                  \
     }                                                                                              \
     effort KERNEL(resize_gradient_##dtype)(const type *restrict dy, type *restrict dx,             \
-                                           const resizing *r, place *columns, int is_nearest) {    \
+                                           const resizing *r, int is_nearest, place *columns) {    \
         place_of *find = is_nearest ? nearest_place : place_between;                               \
         type *line = (type *)(columns + r->out_width);                                             \
         place_columns(r, find, columns);                                                           \
-        memset(dx, 0, sizeof(type) * r->batch * r->height * r->width * r->channels);               \
         EACH_ROW(r) {                                                                              \
             const place row = find(i, r->height, r->out_height, r);                                \
             memset(line, 0, length * sizeof(type));                                                \

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from plugrad.extend import size_of
+from plugrad.extend import as_dtype, size_of
 from plugrad_wasm import declare
-from plugrad_wasm.kernels import linalg
+from plugrad_wasm.kernels import image, indexing, linalg, morphology, pooling, resize, scatter
 
 FLAGS = {"transpose_a": False, "transpose_b": False}
 
@@ -47,6 +47,75 @@ def test_products_of_parts_join(run, monkeypatch, rng, most, transposed):
         np.testing.assert_array_equal(run("BatchMatMul", *given, **flags), a @ b)
 
 
+def moved_and_shown(run, rng):
+    """Return results of kernels that move or show elements, or look for the largest ones."""
+    x = rng.integers(-9, 9, (3, 4, 5, 2)).astype("float32")
+    rows, labels = rng.integers(0, 99, (60, 3)), rng.integers(-3, 9, 60).astype("int32")
+    images = {"align_corners": False, "half_pixel_centers": True}
+    larger = rng.integers(-9, 9, (3, 7, 6, 2)).astype("float32")
+    boxes = rng.random((5, 4)).astype("float32")
+    numbers = np.array([2, 0, -1, 1, 9], "int32")
+    turns = np.tile(np.array([0.9, 0.3, 0.5, -0.2, 1.1, 0.1, 0.01, 0], "float32"), (3, 1))
+    turns[:, 2] += np.arange(3)
+    crops = {"method": "bilinear"}
+    warps = {"interpolation": "bilinear", "fill_mode": "reflect"}
+    filter = rng.integers(-3, 3, (2, 2, 2)).astype("float32")
+    slides = {"strides": (1, 1), "pad": "same", "dilations": (1, 1)}
+    dy = rng.integers(1, 9, x.shape).astype("float32")
+    cropped = rng.integers(-9, 9, (5, 3, 3, 2)).astype("float32")
+    windows = {"filter_size": (2, 3), "strides": (1, 1), "pad": "valid"}
+    batches = np.abs(labels).reshape(3, 20)
+    return [
+        run("TensorScatterUpdate", np.zeros((9, 3), "int64"), labels[:, None], rows),
+        run("GatherV2", x, np.int32([[1, 0], [2, 3]]), axis=2, batch_dims=0),
+        run("GatherV2", x, batches[:, :7], axis=2, batch_dims=1),
+        run("GatherNd", x, rng.integers(0, 3, (40, 3)).astype("int32")),
+        run("OneHot", labels, depth=9, on_value=1, off_value=0, dtype=as_dtype("float32")),
+        run("DenseBincount", batches, None, size=9, binary_output=False),
+        run("DenseBincount", batches, x.reshape(3, 40)[:, :20].copy(), size=9, binary_output=False),
+        run("ResizeBilinear", x, size=(7, 6), **images),
+        run("ResizeBilinearGrad", x, larger, size=(7, 6), **images),
+        run("ResizeNearestNeighbor", x, size=(7, 6), **images),
+        run("ResizeNearestNeighborGrad", x, larger, size=(7, 6), **images),
+        run(
+            *("CropAndResize", x, boxes, numbers),
+            **{"crop_size": (3, 3), "extrapolation_value": 7, **crops},
+        ),
+        run("CropAndResizeGradImage", cropped, boxes, numbers, image_shape=x.shape, **crops),
+        run("Transform", x, turns, fill_value=0.0, output_shape=(6, 5), **warps),
+        run("TransformGrad", larger, turns, image_shape=x.shape, **warps),
+        run("RotateWithOffset", x, radians=0.3, fill_value=1.0, center=(0.5, 0.4)),
+        run("Dilation2DBackpropInput", x, filter, dy, **slides),
+        run("Dilation2DBackpropFilter", x, filter, dy, **slides),
+        *run("MaxPoolWithArgmax", x, include_batch_in_index=True, **windows),
+        *run("MaxPoolWithArgmax", x, include_batch_in_index=False, **windows),
+        *run("MaxPoolWithArgmax", x[:1], include_batch_in_index=True, **windows),
+    ]
+
+
+@pytest.mark.parametrize("most", [3, 40, 150])
+def test_parts_of_other_kernels_join(run, monkeypatch, most):
+    expected = moved_and_shown(run, np.random.default_rng(5))
+    monkeypatch.setattr(declare, "LONG", 10)
+    for module in (declare, image, indexing, morphology, pooling, resize, scatter):
+        monkeypatch.setattr(module, "ELEMENTS", declare.Portion(1, most))
+    for found, whole in zip(moved_and_shown(run, np.random.default_rng(5)), expected, strict=True):
+        np.testing.assert_array_equal(found, whole)
+
+
+def test_ranges_cover_a_walk_in_order():
+    assert [*declare.ranges((2, 3), 6, 6)] == [((0, 2), (0, 3))]
+    assert [*declare.ranges((3, 5), 30, 20)] == [((0, 2), (0, 5)), ((2, 1), (0, 5))]
+    for sizes, work, most in [((3, 4, 5), 120, 7), ((1, 1, 9), 90, 30), ((7,), 7, 1), ((), 9, 1)]:
+        places = [
+            place
+            for part in declare.ranges(sizes, work, most)
+            for place in np.ndindex(*(length for _, length in part))
+            for place in [tuple(a + first for a, (first, _) in zip(place, part, strict=True))]
+        ]
+        assert places == [*np.ndindex(*sizes)]
+
+
 def test_parts_cover_the_product_and_are_not_too_large():
     plan = linalg.product((2, 3, 40, 50), (3, 50, 60), False, False)
     parts = list(linalg.parts(plan, 10_000))
@@ -62,7 +131,7 @@ PROGRAM = """
 import os, signal, sys, threading, time
 import plugrad
 from plugrad import ones
-from plugrad.kernels import convolution, convolution3d
+from plugrad.kernels import convolution, convolution3d, morphology, pooling, scatter
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 plugrad.use("wasm")
@@ -70,7 +139,8 @@ double = ones((4000, 4000), dtype="float64")
 small, filter = ones((2, 20, 20, 4)), ones((3, 3, 4, 4))
 images, filters, dy = ones((8, 200, 200, 64)), ones((3, 3, 64, 256)), ones((8, 200, 200, 256))
 volumes, boxes = ones((1, 32, 32, 32, 64)), ones((5, 5, 5, 64, 128))
-rows = ones((200, 100_000))
+rows, many, updates = ones((200, 100_000)), plugrad.arange(800) % 200, ones((800, 100_000))
+turn, box = plugrad.asarray([[0.9, 0.3, 5, -0.2, 1.1, 9, 1e-4, 0]] * 8), ones((9, 9, 64))
 ways = {"strides": (1, 1), "pad": "same"}
 calls = [
     lambda: double @ double,
@@ -81,6 +151,12 @@ calls = [
     lambda: plugrad.argsort(rows),
     lambda: plugrad.fft.fft(rows[:, :99_991]),
     lambda: plugrad.pow(plugrad.asarray(rows, dtype="float64"), rows[:, :1].astype("float64")),
+    lambda: plugrad.image.resize_bilinear(images[:1], (1500, 1500)),
+    lambda: plugrad.image.transform(images, turn, fill_mode="wrap", interpolation="bilinear"),
+    lambda: plugrad.take(rows, many, axis=0),
+    lambda: scatter.tensor_scatter_update(rows, many[:, None], updates),
+    lambda: pooling.max_pool_with_argmax(images, filter_size=(9, 9), strides=(1, 1), pad="same"),
+    lambda: morphology.dilation2d_filter_gradient(images, box, images, dilations=(1, 1), **ways),
 ]
 plugrad.conv2d(small, filter)
 before = plugrad.memory()[:3]
@@ -116,5 +192,5 @@ def test_long_calls_are_interrupted(threads):
         check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PLUGRAD_WASM_THREADS": threads},
     )
-    expected = "".join(f"{i} True\n" for i in range(8))
+    expected = "".join(f"{i} True\n" for i in range(14))
     assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)

@@ -25,7 +25,7 @@ from plugrad_wasm.memory import WasmArray
 from plugrad_wasm.strides import Pairing, pairing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
 
     from plugrad_wasm.runtime import Call, Chain, Located, Runtime
@@ -86,6 +86,23 @@ def part_of(store: Runtime, length: int, work: int, portion: Portion, multiple: 
     if parts > threads:
         parts = -(-parts // threads) * threads  # so that all threads have the same number
     return min(length, -(-length // (parts * multiple)) * multiple)
+
+
+def ranges(sizes: tuple[int, ...], work: int, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield parts of a walk over axes of some sizes, in order: a first place and a length for each axis.
+
+    All parts together are `work` steps. A part has about `most` of them, and several places along one
+    axis only if it has all places of the axes behind it.
+    """
+    if work <= most or not sizes:
+        yield tuple((0, size) for size in sizes)
+        return
+    size, *rest = sizes
+    length = max(1, most * size // work)
+    inner = -(-work // size) if length == 1 else 0
+    for first in range(0, size, length):
+        for behind in ranges(tuple(rest), inner, most):
+            yield (first, min(length, size - first)), *behind
 
 
 def products_of(x: WasmArray) -> Portion:

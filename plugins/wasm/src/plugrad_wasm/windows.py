@@ -189,10 +189,12 @@ def run_windows(
     *attributes: float,
     work: int,
     scratch: int | None = None,
+    behind: Sequence[tuple[WasmArray, int]] = (),
 ) -> None:
     """Call an export for all parts.
 
-    The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
+    The arguments of a call are the addresses of the arrays, that of the descriptor, those of the arrays
+    behind it, and the attributes.
 
     Args:
         x: an array in whose memory the kernel runs.
@@ -202,19 +204,21 @@ def run_windows(
         attributes: further arguments.
         work: the elementary steps.
         scratch: the bytes of memory whose address is the last argument.
+        behind: more arrays.
     """
     store = x.memory.store
     descriptors: list[Located] = []
 
+    def addresses(part: Part, arrays: Sequence[tuple[WasmArray, int]]) -> list[int]:
+        return [y.address + part.starts[which] * y.dtype.itemsize for y, which in arrays]
+
     def arguments(part: Part) -> tuple[float, ...]:
         descriptors.append(store.descriptor(part.descriptor))
-        addresses = (
-            array.address + part.starts[which] * array.dtype.itemsize for array, which in places
-        )
-        return (*addresses, descriptors[-1].address, *attributes)
+        first, last = addresses(part, places), addresses(part, behind)
+        return (*first, descriptors[-1].address, *last, *attributes)
 
     calls = [[arguments(part) for part in chain] for chain in chains]
-    held = [*descriptors, *(array for array, _ in places)]
+    held = [*descriptors, *(array for array, _ in (*places, *behind))]
     run_chains(x, export, calls, held, work, scratch)
 
 

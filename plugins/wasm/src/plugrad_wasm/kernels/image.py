@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from math import cos, sin
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
-from plugrad.extend import FLOATING, DType, Pair, Shape, float32, float64, uint8
+from plugrad.extend import FLOATING, DType, Pair, Shape, float32, float64, size_of
 from plugrad.kernels import image as kernels
 from plugrad.kernels.image import Fill, FillMode, Interpolation
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ELEMENTS, ExportNames, ranges, run_chains, table
 from plugrad_wasm.kernels.indexing import positions
 from plugrad_wasm.kernels.movement import reverse
 from plugrad_wasm.kernels.unary import cast
@@ -26,8 +26,21 @@ TRANSFORM_GRADIENT = ExportNames("transform_gradient")
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 
 
+class Points(NamedTuple):
+    """The points that results show, as the exports take them: an array with some for each result, and the rest."""
+
+    array: WasmArray
+    step: int
+    """From result to result, in elements of the array."""
+    more: tuple[WasmArray, ...] = ()
+    """Arrays with one element for each result."""
+    last: tuple[int, ...] = ()
+    of_images: bool = False
+    """Whether each result shows the image of its number."""
+
+
 def view(images: Shape, size: Shape, interpolation: Interpolation, mode: FillMode) -> Shape:
-    """Return the fields of ``view`` in csrc/image.c."""
+    """Return the fields of ``view`` in csrc/image.c but for the rows."""
     return (*images, *size, interpolation == "bilinear", FILL_MODES.index(mode))
 
 
@@ -39,37 +52,64 @@ def filling(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> W
         return memory.from_numpy(pixels.astype(dtype), dtype)
 
 
-def scratch(memory: LinearMemory, fields: Shape) -> WasmArray:
-    """Return room for the places of the columns and the taps of a row: at most five of 16 bytes a column."""
-    return memory.empty((5 * 16 * fields[5],), uint8)
-
-
 def shown(
-    names: ExportNames, images: WasmArray, fields: Shape, outside: Fill, count: int, *points: int
+    names: ExportNames, images: WasmArray, fields: Shape, outside: Fill, count: int, points: Points
 ) -> WasmArray:
-    """Return `count` results that show points of images; `points` are what the export takes for them."""
+    """Return `count` results that show points of images."""
     memory = images.memory
     *_, channels, height, width, _, _ = fields
     out = memory.empty((count, height, width, channels), images.dtype)
     if out.size:
-        border, room = filling(memory, outside, channels, images.dtype), scratch(memory, fields)
-        descriptor = memory.store.descriptor(fields)
-        run = call(images, names[images.dtype], 4 * out.size)
-        addresses = (out.address, images.address, descriptor.address)
-        run(*addresses, *points, border.address, room.address)
+        border = filling(memory, outside, channels, images.dtype)
+        walk(names, out, images, fields, points, border, is_gradient=False)
     return out
 
 
-def returned(names: ExportNames, dy: WasmArray, fields: Shape, *points: int) -> WasmArray:
+def returned(names: ExportNames, dy: WasmArray, fields: Shape, points: Points) -> WasmArray:
     """Return the images' gradient: dy added to the pixels that were shown, in double precision."""
-    memory = dy.memory
-    dx = fill(memory, fields[:4], float64, 0)
+    dx = fill(dy.memory, fields[:4], float64, 0)
     if dy.size:
-        descriptor = memory.store.descriptor(fields)
-        run = call(dy, names[dy.dtype], 4 * dy.size)
-        room = scratch(memory, fields)
-        run(dy.address, dx.address, descriptor.address, *points, 0, room.address)
+        walk(names, dy, dx, fields, points, None, is_gradient=True)
     return cast(dx, dtype=dy.dtype)
+
+
+def walk(
+    names: ExportNames,
+    results: WasmArray,
+    images: WasmArray,
+    fields: Shape,
+    points: Points,
+    border: WasmArray | None,
+    *,
+    is_gradient: bool,
+) -> None:
+    """Call an export for the rows of results, part by part; those of a gradient are added to the images in order."""
+    memory = results.memory
+    count, height, width, channels = results.shape
+    image_size = size_of(images.shape[1:])
+    work = 4 * results.size
+    calls: list[tuple[int, ...]] = []
+    held: list[object] = [results, images, points.array, *points.more, border]
+    for (n, some), (row, rows) in ranges((count, height), work, ELEMENTS.most):
+        batch = some if points.of_images else fields[0]
+        descriptor = memory.store.descriptor((batch, *fields[1:], row, row + rows))
+        held.append(descriptor)
+        image = n * image_size if points.of_images else 0
+        calls.append(
+            (
+                results.address + (n * height + row) * width * channels * results.dtype.itemsize,
+                images.address + image * images.dtype.itemsize,
+                descriptor.address,
+                points.array.address + n * points.step * points.array.dtype.itemsize,
+                *(x.address + n * x.dtype.itemsize for x in points.more),
+                *(() if points.of_images else (some,)),
+                *points.last,
+                0 if border is None else border.address,
+            )
+        )
+    chains = [calls] if is_gradient else [[arguments] for arguments in calls]
+    # Room for the places of the columns and the taps of a row: at most five of 16 bytes a column
+    run_chains(results, names[results.dtype], chains, held, work, 5 * 16 * fields[5])
 
 
 @table.implements(kernels.crop_and_resize)
@@ -86,8 +126,7 @@ def crop_and_resize(
     images = image if image.dtype in FLOATING else cast(image, dtype=float32)
     boxes, numbers = cast(boxes, dtype=float64), positions(box_ind)
     fields, count = view(images.shape, crop_size, method, "nearest"), numbers.size
-    points = (boxes.address, numbers.address, count)
-    return shown(CROP, images, fields, extrapolation_value, count, *points)
+    return shown(CROP, images, fields, extrapolation_value, count, Points(boxes, 4, (numbers,)))
 
 
 @table.implements(kernels.crop_and_resize_image_gradient)
@@ -102,7 +141,7 @@ def crop_and_resize_image_gradient(
     """Return the images' gradient: dy added to the pixels that its boxes show."""
     boxes, numbers = cast(boxes, dtype=float64), positions(box_ind)
     fields = view(image_shape, dy.shape[1:3], method, "nearest")
-    return returned(CROP_GRADIENT, dy, fields, boxes.address, numbers.address, numbers.size)
+    return returned(CROP_GRADIENT, dy, fields, Points(boxes, 4, (numbers,)))
 
 
 @table.implements(kernels.flip_left_right)
@@ -129,7 +168,7 @@ def rotate_with_offset(
     """Return the rotated images."""
     turn, shape = rotation(image, radians, center), image.shape
     fields = view(shape, shape[1:3], "nearest", "constant")
-    return shown(TRANSFORM, image, fields, fill_value, shape[0], turn.address, 0, True)
+    return shown(TRANSFORM, image, fields, fill_value, shape[0], turns(turn, 0, is_rounded=True))
 
 
 @table.implements(kernels.rotate_with_offset_gradient)
@@ -139,7 +178,7 @@ def rotate_with_offset_gradient(
     """Return the images' gradient: dy added to the pixels that the result shows."""
     turn, shape = rotation(dy, radians, center), dy.shape
     fields = view(shape, shape[1:3], "nearest", "constant")
-    return returned(TRANSFORM_GRADIENT, dy, fields, turn.address, 0, True)
+    return returned(TRANSFORM_GRADIENT, dy, fields, turns(turn, 0, is_rounded=True))
 
 
 @table.implements(kernels.transform)
@@ -154,9 +193,8 @@ def transform(
 ) -> WasmArray:
     """Return the transformed images."""
     fields = view(image.shape, output_shape, interpolation, fill_mode)
-    each, step = cast(transforms, dtype=float64), stride(transforms)
-    count = image.shape[0]
-    return shown(TRANSFORM, image, fields, fill_value, count, each.address, step, False)
+    points = turns(cast(transforms, dtype=float64), stride(transforms), is_rounded=False)
+    return shown(TRANSFORM, image, fields, fill_value, image.shape[0], points)
 
 
 @table.implements(kernels.transform_image_gradient)
@@ -170,8 +208,13 @@ def transform_image_gradient(
 ) -> WasmArray:
     """Return the images' gradient: dy added to the pixels that the result shows."""
     fields = view(image_shape, dy.shape[1:3], interpolation, fill_mode)
-    each, step = cast(transforms, dtype=float64), stride(transforms)
-    return returned(TRANSFORM_GRADIENT, dy, fields, each.address, step, False)
+    points = turns(cast(transforms, dtype=float64), stride(transforms), is_rounded=False)
+    return returned(TRANSFORM_GRADIENT, dy, fields, points)
+
+
+def turns(transforms: WasmArray, step: int, *, is_rounded: bool) -> Points:
+    """Return the points of images that are transformed."""
+    return Points(transforms, step, (), (step, is_rounded), of_images=True)
 
 
 def stride(transforms: WasmArray) -> int:

@@ -18,7 +18,7 @@ from plugrad.extend import (
 )
 from plugrad.kernels import indexing
 from plugrad_wasm.bits import bits_of
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.declare import ELEMENTS, ExportNames, ranges, run_chains, run_items, table
 from plugrad_wasm.dtypes import supported
 from plugrad_wasm.kernels.unary import cast, clip_by_value
 from plugrad_wasm.memory import WasmView
@@ -49,8 +49,11 @@ def flat_places(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
     out = memory.empty(indices.shape[:-1], int32)
     indices = positions(indices)
     descriptor = memory.store.descriptor((depth, *shape[:depth]))
-    call(indices, "flat_places", indices.size)(
-        indices.address, out.address, out.size, descriptor.address
+    places = (indices, depth), (out, 1)
+    run_items(
+        *(indices, "flat_places", out.size, places, descriptor.address),
+        work=indices.size,
+        held=[descriptor],
     )
     return out
 
@@ -71,17 +74,21 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
     out = x.memory.empty((*shape[:axis], *picked, *shape[axis + 1 :]), x.dtype)
     if out.size:
         indices = positions(indices)
-        run = call(x, f"gather_{x.dtype.itemsize}", out.size)
-        run(
-            x.address,
-            indices.address,
-            out.address,
-            size_of(shape[:batch_dims]),
-            size_of(shape[batch_dims:axis]),
-            shape[axis],
-            size_of(shape[axis + 1 :]),
-            size_of(picked),
-        )
+        batch, outer = size_of(shape[:batch_dims]), size_of(shape[batch_dims:axis])
+        size, inner, count = shape[axis], size_of(shape[axis + 1 :]), size_of(picked)
+        sizes, itemsize = (batch, outer, count), x.dtype.itemsize
+        chains = [
+            [
+                (
+                    x.address + (b * outer + o) * size * inner * itemsize,
+                    indices.address + (b * count + c) * indices.dtype.itemsize,
+                    out.address + ((b * outer + o) * count + c) * inner * itemsize,
+                    *(batches, outers, size, inner, counts),
+                )
+            ]
+            for (b, batches), (o, outers), (c, counts) in ranges(sizes, out.size, ELEMENTS.most)
+        ]
+        run_chains(x, f"gather_{itemsize}", chains, (x, indices, out), out.size)
     return out
 
 
@@ -94,8 +101,10 @@ def one_hot(
     out = indices.memory.empty((*indices.shape, depth), dtype)
     indices = positions(indices)
     on, off = bits_of(on_value, dtype), bits_of(off_value, dtype)
-    run = call(indices, f"one_hot_{dtype.itemsize}", out.size)
-    run(indices.address, out.address, indices.size, depth, on, off)
+    places = (indices, 1), (out, depth)
+    run_items(
+        indices, f"one_hot_{dtype.itemsize}", indices.size, places, depth, on, off, work=out.size
+    )
     return out
 
 
@@ -112,8 +121,9 @@ def segment_sums(
     """Return the sums of the parts of `x` with each id; `shape` begins with axes for batch and segments."""
     out = x.memory.empty(shape, x.dtype)
     count, inner = ids.size // (batch or 1), out.size // (batch * num_segments or 1)
-    run = call(x, SEGMENT_SUM[x.dtype], x.size + out.size)
-    run(x.address, ids.address, out.address, batch, count, inner, num_segments)
+    places = (x, count * inner), (ids, count), (out, num_segments * inner)
+    attributes = count, inner, num_segments
+    run_items(x, SEGMENT_SUM[x.dtype], batch, places, *attributes, work=x.size + out.size)
     return out
 
 

@@ -31,12 +31,17 @@ def dilated(
     memory = x.memory
     if 0 in (*x.shape, *window.out):
         return fill(memory, shape, x.dtype, 0)
-    out = memory.empty(shape, x.dtype)
     work = x.shape[0] * size_of(window.out) * filter.size
-    # The gradients look at all cells of a window, and count the elements of the whole result.
-    most = work if attributes else part_of(memory.store, work, work, ELEMENTS)
-    chains = image_chains(x.shape, window, x.shape[-1], work, most, False)
-    kinds = (IMAGES, FILTERS, RESULTS, IMAGES) if attributes else (IMAGES, FILTERS, RESULTS)
+    if attributes:  # a gradient, to which all parts add, in order
+        out = fill(memory, shape, x.dtype, 0)
+        parts = image_chains(x.shape, window, x.shape[-1], work, ELEMENTS.most, False)
+        chains = [[part for (part,) in parts]]
+        kinds = (IMAGES, FILTERS, RESULTS, FILTERS if attributes[0] else IMAGES)
+    else:
+        out = memory.empty(shape, x.dtype)
+        most = part_of(memory.store, work, work, ELEMENTS)
+        chains = image_chains(x.shape, window, x.shape[-1], work, most, False)
+        kinds = (IMAGES, FILTERS, RESULTS)
     places = [*zip((*inputs, out), kinds, strict=True)]
     run_windows(x, names[x.dtype], places, chains, *attributes, work=work)
     return out
@@ -64,7 +69,7 @@ def dilation2d_input_gradient(
 ) -> WasmArray:
     """Return dy at the first pixel with the largest sum of each window."""
     window = window_of(x, filter, strides, pad, dilations)
-    return dilated(GRADIENT, (x, filter, dy), x.shape, window, x.size, False)
+    return dilated(GRADIENT, (x, filter, dy), x.shape, window, False)
 
 
 @table.implements(morphology.dilation2d_filter_gradient)
@@ -73,4 +78,4 @@ def dilation2d_filter_gradient(
 ) -> WasmArray:
     """Return the sums of dy at the first cell with the largest sum of each window."""
     window = window_of(x, filter, strides, pad, dilations)
-    return dilated(GRADIENT, (x, filter, dy), filter.shape, window, filter.size, True)
+    return dilated(GRADIENT, (x, filter, dy), filter.shape, window, True)

@@ -32,6 +32,7 @@ def pooled(
     image: Sizes,
     *attributes: int,
     result: int = RESULTS,
+    behind: Sequence[tuple[WasmArray, int]] = (),
 ) -> WasmArray:
     """Return the result of a pooling kernel for images of a shape.
 
@@ -43,6 +44,7 @@ def pooled(
         image: the shape of the images.
         attributes: further arguments.
         result: whether the result has `IMAGES`, as gradients have, or `RESULTS`.
+        behind: more arrays.
     """
     first = places[0][0]
     memory = first.memory
@@ -51,12 +53,11 @@ def pooled(
     out = memory.empty(shape, first.dtype)
     work = image[0] * image[-1] * size_of(window.out) * size_of(window.filter)
     most = part_of(memory.store, work, work, ELEMENTS)
-    if attributes:  # positions count from the first image
-        most = work
-    elif result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
+    if result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
         most = max(most, -(-work // image[0]))
     chains = image_chains(image, window, image[-1], work, most, False)
-    run_windows(first, names[first.dtype], (*places, (out, result)), chains, *attributes, work=work)
+    arrays = (*places, (out, result))
+    run_windows(first, names[first.dtype], arrays, chains, *attributes, work=work, behind=behind)
     return out
 
 
@@ -134,9 +135,18 @@ def max_pool_with_argmax(
     window = pool_window(x.shape, filter_size, strides, pad)
     shape = (x.shape[0], *window.out, x.shape[3])
     positions = x.memory.empty(shape, int32)
-    offset = 0 if include_batch_in_index else -size_of(x.shape[1:])
-    attributes = positions.address, offset
-    y = pooled(MAX_POOL_WITH_ARGMAX, ((x, IMAGES),), shape, window, x.shape, *attributes)
+    image, offset = x.shape, -size_of(x.shape[1:])
+    if include_batch_in_index:
+        offset = 0
+        if (
+            x.shape[0] > 1
+        ):  # positions count from the first image, so all images make one of more axes
+            image = (1, *image)
+            pads, ones = ((0, 0), *window.pad), (1, *window.dilations)
+            out, sizes = (x.shape[0], *window.out), (1, *window.filter)
+            window = Window(out, pads, sizes, (1, *window.strides), ones)
+    places, behind = ((x, IMAGES),), ((positions, RESULTS),)
+    y = pooled(MAX_POOL_WITH_ARGMAX, places, shape, window, image, offset, behind=behind)
     return y, positions
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.extend import int32, reduced, size_of
 from plugrad.kernels import reduction
-from plugrad_wasm.declare import ExportNames, call, run_items, table
+from plugrad_wasm.declare import ExportNames, run_items, table
 from plugrad_wasm.kernels.indexing import positions, segment_sums
 from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import cast
@@ -117,8 +117,9 @@ def binned(
     if weights is not None:
         return segment_sums(weights, ids, shape, size, batch)
     out = x.memory.empty(shape, int32)
-    run = call(x, "count_ids", ids.size + out.size)
-    run(ids.address, out.address, batch, ids.size // (batch or 1), size, is_binary)
+    count = ids.size // (batch or 1)
+    places = (ids, count), (out, size)
+    run_items(x, "count_ids", batch, places, count, size, is_binary, work=ids.size + out.size)
     return out
 
 

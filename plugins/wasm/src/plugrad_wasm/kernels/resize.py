@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import FLOATING, Pair, Shape, float32, uint8
+from plugrad.extend import FLOATING, Pair, Shape, float32
 from plugrad.kernels import resize
-from plugrad_wasm.declare import ExportNames, call, table
+from plugrad_wasm.bits import fill
+from plugrad_wasm.declare import ELEMENTS, ExportNames, ranges, run_chains, table
 from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
@@ -28,14 +29,26 @@ def resized(
     *is_nearest: bool,
 ) -> WasmArray:
     """Return the result of a kernel for images of a shape and a size."""
-    memory = x.memory
-    out = memory.empty(shape, x.dtype)
-    run = call(x, export, x.size + out.size)
-    if out.size:
-        descriptor = memory.store.descriptor((*images, *size, align_corners, half_pixel_centers))
-        row = images[2] * images[3] * x.dtype.itemsize
-        scratch = memory.empty((PLACE * size[1] + row,), uint8)
-        run(x.address, out.address, descriptor.address, scratch.address, *is_nearest)
+    memory, itemsize, is_gradient = x.memory, x.dtype.itemsize, bool(is_nearest)
+    out = fill(memory, shape, x.dtype, 0) if is_gradient else memory.empty(shape, x.dtype)
+    if not out.size:
+        return out
+    batch, height, width, channels = images
+    chains: list[list[tuple[int, ...]]] = []
+    held: list[object] = [x, out]
+    work = x.size + out.size
+    for (n, count), (row, rows) in ranges((batch, size[0]), work, ELEMENTS.most):
+        fields = (count, height, width, channels, *size, align_corners, half_pixel_centers)
+        descriptor = memory.store.descriptor((*fields, row, row + rows))
+        held.append(descriptor)
+        image = n * height * width * channels
+        result = (n * size[0] + row) * size[1] * channels
+        starts = (result, image) if is_gradient else (image, result)
+        addresses = (y.address + at * itemsize for y, at in zip((x, out), starts, strict=True))
+        if row == 0 or not is_gradient:  # the rows of a gradient are added to one image, in order
+            chains.append([])
+        chains[-1].append((*addresses, descriptor.address, *is_nearest))
+    run_chains(x, export, chains, held, work, PLACE * size[1] + width * channels * itemsize)
     return out
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import size_of
 from plugrad.kernels import scatter
-from plugrad_wasm.declare import call, table
+from plugrad_wasm.declare import ELEMENTS, ranges, run_chains, table
 from plugrad_wasm.kernels.indexing import flat_places, segment_sums
 from plugrad_wasm.kernels.movement import broadcast_to, duplicate
 from plugrad_wasm.memory import WasmView
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
+
+STEPS = 4
+"""What it takes to find a place, in elementary steps."""
 
 
 def rows_of(indices: WasmArray) -> WasmArray:
@@ -29,9 +32,17 @@ def write(out: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
         inner = size_of(out.shape[depth:])
         places = flat_places(indices, out.shape)
         step = inner if updates.size == places.size * inner else 0
-        run = call(updates, f"scatter_{out.dtype.itemsize}", places.size * inner)
-        size = size_of(out.shape[:depth])
-        run(updates.address, places.address, out.address, places.size, inner, size, step)
+        export, size = f"scatter_{out.dtype.itemsize}", size_of(out.shape[:depth])
+        work = places.size * (inner + STEPS)
+        calls = [
+            (
+                updates.address + first * step * out.dtype.itemsize,
+                places.address + first * places.dtype.itemsize,
+                *(out.address, count, inner, size, step),
+            )
+            for ((first, count),) in ranges((places.size,), work, ELEMENTS.most)
+        ]
+        run_chains(updates, export, [calls], (updates, places, out), work)
     return out
 
 
