@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 API: Final = (1, 0)
 """The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
-DTYPE: Final = re.compile(r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
+DTYPE: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)"
 """The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
 BACKEND_FILE: Final = "plugrad-backend.toml"
 PLUGIN_FILE: Final = "plugrad-plugin.toml"
@@ -180,7 +180,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 def _dtypes(value: object) -> tuple[str, ...]:
     names = _texts(value)
-    if not all(map(DTYPE.fullmatch, names)):
+    if not all(re.fullmatch(DTYPE, name) for name in names):
         raise ValueError("a list of dtypes such as 'float32'")
     return names
 

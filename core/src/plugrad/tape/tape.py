@@ -121,11 +121,11 @@ class Walk:
                 else:
                     found.add(parent)
                     stack.append(parent)
-        nodes.sort(key=_order_of)
         self.nodes = nodes
         self.leading: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""
         if self.is_nested:
+            nodes.sort(key=_order_of)
             self.leading = set(leaves)
             for node in self.nodes:
                 if any(parent is not None and parent in self.leading for parent in node.parents):
@@ -139,6 +139,7 @@ class Walk:
         once.
         """
         nodes, leading, linked = self.nodes, self.leading, self.is_nested
+        nodes.sort(key=_order_of)
         gradients: dict[Node | None, Any] = {self.root: start}
         self.root = wanted = None
         while nodes:

@@ -44,6 +44,8 @@ def _too_deep() -> ArgumentError:
 
 def tensors_in(tree: Any) -> Iterator[Tensor]:
     """Yield the tensors in a tree; everything else is skipped."""
+    if isinstance(tree, Tensor):
+        return iter((tree,))
     return (leaf for leaf in leaves_of(tree) if isinstance(leaf, Tensor))
 
 
