@@ -182,7 +182,7 @@ def described(entry: Entry) -> Iterator[str]:
         elif isinstance(value, float | str | Path | None):
             yield from (f"   {shown(value)}", "")
         elif kind.__module__.startswith("plugrad."):
-            yield from (f"   An instance of :py:class:`{kind.__name__}`.", "")
+            yield from (f"   An instance of :py:class:`~{kind.__module__}.{kind.__name__}`.", "")
             if not any(e.value is kind for entries in catalog().values() for e in entries):
                 yield from (f".. autoclass:: {kind.__module__}.{kind.__name__}", "   :members:", "")
         else:
@@ -216,7 +216,7 @@ def page_text(page: str) -> str:
     for entry in entries:
         target = elsewhere(entry) or entry.path
         lines += [
-            f"   * - :py:obj:`{entry.path.removeprefix('plugrad.')} <{target}>`",
+            f"   * - :py:obj:`{entry.path.rpartition('.')[2]} <{target}>`",
             f"     - {entry.summary}",
         ]
     lines.append("")
