@@ -314,8 +314,8 @@ def softmax_cross_entropy(
 ) -> Tensor:
     """The cross-entropy between labels and the softmax of logits, ``-sum(labels * log_softmax(logits), axis)``.
 
-    >>> plugrad.losses.softmax_cross_entropy([[1.0, 0.0, 0.0]], [[2.0, 1.0, 0.0]])
-    tensor(0.407606, dtype=float32)
+    >>> plugrad.losses.softmax_cross_entropy([[1.0, 0.0]], [[3.0, 3.0]])
+    tensor(0.6931472, dtype=float32)
 
     Dtype and reduction are as `plugrad.losses` says. With "none" the result has the shape of the
     logits without `axis`.

@@ -427,8 +427,8 @@ def atanh(x: TensorLike) -> Tensor:
 def erf(x: TensorLike) -> Tensor:
     """The error function of each element; integers and bools become float32.
 
-    >>> plugrad.erf([0.0, 1.0])
-    tensor([0.       , 0.8427008], dtype=float32)
+    >>> plugrad.erf([-9.0, 0.0, 9.0])
+    tensor([-1.,  0.,  1.], dtype=float32)
 
     It is ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x.
 
