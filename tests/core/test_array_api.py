@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float32", "float64", "complex64", "complex128"]
@@ -140,7 +140,7 @@ def test_dtypes_of_a_device(backend):
     has = info.dtypes(device=backend)
     for name, dtype in has.items():
         assert (plugrad.zeros(2, dtype=dtype).dtype, dtype.name) == (name, name)
-    assert has.keys() == {d.name for d in plugrad.which().backend.dtypes()} - {"string"}
+    assert has.keys() == {d.name for d in plugrad.which().backend.dtypes()} - {"string", "float16"}
     assert info.dtypes(kind="bool").keys() == {"bool"}
     assert info.dtypes(kind=("bool", "signed integer")).keys() == {
         name for name in has if name == "bool" or name.startswith("int")
@@ -229,3 +229,14 @@ def test_dlpack_shares_memory_only_if_asked_to():
     shared = np.from_dlpack(x, copy=False)
     assert np.shares_memory(shared, x.numpy())
     assert not shared.flags.writeable
+    for version in ({}, {"max_version": (0, 8)}):  # older ones do not have the flag
+        assert "versioned" not in repr(x.__dlpack__(copy=False, **version))
+    with pytest.raises(ArgumentError, match="stream=1 must be None"):
+        x.__dlpack__(stream=1)
+    host = np.arange(3.0)
+    y = plugrad.from_dlpack(host, device="cpu", copy=False)
+    host[0] = 7
+    assert y.tolist() == [7, 1, 2]
+    assert plugrad.from_dlpack(host, device="cpu").tolist() == y.tolist()
+    y[0] = 5
+    assert host.tolist() == [7, 1, 2]

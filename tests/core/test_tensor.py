@@ -348,13 +348,15 @@ def test_what_cannot_be_a_tensor_is_named(value, error, message):
     assert isinstance(caught.value, PlugradError)
 
 
-def test_list_of_tensors_points_to_stack(x):
-    with pytest.raises(
-        ArgumentError, match=r"is a list with tensors in it; join them with plugrad.stack"
-    ):
-        plugrad.asarray([x, x])
-    with pytest.raises(ArgumentError, match="is a list with tensors in it"):
-        plugrad.asarray([[x], [x]])
+def test_list_of_tensors_is_stacked(x):
+    assert same(plugrad.asarray([x, x]), np.stack([VALUES, VALUES]))
+    assert plugrad.asarray([[x[0, 0], 1], (2, x[0, 0])], dtype="float64").dtype == "float64"
+    gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.asarray([[x], [x * x]])))
+    assert gradient(plugrad.asarray(3.0)).item() == 7
+    with pytest.raises(ShapeError, match="Pack"):
+        plugrad.asarray([x, x[0]])
+    with pytest.raises(ArgumentValueError, match="copy=False"):
+        plugrad.asarray([x, x], copy=False)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_custom_gradients_speak_of_the_same_direction():
     np.testing.assert_allclose(own.numpy(), rules.numpy())
 
 
-# What C99 demands where one part is NaN and the other is a zero; arguments and values
+# What C99 demands where a part is NaN or infinite; arguments and values
 WITH_NAN = [
     (plugrad.asin, complex(0, np.nan), complex(0, np.nan)),
     (plugrad.asin, complex(np.nan, 0), complex(np.nan, np.nan)),
@@ -208,6 +208,12 @@ WITH_NAN = [
     (plugrad.atanh, complex(0, np.nan), complex(0, np.nan)),
     (plugrad.tan, complex(np.nan, 0), complex(np.nan, 0)),
     (plugrad.tanh, complex(0, np.nan), complex(0, np.nan)),
+    (plugrad.expm1, complex(np.nan, 0), complex(np.nan, 0)),
+    (plugrad.expm1, complex(np.inf, 0), complex(np.inf, 0)),
+    (plugrad.expm1, complex(np.inf, np.inf), complex(np.inf, np.nan)),
+    (plugrad.expm1, complex(np.inf, np.nan), complex(np.inf, np.nan)),
+    (plugrad.expm1, complex(-np.inf, np.inf), complex(-1, 0)),
+    (plugrad.expm1, complex(-np.inf, np.nan), complex(-1, 0)),
 ]
 
 

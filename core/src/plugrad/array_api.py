@@ -21,6 +21,7 @@ from plugrad.types.dtype import (
     DTypeLike,
     as_dtype,
     complex64,
+    float16,
     float32,
     int32,
     promote,
@@ -229,10 +230,10 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """Return the dtypes of a kind that a device has; see `isdtype` for the kinds."""
+        """Return the dtypes of a kind that a device has; see `isdtype` for the kinds. The standard has no float16."""
         has = backend_for(device).dtypes()
         kinds = tuple(_KINDS) if kind is None else kind
-        return {d.name: d for d in DTYPES if d in has and isdtype(d, kinds)}
+        return {d.name: d for d in DTYPES if d in has and d is not float16 and isdtype(d, kinds)}
 
 
 def namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import renamed
+from plugrad.discovery.selection import backend_for, numpy_backend
+from plugrad.engine.results import renamed, wrapped
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
-from plugrad.kernels import creation
-from plugrad.ops.arguments import as_tensor, cast, coerced, data_dtype, host_array
+from plugrad.kernels import creation, movement
+from plugrad.ops.arguments import as_tensor, cast, coerced, data_dtype, host_array, same_dtype
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.indexing import one_hot
 from plugrad.tensor.backend import unsupported
@@ -31,6 +31,8 @@ from plugrad.types.dtype import (
 from plugrad.types.shapes import shape_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from plugrad.contract.kernel import Kernel
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
@@ -60,12 +62,13 @@ def asarray(
     Strings are Unicode text, and bytes are read as UTF-8; they stay on the host, whatever the device.
 
     Args:
-        obj: a tensor, a number, a string, an array, or a nested list of numbers or of strings.
+        obj: a tensor, a number, a string, an array, or a nested list of numbers, strings or tensors;
+            gradients flow to tensors in a list, which are stacked.
         dtype: the dtype of the result; it is never replaced by another one.
         device: where the result lives, such as "webgpu" or "cpu"; by default a tensor stays where
             it is, and everything else goes to the active backend.
-        copy: False raises an error where a copy is needed. True and None do the same: the result is
-            always another tensor than `obj`, and neither is changed by an assignment to the other.
+        copy: False returns a tensor itself, and raises an error where a copy is needed. True and None
+            return another tensor, and neither is changed by an assignment to the other.
 
     Raises:
         ArgumentError: `obj` is none of the above, `copy` is not a bool, or host values are strings
@@ -85,7 +88,7 @@ def asarray(
         home = obj if device is None else moved(obj, backend_for(device))
         y = home if wanted is None else cast(home, wanted)
         if y is obj:
-            return renamed(obj)
+            return obj if is_copied is False else renamed(obj)
         if is_copied is not False:
             return y
     if is_copied is False:
@@ -93,11 +96,26 @@ def asarray(
             "asarray: copy=False, but another dtype, another device and values that are not a tensor "
             "need a copy; leave copy out"
         )
+    if isinstance(obj, list | tuple) and _holds_tensors(obj):
+        parts = [asarray(part, device=device) for part in obj]
+        return asarray(movement.pack(*same_dtype(parts, "asarray"), axis=0), dtype=dtype)
     return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend_for(device))
 
 
+def _holds_tensors(parts: Sequence[Any]) -> bool:
+    """Return whether there are tensors in a nested list."""
+    kinds = set(map(type, parts))
+    try:
+        return any(issubclass(kind, Tensor) for kind in kinds) or (
+            not kinds.isdisjoint((list, tuple))
+            and any(_holds_tensors(part) for part in parts if isinstance(part, list | tuple))
+        )
+    except RecursionError:  # a list that contains itself, which is refused further on
+        return False
+
+
 def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the shape, dtype and values of another library's array, read through DLPack and copied.
+    """A tensor with the shape, dtype and values of another library's array, read through DLPack.
 
     >>> plugrad.from_dlpack(np.asarray([1.0, 2.0]))
     tensor([1., 2.], dtype=float64)
@@ -105,7 +123,9 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     Args:
         x: an object with a method ``__dlpack__``, whose values are in host memory.
         device: where the result lives; by default on the active backend.
-        copy: as for `asarray`.
+        copy: False shares the memory with the array, so that a later change of the array changes the
+            tensor. This takes a backend whose arrays are NumPy's, which the cpu backend has. True and
+            None copy the values.
 
     Raises:
         ArgumentError: x has no ``__dlpack__``, NumPy cannot read its device or dtype, or `copy` is
@@ -123,7 +143,17 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
             f"from_dlpack: {type(x).__name__} cannot be read through DLPack: {error}; it must be an "
             "array in host memory"
         ) from error
-    return asarray(values, device=device, copy=copy)
+    if copy is None or flag(copy, "from_dlpack", "copy"):
+        return asarray(values, device=device)
+    backend = backend_for(device)
+    reference = numpy_backend()
+    if reference is None or backend.name != reference.name:
+        raise ArgumentValueError(
+            f"from_dlpack: copy=False, but {backend.label} does not compute in the memory of the host; leave copy out"
+        )
+    if as_dtype(values.dtype) not in backend.dtypes():
+        raise unsupported(as_dtype(values.dtype), backend)
+    return wrapped(values, backend)
 
 
 def empty(
@@ -406,11 +436,14 @@ def linspace(
         first = complex(first)
         last = complex(last)
     count = integer(num, "linspace", "num", least=0)
-    if not flag(endpoint, "linspace", "endpoint") and count > 0:
-        last = first + (last - first) * ((count - 1) / count)
-    return _created(
-        creation.linspace, backend_for(device), wanted, start=first, stop=last, num=count
+    has_end = flag(endpoint, "linspace", "endpoint") or not count
+    x = _created(
+        *(creation.linspace, backend_for(device), wanted),
+        start=first,
+        stop=last,
+        num=count if has_end else count + 1,
     )
+    return x if has_end else movement.slice(x, begin=(0,), size=(count,))
 
 
 def _finite(value: float | complex, name: str) -> float | complex:

@@ -150,13 +150,13 @@ def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
     )
 
 
-def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
+def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
     """The tensors, each repeated to the one shape to which all broadcast; each keeps its dtype.
 
     >>> plugrad.broadcast_arrays([1, 2], [[3], [4]])
-    (tensor([[1, 2],
+    [tensor([[1, 2],
             [1, 2]], dtype=int32), tensor([[3, 3],
-            [4, 4]], dtype=int32))
+            [4, 4]], dtype=int32)]
 
     Raises:
         ShapeError: the shapes do not broadcast together.
@@ -166,7 +166,7 @@ def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
         as_tensor(x, "broadcast_arrays", f"array {i}", backend=home) for i, x in enumerate(arrays)
     ]
     shape = broadcast(*(x.shape for x in given))
-    return tuple(movement.broadcast_to(x, shape=shape) for x in given)
+    return [movement.broadcast_to(x, shape=shape) for x in given]
 
 
 def broadcast_shapes(*shapes: ShapeLike) -> Shape:

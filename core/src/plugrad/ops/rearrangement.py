@@ -261,7 +261,7 @@ def _counts(repeats: TensorLike, size: int) -> NDArray[Any]:
     return counts.astype(np.intp)
 
 
-def meshgrid(*arrays: TensorLike, indexing: GridIndexing = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: TensorLike, indexing: GridIndexing = "xy") -> list[Tensor]:
     """The coordinates of the points of a grid: for each array a tensor of its dtype in the shape of the grid.
 
     >>> x, y = plugrad.meshgrid([1, 2, 3], [10, 20])
@@ -295,4 +295,4 @@ def meshgrid(*arrays: TensorLike, indexing: GridIndexing = "xy") -> tuple[Tensor
         movement.reshape(x, shape=tuple(x.size if i == axis else 1 for axis in order))
         for i, x in enumerate(given)
     ]
-    return tuple(movement.broadcast_to(x, shape=shape) for x in lines)
+    return [movement.broadcast_to(x, shape=shape) for x in lines]

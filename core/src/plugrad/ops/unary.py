@@ -532,8 +532,8 @@ def astype(
     Args:
         x: the tensor.
         dtype: the dtype of the result.
-        copy: has no effect: the result is always another tensor than x, and neither is changed by an
-            assignment to the other.
+        copy: whether the result is a tensor other than x, so that an assignment to one of them does not
+            change the other, even if x has the dtype already.
         device: where the result lives; by default where x does.
 
     Raises:
@@ -556,5 +556,4 @@ def astype(
         y = to_device(cast(x, wanted), device)
     else:
         y = cast(to_device(x, device), wanted)
-    flag(copy, "astype", "copy")
-    return renamed(x) if y is x else y
+    return renamed(x) if flag(copy, "astype", "copy") and y is x else y

@@ -18,6 +18,7 @@ from plugrad.errors import (
     DTypeError,
     PlugradError,
     ShapeError,
+    shown,
 )
 from plugrad.tensor.backend import failed, nonsense
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype
@@ -150,10 +151,23 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.numpy(), dtype, copy=copy)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        # Some consumers ignore the read-only flag, so only copy=False shares the memory.
-        values = self.numpy() if options.pop("copy", None) is False else self.numpy().copy()
-        return values.__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if stream is not None:
+            raise ArgumentError(
+                f"__dlpack__: stream={shown(stream)} must be None, because the values are in host memory"
+            )
+        # Some consumers ignore the read-only flag, so only copy=False shares the memory. The flag exists from
+        # version 1.0 on; a consumer of an older one gets a copy, since it could not know.
+        is_shared = copy is False and max_version is not None and max_version >= (1, 0)
+        values = self.numpy() if is_shared else self.numpy().copy()
+        return values.__dlpack__(max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # memory of the host

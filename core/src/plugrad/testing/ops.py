@@ -129,7 +129,7 @@ OPS: Final = [
     Op("stack", lambda *xs: plugrad.stack(xs, axis=1), lambda *xs: np.stack(xs, 1), [(3, 2)] * 2),
     Op(
         "meshgrid",
-        lambda *xs: list(plugrad.meshgrid(*xs)),
+        lambda *xs: plugrad.meshgrid(*xs),
         lambda *xs: list(np.meshgrid(*xs)),
         [(3,), (4,)],
     ),
