@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import renamed
-from plugrad.errors import ShapeError
+from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import binary as kernels
 from plugrad.ops import (
     binary,
@@ -100,7 +100,15 @@ def matrix_transposed(x: Tensor) -> Tensor:
 
 
 def iterated(x: Tensor) -> Iterator[Tensor]:
-    """Return an iterator over the tensors along the first axis."""
+    """Return an iterator over the tensors along the first axis.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    if not x.ndim:
+        raise ArgumentError(
+            "iteration over a 0-d tensor; it has no axes, and item() gives its value"
+        )
     return iter(movement.unstack(x))
 
 
@@ -127,29 +135,64 @@ def reshape(self: Tensor, *shape: Any) -> Tensor:
     return movement.reshape(self, shape[0] if len(shape) == 1 else shape)
 
 
-def sum(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def sum(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
     """Sum over axes; see `plugrad.sum`."""
-    return reduction.sum(self, axis=axis, keepdims=keepdims)
+    _check_out("sum", out)
+    return reduction.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def mean(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def mean(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
     """Average over axes; see `plugrad.mean`."""
-    return reduction.mean(self, axis=axis, keepdims=keepdims)
+    _check_out("mean", out)
+    x = self if dtype is None else unary.astype(self, dtype)
+    return reduction.mean(x, axis=axis, keepdims=keepdims)
 
 
-def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
     """Return the largest values along axes; see `plugrad.max`."""
+    _check_out("max", out)
     return reduction.max(self, axis=axis, keepdims=keepdims)
 
 
-def min(self: Tensor, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def min(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
     """Return the smallest values along axes; see `plugrad.min`."""
+    _check_out("min", out)
     return reduction.min(self, axis=axis, keepdims=keepdims)
 
 
-def argmax(self: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(
+    self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Tensor:
     """Return the positions of the largest values; see `plugrad.argmax`."""
+    _check_out("argmax", out)
     return reduction.argmax(self, axis=axis, keepdims=keepdims)
+
+
+def _check_out(method: str, out: object) -> None:
+    """Raise unless `out` is None: NumPy's functions pass it to the method of the same name.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if out is not None:
+        raise ArgumentError(
+            f"{method}: out is a {type(out).__name__}, and must be None; assign the result instead, as in "
+            f"y[...] = x.{method}()"
+        )
 
 
 def square(self: Tensor) -> Tensor:

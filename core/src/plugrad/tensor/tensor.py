@@ -349,15 +349,35 @@ class Tensor:
 
         def reshape(self, *shape: Any) -> Tensor: ...
 
-        def sum(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+        def sum(
+            self,
+            axis: AxisLike = None,
+            keepdims: bool = False,
+            *,
+            dtype: DTypeLike | None = None,
+            out: None = None,
+        ) -> Tensor: ...
 
-        def mean(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+        def mean(
+            self,
+            axis: AxisLike = None,
+            keepdims: bool = False,
+            *,
+            dtype: DTypeLike | None = None,
+            out: None = None,
+        ) -> Tensor: ...
 
-        def max(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+        def max(
+            self, axis: AxisLike = None, keepdims: bool = False, *, out: None = None
+        ) -> Tensor: ...
 
-        def min(self, axis: AxisLike = None, keepdims: bool = False) -> Tensor: ...
+        def min(
+            self, axis: AxisLike = None, keepdims: bool = False, *, out: None = None
+        ) -> Tensor: ...
 
-        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
+        def argmax(
+            self, axis: int | None = None, keepdims: bool = False, *, out: None = None
+        ) -> Tensor: ...
 
         def square(self) -> Tensor: ...
 
