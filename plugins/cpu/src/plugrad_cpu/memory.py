@@ -9,13 +9,12 @@ block, because NumPy does not look for the owner of memory beyond a base of anot
 dies, no view, exported buffer or tape can see the block any more. A program that asked the array for its
 `base` may hold the block itself; a block to which more than the pool refers is not used again.
 
-Threads and signals come between two calls of Python functions. Where statements must not be separated,
-they call no function.
+Threads and signals come between two calls of Python functions, or at the end of a loop's round. Where
+statements must not be separated, they call no function, and test within the round.
 """
 
 import sys
 from collections import deque
-from contextlib import suppress
 from math import prod
 from typing import Any, Final
 from weakref import ref
@@ -128,16 +127,17 @@ class Pool:
         No statement of the loop calls a function, so each array is taken off once.
         """
         dead, waiting = self._dead, self._waiting
-        with suppress(IndexError):
-            while True:
-                counted = dead[0]
-                del dead[0]
-                del counted.register[counted.key]
-                self._bytes -= counted.size
-                self._needed -= counted.need
-                if counted.block is not None:
-                    waiting[counted.block.nbytes] += [counted.block]
-                    counted.block = None
+        while True:
+            if not dead:
+                return
+            counted = dead[0]
+            del dead[0]
+            del counted.register[counted.key]
+            self._bytes -= counted.size
+            self._needed -= counted.need
+            if counted.block is not None:
+                waiting[counted.block.nbytes] += [counted.block]
+                counted.block = None
 
     # --- blocks ----------------------------------------------------------------------------------
 
@@ -151,12 +151,14 @@ class Pool:
         self._turns += 1
         if self._turns >= ROUND:
             self._end_round()
-        block = self._waited(size, 2 * size)
-        most = max(self._most_needed, self._needed + size)
-        if block is None and self._blocks + size > most:
-            block = self._waited(size, BUDGET)
+        block = self._waited(size)
         if block is not None:
             return block
+        most = max(self._most_needed, self._needed + size)
+        largest = 2 * size if self._blocks + size <= most else BUDGET
+        for larger in sorted(self._waiting):
+            if size < larger <= largest and (block := self._waited(larger)) is not None:
+                return block
         for waiting in sorted(self._waiting):
             excess = self._blocks + size - most
             self._free(waiting, -(-excess // waiting))
@@ -170,23 +172,18 @@ class Pool:
             self.trim()
             return Block(size, np.uint8)
 
-    def _waited(self, least: int, most: int) -> Block | None:
-        """Return a block that waits no longer: the smallest that is large enough; of several, the last released."""
+    def _waited(self, size: int) -> Block | None:
+        """Return a block of this size that waits no longer, the last that was released."""
+        blocks = self._waiting.get(size)
         while True:
-            size = least
-            if not self._waiting.get(size):
-                sizes = [n for n, blocks in list(self._waiting.items()) if blocks]
-                size = min((n for n in sizes if least < n <= most), default=0)
-            if not size:
-                return None
-            blocks = self._waiting[size]
             # Up to the subtraction, no statement calls a function.
             if not blocks:
-                continue  # another thread was faster
+                return None
             block = blocks[-1]
             del blocks[-1]
             self._blocks -= size
-            self._fewest[size] = min(self._fewest[size], len(blocks))
+            if len(blocks) < self._fewest[size]:
+                self._fewest[size] = len(blocks)
             if sys.getrefcount(block) == ALONE:
                 return block
 
@@ -205,7 +202,9 @@ class Pool:
     def _free(self, size: int, count: int) -> None:
         """Free up to `count` blocks of a size, those that have waited longest."""
         blocks = self._waiting[size]
-        while blocks and count > 0:  # no statement of the loop calls a function
+        while count > 0:  # no statement of the loop calls a function
+            if not blocks:
+                break
             del blocks[0]
             self._blocks -= size
             count -= 1
