@@ -314,6 +314,10 @@ def test_special_complex_values(name):
     part = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, 2.5, -0.5])
     x = np.empty((9, 9), complex)
     x.real, x.imag = part[:, None], part
+    if name == "expm1":
+        # NumPy's is NaN elsewhere. What the standard says of it is in tests/families/test_complex.py.
+        regular = (x.imag != 0) & (np.isfinite(x.imag) | np.isnan(x.real))
+        x = x[np.isfinite(x.real) | regular]
     assert is_compared(name, [x])
     theirs, ours = answer(standard, name, [x], {})[0], answer(plugrad, name, [x], {})[0]
     np.testing.assert_allclose(ours.real, theirs.real, 1e-9)
