@@ -44,7 +44,7 @@ MODULES = {
     "movement": ("movement", "indexing", "sorting"),
     "reduction": ("reduction", "scan", "complex"),
     "normalization": ("normalization",),
-    "linalg": ("linalg", "convolution", "depthwise", "microkernel"),
+    "linalg": ("linalg", "attention", "convolution", "depthwise", "microkernel"),
     "image": ("image", "resize", "pooling", "morphology"),
     "signal": ("signal",),
     "half": ("half",),

@@ -189,6 +189,7 @@ WRITTEN |= {
         [np.ones((1, 2), "float32")],
         [np.ones((1, 2), "float32")],
     ),
+    "attention": call(F, F, F, np.ones((2, 2), bool), scale=0.5),
     "batch_norm_training": call(F, V, V, axis=-1, variance_epsilon=0.1),
     "layer_norm": call(F, V, V, axis=-1, variance_epsilon=0.1),
     "batch_norm": call(F, V, V, V, V, variance_epsilon=0.1),

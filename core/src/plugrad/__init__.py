@@ -61,6 +61,9 @@ from plugrad.ops.activation import (
     sigmoid as sigmoid,
     softplus as softplus,
 )
+from plugrad.ops.attention import (
+    attention as attention,
+)
 from plugrad.ops.binary import (
     add as add,
     add_n as add_n,

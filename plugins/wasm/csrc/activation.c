@@ -105,7 +105,9 @@ static inline floats gelu_tanh_gradient_floats(floats dy, floats x) {
     return dy * multiply_add(slope, least * inverse, s);
 }
 
-static inline double gelu_double(double x) { return 0.5 * (x < -FAR ? -FAR : x) * (1 + erf(x * ROOT_HALF)); }
+static inline double gelu_double(double x) {
+    return 0.5 * (x < -FAR ? -FAR : x) * (1 + erf(x * ROOT_HALF));
+}
 
 static inline double gelu_slope_double(double x) {
     x = x < -FAR ? -FAR : x > FAR ? FAR : x;

@@ -121,7 +121,8 @@ FUNCTION(trunc)
 PREDICATE(is_finite) PREDICATE(is_inf) PREDICATE(is_nan) PREDICATE(sign_bit)
 
 OPERATION(add) OPERATION(atan2) OPERATION(divide) OPERATION(elu_gradient) OPERATION(floor_divide)
-OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATION(log_add_exp) OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
+OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATION(log_add_exp)
+OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
 OPERATION(power) OPERATION(prelu) OPERATION(remainder) OPERATION(squared_difference)
 OPERATION(subtract)
 

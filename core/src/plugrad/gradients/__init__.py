@@ -5,6 +5,7 @@
 
 from plugrad.gradients import (
     activation,
+    attention,
     binary,
     bitwise,
     complex,
@@ -40,6 +41,7 @@ from plugrad.gradients import (
 
 __all__ = [
     "activation",
+    "attention",
     "binary",
     "bitwise",
     "complex",

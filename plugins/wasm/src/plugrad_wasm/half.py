@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.extend import Kernel, KernelTable, float16, float32
 from plugrad.kernels import (
     activation,
+    attention,
     convolution,
     convolution3d,
     depthwise,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 FAMILIES: Final = (
-    *(convolution, convolution3d, depthwise, fused, image, morphology),
+    *(attention, convolution, convolution3d, depthwise, fused, image, morphology),
     *(normalization, pooling, pooling3d, reduction, resize, scan),
 )
 KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(

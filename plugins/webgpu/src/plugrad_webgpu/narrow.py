@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import Kernel, KernelTable, float16
 from plugrad.kernels import (
+    attention,
     convolution,
     convolution3d,
     depthwise,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, Implementation
 
 FAMILIES: Final = (
-    *(convolution, convolution3d, depthwise, fused, image, morphology, normalization),
+    *(attention, convolution, convolution3d, depthwise, fused, image, morphology, normalization),
     *(pooling, pooling3d, resize, scan),
 )
 SINGLE: Final = (

@@ -3,6 +3,7 @@
 from plugrad_cpu.declare import table
 from plugrad_cpu.kernels import (
     activation,
+    attention,
     binary,
     bitwise,
     complex,
@@ -38,6 +39,7 @@ from plugrad_cpu.kernels import (
 
 __all__ = [
     "activation",
+    "attention",
     "binary",
     "bitwise",
     "complex",

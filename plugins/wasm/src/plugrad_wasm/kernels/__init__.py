@@ -3,6 +3,7 @@
 from plugrad_wasm.declare import table
 from plugrad_wasm.kernels import (
     activation,
+    attention,
     binary,
     bitwise,
     complex,
@@ -38,6 +39,7 @@ from plugrad_wasm.kernels import (
 
 __all__ = [
     "activation",
+    "attention",
     "binary",
     "bitwise",
     "complex",

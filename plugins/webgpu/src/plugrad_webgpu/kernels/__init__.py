@@ -3,6 +3,7 @@
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels import (
     activation,
+    attention,
     binary,
     bitwise,
     complex,
@@ -38,6 +39,7 @@ from plugrad_webgpu.kernels import (
 
 __all__ = [
     "activation",
+    "attention",
     "binary",
     "bitwise",
     "complex",

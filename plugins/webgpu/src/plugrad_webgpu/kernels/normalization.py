@@ -29,7 +29,8 @@ LANES = 64  # invocations of a workgroup
 FEW_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
 
 
-_subtract = elementwise("a - b", ("a", "b"))
+# A difference from -infinity would be NaN.
+_subtract = elementwise("a - maximum(b, -0x1.fffffep+127f)", ("a", "b"))
 _exponential = elementwise("exp_accurate(x)")
 _sum = reduction("a + b", {float32: 0})
 
@@ -91,6 +92,9 @@ _WIDTHS = {
     },
 }
 _softmax = _Normalization("sum", "exp_accurate(shifted) / total")
+softmax_or_zero = _Normalization(
+    "select(sum, 1.0, sum == 0.0)", "exp_accurate(shifted) / total"
+)  # 0 where all elements are -infinity
 _log_softmax = _Normalization("log_accurate(sum)", "shifted - total")
 
 

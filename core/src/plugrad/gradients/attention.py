@@ -1,0 +1,87 @@
+"""Gradients of attention.
+
+With ``S = scale q kᵀ + mask``, ``P = softmax(S)`` and ``y = P v``: ``dv = Pᵀ dy``, ``dP = dy vᵀ``,
+``dS = P (dP - D)`` where D are the sums of ``P dP`` along rows, ``dq = scale dS k`` and ``dk = scale dSᵀ q``.
+The kernels compute P row by row. The gradient for a mask, and second derivatives, take whole matrices.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import inf
+from typing import Any
+
+from plugrad.kernels import attention
+from plugrad.ops.binary import equal, where
+from plugrad.ops.linalg import matmul
+from plugrad.ops.normalization import softmax
+from plugrad.ops.reduction import max, sum
+from plugrad.tape.rules import GradientConfig, register_gradient
+from plugrad.tensor.tensor import Tensor
+
+Pulled = dict[str, Callable[[], Tensor]]
+
+
+def _weights(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Return P, with rows of zeros where the mask leaves no key."""
+    scores = matmul(scale * q, k, transpose_b=True)
+    if mask is None:
+        return softmax(scores)
+    scores = scores + mask
+    is_empty = equal(max(scores, axis=-1, keepdims=True), -inf)
+    return where(is_empty, 0, softmax(where(is_empty, 0, scores)))
+
+
+def _rows(x: Tensor) -> Tensor:
+    return sum(x, axis=-1, keepdims=True)
+
+
+def _pull(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> Pulled:
+    q, k, v, mask = saved
+    found = cache(lambda: attention.attention_gradient(dy, q, k, v, mask, **attrs))
+
+    def for_mask() -> Tensor:
+        weights, slopes = _weights(q, k, mask, attrs["scale"]), matmul(dy, v, transpose_b=True)
+        return weights * (slopes - _rows(weights * slopes))
+
+    return {
+        "q": lambda: found()[0],
+        "k": lambda: found()[1],
+        "v": lambda: found()[2],
+        "mask": for_mask,
+    }
+
+
+def _pull_gradient(dys: Any, saved: list[Any], attrs: Mapping[str, Any]) -> Pulled:
+    """Return the gradients of a·dq + b·dk + c·dv: with P and dP, these pass through dS, and through P itself."""
+    a, b, c = dys
+    dy, q, k, v, mask = saved
+    scale = attrs["scale"]
+    weights, slopes = _weights(q, k, mask, scale), matmul(dy, v, transpose_b=True)
+    total = _rows(weights * slopes)
+    through_scores = weights * (slopes - total)  # dS
+    # What dS is multiplied with in a·dq + b·dk
+    w = scale * (matmul(a, k, transpose_b=True) + matmul(q, b, transpose_b=True))
+    w_total = _rows(weights * w)
+    for_slopes = weights * (w - w_total)
+    for_weights = w * (slopes - total) - slopes * w_total + matmul(dy, c, transpose_b=True)
+    for_scores = weights * (for_weights - _rows(weights * for_weights))
+    return {
+        "dy": lambda: matmul(for_slopes, v) + matmul(weights, c),
+        "q": lambda: scale * (matmul(for_scores, k) + matmul(through_scores, b)),
+        "k": lambda: (
+            scale
+            * (
+                matmul(for_scores, q, transpose_a=True)
+                + matmul(through_scores, a, transpose_a=True)
+            )
+        ),
+        "v": lambda: matmul(for_slopes, dy, transpose_a=True),
+        "mask": lambda: for_scores,
+    }
+
+
+for kernel, pull in {
+    attention.attention: _pull,
+    attention.attention_gradient: _pull_gradient,
+}.items():
+    register_gradient(GradientConfig(kernel.name, pull, kernel.inputs))

@@ -1,0 +1,95 @@
+"""Attention: averages of values, weighted by how well keys match queries."""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import inf, sqrt
+from typing import TYPE_CHECKING
+
+from plugrad.errors import ShapeError
+from plugrad.kernels import attention as kernels
+from plugrad.ops.arguments import accepted_dtype, as_tensor, cast
+from plugrad.ops.attributes import finite
+from plugrad.ops.binary import where
+from plugrad.ops.movement import broadcast_to, reshape
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import bool_, promote
+from plugrad.types.shapes import broadcast
+
+if TYPE_CHECKING:
+    from plugrad.tensor.tensor import TensorLike
+
+
+def attention(
+    q: TensorLike,
+    k: TensorLike,
+    v: TensorLike,
+    mask: TensorLike | None = None,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """The average of values for each query, weighted by the softmax of how well their keys match it.
+
+    ``softmax(scale * q kᵀ + mask) v``, the scaled dot-product attention of Vaswani et al., "Attention
+    is all you need" (2017). The matrix of weights is not kept: it is computed for some queries at a
+    time, and again for the gradient, with sums that are corrected as the largest score grows where
+    there are many keys (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018;
+    Dao et al., "FlashAttention", 2022). Only the gradient for a mask of numbers takes the whole matrix.
+
+    >>> q = plugrad.asarray([[8.0, 0.0]])
+    >>> k = plugrad.asarray([[8.0, 0.0], [0.0, 8.0], [8.0, 0.0]])
+    >>> v = plugrad.asarray([[1.0], [2.0], [3.0]])
+    >>> plugrad.attention(q, k, v)
+    tensor([[2.]], dtype=float32)
+    >>> plugrad.attention(q, k, v, [[False, False, True]])
+    tensor([[3.]], dtype=float32)
+
+    The result has the shape ``(..., queries, size)``, and the dtype to which q, k, v and a mask of
+    numbers promote; integers and bools become float32.
+
+    Args:
+        q: queries, of shape ``(..., queries, width)``; the axes before the last two broadcast.
+        k: keys, of shape ``(..., keys, width)``.
+        v: values, of shape ``(..., keys, size)``.
+        mask: of a shape that broadcasts to ``(..., queries, keys)``: bools that say which keys a query
+            may use, or numbers that are added to the scores. A query without any key gives 0.
+        scale: what scores are multiplied by; None means ``1 / sqrt(width)``.
+
+    Raises:
+        ShapeError: the shapes do not fit each other.
+        DTypeError: a tensor holds complex numbers or strings.
+        ArgumentError: `scale` is not a number.
+        ArgumentValueError: `scale` is not finite.
+    """
+    given = {"q": q, "k": k, "v": v, "mask": mask}
+    home = next((x.backend for x in given.values() if isinstance(x, Tensor)), None)
+    tensors = {
+        name: as_tensor(x, "attention", name, backend=home)
+        for name, x in given.items()
+        if x is not None
+    }
+    dtypes = {
+        name: accepted_dtype(x.dtype, kernels.attention, f"attention ({name})")
+        for name, x in tensors.items()
+        if name != "mask" or x.dtype is not bool_
+    }
+    dtype = reduce(promote, dtypes.values())
+    for name in ("q", "k", "v"):
+        tensors[name] = cast(tensors[name], dtype)
+        if tensors[name].ndim < 2:
+            raise ShapeError(
+                f"attention: {name} has shape {tensors[name].shape}; it must have at least two axes"
+            )
+    q, k, v = (tensors[name] for name in ("q", "k", "v"))
+    batch = reduce(broadcast, (x.shape[:-2] for x in (q, k, v)))
+    mask = tensors.get("mask")
+    if mask is not None:
+        mask = cast(where(mask, 0.0, -inf) if mask.dtype is bool_ else mask, dtype)
+        mask = reshape(mask, (1,) * (2 - mask.ndim) + mask.shape) if mask.ndim < 2 else mask
+        batch = broadcast(batch, mask.shape[:-2])
+        shape = batch if any(n != 1 for n in mask.shape[:-2]) else ()
+        shape = (*shape, *mask.shape[-2:])
+        mask = reshape(mask, shape) if len(shape) == 2 else broadcast_to(mask, shape)
+    q, k, v = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
+    factor = 1 / sqrt(max(q.shape[-1], 1)) if scale is None else finite(scale, "attention", "scale")
+    return kernels.attention(q, k, v, mask, scale=factor)

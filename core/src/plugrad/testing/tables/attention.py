@@ -1,0 +1,125 @@
+"""Averages of values, weighted by how well keys match queries."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from typing import Any
+
+import numpy as np
+
+from plugrad.kernels import attention
+from plugrad.testing.definitions import Array
+from plugrad.testing.rows import FLOATS, Row, numbers, of_shape, these
+
+INF = np.inf
+# The axes before the last two, queries, keys, width, size: tiles, and what is left beside them.
+SIZES: list[tuple[Any, ...]] = [
+    ((), 3, 5, 4, 2),
+    ((2,), 1, 9, 3, 4),
+    ((2, 2), 5, 4, 1, 3),
+    ((1,), 9, 1, 2, 1),
+]
+LONG: tuple[Any, ...] = ((), 70, 523, 3, 2)  # beyond a tile in both directions
+
+
+def weights(q: Array, k: Array, mask: Array | None) -> Array:
+    s = 0.5 * q @ np.swapaxes(k, -1, -2) + (0 if mask is None else mask)
+    s = s - np.nan_to_num(s.max(-1, keepdims=True, initial=-INF), nan=np.nan, posinf=INF, neginf=0)
+    total = np.exp(s).sum(-1, keepdims=True)
+    return np.exp(s) / np.where(total == 0, 1, total)
+
+
+def attended(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
+    return weights(q, k, mask) @ v
+
+
+def slopes(dy: Array, q: Array, k: Array, v: Array, mask: Array | None) -> list[Array]:
+    p, dp = weights(q, k, mask), dy @ np.swapaxes(v, -1, -2)
+    ds = 0.5 * p * (dp - (p * dp).sum(-1, keepdims=True))
+    return [ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dy]
+
+
+def inputs(sizes: tuple[Any, ...], mask: Any) -> list[Any]:
+    batch, queries, keys, width, size = sizes
+    given = [(queries, width), (keys, width), (keys, size)]
+    return [*(of_shape(*batch, *shape) for shape in given), mask]
+
+
+def masks(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
+    shapes = [(queries, keys), (*batch, 1, keys), (*batch, queries, keys)]
+    return [None, *(numbers(-1, 1, shape=shape) for shape in dict.fromkeys(shapes))]
+
+
+HOW = {"scale": 0.5}
+ROWS = [
+    *(
+        Row(attention.attention, attended, inputs(sizes, mask), HOW, factor=4)
+        for sizes in SIZES
+        for mask in masks(*sizes[:3])
+    ),
+    *(
+        Row(
+            attention.attention_gradient,
+            slopes,
+            [of_shape(*sizes[0], sizes[1], sizes[4]), *inputs(sizes, mask)],
+            HOW,
+            factor=4,
+        )
+        for sizes in SIZES
+        for mask in masks(*sizes[:3])[::2]
+    ),
+    *(
+        Row(
+            kernel,
+            reference,
+            given,
+            HOW,
+            is_edge=True,
+            is_smooth=False,
+            dtypes=FLOATS[:1],
+            factor=8,
+        )
+        for kernel, reference, given in [
+            (attention.attention, attended, inputs(LONG, None)),
+            (
+                attention.attention_gradient,
+                slopes,
+                [of_shape(70, 2), *inputs(LONG, of_shape(70, 523))],
+            ),
+        ]
+    ),
+    *(
+        Row(attention.attention, attended, inputs(sizes, None), HOW, is_edge=True, is_smooth=False)
+        for sizes in [((), 2, 0, 3, 2), ((0,), 2, 3, 1, 2), ((2,), 0, 3, 1, 2), ((), 2, 3, 0, 2)]
+    ),
+    *(
+        Row(
+            attention.attention,
+            attended,
+            [of_shape(4, 2), of_shape(3, 2), of_shape(3, 2), these(given)],
+            HOW,
+            dtypes=FLOATS,
+            is_edge=True,
+            is_smooth=False,
+        )
+        for given in [
+            [[0, -INF, 0], [-INF, -INF, -INF], [0, 0, 500], [-500, -INF, -INF]],
+            [[np.nan, 0, 0], [0, 0, 0], [0, INF, 0], [-8, -8, -8]],
+        ]
+    ),
+    Row(
+        attention.attention_gradient,
+        slopes,
+        [
+            of_shape(2, 2),
+            of_shape(2, 2),
+            of_shape(3, 2),
+            of_shape(3, 2),
+            these([[-INF] * 3, [0, -INF, 0]]),
+        ],
+        HOW,
+        dtypes=FLOATS,
+        is_edge=True,
+        is_smooth=False,
+    ),
+]

@@ -1,0 +1,98 @@
+"""Attention: averages of values, weighted by how well keys match queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import size_of
+from plugrad.kernels import attention as contracts
+from plugrad_wasm.bits import fill
+from plugrad_wasm.declare import ExportNames, run_items, table
+from plugrad_wasm.kernels.unary import converter
+
+if TYPE_CHECKING:
+    from plugrad_wasm.memory import WasmArray
+
+ATTENTION = ExportNames("attention")
+ATTENTION_GRADIENT = ExportNames("attention_gradient")
+QUERIES, KEYS = 64, 512  # of a tile, as in attention.c
+MOST_WEIGHTS = 1 << 17  # that the gradient keeps at a time, or those of one query
+
+
+@table.implements(contracts.attention)
+def attention(
+    q: WasmArray, k: WasmArray, v: WasmArray, mask: WasmArray | None, *, scale: float
+) -> WasmArray:
+    """Return ``softmax(scale q kᵀ + mask) v``."""
+    memory = q.memory
+    *batch, queries, width = q.shape
+    keys, size = v.shape[-2:]
+    shape = (*batch, queries, size)
+    if not (keys and size_of(shape)):
+        return fill(memory, shape, q.dtype, 0)
+    out = memory.empty(shape, q.dtype)
+    masks, steps = beside(q, mask)
+    places = (
+        *((q, queries * width), (k, keys * width), (v, keys * size), (masks, steps[2])),
+        (out, queries * size),
+    )
+    run_items(
+        q,
+        ATTENTION[q.dtype],
+        size_of(tuple(batch)),
+        places,
+        *(queries, keys, width, size, *steps),
+        converter(q.dtype)(scale),
+        work=size_of(shape[:-1]) * keys * (width + size),
+        scratch=QUERIES * min(KEYS, keys) * q.dtype.itemsize,
+    )
+    return out
+
+
+@table.implements(contracts.attention_gradient)
+def attention_gradient(
+    dy: WasmArray,
+    q: WasmArray,
+    k: WasmArray,
+    v: WasmArray,
+    mask: WasmArray | None,
+    *,
+    scale: float,
+) -> list[WasmArray]:
+    """Return the gradients for q, k and v."""
+    memory = q.memory
+    *batch, queries, width = q.shape
+    keys, size = v.shape[-2:]
+    if not (keys and queries and size_of(tuple(batch))):
+        return [fill(memory, x.shape, x.dtype, 0) for x in (q, k, v)]
+    results = [memory.like(x) for x in (q, k, v)]
+    masks, steps = beside(q, mask)
+    strides = queries * width, keys * width, keys * size
+    most = max(1, min(QUERIES, queries, MOST_WEIGHTS // keys))
+    places = (
+        (dy, queries * size),
+        *zip((q, k, v), strides, strict=True),
+        (masks, steps[2]),
+        *zip(results, strides, strict=True),
+    )
+    run_items(
+        q,
+        ATTENTION_GRADIENT[q.dtype],
+        size_of(tuple(batch)),
+        places,
+        *(queries, keys, width, size, *steps),
+        converter(q.dtype)(scale),
+        most,
+        work=size_of(q.shape[:-1]) * keys * (3 * width + 2 * size),
+        scratch=2 * most * keys * q.dtype.itemsize,
+    )
+    return results
+
+
+def beside(q: WasmArray, mask: WasmArray | None) -> tuple[WasmArray, tuple[int, int, int]]:
+    """Return a mask, or a zero, and by how much it steps from query to query, from key to key, and for each batch."""
+    if mask is None:
+        return fill(q.memory, (1, 1), q.dtype, 0), (0, 0, 0)
+    rows, columns = mask.shape[-2:]
+    step = rows * columns if len(mask.shape) > 2 else 0
+    return mask, (columns if rows > 1 else 0, int(columns > 1), step)
