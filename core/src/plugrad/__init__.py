@@ -317,6 +317,9 @@ from plugrad.ops.unary import (
     tanh as tanh,
     trunc as trunc,
 )
+from plugrad.profiling import (
+    profile as profile,
+)
 from plugrad.registry.gradients import (
     get_gradient as get_gradient,
     get_gradients as get_gradients,

@@ -125,6 +125,16 @@ class KernelFailed(PlugradError, RuntimeError):
     """
 
 
+class NotFinite(PlugradError, FloatingPointError):
+    """The result of a kernel has a NaN or an infinity, although its inputs are finite.
+
+    Example: ``plugrad.log(-1.0)`` with the setting ``check_finite``. Without it, no such error occurs.
+
+    Remedy: the message names the kernel and the range of each input. Keep the inputs where the function is
+    finite, for example by `clip` or by a small number that is added to a divisor.
+    """
+
+
 class BackendFailed(PlugradError, RuntimeError):
     """A method of a backend, such as `to_numpy` or `close`, raised an error of its own, or returned nonsense.
 

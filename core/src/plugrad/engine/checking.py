@@ -1,7 +1,8 @@
 """The checks of what implementations return.
 
 The first result of each must be made of the backend's arrays. The setting ``debug`` adds checks to each
-call: the results must fit the contract, and the inputs stay unchanged.
+call: the results must fit the contract, and the inputs stay unchanged. The setting ``check_finite`` adds
+another one: the results of finite inputs must be finite.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from plugrad.contract.kernel import KERNELS
-from plugrad.errors import KernelFailed, PlugradError, TensorIndexError, shown
+from plugrad.errors import KernelFailed, NotFinite, PlugradError, TensorIndexError, shown
 from plugrad.kernels.image import crop_and_resize, crop_and_resize_image_gradient
 from plugrad.kernels.indexing import gather, gather_nd
 from plugrad.kernels.scatter import scatter_nd, sparse_to_dense, tensor_scatter_update
@@ -114,6 +115,59 @@ def checked(kernel_name: str, function: Implementation, backend: Backend) -> Imp
         return result
 
     return implementation
+
+
+def checked_finite(kernel_name: str, function: Implementation, backend: Backend) -> Implementation:
+    """Return a function that raises `NotFinite` where `function` makes NaN or infinities of finite numbers.
+
+    So the kernel that the error names is the first one. What has no inputs, such as a constant, passes.
+    """
+    contract = KERNELS.get(kernel_name)
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        result = function(*arrays, **attrs)
+        inputs = [
+            (i, backend.to_numpy(x))
+            for i, x in enumerate(arrays)
+            if not (x is None or x is backend or _holds_strings(x))
+        ]
+        if not inputs or not all(_is_finite(values) for _, values in inputs):
+            return result
+        outputs = cast("Sequence[Any]", result if type(result) in (list, tuple) else [result])
+        for output in outputs:
+            if _holds_strings(output):
+                continue
+            values = backend.to_numpy(output)
+            if not _is_finite(values):
+                where = np.argwhere(~np.isfinite(values))
+                given = "; ".join(
+                    f"{contract.input_name(i) if contract is not None else i}: {_summary(x)}"
+                    for i, x in inputs
+                )
+                raise NotFinite(
+                    f"{place(kernel_name, backend)} returned {len(where)} of {values.size} elements that are NaN or "
+                    f"infinite, the first of them {values[tuple(where[0])]} at {where[0].tolist()}; its inputs are "
+                    f"finite: {given}; its attributes are {shown(dict(attrs))}"
+                )
+        return result
+
+    return implementation
+
+
+def _holds_strings(x: Any) -> bool:
+    return as_dtype(x.dtype) is string
+
+
+def _is_finite(values: Any) -> bool:
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+
+def _summary(values: Any) -> str:
+    """Return the dtype, the shape and the range of an array."""
+    about = f"{values.dtype} of shape {values.shape}"
+    if not values.size or values.dtype.kind == "c":
+        return about
+    return f"{about} from {values.min()} to {values.max()}"
 
 
 def _values(x: Any, backend: Backend) -> Any:

@@ -11,7 +11,8 @@ from plugrad.contract.kernel import KERNELS
 from plugrad.discovery.fallback import borrowed
 from plugrad.discovery.selection import numpy_backend
 from plugrad.discovery.state import state
-from plugrad.engine.checking import check_arrays, checked
+from plugrad.engine import watching
+from plugrad.engine.checking import check_arrays, checked, checked_finite
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
 from plugrad.registry.kernels import get_kernel, listen
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from plugrad.engine.watching import Watcher
     from plugrad.tensor.backend import Backend, Implementation
 
 _devices: WeakSet[Backend] = WeakSet()
@@ -62,13 +64,19 @@ class Implementations(dict[str, "Implementation"]):
             function = _by_dtype(kernel_name, function, backend)
         if config.get("debug"):
             function = checked(kernel_name, function, backend)
-        function = backend.prepared(kernel_name, function)
+        if config.get("check_finite"):
+            function = checked_finite(kernel_name, function, backend)
+        told = watching.watchers
+        function = watching.watched(
+            kernel_name, backend.prepared(kernel_name, function), backend, told
+        )
 
         def first(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
             check_arrays(kernel_name, result, backend, arrays, attrs)
             with registry.lock:  # a kept function must not be older than the registry
-                if get_kernel(kernel_name, backend.name) is found and config.state == settings:
+                is_current = config.state == settings and watching.watchers is told
+                if is_current and get_kernel(kernel_name, backend.name) is found:
                     self[kernel_name] = function
             return result
 
@@ -81,16 +89,34 @@ def _forget(kernel_name: str, backend_name: str) -> None:
             backend.functions.pop(kernel_name, None)  # with the lock: the registry is changing
 
 
-def _forget_all(setting: str) -> None:
-    if setting == "debug":
+def _forget_all() -> None:
+    for backend in _devices:
+        backend.functions.clear()
+
+
+def _follow(setting: str) -> None:
+    if setting in ("check_finite", "debug"):
         with registry.lock:
-            for backend in _devices:
-                backend.functions.clear()
+            _forget_all()
+
+
+def watch(watcher: Watcher) -> None:
+    """Tell a watcher of each call of an implementation from now on."""
+    with registry.lock:
+        watching.watchers = (*watching.watchers, watcher)
+        _forget_all()
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Tell a watcher of no further call."""
+    with registry.lock:
+        watching.watchers = tuple(each for each in watching.watchers if each is not watcher)
+        _forget_all()
 
 
 state.functions_of = Implementations
 listen(_forget)
-config.listeners.append(_forget_all)
+config.listeners.append(_follow)
 
 
 # --- on the host ---------------------------------------------------------------------------------

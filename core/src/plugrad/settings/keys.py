@@ -116,6 +116,14 @@ KEYS: Final[Mapping[str, Key]] = {
             None,
         ),
         Key(
+            "check_finite",
+            "whether a kernel whose inputs are finite and whose result has a NaN or an infinity is an error, "
+            "which names the kernel and its inputs",
+            BOOLEAN,
+            _boolean,
+            False,
+        ),
+        Key(
             "debug",
             "whether the result of each kernel is compared with its contract (number of outputs, shapes, "
             "dtypes), changed inputs are an error, and replacing the gradient or the implementation of a "
