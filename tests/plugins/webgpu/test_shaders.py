@@ -107,6 +107,12 @@ SHADERS = {
         "finish": "sum",
         "bindings": bindings("x: array<f32>", "output: array<f32>"),
     },
+    ("normalization_rows",): {
+        "bindings": bindings("x: array<f32>", "dy: array<f32>", "output: array<f32>"),
+        "g": "dy[at]",
+        "result": "found.y * (dy[at] - found.z - h * found.w)",
+        "turns": "3",
+    },
     ("reduction", "reduction_lanes"): {
         "T": "f32",
         "element": "vec4<f32>",

@@ -18,6 +18,7 @@ from plugrad.types.shapes import broadcast
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import TensorLike
+    from plugrad.types.specs import Shape
 
 
 def attention(
@@ -89,7 +90,12 @@ def attention(
         batch = broadcast(batch, mask.shape[:-2])
         shape = batch if any(n != 1 for n in mask.shape[:-2]) else ()
         shape = (*shape, *mask.shape[-2:])
-        mask = reshape(mask, shape) if len(shape) == 2 else broadcast_to(mask, shape)
-    q, k, v = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
+        mask = reshape(mask, shape) if len(shape) == 2 else _stretched(mask, shape)
+    q, k, v = (_stretched(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
     factor = 1 / sqrt(max(q.shape[-1], 1)) if scale is None else finite(scale, "attention", "scale")
     return kernels.attention(q, k, v, mask, scale=factor)
+
+
+def _stretched(x: Tensor, shape: Shape) -> Tensor:
+    """Return x broadcast to a shape; without a call if it has the shape."""
+    return x if x.shape == shape else broadcast_to(x, shape)
