@@ -65,9 +65,9 @@ def attention(
     given = {"q": q, "k": k, "v": v, "mask": mask}
     home = next((x.backend for x in given.values() if isinstance(x, Tensor)), None)
     tensors = {
-        name: as_tensor(x, "attention", name, backend=home)
+        name: as_tensor(x, "attention", name, backend=home)  # type: ignore[arg-type]
         for name, x in given.items()
-        if x is not None
+        if x is not None or name != "mask"
     }
     dtypes = {
         name: accepted_dtype(x.dtype, kernels.attention, f"attention ({name})")
