@@ -35,8 +35,9 @@ def sigmoid(x: Array, out: Array | None = None) -> Array:
 
 
 def elu(x: Array, alpha: float = 1.0) -> Array:
-    """Return x where x > 0, else alpha * (exp(x) - 1)."""
-    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
+    """Return x where x > 0, else alpha * (exp(x) - 1). It has the sign of x, which the sum loses for -0."""
+    y = np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
+    return np.copysign(y, x)
 
 
 def softplus(x: Array) -> Array:
@@ -47,7 +48,8 @@ def softplus(x: Array) -> Array:
 GELU_SLOPE = 2 * sqrt(2 / pi)
 GELU_CUBIC = 0.044715
 BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls are few
-FAR = 14.5  # where gelu has reached 0 or x, so that 0 is not multiplied by infinity
+# Where gelu has reached 0 or x, and its slope 0 or 1, in each precision: infinity is not multiplied by 0.
+FAR = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
 FAR_TANH = 40
 # The polynomial for log P(-x) in single precision for 0 <= x <= 14.5, the highest power first, with the least
 # error of x P(-x). The other backends use the same one.
@@ -105,14 +107,14 @@ def below(m: Array) -> Array:
 
 def gelu(x: Array) -> Array:
     """Return x P(x), which is max(x, 0) - |x| P(-|x|), where P is the distribution of a normal number."""
-    m = np.clip(np.abs(x), 0, FAR)
+    m = np.clip(np.abs(x), 0, FAR[x.dtype])
     m *= below(m)
     return np.subtract(np.clip(x, 0, np.inf), m, out=m)
 
 
 def gelu_gradient(dy: Array, x: Array) -> Array:
     """Return dy (P(x) + x p(x)), where p is the derivative of P."""
-    m = np.clip(np.abs(x), 0, FAR)
+    m = np.clip(np.abs(x), 0, FAR[x.dtype])
     density = m * m
     density *= -0.5
     np.exp(density, out=density)
