@@ -31,7 +31,7 @@ class EarlyStopping:
     'val_loss'
 
     Args:
-        monitor: the name of the result: "loss", "val_loss", or "val_" and the name of a metric.
+        monitor: the name of the result: "loss", "val_loss", or ``"val_"`` and the name of a metric.
         min_delta: how much better a result must be to count as an improvement.
         patience: the number of epochs without improvement after which `fit` stops; with 0 it stops
             after the first.
@@ -110,7 +110,7 @@ def fit(
         batch_size: the number of examples in a step.
         seed: an integer, 0 or more.
         validation_data: inputs and labels that are not trained with; `evaluate` gives the results whose
-            names begin with "val_".
+            names begin with ``"val_"``.
         metrics: functions of labels and predictions, by name; see `evaluate`.
         early_stopping: when to stop before the last epoch.
         initial_epoch: the number of epochs that were trained before.
