@@ -115,11 +115,16 @@ def decode_weights(
         device: where the tensors go; by default to the active backend.
 
     Raises:
-        ArgumentError: `specs` is not a list.
+        ArgumentError: `data` does not hold bytes, or `specs` is not a list.
         DamagedFile: a spec is incomplete or unknown, or does not fit the bytes.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    whole = memoryview(data if isinstance(data, bytes) else b"".join(data))
+    try:
+        whole = memoryview(data if isinstance(data, bytes) else b"".join(data))
+    except TypeError:
+        raise ArgumentError(
+            f"decode_weights: data={shown(data)} must be bytes, or a list of bytes"
+        ) from None
     backend = backend_for(device)
     weights: dict[str, Tensor] = {}
     at = 0
