@@ -410,3 +410,9 @@ def test_training_goes_on_to_the_bit(make, back):
     assert losses + trained(resumed, goes_on, rng, 4) == wanted
     for name, w in weights.items():
         assert resumed[name].numpy().tobytes() == w.numpy().tobytes()
+
+
+@pytest.mark.parametrize("call", [lambda path: plugrad.save(path, 1), plugrad.load])
+def test_a_path_that_no_file_system_can_write_is_refused(call):
+    with pytest.raises(ArgumentValueError, match="surrogate"):
+        call("\ud800")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plugrad.contract.kernel import KERNELS
 from plugrad.contract.parameters import parameters_of
-from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, suggestion, warn
+from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, shown, suggestion, warn
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
@@ -296,7 +296,7 @@ def check_parameters(config: KernelConfig) -> None:
     contract = KERNELS.get(config.kernel_name)
     if not callable(config.kernel_func):
         raise RegistrationError(
-            f"{config.kernel_name} on {config.backend_name!r}: {config.kernel_func!r} is not callable"
+            f"{config.kernel_name} on {config.backend_name!r}: {shown(config.kernel_func)} is not callable"
         )
     if contract is None:
         return

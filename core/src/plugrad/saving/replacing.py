@@ -25,6 +25,12 @@ def checked_path(path: object, op: str) -> str:
     text = os.fspath(path)  # pyright: ignore[reportUnknownVariableType] - of bytes or of text
     if not isinstance(text, str) or not text or "\0" in text:
         raise ArgumentValueError(f"{op}: path={shown(text)} is not the name of a file")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ArgumentValueError(
+            f"{op}: path={text!r} is not the name of a file: it has half of a surrogate pair"
+        ) from None
     return text
 
 
