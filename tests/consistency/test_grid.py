@@ -112,8 +112,18 @@ def test_reference_backend_implements_the_contract(contract):
 def public_names():
     """Return the names that plugrad/__init__.py re-exports, as it spells them: ``x as x``."""
     tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
-    aliases = [a for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    aliases = [a for node in (*imports, *imported_later()[1]) for a in node.names]
     return [(a.name, a.asname) for a in aliases]
+
+
+def imported_later():
+    """Return the imports that only type checkers see: of namespaces, and of functions."""
+    tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
+    (condition,) = [node for node in tree.body if isinstance(node, ast.If)]
+    assert ast.unparse(condition.test) == "typing.TYPE_CHECKING"
+    namespaces, *functions = condition.body
+    return namespaces, functions
 
 
 PUBLIC = [exported or original for original, exported in public_names()]
@@ -152,18 +162,27 @@ def test_page_is_explicit():
     assert len(PUBLIC) == len(set(PUBLIC))
 
 
-def test_type_checkers_see_the_namespaces_that_are_imported_when_they_are_used():
-    tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
-    (condition,) = [node for node in tree.body if isinstance(node, ast.If)]
-    (statement,) = condition.body
-    assert ast.unparse(condition.test) == "typing.TYPE_CHECKING"
-    listed = {alias.name for alias in statement.names}
+def test_type_checkers_see_what_is_imported_when_it_is_used():
+    namespaces, functions = imported_later()
+    later = {alias.name: node.module for node in functions for alias in node.names}
+    assert later == {name: f"plugrad.{module}" for name, module in plugrad._LATER.items()}
+    listed = {alias.name for alias in namespaces.names}
     assert listed == {n for n in dir(plugrad) if inspect.ismodule(getattr(plugrad, n))} - {"errors"}
     loaded = "import plugrad, sys; print(*(m for m in sys.modules if m.startswith('plugrad.')))"
     output = subprocess.run(
         [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
     )
-    assert not {f"plugrad.{name}" for name in listed - {"kernels"}} & set(output.stdout.split())
+    unwanted = {f"plugrad.{name}" for name in listed - {"kernels"}} | set(later.values())
+    unwanted |= {f"plugrad.gradients.{family}" for family in FAMILIES}
+    assert not unwanted & set(output.stdout.split())
+
+
+def test_every_contract_is_known_from_the_start():
+    known = "import plugrad; from plugrad.contract.kernel import KERNELS; print(*KERNELS)"
+    output = subprocess.run(
+        [sys.executable, "-c", known], capture_output=True, text=True, check=True
+    )
+    assert {contract.name for contract in contracts()} <= set(output.stdout.split())
 
 
 def test_unknown_name_gets_a_suggestion():

@@ -1,5 +1,9 @@
 """The gradient registry: the table form, the explicit form, and what both refuse."""
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -305,3 +309,80 @@ def test_every_gradient_is_listed():
     assert listed["Conv2D"].inputs == ("x", "filter")
     listed.clear()
     assert plugrad.get_gradient("Exp") is not None
+
+
+# --- plugrad's own gradients, which are imported when they are asked for ---------------------------
+
+
+def run(program):
+    """Run a program in a process of its own, where no gradient has been asked for yet."""
+    program = textwrap.dedent(program)
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_first_registration_meets_the_gradient_that_was_not_asked_for_yet():
+    run("""
+        import plugrad
+        from plugrad.kernels import unary
+
+        try:
+            plugrad.register_gradient(unary.exp, x=lambda dy: dy * 7)
+        except plugrad.errors.RegistrationError as error:
+            assert "kernel 'Exp' has a gradient already" in str(error)
+        else:
+            raise AssertionError
+        with plugrad.override_gradient(unary.log, x=lambda dy: dy * 7):
+            assert plugrad.grad(plugrad.log)(2.0).item() == 7
+        assert plugrad.grad(plugrad.log)(2.0).item() == 0.5
+        plugrad.unregister_gradient("Sqrt")
+        assert plugrad.get_gradient("Sqrt") is None
+    """)
+
+
+def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
+    run("""
+        import plugrad
+        from plugrad.registry.gradients import gradients
+        from plugrad.settings import journal
+
+        def interrupt(*arguments):
+            if arguments[1] == "FusedConv2D":  # the rules of products, which it needs, are there
+                raise KeyboardInterrupt
+            put(*arguments)
+
+        journal.put, put = interrupt, journal.put
+        try:
+            plugrad.get_gradient("_FusedMatMul")
+        except KeyboardInterrupt:
+            assert not gradients
+        else:
+            raise AssertionError
+        journal.put = put
+        with journal.recorded() as changes:
+            assert plugrad.get_gradient("_FusedMatMul") and plugrad.get_gradient("BatchMatMul")
+            assert plugrad.get_gradient("Relu").inputs == ("x",)
+        changes.undo()
+        assert plugrad.grad(plugrad.relu)(2.0).item() == 1
+    """)
+
+
+def test_threads_find_a_gradient_that_another_thread_is_importing():
+    run("""
+        import sys, threading, plugrad
+
+        sys.setswitchinterval(1e-6)
+        ready = threading.Barrier(4)
+        found = []
+
+        def ask(name):
+            ready.wait()
+            found.append(plugrad.get_gradient(name))
+
+        names = ["Relu", "Elu", "Selu", "Sigmoid"]
+        threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 4 and all(found)
+    """)

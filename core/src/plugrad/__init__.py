@@ -14,7 +14,8 @@ from math import (
     pi as pi,
 )
 
-import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the rules register themselves
+import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
+import plugrad.kernels  # pyright: ignore[reportUnusedImport] - every contract is known
 import plugrad.ops.operators  # noqa: F401  # pyright: ignore[reportUnusedImport] - they attach themselves
 from plugrad import errors as errors
 from plugrad.array_api import (
@@ -317,9 +318,6 @@ from plugrad.ops.unary import (
     tanh as tanh,
     trunc as trunc,
 )
-from plugrad.profiling import (
-    profile as profile,
-)
 from plugrad.registry.gradients import (
     get_gradient as get_gradient,
     get_gradients as get_gradients,
@@ -333,7 +331,6 @@ from plugrad.registry.kernels import (
     register_kernel as register_kernel,
     unregister_kernel as unregister_kernel,
 )
-from plugrad.saving.checkpoint import load as load, save as save
 from plugrad.settings.layers import config as config
 from plugrad.tape.rules import (
     GradientConfig as GradientConfig,
@@ -392,6 +389,8 @@ if typing.TYPE_CHECKING:
         string as string,
         tfjs as tfjs,
     )
+    from plugrad.profiling import profile as profile
+    from plugrad.saving.checkpoint import load as load, save as save
 
 __version__ = "0.1.0"
 newaxis = None
@@ -411,12 +410,16 @@ _NAMESPACES = {
     "string",
     "tfjs",
 }
+_LATER = {"load": "saving.checkpoint", "profile": "profiling", "save": "saving.checkpoint"}
+"""Functions that most programs do not call, and the modules where they are."""
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Import a namespace when it is first used, which keeps ``import plugrad`` light."""
+    """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
     if name in _NAMESPACES:
         return importlib.import_module(f"plugrad.{name}")
+    if name in _LATER:
+        return getattr(importlib.import_module(f"plugrad.{_LATER[name]}"), name)
     raise AttributeError(
         f"plugrad does not have {name!r}{errors.suggestion(name, __dir__())}", name=name
     )
@@ -425,4 +428,4 @@ def __getattr__(name: str) -> typing.Any:
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    return sorted(own - {"_NAMESPACES"} | _NAMESPACES | {"errors"})
+    return sorted(own - {"_LATER", "_NAMESPACES"} | _NAMESPACES | _LATER.keys() | {"errors"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from plugrad.contract.kernel import KERNELS
 from plugrad.errors import GradientNotFound, RegistrationError, warn
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
@@ -79,7 +80,30 @@ class RegisteredGradient:
 
 
 gradients: Final[dict[str, RegisteredGradient]] = {}
-"""The registry itself: the tape reads it; change it through the functions below."""
+"""The registry itself: the tape reads it; change it through the functions below.
+
+It lacks what nobody has asked for yet: see `set_source`.
+"""
+_source: Callable[[str], None] | None = None
+
+
+def set_source(source: Callable[[str], None]) -> None:
+    """Set the function that registers plugrad's own gradient of a kernel, by name, when it is first asked for."""
+    global _source
+    _source = source
+
+
+def find_gradient(kernel_name: str) -> RegisteredGradient | None:
+    """Return the gradient of a kernel, or None."""
+    if kernel_name not in gradients and _source is not None:
+        _source(kernel_name)
+    return gradients.get(kernel_name)
+
+
+def complete() -> None:
+    """Register every gradient of plugrad's own that nobody has asked for yet."""
+    for kernel_name in list(KERNELS):
+        find_gradient(kernel_name)
 
 
 def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None:
@@ -88,7 +112,7 @@ def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None
     Raises:
         RegistrationError: the kernel has a gradient already and `replace` is False.
     """
-    if gradient.kernel_name in gradients:
+    if find_gradient(gradient.kernel_name):
         if not replace:
             raise RegistrationError(
                 f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or "
@@ -105,9 +129,9 @@ def unregister_gradient(kernel_name: str) -> RegisteredGradient:
     Raises:
         GradientNotFound: there is none.
     """
-    if text(kernel_name, "unregister_gradient", "kernel_name") not in gradients:
+    removed = find_gradient(text(kernel_name, "unregister_gradient", "kernel_name"))
+    if removed is None:
         raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
-    removed = gradients[kernel_name]
     journal.put(gradients, kernel_name, journal.MISSING, "gradient")
     return removed
 
@@ -121,9 +145,10 @@ def get_gradients() -> dict[str, RegisteredGradient]:
     >>> plugrad.get_gradients()["Floor"].because
     'they are constant between jumps'
     """
+    complete()
     return dict(gradients)
 
 
 def get_gradient(kernel_name: str) -> RegisteredGradient | None:
     """Return the gradient of a kernel, or None."""
-    return gradients.get(text(kernel_name, "get_gradient", "kernel_name"))
+    return find_gradient(text(kernel_name, "get_gradient", "kernel_name"))

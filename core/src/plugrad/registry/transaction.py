@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import KERNELS
 from plugrad.registry import kernels
-from plugrad.registry.gradients import gradients
+from plugrad.registry.gradients import complete, gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def snapshot() -> Callable[[], None]:
     """Return a function that restores the contracts and both registries to their current state."""
+    complete()  # a family that came later would be taken away, and would not come again
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients, dict(gradients)),

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.kernels import creation
-from plugrad.registry.gradients import gradients
+from plugrad.registry.gradients import find_gradient, gradients
 from plugrad.tape.nodes import Call, Leaf, Node, Part, next_order
 from plugrad.tape.plans import missing_gradient
 from plugrad.types.specs import Shaped
@@ -86,7 +86,7 @@ def _plan(
     kernel: Kernel[..., Any], differentiated: int, parents: Sequence[Node | None]
 ) -> Plan | None:
     """Return the plan of a call; `differentiated` has one bit for each input, the lowest bit for the last input."""
-    gradient = gradients.get(kernel.name) or missing_gradient(kernel)
+    gradient = find_gradient(kernel.name) or missing_gradient(kernel)
     try:
         return gradient.plans[differentiated]
     except KeyError:
