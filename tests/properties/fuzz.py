@@ -13,11 +13,13 @@ import argparse
 import faulthandler
 import io
 import json
+import os
 import random
 import re
 import reprlib
 import resource
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -106,7 +108,8 @@ def main():
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     sys.stdout = io.StringIO()  # where an argument prints
-    with plugrad.use(options.backend):
+    with tempfile.TemporaryDirectory() as folder, plugrad.use(options.backend):
+        os.chdir(folder)  # for the files that calls write
         plugrad.ones(2).numpy()
         for number in range(options.first, options.first + options.calls):
             rng = random.Random(f"{options.backend} {options.seed} {number}")

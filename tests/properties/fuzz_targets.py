@@ -302,14 +302,18 @@ def generator(name):
     return target
 
 
-def reading(values):
-    """`read_png`, which says what the operating system says."""
+def with_file(function, **choices):
+    """Return a target that may also say what the operating system says."""
 
-    def call(*args):
+    def call(*args, **kwargs):
         with suppress(OSError):
-            plugrad.image.read_png(*args)
+            function(*args, **kwargs)
 
-    return call, [values.anything(), values.rng.choice([1, 3, 4, values.anything()])], {}
+    def target(values):
+        _, args, kwargs = free(function, **choices)(values)
+        return call, args, kwargs
+
+    return target
 
 
 # --- kernels and settings ------------------------------------------------------------------------
@@ -413,7 +417,13 @@ def targets():
         found[f"random.Generator.{name}"] = generator(name)
     for name in ("get", "set", "explain", "options", "override"):
         found[f"config.{name}"] = setting(name)
-    found["image.read_png"] = reading
+    found["image.read_png"] = with_file(plugrad.image.read_png, channels=[1, 3, 4])
+    kept = {"path": ["kept"], "tree": [{"a": F, "b": [1, None]}, plugrad.Variable(F)]}
+    for name in ("save", "load"):
+        found[name] = with_file(getattr(plugrad, name), **kept)
+    for name in ("read_weights", "write_weights"):
+        weights = {"path": ["weights"], "weights": [{"a": F}], "manifest": ["weights/model.json"]}
+        found[f"tfjs.{name}"] = with_file(getattr(plugrad.tfjs, name), **weights)
     info = plugrad.__array_namespace_info__()
     for name in ("default_dtypes", "dtypes"):
         found[f"__array_namespace_info__.{name}"] = free(getattr(info, name), device=["cpu"])

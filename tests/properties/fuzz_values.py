@@ -164,7 +164,7 @@ MADE = [
     lambda: map(str, "ab"),
     lambda: zip([1], [2], strict=True),
     itertools.count,
-    lambda: [1] * 100_000,
+    lambda: [1] * 50_000,
     lambda: plugrad.Variable([1.0, 2.0]),
     lambda: [plugrad.ones(2), plugrad.ones(2)],
     lambda: (plugrad.ones(2), None),

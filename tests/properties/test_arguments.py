@@ -84,6 +84,11 @@ CALLS = [
     (lambda: plugrad.zeros(itertools.count()), ShapeError, r"count\(.*is not a shape"),
     (lambda: plugrad.concat(itertools.count()), ArgumentError, "more than 1048576 members"),
     (
+        lambda: plugrad.tfjs.decode_weights(itertools.count(), []),
+        ArgumentError,
+        "decode_weights: data=count",
+    ),
+    (
         lambda: plugrad.random.normal(1, 0, np.timedelta64(3, "D")),
         ArgumentError,
         "must be a number",
@@ -146,6 +151,8 @@ def test_numbers_of_ranges_are_those_of_lists():
 def test_singular_values_of_tensors_with_many_axes():
     x = np.full((1,) * 64, 3.0, "float32")
     assert plugrad.linalg.svdvals(x).tolist() == np.full((1,) * 63, 3.0).tolist()
+    values, vectors = plugrad.linalg.eigh(x)
+    assert (values.shape, values.item(), vectors.item()) == ((1,) * 63, 3.0, 1.0)
     assert plugrad.linalg.svd(np.ones((0, 2, 3), "float32")).S.shape == (0, 2)
 
 

@@ -71,7 +71,7 @@ def eigh(input: Array) -> list[Array]:
     Raises:
         ArgumentValueError: the method does not converge.
     """
-    return list(_solved("Eigh", UNBOUNDED, np.linalg.eigh, input))
+    return _factors("Eigh", np.linalg.eigh, input)
 
 
 def svd(input: Array, *, full_matrices: bool) -> list[Array]:
@@ -80,16 +80,19 @@ def svd(input: Array, *, full_matrices: bool) -> list[Array]:
     Raises:
         ArgumentValueError: the method does not converge.
     """
-    factors = partial(np.linalg.svd, full_matrices=full_matrices)
-    batch, matrix = input.shape[:-2], input.shape[-2:]
-    # NumPy refuses 64 axes.
-    found = _solved("Svd", UNBOUNDED, factors, input.reshape(prod(batch), *matrix))
-    return [x.reshape(*batch, *x.shape[1:]) for x in found]
+    return _factors("Svd", partial(np.linalg.svd, full_matrices=full_matrices), input)
 
 
 def qr(input: Array, *, full_matrices: bool) -> list[Array]:
     """Return both factors."""
     return list(np.linalg.qr(input, mode="complete" if full_matrices else "reduced"))
+
+
+def _factors(name: str, function: Any, input: Array) -> list[Array]:
+    """Return the factors of each matrix, which form one batch because NumPy refuses 64 axes."""
+    batch, matrix = input.shape[:-2], input.shape[-2:]
+    found = _solved(name, UNBOUNDED, function, input.reshape(prod(batch), *matrix))
+    return [x.reshape(*batch, *x.shape[1:]) for x in found]
 
 
 def _solved(name: str, trouble: str, function: Any, *arrays: Array) -> Any:

@@ -120,7 +120,8 @@ def decode_weights(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     try:
-        whole = memoryview(data if isinstance(data, bytes) else b"".join(data))
+        pieces = [data] if isinstance(data, bytes) else listed(data, "decode_weights", "data")
+        whole = memoryview(b"".join(pieces))
     except TypeError:
         raise ArgumentError(
             f"decode_weights: data={shown(data)} must be bytes, or a list of bytes"
