@@ -36,7 +36,7 @@ def unwarned(monkeypatch):
         ("bool", "int8 float32", None),
         ("complex64", "float32", None),
         ("string", "float32", None),
-        *((d, " ".join(DTYPES), d) for d in DTYPES),
+        *((d, " ".join(map(str, DTYPES)), d) for d in DTYPES),
     ],
 )
 def test_nearest_dtype(dtype, available, wanted):

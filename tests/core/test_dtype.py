@@ -1,6 +1,7 @@
 """Dtypes and promotion, against the tables of the array API standard."""
 
 import pickle
+from copy import copy, deepcopy
 
 import numpy as np
 import pytest
@@ -106,19 +107,45 @@ def test_numpy_scalars_that_are_python_scalars_are_weak():
     assert (plugrad.ones(2) * np.complex128(1j)).dtype is plugrad.complex64
 
 
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "string"])
-def test_dtype_is_a_string_that_numpy_understands(dtype):
-    assert np.dtype(dtype) == np.dtype(str(dtype)) == dtype.numpy
-    assert plugrad.zeros(2, dtype=dtype).dtype is dtype
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_numpy_takes_a_dtype(dtype):
+    assert np.dtype(dtype) is dtype.numpy
+    assert np.zeros(2, dtype).dtype == dtype.numpy
+    if dtype != "string":
+        assert dtype == dtype.numpy == np.dtype(dtype.name) == dtype
+        assert plugrad.zeros(2, dtype=dtype).dtype is dtype
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_dtype_has_all_its_spellings(dtype):
     assert dtype.numpy.itemsize == dtype.itemsize
     assert as_dtype(dtype) is as_dtype(str(dtype)) is as_dtype(dtype.numpy) is dtype
     assert as_dtype(dtype.numpy.type) is dtype
-    assert dtype.name == str(dtype) == dtype
-    assert pickle.loads(pickle.dumps(dtype)) is dtype
+    assert dtype.name == str(dtype) == f"{dtype}"
+    assert repr(dtype) == ("plugrad.bool_" if dtype == "bool" else f"plugrad.{dtype}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_there_is_one_object_for_a_dtype_and_it_does_not_change(dtype):
+    assert pickle.loads(pickle.dumps(dtype)) is copy(dtype) is deepcopy([dtype])[0] is dtype
+    assert plugrad.DType(dtype.name) is dtype
+    for change in (lambda: setattr(dtype, "itemsize", 3), lambda: delattr(dtype, "name")):
+        with pytest.raises(AttributeError, match=f"{dtype!r} does not change"):
+            change()
+    with pytest.raises(AttributeError):
+        dtype.more = 1
+
+
+def test_a_dtype_equals_its_name_but_is_no_string():
+    others = [*DTYPES, *map(str, DTYPES)]
+    for dtype in DTYPES:
+        assert not isinstance(dtype, str)
+        assert [x for x in others if x == dtype] == [dtype, dtype.name]
+        assert hash(dtype) == hash(dtype.name)
+        assert {dtype.name: 1}[dtype] == {dtype: 1}[dtype.name] == 1
+    assert plugrad.float32 not in (None, 4, "float", np.dtype("int32"), plugrad.float64)
+    with pytest.raises(TypeError):
+        sorted(DTYPES)  # they have no order
 
 
 def test_dtypes_have_a_kind():

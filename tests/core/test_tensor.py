@@ -330,8 +330,8 @@ def test_single_values_are_formatted():
             ShapeError,
             "obj is a ragged list; the lists on one level must have equal lengths",
         ),
-        ([plugrad.float32], ArgumentError, "must hold strings only; it holds plugrad.float32"),
-        (plugrad.float32, ArgumentError, "must hold strings only; it holds plugrad.float32"),
+        ([plugrad.float32], ArgumentError, "obj must hold numbers; it holds object"),
+        (plugrad.float32, ArgumentError, "obj must be a tensor, .*, not DType"),
         (
             2**31,
             ValueError,

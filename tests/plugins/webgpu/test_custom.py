@@ -83,7 +83,7 @@ def test_a_stencil_of_several_inputs_and_attributes(run, rng):
         np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", sorted(DTYPES), ids=str)
+@pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=str)
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3), (1, 2, 3, 2, 2)], ids=str)
 def test_each_dtype_and_rank(run, rng, dtype, shape):
     copy = declared(same)

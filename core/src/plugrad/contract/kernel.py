@@ -270,7 +270,7 @@ def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
         elif string in accepts:
             remedy = "Numbers become strings in Python, as in str(number)"
         raise DTypeError(
-            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(accepts))}. {remedy}"
+            f"{name} does not take {x.dtype}; it takes {', '.join(sorted(map(str, accepts)))}. {remedy}"
         )
     return x.dtype
 
@@ -284,7 +284,7 @@ def agreed(name: str, *inputs: Spec) -> DType:
     dtypes = list(dict.fromkeys(x.dtype for x in inputs))
     if len(dtypes) > 1:
         raise DTypeError(
-            f"{name}: the inputs have dtypes {', '.join(dtypes)}; cast them to one with astype"
+            f"{name}: the inputs have dtypes {', '.join(map(str, dtypes))}; cast them to one with astype"
         )
     return dtypes[0]
 

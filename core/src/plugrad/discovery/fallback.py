@@ -145,7 +145,7 @@ def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
         if get_kernel(kernel_name, backend.name) is None:
             reasons.append(f"{name!r} does not implement it")
         elif lacking:
-            reasons.append(f"{name!r} does not have {', '.join(sorted(lacking))}")
+            reasons.append(f"{name!r} does not have {', '.join(sorted(map(str, lacking)))}")
         else:
             return backend
     raise missing_kernel(kernel_name, source.name, reasons or ["there is no other backend"])

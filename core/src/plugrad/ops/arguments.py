@@ -89,12 +89,12 @@ def data_dtype(dtype: DType, backend: Backend) -> DType:
     taken = None if policy == "error" else nearest(dtype, known)
     if taken is None:
         raise unsupported(dtype, backend)
-    if policy == "convert" and (backend.name, dtype) not in state.warned_dtypes:
+    if policy == "convert" and (backend.name, dtype.name) not in state.warned_dtypes:
         warn(
             f"backend {backend.name!r} does not have {dtype}, so data of this dtype become {taken}. Ask for a dtype, "
             f"as in asarray(x, dtype={str(taken)!r}), or set unsupported_dtype to 'silent' or 'error'"
         )
-        state.warned_dtypes.add((backend.name, dtype))
+        state.warned_dtypes.add((backend.name, dtype.name))
     return taken
 
 
@@ -195,8 +195,7 @@ def _has_text(values: NDArray[Any]) -> bool:
 def _strings(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> NDArray[Any]:
     """Return text, or bytes that are text in UTF-8, as an array of strings."""
     parts = values.ravel().tolist()
-    # A dtype is a str, but not meant as one.
-    wrong = [x for x in parts if not isinstance(x, str | bytes) or isinstance(x, DType)]
+    wrong = [x for x in parts if not isinstance(x, str | bytes)]
     if wrong:
         raise ArgumentError(f"{op}: {name} must hold strings only; it holds {shown(wrong[0])}")
     if dtype not in (None, string):
@@ -278,7 +277,7 @@ def _combined(
         dtypes = [as_dtype(d if d.isnative else d.newbyteorder("=")) for d in held]
     except DTypeError:
         return None
-    dtype, *others = sorted(dtypes, key=lambda d: (not d.is_inexact, d))
+    dtype, *others = sorted(dtypes, key=lambda d: (not d.is_inexact, d.name))
     for other in others:
         dtype = common_dtype(promote, dtype, other, f"{op}: {name}")
     for number in sorted(scalars, key=_NUMBERS.index):
@@ -351,7 +350,7 @@ def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     """Return the dtype in which an op computes with values of `dtype`."""
     if dtype in kernel.accepts:
         return dtype
-    known = sorted(kernel.accepts)
+    known = sorted(kernel.accepts, key=str)
     if float32 in known and int32 not in known and dtype.kind in ("bool", "signed", "unsigned"):
         return float32
     remedy = (
@@ -359,7 +358,7 @@ def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
         if string in (dtype, *known)
         else f"Cast first, as in x.astype({next((d for d in (float32, int32) if d in known), known[0])!r})"
     )
-    raise DTypeError(f"{op} does not take {dtype}; it takes {', '.join(known)}. {remedy}")
+    raise DTypeError(f"{op} does not take {dtype}; it takes {', '.join(map(str, known))}. {remedy}")
 
 
 def check_floats(op: str, **operands: TensorLike | None) -> None:

@@ -145,10 +145,10 @@ class Backend(ABC):
 
 def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
     """Return the error for a dtype that a backend does not store."""
-    has = sorted(backend.dtypes())
+    has = sorted(backend.dtypes(), key=str)
     same_kind = [d for d in has if d.kind == dtype.kind] or has
     return UnsupportedDtype(
-        f"backend {backend.name!r} does not have {dtype}; it has {', '.join(has)}. Ask for one of them, "
+        f"backend {backend.name!r} does not have {dtype}; it has {', '.join(map(str, has))}. Ask for one of them, "
         f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
     )
 

@@ -1,15 +1,14 @@
 """The element types of tensors, and the type to which two of them are promoted.
 
-Names are those of the Python array API standard, and `string`. A dtype is a string, so
-``x.dtype == "float32"`` reads well and ``np.dtype(float32)`` works. NumPy does not know the name
-`string`; code that may encounter that dtype uses ``dtype.numpy``.
+Names are those of the Python array API standard, and `string`. NumPy does not know the name `string`; code
+that may encounter that dtype uses ``dtype.numpy``.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, final
 
 import numpy as np
 
@@ -21,38 +20,69 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
 
+_KINDS: Final[dict[str, Kind]] = {
+    "bool": "bool",
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), "signed"),
+    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), "unsigned"),
+    **dict.fromkeys(("float16", "float32", "float64"), "floating"),
+    **dict.fromkeys(("complex64", "complex128"), "complex"),
+    "string": "string",
+}
 
-class DType(str):
-    """An element type: a string that also knows its size and kind.
 
-    >>> float32.itemsize, float32.kind, float32 == "float32"
-    (4, 'floating', True)
+@final
+class DType:
+    """An element type, which knows its name, its size and its kind.
+
+    There is one object for each dtype, and it does not change, so ``x.dtype is plugrad.float32`` is a test. A dtype
+    also equals its name. It is not a string: `str` and `name` give that.
+
+    >>> float32.name, float32.itemsize, float32.kind
+    ('float32', 4, 'floating')
+    >>> DType("float32") is float32, float32 == "float32", "float32" in {float32, int32}
+    (True, True, True)
+
+    NumPy takes it where it takes a dtype of its own.
+
+    >>> np.zeros(2, float32).dtype
+    dtype('float32')
     """
 
-    __slots__ = ("itemsize", "kind", "numpy")
+    __slots__ = ("_hash", "itemsize", "kind", "name", "numpy")
 
+    name: str
+    """The name in the array API standard."""
     itemsize: int
+    """The bytes of one element."""
     kind: Kind
     numpy: np.dtype[Any]
     """NumPy's dtype."""
 
-    def __new__(cls, name: str, itemsize: int, kind: Kind) -> DType:
-        """Create the dtype called `name`."""
+    def __new__(cls, name: str) -> DType:
+        """Return the dtype called `name`.
+
+        Raises:
+            DTypeError: there is none.
+        """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             raise DTypeError(f"DType: name={shown(name)} must be a string")
-        self = super().__new__(cls, name)
-        self.itemsize = itemsize
-        self.kind = kind
-        try:
-            self.numpy = np.dtypes.StringDType() if kind == "string" else np.dtype(name)
-        except (TypeError, ValueError):
-            raise DTypeError(f"DType: NumPy does not have a dtype called {shown(name)}") from None
+        if name in _BY_NAME:
+            return _BY_NAME[name]
+        if name not in _KINDS:
+            raise _unknown(name)
+        self = _BY_NAME[name] = super().__new__(cls)
+        numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
+        for attribute, value in (
+            *(("name", name), ("kind", _KINDS[name]), ("numpy", numpy)),
+            *(("itemsize", numpy.itemsize), ("_hash", hash(name))),
+        ):
+            object.__setattr__(self, attribute, value)
         return self
 
     @property
-    def name(self) -> str:
-        """The name in the array API standard."""
-        return str(self)
+    def dtype(self) -> np.dtype[Any]:
+        """What `numpy` is, where NumPy looks for it."""
+        return self.numpy
 
     @property
     def is_integer(self) -> bool:
@@ -64,28 +94,52 @@ class DType(str):
         """Whether the type is floating or complex, and therefore differentiable."""
         return self.kind in ("floating", "complex")
 
+    def __eq__(self, other: object) -> bool:
+        return self.name == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return self._hash  # that of the name, which is equal
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{self!r} does not change, so its {name} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self!r} does not change, so its {name} cannot be deleted")
+
+    def __str__(self) -> str:
+        return self.name
+
     def __repr__(self) -> str:
-        return f"plugrad.{self}" if self != "bool" else "plugrad.bool_"
+        return f"plugrad.{self}" if self.name != "bool" else "plugrad.bool_"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return as_dtype, (str(self),)
+        return DType, (self.name,)
 
 
-bool_: Final = DType("bool", 1, "bool")
-int8: Final = DType("int8", 1, "signed")
-int16: Final = DType("int16", 2, "signed")
-int32: Final = DType("int32", 4, "signed")
-int64: Final = DType("int64", 8, "signed")
-uint8: Final = DType("uint8", 1, "unsigned")
-uint16: Final = DType("uint16", 2, "unsigned")
-uint32: Final = DType("uint32", 4, "unsigned")
-uint64: Final = DType("uint64", 8, "unsigned")
-float16: Final = DType("float16", 2, "floating")
-float32: Final = DType("float32", 4, "floating")
-float64: Final = DType("float64", 8, "floating")
-complex64: Final = DType("complex64", 8, "complex")
-complex128: Final = DType("complex128", 16, "complex")
-string: Final = DType("string", 16, "string")
+def _unknown(spelling: object) -> DTypeError:
+    """Return the error for what is not a dtype."""
+    return DTypeError(
+        f"{shown(spelling)} is not a dtype{suggestion(spelling, _KINDS)}; choose one of {', '.join(_KINDS)}"
+    )
+
+
+_BY_NAME: Final[dict[str, DType]] = {}
+
+bool_: Final = DType("bool")
+int8: Final = DType("int8")
+int16: Final = DType("int16")
+int32: Final = DType("int32")
+int64: Final = DType("int64")
+uint8: Final = DType("uint8")
+uint16: Final = DType("uint16")
+uint32: Final = DType("uint32")
+uint64: Final = DType("uint64")
+float16: Final = DType("float16")
+float32: Final = DType("float32")
+float64: Final = DType("float64")
+complex64: Final = DType("complex64")
+complex128: Final = DType("complex128")
+string: Final = DType("string")
 """Unicode text of any length, on the host. Its item size is what NumPy stores in the array itself."""
 
 DTYPES: Final = (
@@ -105,7 +159,7 @@ ANY: Final = frozenset(DTYPES)
 
 # A backend array may carry NumPy's dtype object or ours; both spell the same type.
 _BY_SPELLING: Final[dict[object, DType]] = {
-    **{spelling: d for d in DTYPES for spelling in (d, d.numpy, d.numpy.type)},
+    **{spelling: d for d in DTYPES for spelling in (d.name, d.numpy, d.numpy.type)},
     np.str_: string,
     bool: bool_,
     int: int32,
@@ -127,15 +181,14 @@ def as_dtype(spelling: object) -> DType:
     Raises:
         DTypeError: `spelling` does not stand for a dtype.
     """
+    if type(spelling) is DType:
+        return spelling
     try:
         return _BY_SPELLING[spelling]
     except (KeyError, TypeError):
         if isinstance(spelling, np.dtype) and spelling.kind == "U":  # of any length
             return string
-        known = [str(d) for d in DTYPES]
-        raise DTypeError(
-            f"{shown(spelling)} is not a dtype{suggestion(spelling, known)}; choose one of {', '.join(known)}"
-        ) from None
+        raise _unknown(spelling) from None
 
 
 @cache

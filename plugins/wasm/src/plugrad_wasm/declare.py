@@ -330,7 +330,7 @@ def declare_exports(contracts: ModuleType) -> None:
     for name, kernel in vars(contracts).items():
         if isinstance(kernel, Kernel) and name in exported_kernels() and kernel.name not in taken:
             # The last dtype by name, not bool: it shows whether the result is always bool.
-            operand = Shaped((), max(kernel.accepts & DTYPES))
+            operand = Shaped((), max(kernel.accepts & DTYPES, key=str))
             result = kernel.infer(*[operand] * len(kernel.inputs)).dtype
             factory = unary if len(kernel.inputs) == 1 else binary
             table.update({kernel: factory(name, dtype=None if result is operand.dtype else result)})

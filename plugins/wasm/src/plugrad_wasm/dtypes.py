@@ -40,7 +40,7 @@ def supported(spelling: object) -> DType:
     dtype = as_dtype(spelling)
     if dtype not in DTYPES:
         raise UnsupportedDtype(
-            f"the wasm backend does not have {dtype}; it has {', '.join(sorted(DTYPES))}. Ask for one of "
+            f"the wasm backend does not have {dtype}; it has {', '.join(sorted(map(str, DTYPES)))}. Ask for one of "
             "them, as in dtype='float32', or use the cpu backend"
         )
     return dtype

@@ -21,7 +21,7 @@ from plugrad.extend import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
 NUMBERS: Final = (float32, int32, uint32)
 
@@ -126,15 +126,14 @@ def typed(value: complex, dtype: DType) -> int | float | complex:
     return Long(number) if dtype == int64 else number
 
 
-def require(dtype: DType, supported: Iterable[DType], what: str = "backend 'webgpu'") -> None:
+def require(dtype: DType, supported: Collection[DType], what: str = "backend 'webgpu'") -> None:
     """Raise unless `what` supports a dtype.
 
     Raises:
         UnsupportedDtype: the dtype is not one of `supported`.
     """
-    names = sorted(supported)
-    if dtype not in names:
+    if dtype not in supported:
         raise UnsupportedDtype(
-            f"{what} does not support dtype {dtype}, only {', '.join(names)}; choose one of these, as in "
-            'dtype="float32", or compute on the cpu backend'
+            f"{what} does not support dtype {dtype}, only {', '.join(sorted(map(str, supported)))}; choose one of "
+            'these, as in dtype="float32", or compute on the cpu backend'
         )
