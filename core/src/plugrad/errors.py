@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -224,7 +224,7 @@ class PluginConflict(PlugradError, RuntimeError):
     """
 
 
-CannotRun = (BackendNotFound, BackendUnavailable, PluginConflict)
+CannotRun: Final = (BackendNotFound, BackendUnavailable, PluginConflict)
 """The errors for a backend that cannot be used here; catch them to continue with another backend."""
 
 

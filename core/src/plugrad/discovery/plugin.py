@@ -51,20 +51,20 @@ class Plugin:
     ) -> None:
         """Describe a plugin; `loaded` is the object that it brings, if that need not be imported."""
         self.kind: Kind = kind
-        self.name = name
-        self.distribution = distribution
-        self.version = version
-        self.target = target
-        self.manifest = manifest or Manifest()
+        self.name: str = name
+        self.distribution: str = distribution
+        self.version: str = version
+        self.target: str = target
+        self.manifest: Manifest = manifest or Manifest()
         self.status: Status = "available"
-        self.reason = ""
-        self.details = ""
+        self.reason: str = ""
+        self.details: str = ""
         self.replaced: tuple[str, ...] = ()
-        self.loaded = loaded
-        self.imported = Journal()
+        self.loaded: Any = loaded
+        self.imported: Journal = Journal()
         """What its import has registered."""
         self._warned_of: str | None = None
-        self.qualified_name = f"{distribution}::{name}"
+        self.qualified_name: str = f"{distribution}::{name}"
 
     @property
     def key(self) -> tuple[Kind, str]:

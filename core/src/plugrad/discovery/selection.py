@@ -66,7 +66,7 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
     def __init__(self, spec: str, *, transfer: bool = False) -> None:
         """Select the backend at once."""
         transfer = flag(transfer, "plugrad.use", "transfer")
-        self.selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
+        self.selection: Selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
         self._target = self.selection.backend if transfer else None
         self._before = _used.get(), transfer_target()
         self.__enter__()

@@ -59,7 +59,7 @@ class PluginState:
 
     def __init__(self) -> None:
         """Start without any plugin."""
-        self.lock = RLock()
+        self.lock: Any = RLock()
         """Held while the objects below change, never while the code of a plugin runs; see `turns`."""
         # --- which plugins are installed
         self.scan: Scan | None = None
@@ -68,16 +68,16 @@ class PluginState:
         self.added: list[Plugin] = []
         """Plugins that were added to this process without being installed."""
         self.listing: list[Plugin] | None = None
-        self.generation = 0
+        self.generation: int = 0
         """Grows whenever the list is rebuilt."""
         # --- hooks
         self.manager: PluginManager | None = None
-        self.collected = -1
+        self.collected: int = -1
         """The generation of the list in which hooks were looked for."""
-        self.is_collecting = False
+        self.is_collecting: bool = False
         """Whether hooks are being loaded; a plugin that asks for them meanwhile goes without."""
         self.suggested: list[tuple[str, Mapping[str, Any]]] | None = None
-        self.is_suggesting = False
+        self.is_suggesting: bool = False
         self.replaced_gradients: dict[str, dict[str, RegisteredGradient | None]] = {}
         """The gradients that a plugin's gradients replaced, by the names of plugin and kernel."""
         # --- kernel packs and hooks that bring kernels
@@ -91,7 +91,7 @@ class PluginState:
         # --- fallbacks
         self.fallbacks: dict[tuple[str, str, str], Fallback] = {}
         self.warned_fallbacks: set[tuple[str, str]] = set()
-        self.fallback_lock = Lock()
+        self.fallback_lock: Lock = Lock()
         # --- data
         self.warned_dtypes: set[tuple[str, str]] = set()
         """The names of backends and of dtypes that data have, but the backends do not."""

@@ -2,11 +2,12 @@
 
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.kernels import decomposition
 
@@ -105,7 +106,7 @@ def _solved(name: str, trouble: str, function: Any, *arrays: Array) -> Any:
         ) from None
 
 
-BODIES = {
+BODIES: Final[dict[Kernel[..., Any], Any]] = {
     decomposition.cholesky: cholesky,
     decomposition.inverse: inverse,
     decomposition.solve: solve,

@@ -1,10 +1,11 @@
 """Selection of boxes: one pass over the remaining boxes for each box that is selected."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import detection
 
 Array = NDArray[Any]
@@ -92,7 +93,7 @@ def _overlaps(lows: Array, highs: Array, areas: Array, one: np.intp, others: Arr
     return np.divide(common, covered, out=np.zeros_like(common), where=has_area)
 
 
-BODIES = {
+BODIES: Final[dict[Kernel[..., Any], Any]] = {
     detection.non_max_suppression: non_max_suppression,
     detection.non_max_suppression_padded: non_max_suppression_padded,
     detection.non_max_suppression_with_score: non_max_suppression_with_score,

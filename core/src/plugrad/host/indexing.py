@@ -1,10 +1,11 @@
 """Positions of true elements, the number of which depends on the values."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import indexing
 
 Array = NDArray[Any]
@@ -15,4 +16,4 @@ def where_true(condition: Array) -> Array:
     return np.argwhere(condition).astype(np.int32)
 
 
-BODIES = {indexing.where_true: where_true}
+BODIES: Final[dict[Kernel[..., Any], Any]] = {indexing.where_true: where_true}

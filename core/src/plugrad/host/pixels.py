@@ -1,11 +1,12 @@
 """Conversion of pictures to tensors and back; pictures are on the host in any case."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.kernels import pixels as kernels
 
@@ -43,4 +44,4 @@ def _in_four_channels(pixels: Array, opacity: int) -> Array:
     return np.concatenate([colours, np.full_like(colours[..., :1], opacity)], axis=2)
 
 
-BODIES = {kernels.from_pixels: from_pixels, kernels.draw: draw}
+BODIES: Final[dict[Kernel[..., Any], Any]] = {kernels.from_pixels: from_pixels, kernels.draw: draw}

@@ -2,11 +2,12 @@
 
 import math
 from sys import maxsize
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError, OutOfMemory, ShapeError, TensorIndexError
 from plugrad.host import shown
 from plugrad.kernels import ragged
@@ -178,7 +179,7 @@ def _splits(lengths: Array) -> Array:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-BODIES = {
+BODIES: Final[dict[Kernel[..., Any], Any]] = {
     ragged.ragged_range: ragged_range,
     ragged.ragged_gather: ragged_gather,
     ragged.ragged_tensor_to_tensor: ragged_tensor_to_tensor,

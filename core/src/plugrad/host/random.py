@@ -1,10 +1,11 @@
 """Random numbers from a counter: each depends only on its index and the seed."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import random
 
 Array = NDArray[Any]
@@ -41,6 +42,6 @@ def multinomial(logits: Array, *, num_samples: int, seed: int, normalized: bool)
     return np.minimum(places, classes - 1).astype("int32")
 
 
-BODIES = {
+BODIES: Final[dict[Kernel[..., Any], Any]] = {
     random.multinomial: multinomial,
 }

@@ -1,10 +1,11 @@
 """Shapes that are given as values, which are known only on the host."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import rearrangement
 from plugrad.types.shapes import broadcast
 
@@ -16,4 +17,4 @@ def broadcast_args(s0: Array, s1: Array) -> Array:
     return np.asarray(broadcast(tuple(s0.tolist()), tuple(s1.tolist())), s0.dtype)
 
 
-BODIES = {rearrangement.broadcast_args: broadcast_args}
+BODIES: Final[dict[Kernel[..., Any], Any]] = {rearrangement.broadcast_args: broadcast_args}

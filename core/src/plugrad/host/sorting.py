@@ -1,11 +1,12 @@
 """Sorting and searching with NumPy."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.kernels import sorting
 from plugrad.kernels.sorting import Side
 
@@ -99,7 +100,7 @@ def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
     return np.take(x, first[order], axis), rank[which.reshape(-1)].astype(np.int32)
 
 
-BODIES = {
+BODIES: Final[dict[Kernel[..., Any], Any]] = {
     sorting.sort: sort,
     sorting.argsort: argsort,
     sorting.top_k: top_k,

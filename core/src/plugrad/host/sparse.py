@@ -1,11 +1,12 @@
 """Sparse tensors: coordinates, values and a dense shape."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError, ShapeError, TensorIndexError
 from plugrad.host import shown
 from plugrad.kernels import sparse
@@ -110,7 +111,7 @@ def _summed(name: str, data: Array, indices: Array, segment_ids: Array) -> Array
     return sums
 
 
-BODIES = {
+BODIES: Final[dict[Kernel[..., Any], Any]] = {
     sparse.sparse_fill_empty_rows: sparse_fill_empty_rows,
     sparse.sparse_reshape: sparse_reshape,
     sparse.sparse_segment_sum: sparse_segment_sum,

@@ -2,11 +2,12 @@
 
 import re
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.host import shown
 from plugrad.host.fingerprint import fingerprint64
@@ -96,7 +97,7 @@ def string_n_grams(
     return texts(found), np.array(ends, np.int32)
 
 
-BODIES = {
+BODIES: Final[dict[Kernel[..., Any], Any]] = {
     string.static_regex_replace: static_regex_replace,
     string.string_to_hash_bucket_fast: string_to_hash_bucket_fast,
     string.string_split: string_split,

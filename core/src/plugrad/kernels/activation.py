@@ -1,5 +1,7 @@
 """Activation functions of neural networks, element by element. NaN gives NaN."""
 
+from typing import Final
+
 from plugrad.contract.kernel import Kernel, agreed, declare, kernel
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import FLOATING, INEXACT, REAL, DType
@@ -16,16 +18,16 @@ def activation(name: str, accepts: frozenset[DType] = FLOATING) -> Kernel[[Spec]
     return declare(Kernel(name, rule, "activation", is_elementwise=True, accepts=accepts))
 
 
-relu = activation("Relu", REAL)  # max(x, 0)
-relu6 = activation("Relu6", REAL)  # min(max(x, 0), 6)
-elu = activation("Elu")  # x where x > 0, else exp(x) - 1 (Clevert and others, 2016)
+relu: Final = activation("Relu", REAL)  # max(x, 0)
+relu6: Final = activation("Relu6", REAL)  # min(max(x, 0), 6)
+elu: Final = activation("Elu")  # x where x > 0, else exp(x) - 1 (Clevert and others, 2016)
 # scale * (x where x > 0, else alpha * (exp(x) - 1)), with scale = 1.0507… and alpha = 1.6732…
 # (Klambauer and others, 2017)
-selu = activation("Selu")
-sigmoid = activation("Sigmoid", INEXACT)  # 1 / (1 + exp(-x))
-softplus = activation("Softplus")  # log(1 + exp(x))
-gelu = activation("Gelu")  # x P(X <= x) of a standard normal X (Hendrycks and Gimpel, 2016)
-gelu_tanh = activation(
+selu: Final = activation("Selu")
+sigmoid: Final = activation("Sigmoid", INEXACT)  # 1 / (1 + exp(-x))
+softplus: Final = activation("Softplus")  # log(1 + exp(x))
+gelu: Final = activation("Gelu")  # x P(X <= x) of a standard normal X (Hendrycks and Gimpel, 2016)
+gelu_tanh: Final = activation(
     "GeluTanh"
 )  # their approximation x (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x^3)
 

@@ -1,5 +1,7 @@
 """Kernels that combine tensors of one dtype element by element; their shapes are broadcast."""
 
+from typing import Final
+
 from plugrad.contract.kernel import Kernel, accepted, agreed, declare, kernel
 from plugrad.errors import ShapeError
 from plugrad.tensor.tensor import Tensor
@@ -7,7 +9,7 @@ from plugrad.types.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, 
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped, Spec
 
-ORDERED = ANY - COMPLEX
+ORDERED: Final = ANY - COMPLEX
 
 
 def binary(
@@ -23,33 +25,35 @@ def binary(
 
 
 # arithmetic
-add = binary("Add")
-subtract = binary("Sub")
-multiply = binary("Multiply")
-divide = binary("RealDiv", INEXACT)
-floor_divide = binary("FloorDiv", REAL)  # towards minus infinity; an integer divided by 0 is 0
-remainder = binary("Mod", REAL)  # has the sign of b
-power = binary("Pow", NUMERIC)
-squared_difference = binary("SquaredDifference")  # (a - b)^2
-maximum = binary("Maximum", REAL)
-minimum = binary("Minimum", REAL)
-atan2 = binary("Atan2", FLOATING)  # the angle of the point (b, a)
-hypot = binary("Hypot", FLOATING)  # sqrt(a^2 + b^2)
-log_add_exp = binary("LogAddExp", FLOATING)  # log(exp(a) + exp(b))
-next_after = binary("NextAfter", FLOATING)  # the number next to a in the direction of b
+add: Final = binary("Add")
+subtract: Final = binary("Sub")
+multiply: Final = binary("Multiply")
+divide: Final = binary("RealDiv", INEXACT)
+floor_divide: Final = binary(
+    "FloorDiv", REAL
+)  # towards minus infinity; an integer divided by 0 is 0
+remainder: Final = binary("Mod", REAL)  # has the sign of b
+power: Final = binary("Pow", NUMERIC)
+squared_difference: Final = binary("SquaredDifference")  # (a - b)^2
+maximum: Final = binary("Maximum", REAL)
+minimum: Final = binary("Minimum", REAL)
+atan2: Final = binary("Atan2", FLOATING)  # the angle of the point (b, a)
+hypot: Final = binary("Hypot", FLOATING)  # sqrt(a^2 + b^2)
+log_add_exp: Final = binary("LogAddExp", FLOATING)  # log(exp(a) + exp(b))
+next_after: Final = binary("NextAfter", FLOATING)  # the number next to a in the direction of b
 
 # comparison
-equal = binary("Equal", ANY, bool_)
-not_equal = binary("NotEqual", ANY, bool_)
-greater = binary("Greater", ORDERED, bool_)
-greater_equal = binary("GreaterEqual", ORDERED, bool_)
-less = binary("Less", ORDERED, bool_)
-less_equal = binary("LessEqual", ORDERED, bool_)
+equal: Final = binary("Equal", ANY, bool_)
+not_equal: Final = binary("NotEqual", ANY, bool_)
+greater: Final = binary("Greater", ORDERED, bool_)
+greater_equal: Final = binary("GreaterEqual", ORDERED, bool_)
+less: Final = binary("Less", ORDERED, bool_)
+less_equal: Final = binary("LessEqual", ORDERED, bool_)
 
 # logic
-logical_and = binary("LogicalAnd", BOOL)
-logical_or = binary("LogicalOr", BOOL)
-logical_xor = binary("LogicalXor", BOOL)
+logical_and: Final = binary("LogicalAnd", BOOL)
+logical_or: Final = binary("LogicalOr", BOOL)
+logical_xor: Final = binary("LogicalXor", BOOL)
 
 
 @kernel("Select", is_elementwise=True)

@@ -1,5 +1,7 @@
 """Kernels on the bits of integers in two's complement. A bool is one bit."""
 
+from typing import Final
+
 from plugrad.contract.kernel import Kernel, agreed, declare, kernel
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import BOOL, INTEGER, DType
@@ -18,14 +20,14 @@ def bitwise(name: str, accepts: frozenset[DType] = BITS) -> Kernel[[Spec, Spec],
     return declare(Kernel(name, rule, "bitwise", is_elementwise=True, accepts=accepts))
 
 
-bitwise_and = bitwise("BitwiseAnd")
-bitwise_or = bitwise("BitwiseOr")
-bitwise_xor = bitwise("BitwiseXor")
+bitwise_and: Final = bitwise("BitwiseAnd")
+bitwise_or: Final = bitwise("BitwiseOr")
+bitwise_xor: Final = bitwise("BitwiseXor")
 
 # Shifts by b places. Where b is the number of bits or more, a left shift gives 0, and a right shift
 # 0 or, for a negative a, -1. The result for a negative b is undefined.
-left_shift = bitwise("LeftShift", INTEGER)  # zeros come in from the right
-right_shift = bitwise("RightShift", INTEGER)  # copies of the sign come in from the left
+left_shift: Final = bitwise("LeftShift", INTEGER)  # zeros come in from the right
+right_shift: Final = bitwise("RightShift", INTEGER)  # copies of the sign come in from the left
 
 
 @kernel("Invert", is_elementwise=True, accepts=BITS)

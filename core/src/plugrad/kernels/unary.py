@@ -1,5 +1,7 @@
 """Kernels that map each element of one tensor. NaN gives NaN unless a comment says otherwise."""
 
+from typing import Final
+
 from plugrad.contract.kernel import Kernel, accepted, declare, kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.tensor.tensor import Tensor
@@ -19,51 +21,51 @@ def unary(
 
 
 # arithmetic
-abs = unary("Abs", REAL)
-negative = unary("Neg", NUMERIC)
-square = unary("Square", NUMERIC)
-sign = unary("Sign", REAL)  # -1, 0 or 1
-reciprocal = unary("Reciprocal")  # 1 / x
-sqrt = unary("Sqrt")
-rsqrt = unary("Rsqrt")  # 1 / sqrt(x)
+abs: Final = unary("Abs", REAL)
+negative: Final = unary("Neg", NUMERIC)
+square: Final = unary("Square", NUMERIC)
+sign: Final = unary("Sign", REAL)  # -1, 0 or 1
+reciprocal: Final = unary("Reciprocal")  # 1 / x
+sqrt: Final = unary("Sqrt")
+rsqrt: Final = unary("Rsqrt")  # 1 / sqrt(x)
 
 # rounding
-ceil = unary("Ceil", REAL)
-floor = unary("Floor", REAL)
-round = unary("Round", REAL)  # halves to the even integer
-trunc = unary("Trunc", REAL)  # towards 0
+ceil: Final = unary("Ceil", REAL)
+floor: Final = unary("Floor", REAL)
+round: Final = unary("Round", REAL)  # halves to the even integer
+trunc: Final = unary("Trunc", REAL)  # towards 0
 
 # exponential and logarithmic
-exp = unary("Exp")
-expm1 = unary("Expm1")  # exp(x) - 1
-log = unary("Log")
-log1p = unary("Log1p")  # log(1 + x)
-log2 = unary("Log2")
-log10 = unary("Log10")
+exp: Final = unary("Exp")
+expm1: Final = unary("Expm1")  # exp(x) - 1
+log: Final = unary("Log")
+log1p: Final = unary("Log1p")  # log(1 + x)
+log2: Final = unary("Log2")
+log10: Final = unary("Log10")
 
 # trigonometric and hyperbolic, angles in radians
-sin = unary("Sin")
-cos = unary("Cos")
-tan = unary("Tan")
-asin = unary("Asin")
-acos = unary("Acos")
-atan = unary("Atan")
-sinh = unary("Sinh")
-cosh = unary("Cosh")
-tanh = unary("Tanh")
-asinh = unary("Asinh")
-acosh = unary("Acosh")
-atanh = unary("Atanh")
-erf = unary("Erf", FLOATING)
+sin: Final = unary("Sin")
+cos: Final = unary("Cos")
+tan: Final = unary("Tan")
+asin: Final = unary("Asin")
+acos: Final = unary("Acos")
+atan: Final = unary("Atan")
+sinh: Final = unary("Sinh")
+cosh: Final = unary("Cosh")
+tanh: Final = unary("Tanh")
+asinh: Final = unary("Asinh")
+acosh: Final = unary("Acosh")
+atanh: Final = unary("Atanh")
+erf: Final = unary("Erf", FLOATING)
 
 # predicates
-is_finite = unary("IsFinite", NUMERIC, bool_)
-is_inf = unary("IsInf", NUMERIC, bool_)
-is_nan = unary("IsNan", NUMERIC, bool_)
-sign_bit = unary("SignBit", FLOATING, bool_)  # also of -0.0 and NaN
-logical_not = unary("LogicalNot", BOOL)
+is_finite: Final = unary("IsFinite", NUMERIC, bool_)
+is_inf: Final = unary("IsInf", NUMERIC, bool_)
+is_nan: Final = unary("IsNan", NUMERIC, bool_)
+sign_bit: Final = unary("SignBit", FLOATING, bool_)  # also of -0.0 and NaN
+logical_not: Final = unary("LogicalNot", BOOL)
 
-identity = unary("Identity", ANY)
+identity: Final = unary("Identity", ANY)
 
 
 @kernel("Step", is_elementwise=True, accepts=REAL)

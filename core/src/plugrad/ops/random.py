@@ -459,13 +459,13 @@ def _sent(values: NDArray[Any], dtype: DType, backend: Backend) -> Tensor:
 default: Final = Generator()
 """The generator of the functions below."""
 
-seed = default.seed
-uniform = default.uniform
-standard_normal = default.standard_normal
-normal = default.normal
-truncated_normal = default.truncated_normal
-gamma = default.gamma
-integers = default.integers
-bernoulli = default.bernoulli
-permutation = default.permutation
-multinomial = default.multinomial
+seed: Final = default.seed
+uniform: Final = default.uniform
+standard_normal: Final = default.standard_normal
+normal: Final = default.normal
+truncated_normal: Final = default.truncated_normal
+gamma: Final = default.gamma
+integers: Final = default.integers
+bernoulli: Final = default.bernoulli
+permutation: Final = default.permutation
+multinomial: Final = default.multinomial

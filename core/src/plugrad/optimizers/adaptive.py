@@ -138,7 +138,7 @@ class RMSProp(Optimizer):
         self.decay = decay
         self.momentum = momentum
         self.epsilon = epsilon
-        self.centered = flag(centered, "RMSProp", "centered")
+        self.centered: bool = flag(centered, "RMSProp", "centered")
 
     def _slots(self) -> tuple[str, ...]:
         return ("s", "momentum", "mean") if self.centered else ("s", "momentum")

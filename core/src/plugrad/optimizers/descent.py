@@ -56,7 +56,7 @@ class Momentum(Optimizer):
         super().__init__(learning_rate)
         self._check(momentum=momentum, least=0)
         self.momentum = momentum
-        self.nesterov = flag(nesterov, "Momentum", "nesterov")
+        self.nesterov: bool = flag(nesterov, "Momentum", "nesterov")
 
     def _slots(self) -> tuple[str, ...]:
         return ("momentum",)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KEY: Final = "plugrad"
 """The entry of the file's metadata that holds the structure."""
 VERSION: Final = 1
-CODES: Final = {
+CODES: Final[dict[str, np.dtype[Any]]] = {
     "BOOL": np.dtype("?"),
     **{
         f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")

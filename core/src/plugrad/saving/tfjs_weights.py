@@ -29,13 +29,17 @@ if TYPE_CHECKING:
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-DTYPES: Final = {
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "float32": np.dtype("<f4"),
     "int32": np.dtype("<i4"),
     "bool": np.dtype("?"),
     "complex64": np.dtype("<c8"),
 }
-QUANTIZED: Final = {"uint8": np.dtype("u1"), "uint16": np.dtype("<u2"), "float16": np.dtype("<f2")}
+QUANTIZED: Final[dict[str, np.dtype[Any]]] = {
+    "uint8": np.dtype("u1"),
+    "uint16": np.dtype("<u2"),
+    "float16": np.dtype("<f2"),
+}
 SHARD: Final = 4 * 2**20
 
 

@@ -10,7 +10,7 @@ hold arrays, never tensors, so there are no reference cycles.
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import movement, reduction
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 Pulled = list[tuple[int, Tensor | None]]
-next_order = count().__next__
+next_order: Final = count().__next__
 
 
 class Node:
@@ -38,7 +38,7 @@ class Node:
     def __init__(self, parents: tuple[Node | None, ...]) -> None:
         """Record a step whose inputs have these nodes; None for an input that is not being differentiated."""
         self.order: int = next_order()
-        self.parents = parents
+        self.parents: tuple[Node | None, ...] = parents
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
@@ -77,7 +77,7 @@ class Part(Node):
     def __init__(self, whole: Node, index: int) -> None:
         """Represent output `index` of the call `whole`."""
         super().__init__((whole,))
-        self.index = index
+        self.index: int = index
 
 
 class Call(Node):
@@ -94,12 +94,12 @@ class Call(Node):
         backend: Backend,
     ) -> None:
         """Record a call."""
-        self.order = next_order()
-        self.parents = parents
-        self.plan = plan
-        self.shapes = shapes
-        self.attrs = attrs
-        self.backend = backend
+        self.order: int = next_order()
+        self.parents: tuple[Node | None, ...] = parents
+        self.plan: Plan = plan
+        self.shapes: Sequence[Shape | None] = shapes
+        self.attrs: Mapping[str, Any] = attrs
+        self.backend: Backend = backend
 
     def keep(self, arrays: Sequence[Any], output: Any) -> None:
         """Keep the values that the plan asks for."""

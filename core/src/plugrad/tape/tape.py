@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.kernels import creation
 from plugrad.registry.gradients import find_gradient, gradients
@@ -173,7 +173,7 @@ class Walk:
         return [gradients.get(leaf) for leaf in self.leaves]
 
 
-new = object.__new__
+new: Final = object.__new__
 _order_of = attrgetter("order")
 
 

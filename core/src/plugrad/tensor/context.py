@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar, copy_context
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from plugrad.types.arguments import check_callable
@@ -30,7 +30,7 @@ class Scope:
     def __init__(self, parent: Scope | None) -> None:
         """Open a scope inside `parent`."""
         self.made: dict[int, ref[Tensor]] = {}
-        self.parent = parent
+        self.parent: Scope | None = parent
 
     def track(self, tensor: Tensor) -> None:
         """Remember a tensor."""
@@ -51,7 +51,7 @@ class Surroundings(NamedTuple):
 
 
 _surroundings: ContextVar[Surroundings | None] = ContextVar("plugrad_surroundings", default=None)
-surroundings = _surroundings.get
+surroundings: Final = _surroundings.get
 
 
 def active_scope() -> Scope | None:

@@ -245,11 +245,14 @@ class Tensor:
         except (TypeError, ValueError) as error:
             raise ArgumentValueError(f"format of a {self.dtype} tensor: {error}") from None
 
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
     # --- attached by plugrad.ops.operators ----------------------------------------------------------
 
     if TYPE_CHECKING:
+
+        def __hash__(self) -> int: ...
 
         def __add__(self, other: TensorLike) -> Tensor: ...
 

@@ -40,8 +40,8 @@ STRETCHED: Final[list[tuple[Shape, ...]]] = [
 ]
 SPECIAL: Final = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 0.5, 6.0, 100.0, -100.0]
 
-first_rows = [row for row in rows() if row.number == 1]
-elementwise = [row for row in first_rows if row.kernel.is_elementwise and row.inputs]
+first_rows: Final = [row for row in rows() if row.number == 1]
+elementwise: Final = [row for row in first_rows if row.kernel.is_elementwise and row.inputs]
 
 
 def stretches(row: Row) -> bool:
@@ -55,11 +55,13 @@ def stretches(row: Row) -> bool:
     return out.shape == (2, 3)
 
 
-broadcasting = [row for row in elementwise if stretches(row)]
-special = [
+broadcasting: Final = [row for row in elementwise if stretches(row)]
+special: Final = [
     row for row in elementwise if row.is_special and {"float32", "float64"} & set(row.runs_on)
 ]
-viewed = [row for row in first_rows if any(x and x.shape and x.dtype == ROW for x in row.inputs)]
+viewed: Final = [
+    row for row in first_rows if any(x and x.shape and x.dtype == ROW for x in row.inputs)
+]
 
 
 def check_shapes(row: Row, backend: Backend) -> None:

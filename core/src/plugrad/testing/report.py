@@ -68,7 +68,7 @@ class Report:
 
     def __init__(self, levels: Iterable[str] = LEVELS) -> None:
         """Begin a report about some levels."""
-        self.levels = tuple(levels)
+        self.levels: tuple[str, ...] = tuple(levels)
         self.backends: dict[str, Findings] = {}
 
     def of(self, backend: str) -> Findings:

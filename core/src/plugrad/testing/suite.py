@@ -7,7 +7,7 @@ does not claim is skipped, with the reason. Expected values are NumPy's, or reco
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -45,10 +45,10 @@ CORE = frozenset(
 )
 """The families that most programs need."""
 
-plain = [row for row in rows() if not row.is_edge]
-in_core = [row for row in plain if row.kernel.family in CORE]
-beyond = [row for row in plain if row.kernel.family not in CORE]
-odd = [row for row in rows() if row.is_edge]
+plain: Final = [row for row in rows() if not row.is_edge]
+in_core: Final = [row for row in plain if row.kernel.family in CORE]
+beyond: Final = [row for row in plain if row.kernel.family not in CORE]
+odd: Final = [row for row in rows() if row.is_edge]
 
 
 def on_dtypes(some: list[Row]) -> pytest.MarkDecorator:

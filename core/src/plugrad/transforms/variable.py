@@ -45,8 +45,8 @@ class Variable(Tensor):
     def __init__(self, initial: TensorLike, *, trainable: bool = True, name: str = "") -> None:
         """Create a variable on the backend of its initial value."""
         value = creation.asarray(initial)
-        self.name = name
-        self.trainable = flag(trainable, "Variable", "trainable")
+        self.name: str = name
+        self.trainable: bool = flag(trainable, "Variable", "trainable")
         self.array = value.array
         self.backend = value.backend
 

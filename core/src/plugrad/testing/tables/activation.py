@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def gelu_tanh_slope(x: Array) -> Array:
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * ROOT * (1 + 3 * 0.044715 * x * x)
 
 
-away_from_0 = numbers(avoid=(0,))
+away_from_0: Final = numbers(avoid=(0,))
 
 ROWS = [
     Row(activation.relu, lambda x: np.maximum(x, 0), [away_from_0]),

@@ -3,6 +3,8 @@
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
 
+from typing import Final
+
 import numpy as np
 
 import plugrad
@@ -20,11 +22,11 @@ from plugrad.testing.rows import (
     whole,
 )
 
-any_number = numbers()
-no_0 = numbers(avoid=(0,))
-positive = numbers(0.4, 3)
-apart = [different(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
-often_equal = whole(-2, 2, 3, 5, dtype=ROW)
+any_number: Final = numbers()
+no_0: Final = numbers(avoid=(0,))
+positive: Final = numbers(0.4, 3)
+apart: Final = [different(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
+often_equal: Final = whole(-2, 2, 3, 5, dtype=ROW)
 SIGNED = (*FLOATS, "int32", "int64", "int8", "int16")
 ORDERED = tuple(name for name in NUMBERS if not name.startswith("complex"))
 

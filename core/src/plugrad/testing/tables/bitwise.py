@@ -1,12 +1,15 @@
 """The bits of whole numbers."""
 
+from typing import Final
+
 import numpy as np
 
 import plugrad
 from plugrad.kernels import bitwise
 from plugrad.testing.rows import Row, numbers
 
-some_bits, places = numbers(-99, 99), numbers(0, 7)
+some_bits: Final = numbers(-99, 99)
+places: Final = numbers(0, 7)
 
 ROWS = [
     Row(bitwise.bitwise_and, np.bitwise_and, [some_bits, some_bits]),

@@ -3,6 +3,8 @@
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
 
+from typing import Final
+
 import numpy as np
 
 from plugrad.kernels import detection
@@ -42,8 +44,10 @@ def padded(chosen: Array, count: int) -> list[Array]:
     return [np.pad(chosen, (0, max(0, count - len(chosen)))), np.array(len(chosen))]
 
 
-boxes = Input(lambda rng, shape, dtype: (rng.integers(0, 7, shape) / 4).astype(dtype), (20, 4))
-scores = Input(lambda rng, shape, dtype: rng.permutation(20).astype(dtype) / 32, (20,))
+boxes: Final = Input(
+    lambda rng, shape, dtype: (rng.integers(0, 7, shape) / 4).astype(dtype), (20, 4)
+)
+scores: Final = Input(lambda rng, shape, dtype: rng.permutation(20).astype(dtype) / 32, (20,))
 LIMITS = [(5, 0.5, -np.inf), (20, 0.2, 0.3), (4, 1.0, 0.1), (0, 0.5, 0.0)]
 
 

@@ -4,7 +4,7 @@
 # pyright: basic
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from plugrad.testing.rows import (
 )
 
 SHAPE = (2, 3, 4)
-any_number = numbers(shape=SHAPE)
-few = numbers(0.5, 2, shape=SHAPE)
+any_number: Final = numbers(shape=SHAPE)
+few: Final = numbers(0.5, 2, shape=SHAPE)
 NAN, INF = np.nan, np.inf
 
 
@@ -97,8 +97,8 @@ EMPTY: list[tuple[Kernel[..., Any], Callable[..., Any]]] = [
     (reduction.all, np.all),
     (reduction.any, np.any),
 ]
-bins = whole(-1, 6, 9)
-ends = extremes(turned=True)
+bins: Final = whole(-1, 6, 9)
+ends: Final = extremes(turned=True)
 SQUARE = Input(lambda *given: ends.draw(*given).reshape(6, 6), (6, 6))
 
 ROWS = [

@@ -1,7 +1,7 @@
 """Functions of one tensor, element by element."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import FLOATS, INTEGERS, NUMBERS, Row, extremes, numbers, these
 from plugrad.types.dtype import bool_, float32, float64, int8, int32, int64, uint8
 
-any_number = numbers()
-positive = numbers(0.4, 9)
-away_from_0 = numbers(avoid=(0,))
-within_1 = numbers(-0.8, 0.8)
-between_whole = numbers(avoid=range(-3, 4))
-between_halves = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
+any_number: Final = numbers()
+positive: Final = numbers(0.4, 9)
+away_from_0: Final = numbers(avoid=(0,))
+within_1: Final = numbers(-0.8, 0.8)
+between_whole: Final = numbers(avoid=range(-3, 4))
+between_halves: Final = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
 HALVES = these([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
 
 
