@@ -8,7 +8,7 @@ import pytest
 import plugrad
 from families.case import FLOATS, REALS, VIEWS, Case, Near, Refusal, from_table
 from families.domains import different, flags, these, uniform, whole
-from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 
 AXES = [None, 0, 1, 2, -1, (0, -1), (2, 0)]
 LONG_SUM = "a sum of thousands of floats, which are added in another order"
@@ -285,6 +285,24 @@ def np_dense_bincount(x, weights=None, **attrs):
     total = np_bincount(x, weights, size=attrs["size"])
     occurs = np.isin(np.arange(len(total)), x)
     return occurs.astype(total.dtype) if attrs.get("binary_output") else total
+
+
+def test_bins_may_be_as_many_as_the_numbers_need(backend):
+    x, weights = np.array([[3, 1], [1, 0]], "int32"), np.float32([[1, 2], [3, 4]])
+    for least in (0, 2, 6):
+        found = plugrad.bincount(x, minlength=least)
+        assert found.tolist() == np.bincount(x.ravel(), minlength=least).tolist()
+        found = plugrad.bincount(x, weights, minlength=least)
+        assert found.tolist() == np.bincount(x.ravel(), weights.ravel(), least).tolist()
+    none = plugrad.zeros((0,), dtype=plugrad.int32)
+    assert (plugrad.bincount(none).shape, plugrad.bincount(none, minlength=2).tolist()) == (
+        (0,),
+        [0, 0],
+    )
+    with pytest.raises(ArgumentValueError, match=r"x holds -1, .* give size to leave them out"):
+        plugrad.bincount([2, -1])
+    with pytest.raises(ArgumentError, match="size=3 and minlength=2; give one"):
+        plugrad.bincount([2], size=3, minlength=2)
 
 
 numbers = whole(-1, 6)

@@ -172,6 +172,10 @@ def test_gradient_where_it_has_no_limit_is_zero(op, x, backend):
     assert plugrad.grad(op)(plugrad.asarray(x)).tolist() == [0, 0]
 
 
+def test_order_of_differences_may_be_given_by_place(backend):
+    assert plugrad.diff([1, 4, 9, 16], 2).tolist() == np.diff([1, 4, 9, 16], 2).tolist()
+
+
 def test_diff_beside_other_dtypes(backend):
     y = plugrad.diff(plugrad.asarray([1, 2], dtype="int32"), append=plugrad.asarray([4.5]))
     assert (y.tolist(), y.dtype) == ([1.0, 2.5], "float32")

@@ -6,9 +6,10 @@ from the shape; with ``keepdims=True`` they remain, with size 1.
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING
 
-from plugrad.errors import DTypeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced
 from plugrad.ops.attributes import flag, integer
@@ -228,29 +229,61 @@ def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
     return movement.reshape(reduction.argmin(flat, axis=axis), shape=shape)
 
 
-def bincount(x: TensorLike, weights: TensorLike | None = None, *, size: int) -> Tensor:
+def bincount(
+    x: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    size: int | None = None,
+    minlength: int = 0,
+) -> Tensor:
     """The number of occurrences of each integer from 0 to ``size - 1``, or the sum of their weights.
 
     >>> plugrad.bincount([1, 1, 0, 3], size=4)
     tensor([1, 2, 0, 1], dtype=int32)
     >>> plugrad.bincount([1, 1, 0, 3], [0.5, 0.25, 4.0, 8.0], size=4)
     tensor([4.  , 0.75, 0.  , 8.  ], dtype=float32)
+    >>> plugrad.bincount([1, 1, 0, 3], minlength=6)
+    tensor([1, 2, 0, 1, 0, 0], dtype=int32)
 
     The shape is (size,). Counts are int32, and sums have the dtype of the weights.
 
     Args:
         x: integers; those outside ``[0, size)`` do not count.
         weights: the weight of each element, in the shape of x; None counts elements.
-        size: the number of bins.
+        size: the number of bins. Without it there are as many as x needs, for which its values are
+            copied to the host, and x must not be negative.
+        minlength: the least number of bins if `size` is not given.
 
     Raises:
         DTypeError: x does not hold integers, or the weights hold bools or strings.
         ShapeError: the weights do not have the shape of x.
-        ArgumentError: `size` is not an integer.
-        ArgumentValueError: `size` is negative.
+        ArgumentError: `size` or `minlength` is not an integer, or both are given.
+        ArgumentValueError: one of them is negative, or a number is and `size` is not given.
     """
-    numbers, summands = _binned(x, weights, "bincount")
-    return reduction.bincount(numbers, summands, size=integer(size, "bincount", "size"))
+    op = "bincount"
+    numbers, summands = _binned(x, weights, op)
+    minlength = integer(minlength, op, "minlength", least=0)
+    if size is None:
+        size = builtins.max(minlength, _greatest(numbers, op) + 1)
+    elif minlength:
+        raise ArgumentError(f"{op}: size={size} and minlength={minlength}; give one of them")
+    return reduction.bincount(numbers, summands, size=integer(size, op, "size"))
+
+
+def _greatest(x: Tensor, op: str) -> int:
+    """Return the greatest of some integers, -1 if there are none.
+
+    Raises:
+        ArgumentValueError: one is negative.
+    """
+    values = x.numpy()
+    if not values.size:
+        return -1
+    if values.min() < 0:
+        raise ArgumentValueError(
+            f"{op}: x holds {values.min()}, and numbers must not be negative; give size to leave them out"
+        )
+    return int(values.max())
 
 
 def dense_bincount(

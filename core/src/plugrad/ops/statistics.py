@@ -117,9 +117,9 @@ def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fals
 
 def diff(
     x: TensorLike,
+    n: int = 1,
     *,
     axis: int = -1,
-    n: int = 1,
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
@@ -135,8 +135,8 @@ def diff(
 
     Args:
         x: numbers of any shape but 0-d.
-        axis: the axis along which to subtract; it becomes shorter by `n`.
         n: how many times to take differences.
+        axis: the axis along which to subtract; it becomes shorter by `n`.
         prepend: elements to put before x first: one number, or a tensor that differs in shape from
             x on the axis only.
         append: elements to put after x first.
