@@ -30,7 +30,7 @@ LAYERS = (
     ("ops",),
     ("transforms",),
     ("gradients",),
-    ("optimizers", "memory", "profiling", "array_api", "saving"),
+    ("optimizers", "memory", "profiling", "array_api", "saving", "einops"),
     ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string", "tfjs"),
     ("extend",),
     ("",),  # the public page

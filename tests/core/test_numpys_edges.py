@@ -1,11 +1,20 @@
 """What NumPy and the libraries around it do with tensors."""
 
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import einops.array_api
 import matplotlib as mpl
 import numpy as np
+import opt_einsum
+import pandas as pd
 import pytest
+import safetensors.numpy
+from PIL import Image
 
 import plugrad
-from plugrad.errors import ArgumentError
+from plugrad.errors import ArgumentError, AxisError, DisposedTensor
 
 VALUES = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -6.0]], "float32")
 
@@ -17,22 +26,52 @@ def test_a_0d_tensor_is_not_iterable(backend):
     assert not np.iterable(plugrad.asarray(1.0))
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "argmax"])
+REDUCTIONS = ["sum", "prod", "mean", "std", "var", "max", "min", "all", "any", "argmax", "argmin"]
+
+
+@pytest.mark.parametrize("name", [*REDUCTIONS, "cumsum", "cumprod"])
 def test_numpys_functions_call_the_methods(name, backend):
     x, function = plugrad.asarray(VALUES), getattr(np, name)
-    for given in ({}, {"axis": 1}, {"axis": 0, "keepdims": True}):
+    options = [{}, {"axis": 1}, {"axis": 0, "out": None}]
+    options += [{"axis": 0, "keepdims": True}] if name in REDUCTIONS else []
+    options += [{"ddof": 1, "axis": -1}] if name in ("std", "var") else []
+    for given in options:
         result = function(x, **given)
         assert isinstance(result, plugrad.Tensor)
-        np.testing.assert_allclose(result.numpy(), function(VALUES, **given), rtol=1e-6)
+        expected = function(VALUES, **given)
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
     with pytest.raises(ArgumentError, match=rf"{name}: out is a ndarray, .*y\[...\] = x.{name}"):
         getattr(x, name)(out=np.zeros(()))
 
 
-def test_sums_and_means_take_a_dtype():
-    x = plugrad.asarray(VALUES)
-    assert np.sum(x, dtype="float64").dtype == "float64"
-    assert x.mean(dtype="float64", axis=1).dtype == "float64"
-    assert plugrad.asarray([1, 2]).sum(dtype="float32").dtype == "float32"
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "std", "var", "cumsum", "cumprod"])
+def test_dtype_of_a_result(name):
+    function = getattr(np, name)
+    for values, dtype in ((VALUES, "float64"), (np.array([[1, 2], [3, 5]], "int32"), "float32")):
+        result = function(plugrad.asarray(values), dtype=dtype, axis=0)
+        assert result.dtype == plugrad.asarray(values).astype(dtype).dtype
+        np.testing.assert_allclose(result.numpy(), function(values, dtype=dtype, axis=0), rtol=1e-6)
+
+
+def test_numpys_functions_have_gradients():
+    for name in ("sum", "prod", "mean", "std", "var", "cumsum", "cumprod"):
+        by_numpy, own = (
+            plugrad.grad(lambda x, f=f: plugrad.sum(f(x)))(plugrad.asarray(VALUES[0]))
+            for f in (getattr(np, name), lambda x, name=name: getattr(x, name)())
+        )
+        assert by_numpy.tolist() == own.tolist()
+        assert any(own.tolist())
+
+
+def test_transpose_takes_axes_like_numpy(backend):
+    host = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    x = plugrad.asarray(host)
+    for axes in ((), (None,), ((1, 0, 2),), ([2, 0, 1],), (0, -1, 1)):
+        np.testing.assert_array_equal(x.transpose(*axes).numpy(), host.transpose(*axes))
+    np.testing.assert_array_equal(np.transpose(x, (1, 2, 0)).numpy(), host.transpose(1, 2, 0))
+    with pytest.raises(AxisError):
+        x.transpose(0, 1)
 
 
 def test_matplotlib_draws_tensors(backend):
@@ -47,3 +86,124 @@ def test_matplotlib_draws_tensors(backend):
     assert list(line.get_xdata()) == [1, 1]
     axes.plot(x[0], x[1])
     pyplot.close(figure)
+
+
+DTYPES = ["float32", "float64", "int32", "uint8", "bool", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_array_interface_keeps_the_values_alive(dtype, backend):
+    if getattr(plugrad, dtype) not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    host = VALUES.astype(dtype)
+    for expected in (host, host.T, host[:0], host[0, 0]):
+        x = plugrad.asarray(host)
+        x = (
+            x
+            if expected is host
+            else x.T
+            if expected.shape == (3, 2)
+            else x[:0]
+            if expected.ndim
+            else x[0, 0]
+        )
+        described = x.__array_interface__
+        found = np.asarray(SimpleNamespace(__array_interface__=described))
+        x[...] = False
+        del x, described
+        assert not found.flags.writeable
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(found, expected)
+    assert plugrad.asarray(host).tobytes() == host.tobytes()
+    assert plugrad.asarray(host).nbytes == host.nbytes
+
+
+def test_strings_and_disposed_tensors_have_no_array_interface(backend):
+    assert not hasattr(plugrad.asarray(["a"]), "__array_interface__")
+    x = plugrad.ones(2)
+    x.dispose()
+    with pytest.raises(DisposedTensor):
+        np.asarray(x)
+
+
+def test_pillow_makes_pictures_of_tensors(backend):
+    pixels = np.arange(24, dtype="uint8").reshape(2, 4, 3)
+    picture = Image.fromarray(plugrad.asarray(pixels))
+    assert (picture.mode, picture.size) == ("RGB", (4, 2))
+    np.testing.assert_array_equal(np.asarray(picture), pixels)
+    turned = Image.fromarray(plugrad.asarray(VALUES).T)
+    np.testing.assert_array_equal(np.asarray(turned), VALUES.T)
+    assert plugrad.asarray(picture).tolist() == pixels.tolist()
+
+
+def test_safetensors_saves_tensors(backend):
+    x = plugrad.asarray(VALUES)
+    saved = safetensors.numpy.save({"x": x, "turned": x.T, "mask": x > 0, "none": x[:0]})
+    found = safetensors.numpy.load(saved)
+    for name, expected in {
+        "x": VALUES,
+        "turned": VALUES.T,
+        "mask": VALUES > 0,
+        "none": VALUES[:0],
+    }.items():
+        np.testing.assert_array_equal(found[name], expected)
+        assert found[name].dtype == expected.dtype
+
+
+def test_einops_takes_tensors(backend):
+    x = plugrad.asarray(VALUES)
+    y = plugrad.asarray(VALUES[:, :2])
+    assert einops.rearrange(x, "a b -> (b a)").tolist() == VALUES.T.ravel().tolist()
+    assert einops.rearrange([x, x], "n a b -> a n b").shape == (2, 2, 3)
+    assert einops.repeat(x, "a b -> a b c", c=2).tolist() == VALUES[..., None].repeat(2, 2).tolist()
+    packed, shapes = einops.pack([x, y], "a *")
+    assert packed.tolist() == np.concatenate([VALUES, VALUES[:, :2]], 1).tolist()
+    assert einops.unpack(packed, shapes, "a *")[1].tolist() == y.tolist()
+    np.testing.assert_allclose(
+        einops.reduce(x, "a b -> a", "mean").numpy(), VALUES.mean(1), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        einops.einsum(x, x, "a b, c b -> a c").numpy(), VALUES @ VALUES.T, rtol=1e-6
+    )
+    total = lambda x: einops.reduce(x * x, "a b -> ", "sum")  # noqa: E731
+    assert plugrad.grad(total)(x).tolist() == (2 * VALUES).tolist()
+    assert einops.array_api.rearrange(x, "a b -> b a").tolist() == VALUES.T.tolist()
+    with pytest.raises(NotImplementedError, match="non-floating tensors"):
+        einops.reduce(x > 0, "a b -> a", "mean")
+
+
+@pytest.mark.parametrize(
+    "order", ["einops, plugrad", "plugrad, einops", "plugrad, einops.array_api, einops"]
+)
+def test_einops_is_imported_before_or_after(order):
+    program = f"import sys, {order}; assert einops.rearrange(plugrad.ones((2, 3)), 'a b -> b a').shape == (3, 2)"
+    program += "; assert not any(type(f).__module__ == 'plugrad.einops' for f in sys.meta_path)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_opt_einsum_contracts_tensors(backend):
+    x, y = plugrad.asarray(VALUES), plugrad.asarray(VALUES[:, :2])
+    for options in ({}, {"backend": "plugrad"}):
+        result = opt_einsum.contract("ab,cb,cd->da", x, x, y, **options)
+        assert isinstance(result, plugrad.Tensor)
+        expected = np.einsum("ab,cb,cd->da", VALUES, VALUES, VALUES[:, :2])
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5)
+        np.testing.assert_allclose(
+            opt_einsum.contract("aab->b", plugrad.ones((2, 2, 3)), **options).numpy(), [2, 2, 2]
+        )
+    expression = opt_einsum.contract_expression("ab,cb->ac", (2, 3), x, constants=[1])
+    np.testing.assert_allclose(
+        expression(x, backend="plugrad").numpy(), VALUES @ VALUES.T, rtol=1e-6
+    )
+
+
+def test_pandas_takes_tensors_and_gives_data(backend):
+    x = plugrad.asarray(VALUES)
+    assert pd.Series(x[0]).tolist() == VALUES[0].tolist()
+    frame = pd.DataFrame(x, columns=list("abc"))
+    assert (frame.dtypes == "float32").all()
+    frame["d"] = x[:, 0]
+    np.testing.assert_array_equal(frame.to_numpy(), np.c_[VALUES, VALUES[:, 0]])
+    assert pd.DataFrame({"a": x[0], "b": x[1]}).to_numpy().tolist() == VALUES.T.tolist()
+    assert plugrad.asarray(frame).tolist() == frame.to_numpy().tolist()
+    assert plugrad.asarray(frame["a"]).dtype == x.dtype

@@ -14,6 +14,7 @@ from math import (
     pi as pi,
 )
 
+import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
 import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.kernels  # pyright: ignore[reportUnusedImport] - every contract is known
 import plugrad.ops.operators  # noqa: F401  # pyright: ignore[reportUnusedImport] - they attach themselves

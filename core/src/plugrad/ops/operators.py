@@ -16,6 +16,8 @@ from plugrad.ops import (
     linalg,
     movement,
     reduction,
+    scan,
+    statistics,
     subscript,
     transfer,
     unary,
@@ -158,8 +160,48 @@ def mean(
 ) -> Tensor:
     """Average over axes; see `plugrad.mean`."""
     _check_out("mean", out)
-    x = self if dtype is None else unary.astype(self, dtype)
-    return reduction.mean(x, axis=axis, keepdims=keepdims)
+    return reduction.mean(_in(self, dtype), axis=axis, keepdims=keepdims)
+
+
+def prod(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Multiply along axes; see `plugrad.prod`."""
+    _check_out("prod", out)
+    return reduction.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def std(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    ddof: float = 0,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Return the standard deviation along axes; see `plugrad.std`, whose `correction` is NumPy's `ddof`."""
+    _check_out("std", out)
+    return statistics.std(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
+
+
+def var(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    ddof: float = 0,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Return the variance along axes; see `plugrad.var`, whose `correction` is NumPy's `ddof`."""
+    _check_out("var", out)
+    return statistics.var(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
 
 
 def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
@@ -174,12 +216,62 @@ def min(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: Non
     return reduction.min(self, axis=axis, keepdims=keepdims)
 
 
+def all(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
+    """Return whether all elements along axes are True; see `plugrad.all`."""
+    _check_out("all", out)
+    return reduction.all(self, axis=axis, keepdims=keepdims)
+
+
+def any(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
+    """Return whether any element along axes is True; see `plugrad.any`."""
+    _check_out("any", out)
+    return reduction.any(self, axis=axis, keepdims=keepdims)
+
+
 def argmax(
     self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
 ) -> Tensor:
     """Return the positions of the largest values; see `plugrad.argmax`."""
     _check_out("argmax", out)
     return reduction.argmax(self, axis=axis, keepdims=keepdims)
+
+
+def argmin(
+    self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Tensor:
+    """Return the positions of the smallest values; see `plugrad.argmin`."""
+    _check_out("argmin", out)
+    return reduction.argmin(self, axis=axis, keepdims=keepdims)
+
+
+def cumsum(
+    self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
+) -> Tensor:
+    """Return the sums up to each element along an axis, or of all elements; see `plugrad.cumulative_sum`."""
+    _check_out("cumsum", out)
+    x = movement.reshape(self, (-1,)) if axis is None else self
+    return scan.cumulative_sum(x, axis=axis, dtype=dtype)
+
+
+def cumprod(
+    self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
+) -> Tensor:
+    """Return the products up to each element along an axis, or of all elements; see `plugrad.cumulative_prod`."""
+    _check_out("cumprod", out)
+    x = movement.reshape(self, (-1,)) if axis is None else self
+    return scan.cumulative_prod(x, axis=axis, dtype=dtype)
+
+
+def transpose(self: Tensor, *axes: Any) -> Tensor:
+    """Return the tensor with its axes in another order, or in the reverse one; see `plugrad.permute_dims`."""
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], list | tuple)):
+        return movement.permute_dims(self, axes[0])
+    return movement.permute_dims(self, axes or None)
+
+
+def _in(x: Tensor, dtype: DTypeLike | None) -> Tensor:
+    """Return x in a dtype, as it is if there is none."""
+    return x if dtype is None else unary.astype(x, dtype)
 
 
 def _check_out(method: str, out: object) -> None:
@@ -270,11 +362,20 @@ ATTACHED: dict[str, Any] = {
             to,
             to_device,
             reshape,
+            transpose,
             sum,
             mean,
+            prod,
+            std,
+            var,
             max,
             min,
+            all,
+            any,
             argmax,
+            argmin,
+            cumsum,
+            cumprod,
             square,
             squared_difference,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from weakref import finalize
 
 import numpy as np
 
@@ -94,6 +95,11 @@ class Tensor:
         return size_of(self.array.shape)
 
     @property
+    def nbytes(self) -> int:
+        """The number of bytes that the elements take, each as many as its dtype says."""
+        return self.size * self.dtype.itemsize
+
+    @property
     def device(self) -> str:
         """The backend and device where the values are, such as ``"webgpu:0"``."""
         _ = self.array  # raises if the tensor has been disposed
@@ -150,6 +156,42 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.numpy(), dtype, copy=copy)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        values = self.numpy()
+        if not values.dtype.isbuiltin == 1:
+            raise AttributeError(
+                f"{self.dtype} tensors do not have '__array_interface__': it is for numbers",
+                name="__array_interface__",
+                obj=self,
+            )
+        values = np.asarray(values, order="C")
+        # Not an address: whoever reads the data then keeps them alive, also when x is assigned to.
+        return {
+            "version": 3,
+            "shape": values.shape,
+            "typestr": values.dtype.str,
+            "strides": values.strides,
+            "data": values.data.toreadonly(),
+        }
+
+    @property
+    def ctypes(self) -> Any:
+        """NumPy's ``ctypes`` of the values in C order, which libraries use to pass their address on.
+
+        The address is valid until the tensor is assigned to, is disposed of or dies. Nobody may write to it.
+        """
+        values = self.numpy()
+        packed = np.asarray(values, order="C")
+        if packed is not values or not isinstance(self.array, np.ndarray):
+            # The address of a copy says nothing of how long it is needed.
+            finalize(self, packed.view)
+        return packed.ctypes
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of the elements in C order."""
+        return self.numpy().tobytes()
 
     def __dlpack__(
         self,
@@ -370,6 +412,35 @@ class Tensor:
             out: None = None,
         ) -> Tensor: ...
 
+        def prod(
+            self,
+            axis: AxisLike = None,
+            keepdims: bool = False,
+            *,
+            dtype: DTypeLike | None = None,
+            out: None = None,
+        ) -> Tensor: ...
+
+        def std(
+            self,
+            axis: AxisLike = None,
+            keepdims: bool = False,
+            *,
+            ddof: float = 0,
+            dtype: DTypeLike | None = None,
+            out: None = None,
+        ) -> Tensor: ...
+
+        def var(
+            self,
+            axis: AxisLike = None,
+            keepdims: bool = False,
+            *,
+            ddof: float = 0,
+            dtype: DTypeLike | None = None,
+            out: None = None,
+        ) -> Tensor: ...
+
         def max(
             self, axis: AxisLike = None, keepdims: bool = False, *, out: None = None
         ) -> Tensor: ...
@@ -378,9 +449,31 @@ class Tensor:
             self, axis: AxisLike = None, keepdims: bool = False, *, out: None = None
         ) -> Tensor: ...
 
+        def all(
+            self, axis: AxisLike = None, keepdims: bool = False, *, out: None = None
+        ) -> Tensor: ...
+
+        def any(
+            self, axis: AxisLike = None, keepdims: bool = False, *, out: None = None
+        ) -> Tensor: ...
+
         def argmax(
             self, axis: int | None = None, keepdims: bool = False, *, out: None = None
         ) -> Tensor: ...
+
+        def argmin(
+            self, axis: int | None = None, keepdims: bool = False, *, out: None = None
+        ) -> Tensor: ...
+
+        def cumsum(
+            self, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
+        ) -> Tensor: ...
+
+        def cumprod(
+            self, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
+        ) -> Tensor: ...
+
+        def transpose(self, *axes: Any) -> Tensor: ...
 
         def square(self) -> Tensor: ...
 

@@ -85,6 +85,11 @@ class DType:
         return self.numpy
 
     @property
+    def byteorder(self) -> str:
+        """NumPy's sign for the order of the bytes: that of the machine, or none for single bytes."""
+        return self.numpy.byteorder
+
+    @property
     def is_integer(self) -> bool:
         """Whether the type holds integers; bool does not count as one."""
         return self.kind in ("signed", "unsigned")

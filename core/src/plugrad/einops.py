@@ -1,0 +1,101 @@
+"""The functions of einops take tensors, whichever of einops and plugrad is imported first.
+
+einops has no other way to learn of a library than a class for it, which must be there when one of its
+functions meets an array of that library. The import of plugrad must not import einops, and programs
+import it later. So plugrad waits for that import, and declares the class then. The functions of
+`einops.array_api` need nothing of this.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.ops import einsum, movement
+from plugrad.ops.creation import asarray
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+AWAITED: Final = "einops._backends"
+"""The module with the class from which those for libraries are derived."""
+
+
+def await_einops() -> None:
+    """Declare how einops treats tensors, now or when it is imported."""
+    if AWAITED in sys.modules:
+        declare(sys.modules[AWAITED])
+    else:
+        sys.meta_path.insert(0, Awaiting())
+
+
+class Awaiting:
+    """A finder for one module, which declares what plugrad has to say to it after it has been loaded."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec that the other finders give, with `declare` behind its loader's work."""
+        if name != AWAITED:
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec  # only programs with einops need it
+
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            load = loader.exec_module
+
+            def load_and_declare(module: ModuleType) -> None:
+                load(module)
+                declare(module)
+
+            loader.exec_module = load_and_declare
+        return spec
+
+
+def declare(backends: ModuleType) -> None:
+    """Derive the class for plugrad; a version of einops without the class to derive it from goes without."""
+    abstract: Any = getattr(backends, "AbstractBackend", None)
+    if abstract is None:
+        return
+
+    class PlugradBackend(abstract):
+        framework_name = "plugrad"
+
+        def is_appropriate_type(self, tensor: object) -> bool:
+            return isinstance(tensor, Tensor)
+
+        def to_numpy(self, x: Tensor) -> Any:
+            return x.numpy()
+
+        def from_numpy(self, x: Any) -> Tensor:
+            return asarray(x)
+
+        def stack_on_zeroth_dimension(self, tensors: list[Tensor]) -> Tensor:
+            return movement.stack(tensors)
+
+        def add_axis(self, x: Tensor, new_position: int) -> Tensor:
+            return movement.expand_dims(x, axis=new_position)
+
+        def tile(self, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
+            return movement.tile(x, repeats)
+
+        def concat(self, tensors: list[Tensor], axis: int) -> Tensor:
+            return movement.concat(tensors, axis=axis)
+
+        def is_float_type(self, x: Tensor) -> bool:
+            return as_dtype(x.dtype).kind == "floating"
+
+        def einsum(self, pattern: str, *x: Tensor) -> Tensor:
+            return einsum.einsum(pattern, *x)
+
+    # einops looks among the subclasses, which Python holds weakly.
+    setattr(backends, PlugradBackend.__name__, PlugradBackend)
+
+
+await_einops()
