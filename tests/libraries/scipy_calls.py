@@ -1,0 +1,313 @@
+"""Calls of SciPy that its documentation lists as supporting the array API standard."""
+
+import numpy as np
+from scipy import (
+    constants,
+    differentiate,
+    fft,
+    integrate,
+    interpolate,
+    linalg,
+    ndimage,
+    optimize,
+    signal,
+    special,
+    stats,
+)
+from scipy.cluster import hierarchy, vq
+from scipy.optimize import elementwise
+from scipy.spatial.transform import Rotation
+
+_RNG = np.random.default_rng(3)
+A = _RNG.normal(size=(12, 4))
+B = _RNG.normal(size=(12, 4)) + 0.3
+V = _RNG.normal(size=30)
+W = V + _RNG.normal(size=30)
+P = _RNG.uniform(0.1, 0.9, (3, 8))
+"""Probabilities, and other numbers between 0 and 1."""
+Q = _RNG.uniform(0.5, 4.0, (3, 8))
+"""Positive numbers."""
+N = _RNG.integers(1, 9, 24)
+IMAGE = _RNG.normal(size=(9, 11))
+SHAPES = IMAGE > 0.2
+GRID = np.linspace(0.0, 2.0, 9)
+CURVE = np.sin(GRID) + GRID
+TIMES = np.linspace(0.1, 1.9, 5)
+PEAKS = np.array([0.1, 0.7, 1.3])
+SERIES = np.sin(np.linspace(0, 20, 64)) + 0.1 * np.cos(np.arange(64) ** 2)
+FILTER = np.array([0.25, 0.5, 0.25])
+DAMPING = np.array([1.0, -0.4, 0.1])
+SECTIONS = np.array([[0.2, 0.4, 0.2, 1.0, -0.5, 0.2], [0.5, 0.1, 0.0, 1.0, 0.3, 0.0]])
+TURNS = np.array([[0.1, -0.2, 0.3], [1.0, 0.5, -0.4], [0.0, 0.3, 2.0]])
+DISTANCES = np.abs(A[:4] - B[:4]) + 0.1
+POINTS = np.vstack([A, B + 5])
+TREE = hierarchy.linkage(POINTS, "average")
+QUATERNIONS = Rotation.from_rotvec(TURNS).as_quat()
+ROOTS = np.array([0.3, -0.5])
+
+
+def fields(result, *names):
+    """Return fields of a result, as a tuple."""
+    return tuple(getattr(result, name) for name in names)
+
+
+def tested(result):
+    """Return the statistic and the p-value of a hypothesis test."""
+    return result.statistic, result.pvalue
+
+
+CALLS = {
+    # --- special functions ---
+    "special.erf": lambda t: special.erf(t(V)),
+    "special.erfc": lambda t: special.erfc(t(V)),
+    "special.gammaln": lambda t: special.gammaln(t(Q)),
+    "special.gammainc": lambda t: special.gammainc(t(Q), t(P)),
+    "special.gammaincc": lambda t: special.gammaincc(t(Q), t(P)),
+    "special.ndtr": lambda t: special.ndtr(t(V)),
+    "special.ndtri": lambda t: special.ndtri(t(P)),
+    "special.log_ndtr": lambda t: special.log_ndtr(t(V)),
+    "special.expit": lambda t: special.expit(t(V)),
+    "special.logit": lambda t: special.logit(t(P)),
+    "special.entr": lambda t: special.entr(t(P)),
+    "special.rel_entr": lambda t: special.rel_entr(t(P), t(Q)),
+    "special.xlogy": lambda t: special.xlogy(t(P), t(Q)),
+    "special.betaln": lambda t: special.betaln(t(P), t(Q)),
+    "special.betainc": lambda t: special.betainc(t(Q), t(Q), t(P)),
+    "special.i0": lambda t: special.i0(t(Q)),
+    "special.i0e": lambda t: special.i0e(t(Q)),
+    "special.i1": lambda t: special.i1(t(Q)),
+    "special.i1e": lambda t: special.i1e(t(Q)),
+    "special.j0": lambda t: special.j0(t(Q)),
+    "special.chdtrc": lambda t: special.chdtrc(t(Q), t(P)),
+    "special.stdtrit": lambda t: special.stdtrit(t(Q), t(P)),
+    "special.gamma": lambda t: special.gamma(t(Q)),
+    "special.psi": lambda t: special.psi(t(Q)),
+    "special.exp2": lambda t: special.exp2(t(V)),
+    "special.sinc": lambda t: special.sinc(t(V)),
+    "special.kl_div": lambda t: special.kl_div(t(P), t(Q)),
+    "special.multigammaln": lambda t: special.multigammaln(t(Q + 2), 2),
+    "special.logsumexp": lambda t: special.logsumexp(t(A), axis=1),
+    "special.softmax": lambda t: special.softmax(t(A), axis=1),
+    "special.log_softmax": lambda t: special.log_softmax(t(A), axis=0),
+    # --- statistics ---
+    "stats.zscore": lambda t: stats.zscore(t(A)),
+    "stats.zmap": lambda t: stats.zmap(t(A), t(B)),
+    "stats.gzscore": lambda t: stats.gzscore(t(Q)),
+    "stats.moment": lambda t: stats.moment(t(A), order=3),
+    "stats.skew": lambda t: stats.skew(t(A), axis=1),
+    "stats.kurtosis": lambda t: stats.kurtosis(t(A), bias=False),
+    "stats.describe": lambda t: fields(
+        stats.describe(t(A)), "minmax", "mean", "variance", "skewness", "kurtosis"
+    ),
+    "stats.gmean": lambda t: stats.gmean(t(Q), axis=1),
+    "stats.hmean": lambda t: stats.hmean(t(Q), weights=t(P)),
+    "stats.pmean": lambda t: stats.pmean(t(Q), 2.5),
+    "stats.variation": lambda t: stats.variation(t(Q), ddof=1),
+    "stats.sem": lambda t: stats.sem(t(A)),
+    "stats.tmean": lambda t: stats.tmean(t(V), (-1.0, 1.0)),
+    "stats.tvar": lambda t: stats.tvar(t(V), (-1.0, 1.0)),
+    "stats.tstd": lambda t: stats.tstd(t(V), (-1.0, 1.0)),
+    "stats.tmin": lambda t: stats.tmin(t(V), -0.5),
+    "stats.tmax": lambda t: stats.tmax(t(V), 0.5),
+    "stats.kstat": lambda t: stats.kstat(t(V), 3),
+    "stats.kstatvar": lambda t: stats.kstatvar(t(V), 2),
+    "stats.circmean": lambda t: stats.circmean(t(Q), axis=1),
+    "stats.circvar": lambda t: stats.circvar(t(P)),
+    "stats.circstd": lambda t: stats.circstd(t(P), axis=0),
+    "stats.directional_stats": lambda t: fields(
+        stats.directional_stats(t(A)), "mean_direction", "mean_resultant_length"
+    ),
+    "stats.entropy": lambda t: stats.entropy(t(P), t(Q), axis=1),
+    "stats.differential_entropy": lambda t: stats.differential_entropy(t(V)),
+    "stats.quantile": lambda t: stats.quantile(t(V), t(np.array([0.2, 0.5]))),
+    "stats.iqr": lambda t: stats.iqr(t(A), axis=0),
+    "stats.median_abs_deviation": lambda t: stats.median_abs_deviation(t(A)),
+    "stats.rankdata": lambda t: stats.rankdata(t(A), axis=0),
+    "stats.trim_mean": lambda t: stats.trim_mean(t(A), 0.2),
+    "stats.lmoment": lambda t: stats.lmoment(t(V)),
+    "stats.boxcox_llf": lambda t: stats.boxcox_llf(0.7, t(Q[0])),
+    "stats.skewtest": lambda t: tested(stats.skewtest(t(V))),
+    "stats.kurtosistest": lambda t: tested(stats.kurtosistest(t(V))),
+    "stats.normaltest": lambda t: tested(stats.normaltest(t(V))),
+    "stats.jarque_bera": lambda t: tested(stats.jarque_bera(t(A), axis=0)),
+    "stats.bartlett": lambda t: tested(stats.bartlett(t(V), t(W))),
+    "stats.levene": lambda t: tested(stats.levene(t(V), t(W))),
+    "stats.ttest_1samp": lambda t: tested(stats.ttest_1samp(t(A), 0.1)),
+    "stats.ttest_ind": lambda t: tested(stats.ttest_ind(t(A), t(B), equal_var=False)),
+    "stats.ttest_rel": lambda t: tested(stats.ttest_rel(t(A), t(B))),
+    "stats.f_oneway": lambda t: tested(stats.f_oneway(t(A), t(B))),
+    "stats.kruskal": lambda t: tested(stats.kruskal(t(V), t(W))),
+    "stats.mannwhitneyu": lambda t: tested(stats.mannwhitneyu(t(V), t(W), method="asymptotic")),
+    "stats.wilcoxon": lambda t: tested(stats.wilcoxon(t(V), t(W), method="asymptotic")),
+    "stats.pearsonr": lambda t: tested(stats.pearsonr(t(V), t(W))),
+    "stats.chisquare": lambda t: tested(stats.chisquare(t(N.astype(float)))),
+    "stats.power_divergence": lambda t: tested(
+        stats.power_divergence(t(N.astype(float)), lambda_="log-likelihood")
+    ),
+    "stats.combine_pvalues": lambda t: tested(stats.combine_pvalues(t(P[0]))),
+    "stats.false_discovery_control": lambda t: stats.false_discovery_control(t(P[0])),
+    "stats.alexandergovern": lambda t: tested(stats.alexandergovern(t(V), t(W))),
+    "stats.brunnermunzel": lambda t: tested(stats.brunnermunzel(t(V), t(W))),
+    "stats.friedmanchisquare": lambda t: tested(stats.friedmanchisquare(t(V), t(W), t(V * W))),
+    "stats.spearmanrho": lambda t: tested(stats.spearmanrho(t(V), t(W))),
+    "stats.ttest_ind_from_stats": lambda t: tested(
+        stats.ttest_ind_from_stats(t(P[0]), t(Q[0]), 9, t(P[1]), t(Q[1]), 7)
+    ),
+    "stats.gstd": lambda t: stats.gstd(t(Q)),
+    "stats.tsem": lambda t: stats.tsem(t(V), (-1.0, 1.0)),
+    "stats.mode": lambda t: stats.mode(t(N)),
+    "stats.sigmaclip": lambda t: stats.sigmaclip(t(V), 2.0, 2.0),
+    "stats.yeojohnson_llf": lambda t: stats.yeojohnson_llf(0.7, t(V)),
+    "stats.chatterjeexi": lambda t: tested(stats.chatterjeexi(t(V), t(W))),
+    "stats.cramervonmises": lambda t: tested(stats.cramervonmises(t(P[0]), lambda x: x)),
+    "stats.ks_1samp": lambda t: tested(stats.ks_1samp(t(P[0]), lambda x: x, method="asymp")),
+    "stats.fligner": lambda t: tested(stats.fligner(t(V), t(W))),
+    "stats.monte_carlo_test": lambda t: (
+        stats.monte_carlo_test(
+            t(V),
+            lambda size: t(np.random.default_rng(0).normal(size=size)),
+            lambda x, axis: x.mean(axis=axis),
+            n_resamples=50,
+            vectorized=True,
+        ).statistic
+    ),
+    "stats.bootstrap": lambda t: (
+        stats.bootstrap(
+            (t(V),), lambda x, axis: x.mean(axis=axis), n_resamples=50, rng=1, method="percentile"
+        ).standard_error
+    ),
+    # --- signals and transforms ---
+    "fft.fft": lambda t: fft.fft(t(SERIES)),
+    "fft.ifft": lambda t: fft.ifft(t(SERIES)),
+    "fft.rfft": lambda t: fft.rfft(t(SERIES)),
+    "fft.irfft": lambda t: fft.irfft(t(SERIES)),
+    "fft.fft2": lambda t: fft.fft2(t(IMAGE)),
+    "fft.ifft2": lambda t: fft.ifft2(t(IMAGE)),
+    "fft.fftn": lambda t: fft.fftn(t(IMAGE)),
+    "fft.ihfft": lambda t: fft.ihfft(t(V)),
+    "fft.rfftn": lambda t: fft.rfftn(t(IMAGE)),
+    "fft.hfft": lambda t: fft.hfft(t(V)),
+    "fft.fftshift": lambda t: fft.fftshift(t(V)),
+    "fft.dct": lambda t: fft.dct(t(SERIES)),
+    "fft.fht": lambda t: fft.fht(t(Q[0]), 0.1, 0.5),
+    "signal.convolve": lambda t: signal.convolve(t(SERIES), t(FILTER), method="direct"),
+    "signal.fftconvolve": lambda t: signal.fftconvolve(t(SERIES), t(FILTER)),
+    "signal.oaconvolve": lambda t: signal.oaconvolve(t(SERIES), t(FILTER)),
+    "signal.correlate": lambda t: signal.correlate(t(SERIES), t(FILTER), method="fft"),
+    "signal.convolve2d": lambda t: signal.convolve2d(t(IMAGE), t(IMAGE[:3, :3])),
+    "signal.detrend": lambda t: signal.detrend(t(SERIES)),
+    "signal.hilbert": lambda t: signal.hilbert(t(SERIES)),
+    "signal.resample": lambda t: signal.resample(t(SERIES), 40),
+    "signal.resample_poly": lambda t: signal.resample_poly(t(SERIES), 3, 2),
+    "signal.upfirdn": lambda t: signal.upfirdn(t(FILTER), t(SERIES), 2, 3),
+    "signal.lfilter": lambda t: signal.lfilter(t(FILTER), t(DAMPING), t(SERIES)),
+    "signal.filtfilt": lambda t: signal.filtfilt(t(FILTER), t(DAMPING), t(SERIES)),
+    "signal.sosfilt": lambda t: signal.sosfilt(t(SECTIONS), t(SERIES)),
+    "signal.freqz": lambda t: signal.freqz(t(FILTER), t(DAMPING), 16),
+    "signal.medfilt": lambda t: signal.medfilt(t(SERIES), 5),
+    "signal.savgol_filter": lambda t: signal.savgol_filter(t(SERIES), 7, 2),
+    "signal.wiener": lambda t: signal.wiener(t(IMAGE)),
+    "signal.envelope": lambda t: signal.envelope(t(SERIES)),
+    "signal.zpk2tf": lambda t: signal.zpk2tf(t(ROOTS), t(ROOTS / 2), 1.5),
+    "signal.freqz_zpk": lambda t: signal.freqz_zpk(t(ROOTS), t(ROOTS / 2), 1.5, 16),
+    "signal.group_delay": lambda t: signal.group_delay((t(FILTER), t(DAMPING)), 16),
+    "signal.vectorstrength": lambda t: signal.vectorstrength(t(Q[0]), 1.5),
+    "signal.lfilter_zi": lambda t: signal.lfilter_zi(t(FILTER), t(DAMPING)),
+    "signal.firwin": lambda t: signal.firwin(9, t(np.array([0.3]))),
+    # --- pictures ---
+    "ndimage.gaussian_filter": lambda t: ndimage.gaussian_filter(t(IMAGE), 1.2),
+    "ndimage.sobel": lambda t: ndimage.sobel(t(IMAGE)),
+    "ndimage.laplace": lambda t: ndimage.laplace(t(IMAGE)),
+    "ndimage.median_filter": lambda t: ndimage.median_filter(t(IMAGE), 3),
+    "ndimage.rotate": lambda t: ndimage.rotate(t(IMAGE), 30.0),
+    "ndimage.zoom": lambda t: ndimage.zoom(t(IMAGE), 1.5),
+    "ndimage.label": lambda t: ndimage.label(t(SHAPES)),
+    "ndimage.binary_dilation": lambda t: ndimage.binary_dilation(t(SHAPES)),
+    "ndimage.center_of_mass": lambda t: ndimage.center_of_mass(t(np.abs(IMAGE))),
+    # --- groups ---
+    "cluster.vq.whiten": lambda t: vq.whiten(t(A)),
+    "cluster.vq.vq": lambda t: vq.vq(t(A), t(B[:3])),
+    "cluster.vq.kmeans2": lambda t: vq.kmeans2(t(POINTS), t(POINTS[[0, 20]]), minit="matrix"),
+    "cluster.hierarchy.linkage": lambda t: hierarchy.linkage(t(POINTS), "average"),
+    "cluster.hierarchy.fcluster": lambda t: hierarchy.fcluster(t(TREE), 3, "maxclust"),
+    # --- calculus ---
+    "integrate.trapezoid": lambda t: integrate.trapezoid(t(CURVE), t(GRID)),
+    "integrate.cumulative_trapezoid": lambda t: integrate.cumulative_trapezoid(
+        t(CURVE), t(GRID), initial=0
+    ),
+    "integrate.cumulative_simpson": lambda t: integrate.cumulative_simpson(t(CURVE), x=t(GRID)),
+    "integrate.romb": lambda t: integrate.romb(t(CURVE), 0.25),
+    "integrate.tanhsinh": lambda t: integrate.tanhsinh(lambda x: x * x, t(P[0]), t(Q[0])).integral,
+    "integrate.cubature": lambda t: (
+        integrate.cubature(
+            lambda x: (x**2).sum(axis=-1), t(np.zeros(2)), t(np.ones(2)), rtol=1e-3
+        ).estimate
+    ),
+    "differentiate.derivative": lambda t: (
+        differentiate.derivative(lambda x: x**3, t(P[0]), tolerances={"rtol": 1e-3}).df
+    ),
+    "differentiate.hessian": lambda t: (
+        differentiate.hessian(
+            lambda x: (x**2).sum(axis=0), t(P[0, :2]), tolerances={"rtol": 1e-2}
+        ).ddf
+    ),
+    "differentiate.jacobian": lambda t: (
+        differentiate.jacobian(lambda x: x**2, t(P[0, :3]), tolerances={"rtol": 1e-3}).df
+    ),
+    "optimize.elementwise.find_root": lambda t: (
+        elementwise.find_root(lambda x: x * x - 1, (t(P[0]), t(Q[0] + 1))).x
+    ),
+    "optimize.elementwise.find_minimum": lambda t: (
+        elementwise.find_minimum(
+            lambda x: (x - 1) ** 2 + 3, (t(P[0] - 1), t(P[0] * 0 + 0.8), t(Q[0] + 1))
+        ).f_x
+    ),
+    "optimize.elementwise.bracket_root": lambda t: (
+        elementwise.bracket_root(lambda x: x - 5, t(P[0]), t(Q[0] + 1)).bracket
+    ),
+    "optimize.rosen": lambda t: optimize.rosen(t(A)),
+    "optimize.rosen_der": lambda t: optimize.rosen_der(t(V)),
+    "optimize.rosen_hess": lambda t: optimize.rosen_hess(t(V[:5])),
+    # --- interpolation ---
+    "interpolate.CubicSpline": lambda t: interpolate.CubicSpline(t(GRID), t(CURVE))(t(TIMES)),
+    "interpolate.PchipInterpolator": lambda t: interpolate.PchipInterpolator(t(GRID), t(CURVE))(
+        t(TIMES)
+    ),
+    "interpolate.Akima1DInterpolator": lambda t: interpolate.Akima1DInterpolator(t(GRID), t(CURVE))(
+        t(TIMES)
+    ),
+    "interpolate.make_interp_spline": lambda t: interpolate.make_interp_spline(t(GRID), t(CURVE))(
+        t(TIMES)
+    ),
+    "interpolate.PPoly": lambda t: interpolate.PPoly(t(P[:, :2]), t(PEAKS)).derivative()(t(TIMES)),
+    "interpolate.RBFInterpolator": lambda t: interpolate.RBFInterpolator(t(A[:, :2]), t(A[:, 2]))(
+        t(B[:, :2])
+    ),
+    "interpolate.RegularGridInterpolator": lambda t: interpolate.RegularGridInterpolator(
+        (t(GRID), t(GRID)), t(CURVE[:, None] * CURVE)
+    )(t(np.stack([TIMES, TIMES[::-1]], axis=1))),
+    # --- geometry, matrices and constants ---
+    "spatial.transform.Rotation.from_rotvec": lambda t: Rotation.from_rotvec(t(TURNS)).as_quat(),
+    "spatial.transform.Rotation.from_euler": lambda t: Rotation.from_euler(
+        "xyz", t(TURNS)
+    ).as_matrix(),
+    "spatial.transform.Rotation.from_quat": lambda t: Rotation.from_quat(
+        t(QUATERNIONS)
+    ).as_rotvec(),
+    "spatial.transform.Rotation.as_euler": lambda t: Rotation.from_quat(t(QUATERNIONS)).as_euler(
+        "zyx"
+    ),
+    "spatial.transform.Rotation.magnitude": lambda t: Rotation.from_rotvec(t(TURNS)).magnitude(),
+    "spatial.transform.Rotation.mean": lambda t: Rotation.from_rotvec(t(TURNS)).mean().as_matrix(),
+    "spatial.transform.Rotation.apply": lambda t: (
+        Rotation.from_mrp(t(TURNS)).inv().apply(t(A[:3, :3]))
+    ),
+    "linalg.block_diag": lambda t: linalg.block_diag(t(P), t(Q)),
+    "linalg.orthogonal_procrustes": lambda t: linalg.orthogonal_procrustes(t(A), t(B)),
+    "linalg.fiedler": lambda t: linalg.fiedler(t(V[:5])),
+    "constants.convert_temperature": lambda t: constants.convert_temperature(
+        t(Q), "Celsius", "Kelvin"
+    ),
+    "constants.lambda2nu": lambda t: constants.lambda2nu(t(Q)),
+}
+"""The calls by name. Each is given a function that makes an array of a library from one of NumPy."""
