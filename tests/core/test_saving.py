@@ -1,5 +1,6 @@
 """Saving and loading: what comes back, what is refused, and what a kill leaves behind."""
 
+import errno
 import json
 import math
 import os
@@ -199,11 +200,28 @@ def test_paths_that_name_no_file_are_refused(tmp_path):
         for wrong in ("", "a\0b"):
             with pytest.raises(ArgumentValueError, match="not the name of a file"):
                 function(wrong)
-        with pytest.raises(FileNotFoundError):
-            function(tmp_path / "no" / "folder")
-    for wrong in (tmp_path, "/dev/null"):
-        with pytest.raises(ArgumentValueError, match="is not a file"):
-            plugrad.save(wrong, 1)
+    with pytest.raises(ArgumentValueError, match="is not a file"):
+        plugrad.save(os.devnull, 1)
+
+
+def test_what_the_file_system_says_is_an_os_error(tmp_path):
+    tmp_path.joinpath("file").touch()
+    for name, error, code in (
+        ("no/folder/x", FileNotFoundError, errno.ENOENT),
+        ("file/x", NotADirectoryError, errno.ENOTDIR),
+        (".", IsADirectoryError, errno.EISDIR),
+        ("n" * 300, OSError, errno.ENAMETOOLONG),
+    ):
+        for function in (lambda path: plugrad.save(path, 1), plugrad.load):
+            with pytest.raises(error) as found:
+                function(tmp_path / name)
+            assert found.value.errno == code
+            assert ".partial" not in str(found.value)
+    assert os.listdir(tmp_path) == ["file"]
+    with pytest.raises(FileNotFoundError, match="missing"):
+        plugrad.load(tmp_path / "missing")
+    plugrad.save(tmp_path / ("n" * 255), 1)  # the longest name
+    assert plugrad.load(tmp_path / ("n" * 255)) == 1
 
 
 def test_files_that_are_cut_off_are_refused_wherever_they_end(path):

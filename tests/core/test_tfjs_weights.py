@@ -16,6 +16,7 @@ from plugrad.errors import (
     DTypeError,
     PlugradError,
 )
+from plugrad.saving import tfjs_weights
 
 WEIGHTS = {
     "f": [1.5, math.inf],
@@ -236,18 +237,47 @@ def test_wrong_manifests_are_refused(tmp_path):
         tfjs.write_weights(path, {}, shard_bytes=0)
 
 
-def test_failing_to_write_leaves_no_manifest_of_other_files(tmp_path, monkeypatch):
-    path = tmp_path / "m.json"
+def test_failing_to_write_leaves_the_old_weights(tmp_path, monkeypatch):
+    path, other = tmp_path / "m.json", tmp_path / "m-shard1of1.json"
     tfjs.write_weights(path, {"w": [1.0] * 4}, shard_bytes=8)
-    replace, calls = os.replace, []
+    tfjs.write_weights(other, {"w": [3.0]})
+    first = set(os.listdir(tmp_path))
+    replace = os.replace
+    for last in (1, 2, 3):  # two files and the manifest
+        calls = []
 
-    def fail_at_the_second(*names):
-        calls.append(names)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        replace(*names)
+        def fail(*names, last=last, calls=calls):
+            calls.append(names)
+            if len(calls) == last:
+                raise KeyboardInterrupt
+            replace(*names)
 
-    monkeypatch.setattr(os, "replace", fail_at_the_second)
-    with pytest.raises(KeyboardInterrupt):
-        tfjs.write_weights(path, {"w": [2.0] * 4}, shard_bytes=8)
-    assert not path.exists()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", fail)
+            with pytest.raises(KeyboardInterrupt):
+                tfjs.write_weights(path, {"w": [2.0] * 4}, shard_bytes=8)
+        assert tfjs.read_weights(path)["w"].tolist() == [1.0] * 4
+    tfjs.write_weights(path, {"w": [5.0] * 4}, shard_bytes=8)
+    assert tfjs.read_weights(path)["w"].tolist() == [5.0] * 4
+    names = set(os.listdir(tmp_path))
+    assert {name for name in first if "1of1" in name} | {"m.json"} <= names
+    assert len(names) == len(first)  # what was written before is gone
+    assert tfjs.read_weights(other)["w"].tolist() == [3.0]
+    tfjs.write_weights(path, {"w": [6.0] * 4}, shard_bytes=8)
+    assert len(os.listdir(tmp_path)) == len(first)
+
+
+def test_weights_may_be_replaced_while_they_are_read(tmp_path, monkeypatch):
+    path = tmp_path / "m.json"
+    tfjs.write_weights(path, {"w": [1.0]})
+    decoded, opened = tfjs_weights.json.loads, []
+
+    def replaced_meanwhile(text):
+        if not opened:
+            opened.append(text)
+            tfjs.write_weights(path, {"w": [2.0]})
+        return decoded(text)
+
+    monkeypatch.setattr(tfjs_weights.json, "loads", replaced_meanwhile)
+    assert tfjs.read_weights(path)["w"].tolist() == [2.0]
+    assert opened

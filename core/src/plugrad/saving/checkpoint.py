@@ -64,10 +64,12 @@ def save(path: str | PathLike[str], tree: Any) -> None:
 
     Raises:
         ArgumentError: `tree` holds something else, or contains itself, or `path` is not a path.
-        ArgumentValueError: `path` is not the name of a file.
+        ArgumentValueError: no file can be called `path`, or it is a device or a pipe.
         DisposedTensor: a tensor has been disposed.
         ModuleNotFoundError: the safetensors library is not installed.
-        OSError: the file cannot be written.
+        OSError: the file cannot be written: FileNotFoundError without a folder for it,
+            IsADirectoryError if it is a folder, PermissionError, or another one if its name is too
+            long or the disk is full.
     """
     path = checked_path(path, "save")
     library = _safetensors("save")
@@ -107,13 +109,14 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
         device: where the tensors go, such as "webgpu"; by default to the active backend.
 
     Raises:
-        ArgumentError, ArgumentValueError: `path` is not a path.
+        ArgumentError, ArgumentValueError: `path` is not a path, or no file can be called so.
         DamagedFile: the file is cut off, or is not what `save` or another program has written.
         UnsupportedDtype: plugrad does not have the dtype of a tensor; or the backend does not, and the
             setting ``unsupported_dtype`` is "error".
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
         ModuleNotFoundError: the safetensors library is not installed.
-        OSError: there is no such file, or it cannot be read.
+        OSError: the file cannot be read: FileNotFoundError if there is none, IsADirectoryError if it is
+            a folder, PermissionError, or another one if its name is too long.
     """
     path = checked_path(path, "load")
     arrays, metadata = _mapped(path)

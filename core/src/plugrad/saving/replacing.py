@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from stat import S_IMODE, S_ISREG
+from errno import EISDIR
+from stat import S_IMODE, S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentError, ArgumentValueError, shown
@@ -42,12 +43,20 @@ def replacing(path: str, op: str) -> Generator[str]:
     It has the permissions of the old file.
 
     Raises:
-        ArgumentValueError: `path` is a folder or a device.
-        OSError: the file cannot be written.
+        ArgumentValueError: `path` is a device or a pipe.
+        FileNotFoundError: there is no folder for the file.
+        IsADirectoryError: `path` is a folder.
+        OSError: the file system does not allow the name, or the file cannot be written.
     """
     target = os.path.realpath(path)  # a link stays, and leads to the new file
     folder, name = os.path.split(target)
-    old = os.stat(target) if os.path.lexists(target) else None
+    os.stat(folder)  # raises an error that names the folder, and not the one that is made in it
+    try:
+        old = os.stat(target)
+    except FileNotFoundError:
+        old = None
+    if old is not None and S_ISDIR(old.st_mode):
+        raise IsADirectoryError(EISDIR, f"{op}: {os.strerror(EISDIR)}", path)
     if old is not None and not S_ISREG(old.st_mode):
         raise ArgumentValueError(f"{op}: path={shown(path)} is not a file, and is left as it is")
     # A folder, because libraries make temporary files of their own beside the one that they write.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from math import isfinite, prod
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.discovery.selection import DeviceLike
+    from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -235,7 +237,10 @@ def write_weights(
     {'w': tensor([1., 2.], dtype=float32)}
 
     The files are called as the manifest, with ``-shard1of2.bin`` and so on in the place of ``.json``.
-    The manifest is written last: a process that is killed before leaves none.
+    If there are files of these names, the new ones have eight more letters and digits, as in
+    ``-shard1of2.1f0c83ab.bin``. The manifest is written last and at once, and the files that `write_weights`
+    wrote for an older one are then deleted. So a process that is killed leaves the old weights whole. What
+    it had written so far stays until the next call; a folder whose name ends in ``.partial`` may be deleted.
 
     Args:
         path: the name of the manifest.
@@ -246,7 +251,7 @@ def write_weights(
     Raises:
         ArgumentError, ArgumentValueError, DTypeError: as for `encode_weights`; or `path` is not a path,
             or `shard_bytes` is not a positive integer.
-        OSError: a file cannot be written.
+        OSError: a file cannot be written; see `plugrad.save`.
     """
     path = checked_path(path, "write_weights")
     shard_bytes = integer(shard_bytes, "write_weights", "shard_bytes", least=1)
@@ -254,14 +259,19 @@ def write_weights(
     folder, name = os.path.split(path)
     stem = name.removesuffix(".json")
     count = max(1, -(-len(data) // shard_bytes))
+    written = re.compile(rf"{re.escape(stem)}-shard\d+of\d+(\.[0-9a-f]{{8}})?\.bin")
+    older = [file for file in os.listdir(folder or ".") if written.fullmatch(file)]
     paths = [f"{stem}-shard{i + 1}of{count}.bin" for i in range(count)]
-    # An old manifest would describe the new files wrongly.
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+    if older:  # they stay as they are until the new manifest is there
+        mark = os.urandom(4).hex()
+        paths = [f"{file.removesuffix('.bin')}.{mark}.bin" for file in paths]
     for i, shard in enumerate(paths):
         part = data[i * shard_bytes : (i + 1) * shard_bytes]
         _write(os.path.join(folder, shard), part)
     _write(path, json.dumps([{"paths": paths, "weights": specs}]).encode())
+    for file in older:
+        with suppress(OSError):  # on Windows a program may still be reading it
+            os.unlink(os.path.join(folder, file))
 
 
 def read_weights(
@@ -278,19 +288,26 @@ def read_weights(
         DamagedFile: the file holds no manifest, names a file outside of its own folder, or does not fit
             the files that it names.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
-        OSError: a file is missing, or cannot be read.
+        OSError: a file is missing, which is a FileNotFoundError, or cannot be read.
     """
     path = checked_path(path, "read_weights")
     backend = backend_for(device)
-    with open(path, "rb") as file:
-        text = file.read()
+    while True:
+        text = _contents(path)
+        try:
+            return _weights(text, path, backend)
+        except FileNotFoundError:
+            if _contents(path) == text:
+                raise
+        # Another process has written new weights, and deleted the old ones.
+
+
+def _weights(text: bytes, path: str, backend: Backend) -> dict[str, Tensor]:
+    """Return the weights of the files that a manifest names, of which `path` is the name."""
     try:
         weights: dict[str, Tensor] = {}
         for paths, specs in _groups(text):
-            parts: list[bytes] = []
-            for name in paths:
-                with open(os.path.join(os.path.dirname(path), name), "rb") as file:
-                    parts.append(file.read())
+            parts = [_contents(os.path.join(os.path.dirname(path), name)) for name in paths]
             found = decode_weights(parts, specs, device=backend)
             if twice := weights.keys() & found.keys():
                 raise DamagedFile(f"there are two weights called {shown(min(twice))}")
@@ -333,6 +350,11 @@ def _is_beside(name: object) -> bool:
         and not os.path.isabs(name)
         and ".." not in name.replace("\\", "/").split("/")
     )
+
+
+def _contents(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _write(path: str, data: bytes) -> None:
