@@ -122,7 +122,7 @@ def test_dtype_has_all_its_spellings(dtype):
     assert as_dtype(dtype) is as_dtype(str(dtype)) is as_dtype(dtype.numpy) is dtype
     assert as_dtype(dtype.numpy.type) is dtype
     assert dtype.name == str(dtype) == f"{dtype}"
-    assert repr(dtype) == ("plugrad.bool_" if dtype == "bool" else f"plugrad.{dtype}")
+    assert repr(dtype) == f"plugrad.{dtype}"
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -61,7 +61,7 @@ OF_FLOATS = {
 }
 EQUAL = "they must be equal"
 ON_BROADCAST = "sizes must be equal or 1, counted from the right"
-TO_BOOL = "it takes bool. Cast first, as in x.astype(plugrad.bool_)"
+TO_BOOL = "it takes bool. Cast first, as in x.astype(plugrad.bool)"
 
 ELEMENTWISE = (
     *(

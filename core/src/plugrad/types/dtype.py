@@ -115,7 +115,7 @@ class DType:
         return self.name
 
     def __repr__(self) -> str:
-        return f"plugrad.{self}" if self.name != "bool" else "plugrad.bool_"
+        return f"plugrad.{self}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DType, (self.name,)
