@@ -4,10 +4,16 @@ Python raises `KeyboardInterrupt` after any call in the main thread. Between the
 submission, that would lose all work that was recorded, among it the values of tensors that live on.
 """
 
+# `_signal` has no type stubs.
+# pyright: reportMissingImports=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
+# The functions of `signal` turn numbers into members of enumerations and back. That takes ten times as long as the
+# calls themselves, and every read-back makes several.
+import _signal
 import threading
-from signal import SIGINT, getsignal, signal
+from signal import SIGINT
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -32,9 +38,9 @@ class Whole:
             return
         if self._depth == 0:
             self._waiting = None
-            self._handler = getsignal(SIGINT)
+            self._handler = _signal.getsignal(SIGINT)
             if callable(self._handler):
-                signal(SIGINT, self._wait)  # from here on, no call is interrupted
+                _signal.signal(SIGINT, self._wait)  # from here on, no call is interrupted
         self._depth += 1
 
     @property
@@ -58,7 +64,7 @@ class Whole:
             return
         self._depth -= 1
         if self._depth == 0 and callable(self._handler):
-            signal(SIGINT, self._handler)
+            _signal.signal(SIGINT, self._handler)
             if self._waiting is not None:
                 self._handler(*self._waiting)
 
