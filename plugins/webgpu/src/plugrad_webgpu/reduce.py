@@ -28,6 +28,8 @@ MOST_STEPS = 16_384
 BLOCK = 32
 """How many elements, and how many of their sums, are added one after the other."""
 
+SOFTWARE_WORKGROUP = 8  # a vector of the processor: its threads share the work more evenly
+GPU_WORKGROUP = 64
 SOFTWARE_INVOCATIONS = 256
 GPU_INVOCATIONS = 65_536
 # Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
@@ -104,19 +106,20 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
             is_whole = is_last and is_last_group
             finish = narrowed(rule.dtype, rule.finish) if is_whole else "value"
             run = -(-length // segments)
-            walk = "row_by_row" if run > 2 * BLOCK else "one_by_one"
+            walk = "one_by_one"
+            if run > 2 * BLOCK:
+                # Segments that begin with a line of the cache of a CPU are read a sixth faster.
+                walk, run = "row_by_row", -(-run // BLOCK) * BLOCK
             prepare = "whole" if size % along == 0 else "filled_up"
-            program = _program(rule.dtype, rule.combine, finish, across, along, walk, prepare)
-            offset, step, span = (run, 1, run) if is_software else (1, segments, length)
+            kind = (rule.dtype, rule.combine, finish, across, along, walk, prepare)
+            program = _program(*kind, SOFTWARE_WORKGROUP if is_software else GPU_WORKGROUP)
+            distances = (run, 1, run) if is_software else (1, segments, length)
             outputs = outer * segments * vectors
             parameters = (
                 outputs,
-                length,
                 segments,
                 vectors,
-                offset,
-                step,
-                span,
+                *[n * vectors for n in (length, *distances)],
                 size,
                 rule.identity,
                 float(count),
@@ -159,7 +162,14 @@ def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> 
 
 @cache
 def _program(
-    dtype: DType, combine: str, finish: str, across: int, along: int, walk: str, prepare: str
+    dtype: DType,
+    combine: str,
+    finish: str,
+    across: int,
+    along: int,
+    walk: str,
+    prepare: str,
+    workgroup: int,
 ) -> Program:
     stored = STORED[dtype]
     width = max(across, along)
@@ -171,13 +181,14 @@ def _program(
         result=vector(stored, across),
         combine=combine,
         walk=walk,
+        workgroup=str(workgroup),
         block=str(BLOCK),
         combine_elements="combine" if width == 1 else "combine_vectors",
         prepare=prepare,
         reduced="combine_lanes(total)" if along > 1 else "total",
         finish=finish,
     )
-    return Program(f"reduction {combine}", source)
+    return Program(f"reduction {combine}", source, workgroup=workgroup)
 
 
 def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArray]:

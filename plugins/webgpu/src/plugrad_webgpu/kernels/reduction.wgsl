@@ -14,9 +14,9 @@
 
 struct Parameters {
   count: u32,     // outputs
-  length: u32,    // elements or vectors along the reduced axis
   segments: u32,
   inner: u32,     // elements or vectors
+  length: u32,    // of the reduced axis; this and the next three are distances in the input
   offset: u32,    // from the start of one segment to that of the next
   step: u32,      // from one element of a segment to the next
   span: u32,      // from the start of a segment to its end
@@ -36,9 +36,10 @@ fn combine(a: $T, b: $T) -> $T { return $combine; }
 fn whole(v: $element, k: u32) -> $element { return v; }
 
 fn one_by_one(start: u32, first: u32, end: u32) -> $element {
+  let step = parameters.step;
   var total = $element(parameters.identity);
-  for (var k = first; k < end; k += parameters.step) {
-    total = $combine_elements(total, $prepare(input[start + k * parameters.inner], k));
+  for (var at = first; at < end; at += step) {
+    total = $combine_elements(total, $prepare(input[start + at], at));
   }
   return total;
 }
@@ -58,14 +59,14 @@ fn row_by_row(start: u32, first: u32, end: u32) -> $element {
   return total;
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(${workgroup})
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let index = linear_index(id, groups, 64u);
+  let index = linear_index(id, groups, ${workgroup}u);
   if (index >= parameters.count) { return; }
   let inner = index % parameters.inner;
   let segment = (index / parameters.inner) % parameters.segments;
   let outer = index / (parameters.inner * parameters.segments);
-  let start = outer * parameters.length * parameters.inner + inner;
+  let start = outer * parameters.length + inner;
   let first = segment * parameters.offset;
   let total = $walk(start, first, min(first + parameters.span, parameters.length));
   let value = $reduced;
