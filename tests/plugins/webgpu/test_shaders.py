@@ -120,6 +120,7 @@ SHADERS = {
         "combine": "maximum(a, b)",
         "walk": "row_by_row",
         "block": "32",
+        "workgroup": "8",
         "combine_elements": "combine_vectors",
         "prepare": "filled_up",
         "reduced": "combine_lanes(total)",

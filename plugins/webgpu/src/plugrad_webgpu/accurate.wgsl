@@ -32,6 +32,11 @@ fn exp_accurate(x: f32) -> f32 {
 fn expm1_accurate(x: f32) -> f32 {
   if (x == 0.0) { return x; }  // the polynomial loses the sign of -0
   if (!(abs(x) < 40.0)) { return exp_accurate(x) - 1.0; }
+  return expm1_bounded(x);
+}
+
+// exp(x) - 1 for |x| <= 40; without the sign of -0
+fn expm1_bounded(x: f32) -> f32 {
   let n = floor(x * 1.44269504088896341 + 0.5);
   let rest = expm1_reduced((x - n * 0.693359375) - n * -2.12194440e-4);
   let power = power_of_two(i32(n));
@@ -119,7 +124,7 @@ fn sinh_accurate(x: f32) -> f32 {
     let root = exp_accurate(0.5 * a);
     return with_sign(0.5 * root * root, x);
   }
-  let e = expm1_accurate(a);
+  let e = expm1_bounded(a);
   let result = 0.5 * (e + e / (e + 1.0));
   return select(with_sign(result, x), x, is_nan(x));
 }
@@ -135,9 +140,8 @@ fn cosh_accurate(x: f32) -> f32 {
 }
 
 fn tanh_accurate(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  let e = expm1_accurate(2.0 * min(abs(x), 10.0));
-  return with_sign(e / (e + 2.0), x);
+  let e = expm1_bounded(2.0 * min(abs(x), 10.0));
+  return select(with_sign(e / (e + 2.0), x), x, is_nan(x));
 }
 
 fn asinh_accurate(x: f32) -> f32 {

@@ -35,7 +35,7 @@ MOST_INPUTS: Final = len(OPERATORS)
 MOST_WEIGHT: Final = 64
 """The weight of the calls in a chain: an accurate function has 4 to 16, and the driver takes 10 ms to compile it."""
 
-Mode = Literal["whole", "vectors", "scalar"]
+Mode = Literal["whole", "vectors", "scalar", "one"]
 Number = int | float | complex
 References = tuple[int, ...]
 """What a step combines: earlier steps by their places from 0 on, and leaves by the complements of their numbers."""
@@ -117,7 +117,7 @@ def laid_out(
         readings: How the leaves are read.
         outputs: The places of the steps whose results are written.
     """
-    spread = [r.strides or (0,) * len(shape) for r in readings if r.strides is not None]
+    spread = [r.strides for r in readings if r.strides]
     loop = merged(shape, *spread)
     rank = len(loop.sizes)
     axes = rank if rank > 1 else 0
@@ -128,12 +128,12 @@ def laid_out(
     if len(calls) > 1:
         parameters.append(0)
     if axes:
-        parameters += [-(-loop.sizes[0] // width), *loop.sizes[1:]]
+        parameters += [-(-loop.sizes[0] // width), *loop.sizes[1:-1]]
     advances = iter(loop.strides)
     modes: list[Mode] = []
     for each in readings:
-        if each.strides is None:
-            modes.append("whole")
+        if not each.strides:
+            modes.append("whole" if each.strides is None else "one")
             continue
         strides = next(advances)
         modes.append("vectors" if strides[0] == 1 else "scalar")
@@ -178,7 +178,8 @@ def _source(form: Form) -> str:
     functions, values = _calls(form)
     return shader(
         "elementwise",
-        axes=str(form.axes),
+        places=str(max(form.axes - 1, 0)),
+        last=f"let at{form.axes - 1} = rest;" if form.axes else "",
         fields="\n".join(_fields(form)),
         bindings="\n".join(_bindings(form)),
         functions="\n".join(functions),
@@ -193,9 +194,12 @@ def _source(form: Form) -> str:
 def _fields(form: Form) -> list[str]:
     fields = ["zero: u32"] if len(form.formulas) > 1 else []
     if form.axes:
-        spread = [number for number, (_, mode) in enumerate(form.leaves) if mode != "whole"]
-        names = ["sizes", *[f"strides{number}" for number in spread]]
-        fields += [f"{name}: array<u32, {form.axes}>" for name in names]
+        fields.append(f"sizes: array<u32, {form.axes - 1}>")
+        fields += [
+            f"strides{number}: array<u32, {form.axes}>"
+            for number, (_, mode) in enumerate(form.leaves)
+            if mode in ("vectors", "scalar")
+        ]
     for place, formula in enumerate(form.formulas):
         fields += [f"{name}_{place}: {kind}" for name, kind in formula.attributes]
     return [f"  {field}," for field in fields]
@@ -203,7 +207,7 @@ def _fields(form: Form) -> list[str]:
 
 def _bindings(form: Form) -> list[str]:
     arrays = [
-        ("read", f"leaf{number}_values", dtype, 1 if mode == "scalar" else form.width)
+        ("read", f"leaf{number}_values", dtype, form.width if mode in ("whole", "vectors") else 1)
         for number, (dtype, mode) in enumerate(form.leaves)
     ]
     for number, place in enumerate(form.outputs):
@@ -218,9 +222,9 @@ def _bindings(form: Form) -> list[str]:
 def _load(form: Form, number: int) -> str:
     dtype, mode = form.leaves[number]
     steps = [f"at{axis} * parameters.strides{number}[{axis}]" for axis in range(form.axes)]
-    offset = "index" if mode == "whole" else " + ".join(steps) or "0u"
+    offset = {"whole": "index", "one": "0u"}.get(mode) or " + ".join(steps)
     value = f"leaf{number}_values[{offset}]"
-    if mode != "scalar" or form.width == 1:
+    if mode in ("whole", "vectors") or form.width == 1:
         return f"  let leaf{number} = {value};"
     repeated = ", ".join([f"leaf{number}_value"] * form.width)
     return (
