@@ -52,6 +52,29 @@ def bindings(*arrays):
 
 # Files with what they need; the elementwise template is compiled by running every such kernel.
 SHADERS = {
+    ("attention",): {
+        "bindings": bindings(
+            "q: array<vec4f>",
+            "k: array<vec4f>",
+            "v: array<vec4f>",
+            "mask: array<f32>",
+            "output: array<vec4f>",
+        ),
+        "keys": "16",
+        "own": "2",
+        "width": "16",
+        "size": "9",
+        "stride": "17",
+        "columns": "2",
+        "queries_length": "544",
+        "tile_length": "272",
+        "scores_length": "128",
+        "q_vector": "q[row * WIDTH + vector]",
+        "k_vector": "k[row * WIDTH + vector]",
+        "v_vector": "v[row * SIZE + vector]",
+        "masked": "score + mask[batch * parameters.mask_batch + rows[0] + known]",
+        "store": "output[start / 4u] = value;",
+    },
     ("creation",): {},
     ("image", "image_boxes", "image_forward"): {
         "bindings": bindings(

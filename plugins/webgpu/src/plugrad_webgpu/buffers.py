@@ -72,6 +72,8 @@ class Recorder(Protocol):
 
     is_software: bool
     """Whether the device computes on the CPU."""
+    shared_bytes: int
+    """The memory of a workgroup."""
     batch: int
     """The number of the batch that is being recorded."""
     pool: Pool

@@ -64,6 +64,7 @@ class Device:
         """
         self.part_bytes = part_bytes
         self.is_software = is_software
+        self.shared_bytes = raw.most_shared
         self.is_abandoned = False
         self.batch_limit = BATCH_DISPATCHES["software" if is_software else "hardware"]
         self.batch = 1
@@ -410,7 +411,7 @@ class Device:
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
         check_operands(label, operands, self._raw.most_operands)
         check_source(label, source)
-        check_shared_memory(label, source, self._raw.most_shared)
+        check_shared_memory(label, source, self.shared_bytes)
         with whole:  # the library calls back, where an interrupt would be lost
             layout = self._layout(operands, outputs, program.has_table)
             pipeline = self._raw.compiled(

@@ -1,10 +1,16 @@
-"""Attention: products and a softmax, for so many queries at a time that their weights take little memory."""
+"""Attention: in one shader on GPUs; else products and a softmax, for some queries at a time.
+
+A product of a software device takes a fraction of the time of one that waits at barriers, and so does one with keys
+that are too wide for the memory of a workgroup. Then the weights of some queries are in memory.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
+from plugrad.extend import float32
 from plugrad.kernels import attention as contracts
 from plugrad_webgpu.copying import block, filled, joined
 from plugrad_webgpu.declare import table
@@ -12,14 +18,25 @@ from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.linalg import products
 from plugrad_webgpu.kernels.normalization import softmax_or_zero
 from plugrad_webgpu.product import add_parts
+from plugrad_webgpu.program import Program, plan
+from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.program import Plan
 
 MOST_WEIGHTS = 1 << 24
 """How many weights exist at a time, or those of one query in each batch: 64 MiB."""
+
+ROWS = 32  # of a workgroup, in blocks of four
+WORKGROUP = 64
+MOST_COLUMNS = 4
+"""The vectors of a row's values that an invocation adds up; more do not fit in its registers."""
+MOST_STEPS = 60_000
+"""Of all loops of an invocation: drivers may stop after 65,535."""
 
 _scaled = elementwise("x * parameters.scale", attributes=("scale",))
 _add = elementwise("a + b", ("a", "b"))
@@ -39,6 +56,15 @@ def attention(
     shape = (*q.shape[:-1], v.shape[-1])
     if 0 in (*shape, k.shape[-2]):
         return filled(q.buffer.device, shape, 0, q.dtype)
+    device = q.buffer.device
+    if not device.is_software:
+        form = _form(q.shape[-1], v.shape[-1], k.shape[-2], device.shared_bytes)
+        if form is not None:
+            given = [q, k, v] if mask is None else [q, k, v, mask]
+            steps = None if mask is None else _mask_steps(mask.shape)
+            return device.launch(
+                _plan(form, q.shape, k.shape[-2], v.shape[-1], steps, scale), *given
+            )
     parts = [
         products(_weights(some, k, _mask_of(mask, first, count), scale), v, False, False)
         for some, first, count in _groups(q, k)
@@ -71,6 +97,141 @@ def attention_gradient(
         found = [products(slopes, some, True, False), products(weights, from_y, True, False)]
         sums = [_add(a, b) for a, b in zip(sums, found, strict=True)] if sums else found
     return [dqs[0] if len(dqs) == 1 else joined(dqs, len(q.shape) - 2), *sums]
+
+
+class _Form(NamedTuple):
+    """The sizes of a shader."""
+
+    keys: int
+    """How many are in shared memory at a time."""
+    width: int
+    """The vectors of a query."""
+    size: int
+    """The vectors of a value."""
+    is_whole: tuple[bool, bool]
+    """Whether queries and values have no part of a vector."""
+
+    @property
+    def stride(self) -> int:
+        """The distance between rows of shared memory, in vectors."""
+        return self.width | 1
+
+    @property
+    def columns(self) -> int:
+        """The vectors of values of an invocation."""
+        return -(-self.size // 8)
+
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """The vectors of the queries, of the keys or values, and of the scores."""
+        return (
+            ROWS * self.stride,
+            self.keys * max(self.stride, self.size),
+            self.keys * ROWS // 4,
+        )
+
+
+def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
+    """Return the largest shader that a device has room for, or None."""
+    for at_a_time in (32, 16, 8):
+        whole = (width % 4 == 0, size % 4 == 0)
+        form = _Form(at_a_time, -(-width // 4), -(-size // 4), whole)
+        loads = at_a_time * (form.width + form.size) // WORKGROUP + 2
+        steps = -(-keys // at_a_time) * (form.width + at_a_time * 5 // 4 + loads + 1)
+        if (
+            16 * sum(form.lengths) <= shared_bytes
+            and form.columns <= MOST_COLUMNS
+            and width > 0
+            and steps <= MOST_STEPS
+        ):
+            return form
+    return None
+
+
+def _mask_steps(shape: Shape) -> tuple[int, int, int]:
+    """Return the steps of a mask from one matrix, row and key to the next; 0 where all have the same one."""
+    rows, keys = shape[-2:]
+    return (
+        rows * keys if math.prod(shape[:-2]) > 1 else 0,
+        keys if rows > 1 else 0,
+        1 if keys > 1 else 0,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    form: _Form,
+    shape: Shape,
+    keys: int,
+    size: int,
+    mask: tuple[int, int, int] | None,
+    scale: float,
+) -> Plan:
+    *batch, queries, width = shape
+    row_tiles = -(-queries // ROWS)
+    count = math.prod(batch) * row_tiles
+    numbers = (count, row_tiles, queries, keys, width, size, *(mask or (0, 0, 0)), float(scale))
+    program = _program(form, mask is not None)
+    return plan(program, numbers, count * WORKGROUP, (*batch, queries, size), float32)
+
+
+@cache
+def _program(form: _Form, has_mask: bool) -> Program:
+    q_whole, v_whole = form.is_whole
+    has_vectors = {"q": q_whole, "k": q_whole, "v": v_whole}
+    if has_mask:
+        has_vectors["mask"] = False
+    has_vectors["output"] = v_whole
+    arrays = {name: "vec4f" if whole else "f32" for name, whole in has_vectors.items()}
+    bindings = [
+        f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> {name}: array<{kind}>;"
+        for i, (name, kind) in enumerate(arrays.items())
+    ]
+    place = "batch * parameters.mask_batch + rows[{0}] * parameters.mask_row + known * parameters.mask_key"
+    places = [f"mask[{place.format(i)}]" for i in range(4)]
+    queries_length, tile_length, scores_length = form.lengths
+    source = partial(
+        shader,
+        "attention",
+        bindings="\n".join(bindings),
+        keys=str(form.keys),
+        own=str(form.keys // 8),
+        width=str(form.width),
+        size=str(form.size),
+        stride=str(form.stride),
+        columns=str(form.columns),
+        queries_length=str(queries_length),
+        tile_length=str(tile_length),
+        scores_length=str(scores_length),
+        q_vector=_vector("q", "width", q_whole),
+        k_vector=_vector("k", "width", q_whole),
+        v_vector=_vector("v", "size", v_whole),
+        masked=f"vec4f({', '.join(places)}) + score" if has_mask else "score",
+        store=_stored(v_whole),
+    )
+    return Program("attention", source, workgroup=WORKGROUP)
+
+
+def _vector(name: str, size: str, is_whole: bool) -> str:
+    """Return how a shader reads a vector of a row, which is filled up with zeros."""
+    if is_whole:
+        return f"{name}[row * {size.upper()} + vector]"
+    length = f"parameters.{size}"
+    lanes = [f"4u * vector + {lane}u" for lane in range(4)]
+    items = [
+        f"select(0.0, {name}[row * {length} + min({lane}, {length} - 1u)], {lane} < {length})"
+        for lane in lanes
+    ]
+    return f"vec4f({', '.join(items)})"
+
+
+def _stored(is_whole: bool) -> str:
+    if is_whole:
+        return "output[start / 4u] = value;"
+    return "\n  ".join(
+        f"if (4u * vector + {lane}u < parameters.size) {{ output[start + {lane}u] = value[{lane}]; }}"
+        for lane in range(4)
+    )
 
 
 def _groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int, int]]:
