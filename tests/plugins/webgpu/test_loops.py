@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plugrad.extend import ArgumentValueError, float32
+from plugrad.extend import float32
 from plugrad.kernels import (
     binary,
     convolution,
@@ -11,6 +11,7 @@ from plugrad.kernels import (
     depthwise,
     indexing,
     linalg,
+    morphology,
     normalization,
     pooling,
     reduction,
@@ -102,7 +103,16 @@ def test_pieces_of_overlapping_windows_join(run, rng, monkeypatch):
     x = rng.standard_normal((2, 9, 10, 4)).astype(np.float32)
     window = {"filter_size": (4, 5), "strides": (2, 1), "pad": ((3, 3), (2, 4))}
     attrs = {"dim_rounding_mode": "ceil"} | window
+    cells = {"strides": (2, 1), "pad": "same", "dilations": (1, 2)}
+    filter = rng.standard_normal((4, 5, 4)).astype(np.float32)
+    filters = rng.standard_normal((4, 5, 4, 2)).astype(np.float32)
     strange = {"window_shape": (3, 4), "strides": (1, 2), "dilations": (3, 2), "pad": "same"}
+
+    def dilated(x, filter, attrs):
+        y = run(morphology.dilation2d, x, filter, **attrs)
+        yield y
+        yield run(morphology.dilation2d_input_gradient, x, filter, y, **attrs)
+        yield run(morphology.dilation2d_filter_gradient, x, filter, y, **attrs)
 
     def results():
         y = run(pooling.max_pool, x, **attrs)
@@ -114,6 +124,16 @@ def test_pieces_of_overlapping_windows_join(run, rng, monkeypatch):
             run(pooling.avg_pool_gradient, dy, x, **attrs),
             *run(pooling.max_pool_with_argmax, x, include_batch_in_index=True, **window),
             *(run(pooling.pool, x, pooling_type=kind, **strange) for kind in ("max", "avg")),
+            *dilated(x, filter, cells),
+            *dilated((9 * x).astype(np.int32), (9 * filter).astype(np.int32), cells),
+            run(depthwise.depthwise_conv2d, x, filters, **cells),
+            run(
+                depthwise.depthwise_conv2d_input_gradient,
+                np.ones((2, 5, 10, 8), np.float32),
+                filters,
+                input_shape=x.shape,
+                **cells,
+            ),
             run(normalization.local_response_normalization, x[:, 0, :, 0], depth_radius=3),
             run(normalization.local_response_normalization_gradient, x, x, x, depth_radius=3),
         ]
@@ -128,10 +148,23 @@ def test_pieces_of_overlapping_windows_join(run, rng, monkeypatch):
     windows.pieces.cache_clear()
 
 
-def test_a_filter_with_more_cells_than_a_loop_is_an_error(run):
-    x, filter = np.ones((1, 256, 256, 1), np.float32), np.ones((256, 256, 1, 1), np.float32)
-    with pytest.raises(ArgumentValueError, match="use smaller windows"):
-        run(depthwise.depthwise_conv2d, x, filter, strides=(1, 1), pad="valid")
+def test_filters_with_more_cells_than_a_loop(run, rng):
+    x = rng.integers(-9, 9, (1, 256, 259, 1)).astype(np.float32)
+    filter = rng.integers(-9, 9, (256, 257, 1, 1)).astype(np.float32)
+    shifted = np.lib.stride_tricks.sliding_window_view(x[0, ..., 0], (256, 257))[0]
+    attrs = {"strides": (1, 1), "pad": "valid", "dilations": (1, 1)}
+    y = run(depthwise.depthwise_conv2d, x, filter, **attrs)
+    np.testing.assert_array_equal(y.ravel(), (shifted * filter[..., 0, 0]).sum((1, 2)))
+    sums = (shifted + filter[..., 0, 0]).reshape(3, -1)
+    filter = filter[..., 0]
+    np.testing.assert_array_equal(
+        run(morphology.dilation2d, x, filter, **attrs).ravel(), sums.max(1)
+    )
+    dy = np.float32([1, 2, 4]).reshape(1, 1, 3, 1)
+    found = run(morphology.dilation2d_filter_gradient, x, filter, dy, **attrs).ravel()
+    expected = np.zeros_like(found)
+    np.add.at(expected, sums.argmax(1), dy.ravel())
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("is_software", [True, False])

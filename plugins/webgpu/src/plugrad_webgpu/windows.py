@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.extend import ArgumentValueError, Window
 from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.copying import block
 from plugrad_webgpu.elements import STORED, vector, words_in
 from plugrad_webgpu.layout import strides_of
 from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
@@ -21,6 +22,8 @@ from plugrad_webgpu.reduce import segments_for
 from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.layout import Shape
@@ -172,6 +175,17 @@ def pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
             piece = window._replace(pad=tuple(pad), filter=tuple(filter))
             found += pieces(piece, size, loop)
     return tuple(found) or (window._replace(filter=(1,) * len(size)),)
+
+
+def pieces_of_filter(
+    filter: GpuArray, window: Window, size: Shape, loop: Loop
+) -> Iterator[tuple[Window, GpuArray]]:
+    """Yield the pieces of a window, each with its part of a filter (height, width, ...)."""
+    for piece in pieces(window, size, loop):
+        ends = zip(window.pad, piece.pad, window.dilations, strict=True)
+        begin = [(before - own) // dilation for (before, _), (own, _), dilation in ends]
+        rest = filter.shape[len(begin) :]
+        yield piece, block(filter, (*begin, *(0 for _ in rest)), (*piece.filter, *rest))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from plugrad.extend import float32, geometry
@@ -9,10 +10,11 @@ from plugrad.kernels import depthwise
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.copying import View, copied
 from plugrad_webgpu.declare import table
+from plugrad_webgpu.kernels.binary import add
 from plugrad_webgpu.kernels.convolution import channels_last, in_format
 from plugrad_webgpu.layout import strides_of
 from plugrad_webgpu.reduce import reduction
-from plugrad_webgpu.windows import SUM, Fold, over_cells, over_stops, over_weights
+from plugrad_webgpu.windows import SUM, Fold, over_cells, over_stops, over_weights, pieces_of_filter
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Pair, Rounding
@@ -50,7 +52,11 @@ def depthwise_conv2d(
         x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
     )
     x = repeated(channels_last(x, data_format), filter.shape[3])
-    return in_format(over_cells(FORWARD, (x, filter), window, x.dtype), data_format)
+    parts = pieces_of_filter(filter, window, x.shape[1:-1], "cells")
+    return in_format(
+        reduce(add, (over_cells(FORWARD, (x, own), part, x.dtype) for part, own in parts)),
+        data_format,
+    )
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -71,7 +77,9 @@ def depthwise_conv2d_input_gradient(
     )
     size = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
     dy = channels_last(dy, data_format)
-    dx = over_stops(BACKWARD, (dy, filter), window, (batch, *size, dy.shape[3]))
+    image = (batch, *size, dy.shape[3])
+    parts = pieces_of_filter(filter, window, size, "stops")
+    dx = reduce(add, (over_stops(BACKWARD, (dy, own), part, image) for part, own in parts))
     if filter.shape[3] != 1:
         copies = shared(dx, (batch, *size, channels, filter.shape[3]))
         dx = total(copies, (4,), False)

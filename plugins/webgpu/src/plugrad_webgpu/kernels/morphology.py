@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import int8, int32, int64, sliding_window, uint8
+from plugrad.extend import int8, int64, sliding_window, uint8
 from plugrad.kernels import morphology
 from plugrad_webgpu.buffers import in_words
 from plugrad_webgpu.declare import table
@@ -12,16 +12,20 @@ from plugrad_webgpu.elements import NUMBERS
 from plugrad_webgpu.kernels.pooling import (
     AT_THE_LARGEST,
     IS_LARGER,
+    first_largest_in,
     first_largest_of,
+    in_pieces,
+    largest_in,
     largest_of,
     sums_of,
 )
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.windows import over_cells, over_stops, over_weights
+from plugrad_webgpu.windows import over_weights, pieces_of_filter
 
 if TYPE_CHECKING:
     from plugrad.extend import Padding, Pair, Shape, Window
     from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.kernels.pooling import Part
 
 SUMS = dict.fromkeys(NUMBERS, "input[at] + filters[weight]") | {
     int8: "((input[at] + filters[weight]) << Bits(24u)) >> Bits(24u)",
@@ -44,7 +48,7 @@ def dilation2d(
 ) -> GpuArray:
     """Return the largest sum of each window."""
     window = window_of(x.shape, filter.shape, strides, pad, dilations)
-    return over_cells(LARGEST[x.dtype], (x, filter), window, x.dtype)
+    return largest_in(LARGEST[x.dtype], parts_of(x, filter, window))
 
 
 @table.implements(morphology.dilation2d_input_gradient)
@@ -55,7 +59,7 @@ def dilation2d_input_gradient(
     window = window_of(x.shape, filter.shape, strides, pad, dilations)
     added = in_words(dy)
     inputs = added, first_largest(x, filter, window)
-    total = over_stops(AT_THE_LARGEST[added.dtype], inputs, window, x.shape)
+    total = in_pieces(AT_THE_LARGEST[added.dtype], inputs, window, x.shape)
     return cast(total, dtype=dy.dtype)
 
 
@@ -73,4 +77,11 @@ def dilation2d_filter_gradient(
 
 def first_largest(x: GpuArray, filter: GpuArray, window: Window) -> GpuArray:
     """Return the position of the first pixel with the largest sum of each window."""
-    return over_cells(FIRST_LARGEST[x.dtype], (x, filter), window, int32)
+    parts = parts_of(x, filter, window)
+    return first_largest_in(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts)
+
+
+def parts_of(x: GpuArray, filter: GpuArray, window: Window) -> list[Part]:
+    """Return the pieces of a window with their parts of a filter."""
+    parts = pieces_of_filter(filter, window, x.shape[1:-1], "cells")
+    return [(part, (x, own)) for part, own in parts]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, Padding, Pair, Rounding, Shape, Window
     from plugrad_webgpu.buffers import GpuArray
 
+Part = tuple["Window", tuple["GpuArray", ...]]
+"""A piece of a window, and the inputs of a fold over it."""
+
 LEAST = {
     float32: "-infinity()",
     int32: "bitcast<i32>(0x80000000u)",
@@ -176,8 +179,7 @@ def largest(x: GpuArray, window: Window) -> GpuArray:
     """Return the largest element of each window."""
 
     def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
-        fold, parts = LARGEST[x.dtype], pieces(window, x.shape[1:-1], "cells")
-        return reduce(_larger, (over_cells(fold, (x,), part, x.dtype) for part in parts))
+        return largest_in(LARGEST[x.dtype], parts_of(x, window))
 
     return summary(of_few_axes, x, window)
 
@@ -206,19 +208,34 @@ def in_pieces(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: S
     return reduce(add, (over_stops(fold, inputs, part, image) for part in parts))
 
 
+def parts_of(x: GpuArray, window: Window) -> list[Part]:
+    """Return the pieces of a window over the cells of images."""
+    return [(part, (x,)) for part in pieces(window, x.shape[1:-1], "cells")]
+
+
+def largest_in(largest: Fold, parts: list[Part]) -> GpuArray:
+    """Return the largest element of each window, which has been cut into parts."""
+    found = (over_cells(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
+    return reduce(_larger, found)
+
+
+def first_largest_in(find: Fold, largest: Fold, parts: list[Part], image_step: int = 0) -> GpuArray:
+    """Return the position of the first largest element of each window, cut into parts; -1 without one."""
+    (window, inputs), *rest = parts
+    found = over_cells(find, inputs, window, int32, image_step)
+    if rest:
+        best = largest_in(largest, parts[:1])
+        for window, inputs in rest:
+            place = over_cells(find, inputs, window, int32, image_step)
+            value = largest_in(largest, [(window, inputs)])
+            found, best = _first_larger(found, place, best, value), _larger(best, value)
+    return found
+
+
 def first_largest(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
     """Return the position of the first largest element of each window; -1 without one."""
-    first, *rest = pieces(window, x.shape[1:-1], "cells")
-    find = FIRST_LARGEST[x.dtype]
-    found = over_cells(find, (x,), first, int32, image_step)
-    if rest:
-        best = over_cells(LARGEST[x.dtype], (x,), first, x.dtype)
-        for part in rest:
-            place = over_cells(find, (x,), part, int32, image_step)
-            value = over_cells(LARGEST[x.dtype], (x,), part, x.dtype)
-            found = _first_larger(found, place, best, value)
-            best = _larger(best, value)
-    return found
+    parts = parts_of(x, window)
+    return first_largest_in(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts, image_step)
 
 
 def inside(x: GpuArray, window: Window, size: Shape) -> GpuArray:

@@ -27,7 +27,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   @repeat(axis, axes) let base$axis = rest / p.image_strides[$axis] + p.before[$axis]; rest %= p.image_strides[$axis];
   let channel = rest;
   @repeat(axis, axes) let first$axis = first_stop(base$axis, p.cells[$axis], p.dilations[$axis], p.strides[$axis], p.periods[$axis]);
-  @repeat(axis, axes) let end$axis = min(base$axis / p.strides[$axis] + 1, p.stops[$axis]);
+  @repeat(axis, axes) let end$axis = min(max(base$axis + p.strides[$axis], 0) / p.strides[$axis], p.stops[$axis]);
   let own = positions(i32(index), image);
   let at = image * p.stops[0] * p.stop_strides[0] + channel;
   $start
