@@ -167,6 +167,33 @@ def test_reductions(run, rng, shape, axes):
         np.testing.assert_array_equal(run(reduction.argmin, n, axis=axis), n.argmin(axis))
 
 
+@pytest.mark.parametrize("shape", [(65,), (300_003,), (3, 700), (2, 7, 259)], ids=str)
+def test_workgroups_of_gpus_join_their_sums(run, rng, monkeypatch, shape):
+    """A long row needs few dispatches, because each invocation of a workgroup hands its segment on."""
+    recorded = []
+    record = run.device.record
+
+    def record_and_note(plan, operands):
+        recorded.append(plan)
+        record(plan, operands)
+
+    monkeypatch.setattr(run.device, "is_software", False)
+    monkeypatch.setattr(run.device, "record", record_and_note)
+    last = (len(shape) - 1,)
+    n = rng.integers(-128, 128, shape)
+    x = n.astype(np.float32)
+    np.testing.assert_array_equal(run(reduction.sum, x, axis=last), n.sum(-1))
+    assert len(recorded) <= 2
+    close(run(reduction.mean, x, axis=last), n.mean(-1))
+    for dtype in (np.int8, np.int64):
+        of_dtype = n.astype(dtype)
+        np.testing.assert_array_equal(run(reduction.sum, of_dtype, axis=last), n.sum(-1, dtype))
+        np.testing.assert_array_equal(run(reduction.min, of_dtype, axis=last), n.min(-1))
+    x.flat[-3] = np.nan
+    expected = x.max(-1)
+    np.testing.assert_array_equal(run(reduction.max, x, reduction_indices=last), expected)
+
+
 def test_reductions_of_empty_arrays(run):
     x = np.zeros((2, 0, 3), np.float32)
     np.testing.assert_array_equal(run(reduction.sum, x, axis=(1,)), np.zeros((2, 3)))

@@ -102,7 +102,15 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
             along = 4 if inner == 1 and has_vectors and (outer == 1 or size % 4 == 0) else 1
             length, vectors = -(-size // along), inner // across
             segments = segments_for(outer * vectors, length, inner == 1, is_software)
-            is_last = segments == 1
+            joins = 1
+            if (
+                not is_software
+                and inner == 1
+                and length >= (GPU_WORKGROUP if outer > 1 else GPU_STEPS)
+            ):
+                joins = GPU_WORKGROUP  # segments, which a workgroup combines
+                segments = -(-segments // joins) * joins
+            is_last = segments == joins
             is_whole = is_last and is_last_group
             finish = narrowed(rule.dtype, rule.finish) if is_whole else "value"
             run = -(-length // segments)
@@ -111,12 +119,13 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
                 # Segments that begin with a line of the cache of a CPU are read a sixth faster.
                 walk, run = "row_by_row", -(-run // BLOCK) * BLOCK
             prepare = "whole" if size % along == 0 else "filled_up"
+            workgroup = SOFTWARE_WORKGROUP if is_software else GPU_WORKGROUP
             kind = (rule.dtype, rule.combine, finish, across, along, walk, prepare)
-            program = _program(*kind, SOFTWARE_WORKGROUP if is_software else GPU_WORKGROUP)
+            program = _program(*kind, workgroup, joins > 1)
             distances = (run, 1, run) if is_software else (1, segments, length)
-            outputs = outer * segments * vectors
+            invocations = outer * segments * vectors
             parameters = (
-                outputs,
+                invocations,
                 segments,
                 vectors,
                 *[n * vectors for n in (length, *distances)],
@@ -124,10 +133,11 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
                 rule.identity,
                 float(count),
             )
-            yield plan(program, parameters, outputs, (outer, segments, inner), rule.dtype)
+            parts = segments // joins
+            yield plan(program, parameters, invocations, (outer, parts, inner), rule.dtype)
             if is_last:
                 break
-            size = segments
+            size = parts
 
 
 def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
@@ -170,12 +180,15 @@ def _program(
     walk: str,
     prepare: str,
     workgroup: int,
+    is_joined: bool,
 ) -> Program:
     stored = STORED[dtype]
     width = max(across, along)
+    names = ["reduction", *(["reduction_lanes"] * (width > 1)), *(["reduction_joined"] * is_joined)]
+    reduced = "combine_lanes(total)" if along > 1 else "total"
     source = partial(
         shader,
-        *(["reduction"] if width == 1 else ["reduction", "reduction_lanes"]),
+        *names,
         T=stored,
         element=vector(stored, width),
         result=vector(stored, across),
@@ -185,7 +198,11 @@ def _program(
         block=str(BLOCK),
         combine_elements="combine" if width == 1 else "combine_vectors",
         prepare=prepare,
-        reduced="combine_lanes(total)" if along > 1 else "total",
+        # What waits for others may not return early.
+        guard="" if is_joined else "if (index >= parameters.count) { return; }",
+        reduced=f"joined({reduced}, place)" if is_joined else reduced,
+        is_written="place == 0u && index < parameters.count" if is_joined else "true",
+        at=f"index / {workgroup}u" if is_joined else "index",
         finish=finish,
     )
     return Program(f"reduction {combine}", source, workgroup=workgroup)

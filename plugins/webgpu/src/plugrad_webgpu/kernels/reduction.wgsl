@@ -1,10 +1,10 @@
 // output[o, s, i] = the combination of input[o, k, i] over the k that belong to segment s
 //
 // The array has the axes (outer, length, inner), of which the middle one is reduced. Each invocation reduces one
-// segment; the host then reduces the segments until one is left. No invocation waits for another, which suits
-// software devices, and no loop is longer than drivers allow. The host also decides where the elements of a
-// segment are: next to each other for the caches of a CPU (10 times as fast on lavapipe), or interleaved, so that
-// the invocations of a GPU read neighbours at the same time.
+// segment; the host then reduces the segments until one is left. No loop is longer than drivers allow. The host also
+// decides where the elements of a segment are: next to each other for the caches of a CPU (10 times as fast on
+// lavapipe), or interleaved, so that the invocations of a GPU read neighbours at the same time. On GPUs, the
+// invocations of a workgroup combine their segments of a row; on software devices, no invocation waits for another.
 //
 // A long segment is combined in rows of blocks, because a long sum in single precision loses small terms.
 //
@@ -13,7 +13,7 @@
 // reduction_lanes.wgsl.
 
 struct Parameters {
-  count: u32,     // outputs
+  count: u32,     // invocations with a segment
   segments: u32,
   inner: u32,     // elements or vectors
   length: u32,    // of the reduced axis; this and the next three are distances in the input
@@ -60,9 +60,13 @@ fn row_by_row(start: u32, first: u32, end: u32) -> $element {
 }
 
 @compute @workgroup_size(${workgroup})
-fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+fn main(
+  @builtin(global_invocation_id) id: vec3u,
+  @builtin(local_invocation_index) place: u32,
+  @builtin(num_workgroups) groups: vec3u,
+) {
   let index = linear_index(id, groups, ${workgroup}u);
-  if (index >= parameters.count) { return; }
+  $guard
   let inner = index % parameters.inner;
   let segment = (index / parameters.inner) % parameters.segments;
   let outer = index / (parameters.inner * parameters.segments);
@@ -70,5 +74,5 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let first = segment * parameters.offset;
   let total = $walk(start, first, min(first + parameters.span, parameters.length));
   let value = $reduced;
-  output[index] = $finish;
+  if ($is_written) { output[$at] = $finish; }
 }
