@@ -43,6 +43,10 @@ html_copy_source = False
 html_show_sourcelink = False
 # A page that is opened from a file may not read other files, which summaries would need.
 html_show_search_summary = False
+# Without it, the theme warns on the console of each new visitor.
+html_context = {"default_mode": "auto"}
+# The matrix takes the whole width.
+html_sidebars = {"reference/api/matrix": []}
 html_theme_options = {
     "logo": {"text": "plugrad"},
     "navigation_with_keys": False,

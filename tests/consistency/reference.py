@@ -21,7 +21,8 @@ from typing import Any
 from unittest import mock
 
 import plugrad
-from consistency.coverage import FAMILIES, contracts
+from consistency import matrix
+from consistency.coverage import FAMILIES, attribute_of, contracts
 from consistency.kernels_of_ops import facts as facts_of, gradient_of, is_op
 from plugrad import cli, errors
 from plugrad.extend import KERNELS, DType
@@ -235,16 +236,16 @@ def contracts_text() -> str:
         "",
     ]
     for family in FAMILIES:
-        module = import_module(f"plugrad.kernels.{family}")
-        attribute = {id(value): name for name, value in vars(module).items()}
         lines += heading(family, "-")
         for name in contracts(family):
             kernel = KERNELS[name]
-            own = attribute.get(id(kernel), "")
             signature = ", ".join(
                 (*kernel.inputs, *(["*", *kernel.attributes] * any(kernel.attributes)))
             )
-            lines += [f".. py:function:: plugrad.kernels.{family}.{own}({signature})", ""]
+            lines += [
+                f".. py:function:: plugrad.kernels.{family}.{attribute_of(name)}({signature})",
+                "",
+            ]
             text = inspect.getdoc(kernel.rule) or ""
             lines += [f"   {line}".rstrip() for line in text.splitlines()]
             lines += ["", f"   Kernel ``{name}``. Gradient for: {gradient_of(name)}.", ""]
@@ -296,6 +297,7 @@ def texts() -> dict[str, str]:
         **{page: page_text(page) for page in catalog()},
         "contracts": contracts_text(),
         "commands": commands_text(),
+        "matrix": matrix.text(),
         "index": index_text(),
     }
 

@@ -30,6 +30,7 @@ LAYERS = (
     ("ops",),
     ("transforms",),
     ("gradients",),
+    ("pictures",),
     ("optimizers", "memory", "profiling", "array_api", "saving", "einops"),
     ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string", "tfjs"),
     ("extend",),
@@ -118,6 +119,8 @@ LAZY = {
     "plugrad.cli.child": "each job imports what it does",
     "plugrad.cli.commands.doctor": "as the command itself",
     "plugrad.cli.commands.info": "as the command itself",
+    "plugrad.pictures.graph": "only pictures need a layout",
+    "plugrad.profiling": "only pictures need a page",
 }
 """The modules that import parts of plugrad inside functions, and why."""
 

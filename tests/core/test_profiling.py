@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentError, NotFinite
+from plugrad.errors import ArgumentError, ArgumentValueError, NotFinite
 
 
 def test_calls_bytes_and_shapes(backend):
@@ -72,13 +72,59 @@ def test_the_trace_has_an_event_for_each_call(tmp_path):
         plugrad.concat([x, x])
         plugrad.zeros((3,), device="cpu")
     measured.save(tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    everything = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    check_trace(everything)
+    events = [event for event in everything if event["ph"] == "X"]
     assert [event["name"] for event in events][:2] == ["Exp", "Concat"]
     assert events[1]["args"]["inputs"] == ["float32[2, 3]", "float32[2, 3]"]
-    assert all(event["ph"] == "X" and event["dur"] > 0 for event in events)
+    assert all(event["dur"] > 0 for event in events)
     starts = [event["ts"] for event in events]
     assert starts == sorted(starts)
     assert starts[0] == 0
+
+
+def check_trace(events):
+    """Check events by the rules of the Trace Event Format: what each kind must have, of which type."""
+    numbers = {"ts", "dur", "pid", "tid"}
+    needed = {
+        "X": {"name", "cat", "ph", "ts", "dur", "pid", "tid"},
+        "C": {"name", "ph", "ts", "pid", "args"},
+        "M": {"name", "ph", "pid", "args"},
+    }
+    for event in events:
+        assert needed[event["ph"]] <= event.keys()
+        assert all(isinstance(event[key], int | float) for key in numbers & event.keys())
+        assert all(event[key] >= 0 for key in numbers & event.keys())
+    counters = [event for event in events if event["ph"] == "C"]
+    assert counters
+    assert all(isinstance(n, int) for event in counters for n in event["args"].values())
+    named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
+    assert {(e["pid"], e["tid"]) for e in events if e["ph"] == "X"} <= named
+
+
+def test_memory_after_calls(backend):
+    with plugrad.profile() as measured:
+        x = plugrad.ones((64, 1024))
+        y = x + x
+        del x
+        y = y * y
+    used = [event.memory for event in measured._events]
+    assert used[1] - used[0] >= y.size * 4  # x and y
+    assert max(used) <= plugrad.memory().backends[y.device].peak
+    with plugrad.profile(synchronize=False) as measured:
+        y = y + y
+    assert [event.memory for event in measured._events] == [None]
+
+
+def test_the_name_of_the_file_says_what_is_written(tmp_path):
+    with plugrad.profile() as measured:
+        pass
+    measured.save(str(tmp_path / "empty.html"))
+    assert '{"events":[],"kernels":[]' in (tmp_path / "empty.html").read_text()
+    with pytest.raises(ArgumentValueError, match=r"'a.txt' must end in .html or .json"):
+        measured.save("a.txt")
+    with pytest.raises(ArgumentError, match="path=3 must be the path of a file"):
+        measured.save(3)
 
 
 def test_the_first_result_that_is_not_finite_is_an_error(backend):

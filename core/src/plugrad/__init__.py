@@ -390,6 +390,7 @@ if typing.TYPE_CHECKING:
         string as string,
         tfjs as tfjs,
     )
+    from plugrad.pictures.graph import plot_graph as plot_graph
     from plugrad.profiling import profile as profile
     from plugrad.saving.checkpoint import load as load, save as save
 
@@ -411,7 +412,12 @@ _NAMESPACES = {
     "string",
     "tfjs",
 }
-_LATER = {"load": "saving.checkpoint", "profile": "profiling", "save": "saving.checkpoint"}
+_LATER = {
+    "load": "saving.checkpoint",
+    "plot_graph": "pictures.graph",
+    "profile": "profiling",
+    "save": "saving.checkpoint",
+}
 """Functions that most programs do not call, and the modules where they are."""
 
 

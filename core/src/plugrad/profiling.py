@@ -9,10 +9,11 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.contract.kernel import KERNELS
+from plugrad.discovery.loading import memory_of
 from plugrad.engine.implementations import unwatch, watch
 from plugrad.engine.watching import Call, Watcher
 from plugrad.errors import ArgumentError
-from plugrad.types.arguments import flag
+from plugrad.types.arguments import flag, path_ending_in
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
+    from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
 Shapes = tuple["Shape", ...]
@@ -47,6 +49,13 @@ class _Event(NamedTuple):
     bytes: int
     shapes: Shapes
     dtypes: tuple[str, ...]
+    memory: int | None
+    """The bytes in use on the device after the call, if they were measured."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """The dtypes and shapes of the inputs."""
+        return [f"{d}{list(shape)}" for d, shape in zip(self.dtypes, self.shapes, strict=True)]
 
 
 class profile:  # noqa: N801 - a context manager: it reads as a verb
@@ -61,12 +70,13 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     >>> measured.kernels[0].bytes > 0
     True
 
-    ``print(measured)`` shows a table, and ``measured.save("trace.json")`` writes a trace of all calls.
+    ``print(measured)`` shows a table. ``measured.save("profile.html")`` writes a page with a timeline, the
+    memory over time and a bar for each kernel, and ``measured.save("trace.json")`` a trace of all calls.
     Outside of the block, nothing is measured and nothing is slower.
 
     Args:
         synchronize: whether to wait for the device after each kernel. If not, the time of a kernel on a
-            device that computes later is the time that it takes to start it.
+            device that computes later is the time that it takes to start it, and memory is not measured.
 
     Raises:
         ArgumentError: `synchronize` is not a bool.
@@ -111,8 +121,14 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
                 sum(_bytes_of(x) for x in chain(inputs, outputs)),
                 tuple(tuple(x.shape) for x in inputs),
                 tuple(str(as_dtype(x.dtype)) for x in inputs),
+                self._memory_in_use(call.backend),
             )
         )
+
+    def _memory_in_use(self, backend: Backend) -> int | None:
+        # To ask a device that computes later makes it compute.
+        used = memory_of(backend) if self._watcher.synchronizes else None
+        return None if used is None else used.bytes
 
     @property
     def kernels(self) -> list[KernelProfile]:
@@ -138,8 +154,6 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         kernels = self.kernels
         total = sum(kernel.seconds for kernel in kernels)
         for kernel in kernels:
-            shapes = next(iter(kernel.shapes))
-            others = f" and {len(kernel.shapes) - 1} more" if len(kernel.shapes) > 1 else ""
             rows.append(
                 (
                     kernel.kernel,
@@ -148,7 +162,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
                     f"{kernel.seconds * 1e3:,.3f}",
                     f"{100 * kernel.seconds / total if total else 0:.1f}",
                     f"{kernel.bytes / 1e6:,.3f}",
-                    " ".join("×".join(map(str, s)) or "()" for s in shapes) + others,
+                    _most_called(kernel),
                 )
             )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -161,13 +175,77 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write all calls as a trace in the JSON form that Perfetto (ui.perfetto.dev) and Chrome open.
+        """Write all calls to a file: a page to look at, or a trace.
 
-        Each thread is a row, and each call an event with the shapes and the dtypes of its inputs. See
-        "Trace Event Format" of the Chromium project.
+        A name that ends in ``.html`` gives one page, which opens without a network: a timeline, the memory
+        over time, and a bar for each kernel. One that ends in ``.json`` gives a trace in the JSON form that
+        Perfetto (ui.perfetto.dev) and Chrome open: each thread is a row, and each call an event with the
+        shapes and the dtypes of its inputs. See "Trace Event Format" of the Chromium project.
+
+        Raises:
+            ArgumentError: the path is none.
+            ArgumentValueError: the name ends in something else.
         """
+        path = path_ending_in((".html", ".json"), path, "save", "path")
+        text = self._page() if path.lower().endswith(".html") else self._trace()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def _page(self) -> str:
+        """Return the text of a page."""
+        # It makes `import plugrad` slower.
+        from plugrad.pictures.timeline import page
+
         first = min((event.start for event in self._events), default=0)
-        threads = {each: i for i, each in enumerate(dict.fromkeys(e.thread for e in self._events))}
+        kernels = self.kernels
+        numbers = {(kernel.kernel, kernel.backend): i for i, kernel in enumerate(kernels)}
+        rows: dict[str, int] = {}
+        inputs: dict[str, int] = {}
+        threads = self._threads()
+        events = [
+            (
+                numbers[event.kernel, event.backend],
+                rows.setdefault(f"{event.backend} thread {threads[event.thread]}", len(rows)),
+                (event.start - first) / 1e3,
+                (event.end - event.start) / 1e3,
+                event.bytes,
+                event.memory,
+                inputs.setdefault(" ".join(event.inputs), len(inputs)),
+            )
+            for event in self._events
+        ]
+        totals = [
+            {
+                "name": kernel.kernel,
+                "backend": kernel.backend,
+                "calls": kernel.calls,
+                "ms": kernel.seconds * 1e3,
+                "bytes": kernel.bytes,
+                "shapes": _most_called(kernel),
+            }
+            for kernel in kernels
+        ]
+        return page({"events": events, "kernels": totals, "rows": [*rows], "inputs": [*inputs]})
+
+    def _trace(self) -> str:
+        """Return the text of a trace."""
+        import json  # it makes `import plugrad` slower
+
+        first = min((event.start for event in self._events), default=0)
+        threads = self._threads()
+        names = [
+            {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "plugrad"}},
+            *(
+                {
+                    "name": "thread_name",
+                    "ph": "M",
+                    "pid": 0,
+                    "tid": i,
+                    "args": {"name": f"thread {i}"},
+                }
+                for i in threads.values()
+            ),
+        ]
         events = [
             {
                 "name": event.kernel,
@@ -177,21 +255,33 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
                 "dur": (event.end - event.start) / 1e3,
                 "pid": 0,
                 "tid": threads[event.thread],
-                "args": {
-                    "backend": event.backend,
-                    "bytes": event.bytes,
-                    "inputs": [
-                        f"{dtype}{list(shape)}"
-                        for dtype, shape in zip(event.dtypes, event.shapes, strict=True)
-                    ],
-                },
+                "args": {"backend": event.backend, "bytes": event.bytes, "inputs": event.inputs},
             }
             for event in self._events
         ]
-        import json  # it makes `import plugrad` slower
+        memory = [
+            {
+                "name": f"memory of {event.backend}",
+                "ph": "C",  # a counter
+                "ts": (event.end - first) / 1e3,
+                "pid": 0,
+                "args": {"bytes": event.memory},
+            }
+            for event in self._events
+            if event.memory is not None
+        ]
+        return json.dumps({"traceEvents": [*names, *events, *memory], "displayTimeUnit": "ns"})
 
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
+    def _threads(self) -> dict[int, int]:
+        """Return numbers for the threads, in the order of their first calls."""
+        return {each: i for i, each in enumerate(dict.fromkeys(e.thread for e in self._events))}
+
+
+def _most_called(kernel: KernelProfile) -> str:
+    """Return the shapes that most calls had, and how many others there were."""
+    others = f" and {len(kernel.shapes) - 1} more" if len(kernel.shapes) > 1 else ""
+    shapes = next(iter(kernel.shapes))
+    return " ".join("×".join(map(str, shape)) or "()" for shape in shapes) + others
 
 
 def _bytes_of(x: Any) -> int:

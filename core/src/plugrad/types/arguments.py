@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from os import fspath
 from typing import Any
 
-from plugrad.errors import ArgumentError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, shown
 
 
 def text(value: object, op: str, name: str) -> str:
@@ -40,3 +41,22 @@ def check_callable(where: str, function: object) -> None:
     """
     if not callable(function):
         raise ArgumentError(f"{where} takes a function, not {type(function).__name__}")
+
+
+def path_ending_in(endings: tuple[str, ...], value: Any, op: str, name: str) -> str:
+    """Return the path of a file whose name says its format.
+
+    Raises:
+        ArgumentError: it is not a path.
+        ArgumentValueError: it does not have one of the endings.
+    """
+    path = fspath(value) if isinstance(value, str) or hasattr(value, "__fspath__") else None
+    if not isinstance(path, str):
+        raise ArgumentError(
+            f"{op}: {name}={shown(value)} must be the path of a file, a string or a Path"
+        )
+    if not path.lower().endswith(endings):
+        raise ArgumentValueError(
+            f"{op}: {name}={path!r} must end in {' or '.join(endings)}, which is what can be written"
+        )
+    return path

@@ -1,0 +1,19 @@
+"""The page of a profile: one HTML file that opens without a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PAGE = Path(__file__).with_name("profile.html")
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """Return the page that shows kernels, and events as lists of numbers; profile.html says which."""
+    # In a script, only "</script" and "<!--" would not be text.
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return _PAGE.read_text("utf-8").replace("{{data}}", text)

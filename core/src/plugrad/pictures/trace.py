@@ -1,0 +1,295 @@
+"""The calls of a function and of its gradient as nodes and edges: who made which array, and who takes it.
+
+A watcher of the engine sees the arrays of each call. They are kept until the end, so that the identity of an
+array says where it comes from.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from plugrad.engine.implementations import unwatch, watch
+from plugrad.engine.watching import Call, Watcher
+from plugrad.kernels import creation
+from plugrad.ops.creation import asarray, ones_like
+from plugrad.tape.nodes import Node as Step, next_order
+from plugrad.tape.tape import Walk
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.trees import map_tree, tensors_in
+from plugrad.transforms.gradients import vjp
+from plugrad.transforms.variable import Variable
+from plugrad.types.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+
+    from plugrad.tensor.backend import Backend
+
+
+@dataclass
+class Node:
+    """A box of the picture."""
+
+    kind: str
+    """"kernel", "argument", "constant", "variable", "result", "start" (of the gradient) or "gradient"."""
+    title: str
+    lines: list[str]
+    """Below the title: dtypes and shapes."""
+    details: list[str] = field(default_factory=list[str])
+    """What the tooltip says below them."""
+    is_backward: bool = False
+    owner: int | None = None
+    """The node whose gradient this one computes."""
+
+
+class Edge(NamedTuple):
+    """An array that flows from one node to another; nodes are given by their position."""
+
+    source: int
+    target: int
+
+
+class _Event(NamedTuple):
+    call: Call
+    is_backward: bool
+    of: int | None
+    """The order of the tape's step whose gradient is being computed."""
+    order: int
+    """Steps of the tape that were recorded before the call have a smaller order."""
+
+
+class _Recorder:
+    """Tell apart the calls of a function, of its gradient, and of neither."""
+
+    def __init__(self) -> None:
+        self.events: list[_Event] = []
+        self.is_pulling = False
+        """Whether the function has returned, and its gradient is being computed."""
+        self._thread = get_ident()
+
+    def note(self, call: Call) -> None:
+        """Note a call of this thread."""
+        if get_ident() != self._thread:
+            return
+        step = _differentiated_step()
+        if step is not None or not self.is_pulling:  # otherwise it prepares the gradient
+            order = None if step is None else step.order
+            self.events.append(_Event(call, step is not None, order, next_order()))
+
+
+def _differentiated_step() -> Step | None:
+    """Return the step of the tape whose gradient is being computed, or None.
+
+    The stack says it. To note it where gradients are computed would slow down every program.
+    """
+    frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if frame.f_code is Walk.back.__code__:
+            return frame.f_locals["node"]
+        frame = frame.f_back
+    return None
+
+
+Traced = tuple[list[Node], list[Edge]]
+
+
+def traced(function: Callable[..., Any], args: Sequence[Any]) -> Traced:
+    """Run a function and its gradient, and return what they did as a graph."""
+    names: list[str] = []
+    given: list[Tensor] = []
+    differentiated: list[int] = []
+    for name, arg in zip(_parameters(function, len(args)), args, strict=True):
+        for path, leaf in _named_leaves(arg, name):
+            if isinstance(leaf, Tensor | np.ndarray | np.generic | float | complex):
+                x = asarray(leaf)
+                if x.dtype.is_inexact:
+                    differentiated.append(len(given))
+                names.append(path)
+                given.append(x)
+
+    kept: list[Any] = []
+
+    def run(*leaves: Tensor) -> list[Tensor]:
+        """Call the function with its arguments, some of which have been replaced by leaves of the tape."""
+        tensors = list(given)
+        for position, leaf in zip(differentiated, leaves, strict=True):
+            tensors[position] = leaf
+        remaining = iter(tensors)
+
+        def put(leaf: Any) -> Any:
+            is_given = isinstance(leaf, Tensor | np.ndarray | np.generic | float | complex)
+            return next(remaining) if is_given else leaf
+
+        result = function(*(map_tree(put, arg) for arg in args))
+        kept.append(result)
+        return [y for y in tensors_in(result) if y.node is not None]
+
+    variables = _variables()
+    recorder = _Recorder()
+    watcher = Watcher(recorder.note, False)
+    starts: list[Tensor] = []
+    gradients: Sequence[Tensor] = ()
+    watch(watcher)
+    try:
+        values, pull = vjp(run, *(given[i] for i in differentiated))
+        recorder.is_pulling = True
+        if values and not any(event.is_backward for event in recorder.events):
+            starts = [ones_like(y) for y in values]
+            gradients = pull(starts)
+    finally:
+        unwatch(watcher)
+
+    picture = _Picture(recorder.events)
+    for name, x in zip(names, given, strict=True):
+        picture.begin("argument", name, x.array)
+    for name, array in variables:
+        picture.named[id(array)] = name
+    for start in starts:
+        picture.begin("start", "ones", start.array)
+    picture.add_calls()
+    for path, leaf in _named_leaves(kept[0], "result"):
+        if isinstance(leaf, Tensor):
+            picture.end("result", path, leaf.array)
+    for position, gradient in zip(differentiated, gradients, strict=bool(gradients)):
+        picture.end("gradient", f"gradient of {names[position]}", gradient.array)
+    return picture.finished()
+
+
+def _parameters(function: Callable[..., Any], count: int) -> list[str]:
+    """Return a name for each positional argument."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a compiled function, or one with a wrong signature
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return (names + [f"argument {i}" for i in range(len(names), count)])[:count]
+
+
+def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a tree in order, with paths such as ``weights['k0']``."""
+    if isinstance(tree, dict):
+        for key, part in cast("dict[Any, Any]", tree).items():
+            yield from _named_leaves(part, f"{name}[{key!r}]")
+    elif isinstance(tree, list | tuple):
+        for i, part in enumerate(cast("Sequence[Any]", tree)):
+            yield from _named_leaves(part, f"{name}[{i}]")
+    else:
+        yield name, tree
+
+
+def _variables() -> list[tuple[str, Any]]:
+    """Return the names and the arrays of the variables that there are, found through their class."""
+    referrers = filter(Variable.__instancecheck__, gc.get_referrers(Variable))
+    live = cast("list[Variable]", list(referrers))
+    return [(v.name or "variable", v.array) for v in live if not v.is_disposed]
+
+
+class _Picture:
+    """The graph while it is made."""
+
+    def __init__(self, events: list[_Event]) -> None:
+        self.events = events
+        self.nodes: list[Node] = []
+        self.edges: dict[Edge, None] = {}
+        self.makers: dict[int, int] = {}
+        """The node that made an array, by the array's identity."""
+        self.named: dict[int, str] = {}
+        """The names of variables by the identities of their arrays."""
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def begin(self, kind: str, title: str, array: Any) -> None:
+        """Add a node that makes an array."""
+        self.makers[id(array)] = len(self.nodes)
+        self.nodes.append(Node(kind, title, [described(array)], is_backward=kind == "start"))
+
+    def end(self, kind: str, title: str, array: Any) -> None:
+        """Add a node that takes an array; a gradient that no call has made is zero, and not drawn."""
+        maker = self.makers.get(id(array))
+        if maker is None:
+            return
+        is_backward = kind == "gradient" or self.nodes[maker].is_backward
+        self.edges[Edge(maker, len(self.nodes))] = None
+        self.nodes.append(Node(kind, title, [described(array)], is_backward=is_backward))
+
+    def add_calls(self) -> None:
+        """Add the calls in the order of time."""
+        positions: list[int] = []
+        orders = [event.order for event in self.events]
+        for event in self.events:
+            call = event.call
+            inputs = [x for x in call.arrays if x is not None and x is not call.backend]
+            several = isinstance(call.result, list | tuple)
+            outputs: list[Any] = list(call.result) if several else [call.result]
+            sources = [self._source(x, call.backend) for x in inputs]
+            # The tape's step of a call was recorded right after it.
+            before = -1 if event.of is None else bisect_right(orders, event.of) - 1
+            owner = positions[before] if before >= 0 else None
+            here = len(self.nodes)
+            positions.append(here)
+            lines = [described(x) for x in outputs]
+            self.nodes.append(
+                Node(
+                    "kernel",
+                    call.kernel_name,
+                    [*lines[:3], f"and {len(lines) - 3} more"] if len(lines) > 4 else lines,
+                    [
+                        *(f"input: {described(x)}" for x in inputs),
+                        *(f"{name}: {_short(value)}" for name, value in call.attrs.items()),
+                        f"device: {call.backend.label}",
+                    ],
+                    event.is_backward,
+                    owner,
+                )
+            )
+            for source in sources:
+                self.edges[Edge(source, here)] = None
+            for x in outputs:
+                self.makers[id(x)] = here
+
+    def _source(self, array: Any, backend: Backend) -> int:
+        """Return the node of an input; one is added if no call has made it."""
+        known = self.makers.get(id(array))
+        if known is not None:
+            return known
+        here = len(self.nodes)
+        name = self.named.get(id(array))
+        is_number = name is None and array.shape == ()
+        title = str(backend.to_numpy(array)) if is_number else name or "constant"
+        self.nodes.append(Node("variable" if name else "constant", title, [described(array)]))
+        if not is_number:  # numbers are drawn beside each call that takes them
+            self.makers[id(array)] = here
+        return here
+
+    def finished(self) -> Traced:
+        """Return the graph, in which what only gradients take belongs to them."""
+        takers: dict[int, list[int]] = {}
+        for source, target in self.edges:
+            takers.setdefault(source, []).append(target)
+        sources = {target for _, target in self.edges}
+        for i in reversed(range(len(self.nodes))):
+            node = self.nodes[i]
+            # `grad` begins with ones in the shape of the result, which is no part of the function.
+            begins = i not in sources or node.title == creation.ones_like.name
+            begins = begins and node.kind != "argument"
+            if begins and i in takers and all(self.nodes[t].is_backward for t in takers[i]):
+                node.is_backward = True
+        return self.nodes, list(self.edges)
+
+
+def described(array: Any) -> str:
+    """Return the dtype and the shape of an array, such as ``float32 2×3``."""
+    return f"{as_dtype(array.dtype)} {'×'.join(map(str, array.shape)) or '()'}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
