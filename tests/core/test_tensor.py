@@ -3,6 +3,7 @@
 import copy
 import operator
 import pickle
+import rlcompleter
 
 import numpy as np
 import pytest
@@ -299,7 +300,7 @@ def test_tensor_prints_readably(make, text):
 def test_large_tensors_are_abridged():
     assert (
         repr(plugrad.arange(5000))
-        == "tensor([   0,    1,    2, ..., 4997, 4998, 4999], dtype=int32)"
+        == "tensor([   0,    1,    2, ..., 4997, 4998, 4999], dtype=int32, shape=(5000,))"
     )
 
 
@@ -435,3 +436,30 @@ def test_negative_zero_is_not_the_zero_that_was_remembered(backend):
     assert not np.signbit(plugrad.maximum(x * 0.0, 0.0).numpy())
     assert np.signbit((x * -0.0).numpy())
     assert not np.signbit((x * 0.0).numpy())
+
+
+def test_html_for_notebooks(backend):
+    x = plugrad.asarray([[1.5, 2.0], [0.0, -1.0]])
+    values, label = x._repr_html_().removeprefix("<pre>").split("</pre>")
+    assert values == "[[ 1.5,  2. ],\n [ 0. , -1. ]]"
+    assert label == f"<small>shape 2×2 · float32 · {backend}:0</small>"
+    assert len(plugrad.zeros((1000, 1000))._repr_html_()) < 1000
+    assert "shape 0×3 · " in plugrad.zeros((0, 3))._repr_html_()
+    named = plugrad.Variable(1.0, name="<w>")._repr_html_()
+    assert named == f"<pre>1.</pre><small>&lt;w&gt; · shape () · float32 · {backend}:0</small>"
+    assert "<script>" not in plugrad.asarray(["<script>"])._repr_html_()
+    x.dispose()
+    assert x._repr_html_() == "<pre>tensor(&lt;disposed&gt;)</pre>"
+
+
+def test_consoles_complete_names_that_can_be_used():
+    x = plugrad.asarray([1.0])
+    complete = rlcompleter.Completer({"plugrad": plugrad, "x": x}).attr_matches
+    names = {name.rstrip("()") for name in complete("plugrad.")}
+    assert {"plugrad.relu", "plugrad.plot_graph", "plugrad.fft", "plugrad.Tensor"} <= names
+    assert {"x.shape", "x.reshape()"} <= {
+        name.partition("(")[0] + "()" * name.endswith("(") for name in complete("x.")
+    }
+    members = set(dir(x))
+    assert {"shape", "numpy", "reshape", "T"} <= members
+    assert not members & {"grad", "backward", "requires_grad", "detach"}

@@ -309,6 +309,11 @@ INSTEAD: dict[str, str] = {
 }
 
 
+def listed(x: Tensor) -> list[str]:
+    """Return the names of the members, for consoles to complete: without what only says what to use instead."""
+    return sorted(set(object.__dir__(x)) - INSTEAD.keys())
+
+
 def absent(name: str) -> property:
     """Return an attribute that does not exist, and says what to use instead."""
 
@@ -349,6 +354,7 @@ ATTACHED: dict[str, Any] = {
     "__getitem__": subscript.index,
     "__setitem__": subscript.assign,
     "__iter__": iterated,
+    "__dir__": listed,
     "__copy__": copied,
     "__deepcopy__": copied,
     "__reduce__": pickled,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike, Shape
 
 Result = TypeVar("Result")
+SHOWN = 1000
+"""The most elements of which all are printed."""
 TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
 
 
@@ -273,10 +275,24 @@ class Tensor:
         if self.is_disposed:
             return "tensor(<disposed>)"
         where = "" if self.backend.name == "cpu" else f", device={self.device!r}"
-        values = np.array2string(self.numpy(), separator=", ", prefix="tensor(", threshold=1000)
-        if self.size == 0 and self.ndim != 1:
+        if self.size > SHOWN or (self.size == 0 and self.ndim != 1):  # the values do not tell it
             where = f", shape={self.shape}{where}"
-        return f"tensor({values}, dtype={self.dtype}{where})"
+        return f"tensor({self._text('tensor(')}, dtype={self.dtype}{where})"
+
+    def _text(self, prefix: str) -> str:
+        """Return the values as text that begins after a prefix; of many, only the first and the last."""
+        return np.array2string(self.numpy(), separator=", ", prefix=prefix, threshold=SHOWN)
+
+    def _repr_html_(self) -> str:
+        """Return the values, the shape, the dtype and the device, for notebooks."""
+        from html import escape  # only notebooks need it
+
+        if self.is_disposed:
+            return "<pre>tensor(&lt;disposed&gt;)</pre>"
+        facts = f"shape {'×'.join(map(str, self.shape)) or '()'} · {self.dtype} · {self.device}"
+        name = getattr(self, "name", "")  # that of a variable
+        label = f"{name} · {facts}" if name else facts
+        return f"<pre>{escape(self._text(''))}</pre><small>{escape(label)}</small>"
 
     def __format__(self, spec: str) -> str:
         if not spec:
