@@ -5,6 +5,7 @@ PYTHON ?= python3
 BACKEND ?= cpu
 ARGS ?=
 WORKERS ?= 2
+PLATFORMS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -61,10 +62,10 @@ bench: $(INSTALLED) ## Compare with torch, on one thread
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	    $(BIN)/python benchmarks/run.py $(ARGS)
 
-wheels: | $(BIN)/uv ## Build wheels, for every platform, and source distributions into dist/
+wheels: | $(BIN)/uv ## Build wheels for this machine, and source distributions, into dist/ (PLATFORMS=all for every platform)
 	rm -rf dist
 	$(BIN)/uv build --quiet --python $(BIN)/python --all-packages --out-dir dist
-	for platform in $$($(BIN)/python plugins/native/hatch_build.py platforms); do \
+	for platform in $(PLATFORMS:all=$$($(BIN)/python plugins/native/hatch_build.py platforms)); do \
 	    PLUGRAD_NATIVE_PLATFORM=$$platform $(BIN)/uv build --quiet --python $(BIN)/python \
 	        --package plugrad-native --wheel --out-dir dist || exit 1; \
 	done

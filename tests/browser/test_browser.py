@@ -10,7 +10,8 @@ from consistency.committed import committed, runs
 SITE = """<!DOCTYPE html><html data-theme="light"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="../../_static/site.css"><body style="margin:8px">{}"""
-FITS = "document.documentElement.scrollWidth <= innerWidth"
+FITS = """document.documentElement.scrollWidth <= innerWidth
+  && [...document.querySelectorAll('.matrix')].every(m => m.scrollWidth <= m.parentElement.clientWidth)"""
 SHOWN = "[...document.querySelectorAll('.matrix tbody tr')].filter(r => r.checkVisibility()).map(r => r.dataset.kernel)"
 
 
