@@ -112,3 +112,16 @@ def test_no_lock_file_is_tracked():
     ).stdout.splitlines()
     locks = re.compile(r"(^|/)([^/]*\.lock|pylock[^/]*\.toml|package-lock\.json)$")
     assert [path for path in listed if locks.search(path)] == []
+
+
+def test_the_readme_of_the_index_has_no_links_that_lead_nowhere():
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    text = (ROOT / "README.md").read_text("utf-8")
+    code = re.findall(r"^```.*?^```$", text, re.M | re.S)
+    relative = r"\]\((?!https?:|#)"
+    assert re.search(relative, text)
+    hook = whole["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for rule in hook["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    assert not re.search(relative, text)
+    assert re.findall(r"^```.*?^```$", text, re.M | re.S) == code
