@@ -2,6 +2,7 @@
 
 python hatch_build.py            compile for this platform if a source is newer than the extensions
 python hatch_build.py platforms  list the platforms
+python hatch_build.py sanitize   write a copy of the package that checks for undefined behaviour
 PLUGRAD_NATIVE_PLATFORM=win_amd64 python -m hatchling build -t wheel
                                  build the wheel for another platform
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -29,13 +31,16 @@ SOURCES = ROOT / "csrc"
 EXTENSION = ROOT / "extension"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
-    *("activation", "convolution", "depthwise", "fused", "indexing", "linalg", "normalization"),
-    *("pooling", "scan", "sorting", "unary"),
+    *("activation", "attention", "binary", "convolution", "depthwise", "fused", "half", "indexing"),
+    *("linalg", "movement", "normalization", "pooling", "reduction", "scan", "sorting", "unary"),
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
     *("-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-Werror"),
 )
+
+SANITIZE = ("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=function")
+"""Options with which undefined behaviour ends the process. Table entries call kernels by one type of pointers."""
 
 
 class Variant(NamedTuple):
@@ -115,7 +120,9 @@ def is_stale(name: str) -> bool:
     return min(p.stat().st_mtime for p in built) < max(p.stat().st_mtime for p in sources)
 
 
-def compile_variant(name: str, variant: str, target: Path, folder: Path) -> None:
+def compile_variant(
+    name: str, variant: str, target: Path, folder: Path, checks: tuple[str, ...] = ()
+) -> None:
     """Compile all sources for one variant into the file `target`.
 
     Args:
@@ -123,6 +130,7 @@ def compile_variant(name: str, variant: str, target: Path, folder: Path) -> None
         variant: a key of its variants.
         target: the file to write.
         folder: where intermediate files and the caches of the compiler go.
+        checks: more options of the compiler, such as `SANITIZE`.
 
     Raises:
         subprocess.CalledProcessError: the compiler fails; it has printed why.
@@ -142,7 +150,7 @@ def compile_variant(name: str, variant: str, target: Path, folder: Path) -> None
     def compiled(source: Path) -> str:
         """Return the object of a source, which is compiled while other threads compile others."""
         target = str(folder / f"{name}-{variant}-{source.stem}.o")
-        run_compiler(folder, *flags, *COMPILE, "-c", str(source), "-o", target)
+        run_compiler(folder, *flags, *COMPILE, *checks, "-c", str(source), "-o", target)
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -217,9 +225,24 @@ def compile_extensions(name: str) -> list[Path]:
     return [extension_of(name, variant) for variant in PLATFORMS[name].variants]
 
 
+def sanitize(name: str) -> Path:
+    """Write a copy of the package whose extensions check for undefined behaviour; return its folder."""
+    folder = ROOT / "build" / "sanitized"
+    shutil.rmtree(folder, ignore_errors=True)
+    copy = folder / PACKAGE.name
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    with tempfile.TemporaryDirectory() as caches:
+        for variant in PLATFORMS[name].variants:
+            target = copy / extension_of(name, variant).name
+            compile_variant(name, variant, target, Path(caches), SANITIZE)
+    return folder
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["platforms"]:
         sys.stdout.write(" ".join(PLATFORMS) + "\n")
+    elif sys.argv[1:] == ["sanitize"]:
+        sanitize(this_platform() or sys.exit("there is no native code for this platform"))
     elif (name := this_platform()) is not None:
         compile_extensions(name)
 else:

@@ -96,9 +96,21 @@ static inline doubles log2_of_pair(doubles m, doubles n) {
     return multiply_add_doubles(p, s, n);
 }
 
+// A half of a vector, in double precision; and the lower 32 bits of two vectors of 64-bit numbers.
 static inline doubles half_of(floats x, int is_upper) {
-    typedef float pair __attribute__((vector_size(8)));
-    return __builtin_convertvector(is_upper ? (pair){x[2], x[3]} : (pair){x[0], x[1]}, doubles);
+    typedef float pair __attribute__((vector_size(VECTOR_BYTES / 2)));
+    pair y;
+    memcpy(&y, (const char *)&x + is_upper * sizeof y, sizeof y);
+    return __builtin_convertvector(y, doubles);
+}
+
+static inline ints lower_halves(longs first, longs second) {
+    typedef int32_t pair __attribute__((vector_size(VECTOR_BYTES / 2)));
+    const pair halves[2] = {__builtin_convertvector(first, pair),
+                            __builtin_convertvector(second, pair)};
+    ints y;
+    memcpy(&y, halves, sizeof y);
+    return y;
 }
 
 // a^b = 2^(b log2 a) of finite a >= 2^-126 and finite b. The exponential magnifies errors of the
@@ -113,8 +125,7 @@ static inline floats positive_power_floats(floats a, floats b) {
         y = choose_doubles(y > repeated(200), repeated(200), y);
         products[i] = y + 0x1.8p30;  // of which the lower 32 bits are the integer
     }
-    const ints product =
-        __builtin_shufflevector((ints)products[0], (ints)products[1], 0, 2, 4, 6);
+    const ints product = lower_halves((longs)products[0], (longs)products[1]);
     const ints n = (product + (1 << 21)) >> 22, half = n >> 1;
     const floats r = __builtin_convertvector(product - (n << 22), floats) * 0x1p-22f;
     floats p = splat(1.5353362e-4f);

@@ -27,6 +27,20 @@ static inline uint32_t bits_of(float x) {
     return bits;
 }
 
+#if defined(__F16C__) || defined(__aarch64__)  // the processor converts
+static inline float widened(half x) {
+    _Float16 number;
+    memcpy(&number, &x, sizeof number);
+    return number;
+}
+
+static inline half narrowed(float x) {
+    const _Float16 number = x;
+    half bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+#else
 // The exponents differ by 112; a product with a power of two is exact for denormal numbers, too.
 static inline float widened(half x) {
     const uint32_t magnitude = x & 0x7fff;
@@ -46,6 +60,7 @@ static inline half narrowed(float x) {
     y = magnitude > 0x7f800000 ? 0x7e00 : y;
     return y | (bits >> 16 & 0x8000);
 }
+#endif
 
 // Rounding twice is harmless if the first result is odd where it is not exact.
 static half narrowed_double(double x) {

@@ -82,6 +82,42 @@ EACH_NUMBER(SEGMENT_SUM)
 SEGMENT_SUM(complex64, complex64, SMALL)
 #ifndef __wasm__
 SEGMENT_SUM_OF(segment_sum_in_double, float32, float, double, FAST)
+
+// The same for long rows: the rows of each segment are listed and then added, a few columns at a time,
+// so that each sum is written once. scratch has room for the segments and the rows of a batch.
+#define COLUMNS 64
+KERNEL(segment_sum_of_rows_float32)(const float *restrict x, const int32_t *restrict ids,
+                                    float *restrict out, int batch, int count, int inner,
+                                    int segments, int32_t *restrict scratch) {
+    int32_t *const firsts = scratch, *const nexts = scratch + segments;
+    for (; batch > 0; batch--, x += (ptrdiff_t)count * inner, ids += count) {
+        memset(firsts, 0xff, segments * sizeof *firsts);  // -1: no row
+        for (int i = count - 1; i >= 0; i--)
+            if (is_within(ids[i], segments)) {
+                nexts[i] = firsts[ids[i]];
+                firsts[ids[i]] = i;
+            }
+        for (int segment = 0; segment < segments; segment++, out += inner) {
+            const int first = firsts[segment];
+            if (first < 0 || nexts[first] < 0) {
+                if (first < 0)
+                    memset(out, 0, inner * sizeof *out);
+                else
+                    memcpy(out, x + (ptrdiff_t)first * inner, inner * sizeof *out);
+                continue;
+            }
+            for (int column = 0; column < inner; column += COLUMNS) {
+                const int width = smaller(COLUMNS, inner - column);
+                double sums[COLUMNS] = {0};
+                for (int i = first; i >= 0; i = nexts[i]) {
+                    const float *row = x + (ptrdiff_t)i * inner + column;
+                    for (int j = 0; j < width; j++) sums[j] += row[j];
+                }
+                for (int j = 0; j < width; j++) out[column + j] = sums[j];
+            }
+        }
+    }
+}
 #endif
 
 // How often each id occurs in each row of (batch, count), or whether it does; out is (batch, bins).

@@ -246,17 +246,60 @@ static void matmul_one_float32(matrix a, matrix b, float *out, int rows, int col
         multiply_matrices(a, b, out, rows, columns, depth, 0);
 }
 
+// Natively, tiles of integer products stay in registers, and wrap around at the end. What whole tiles
+// leave over is multiplied by plain loops.
+#ifdef __wasm__
+#define TILES(dtype, type)
+#define TILED(dtype) 0
+#else
+#define TALL 4
+#define WIDE(dtype) (2 * VECTOR_BYTES / (int)sizeof(SUM_##dtype))
+#define SUM_int8 uint32_t
+#define SUM_int16 uint32_t
+#define SUM_int32 uint32_t
+#define SUM_int64 uint64_t
+#define SUM_uint8 uint32_t
+#define SUM_uint16 uint32_t
+#define SUM_uint32 uint32_t
+#define SUM_uint64 uint64_t
+#define TILES(dtype, type)                                                                         \
+    static void tile_##dtype(const type *a, ptrdiff_t a_row, ptrdiff_t a_column, const type *b,    \
+                             ptrdiff_t b_row, type *restrict out, ptrdiff_t out_row, int depth) {  \
+        SUM_##dtype sums[TALL][WIDE(dtype)] = {};                                                  \
+        for (int k = 0; k < depth; k++)                                                            \
+            for (int i = 0; i < TALL; i++)                                                         \
+                for (int j = 0; j < WIDE(dtype); j++)                                              \
+                    sums[i][j] += (SUM_##dtype)a[i * a_row + k * a_column] * b[k * b_row + j];     \
+        for (int i = 0; i < TALL; i++)                                                             \
+            for (int j = 0; j < WIDE(dtype); j++) out[i * out_row + j] = sums[i][j];               \
+    }                                                                                              \
+    /* Multiply all whole tiles; return how many columns they have. */                             \
+    static int tiled_##dtype(matrix_##dtype a, matrix_##dtype b, type *out, int rows, int columns, \
+                             int depth) {                                                          \
+        const int end = b.column_stride == 1 ? columns / WIDE(dtype) * WIDE(dtype) : 0;            \
+        for (int j = 0; j < end; j += WIDE(dtype))                                                 \
+            for (int i = 0; i + TALL <= rows; i += TALL)                                           \
+                tile_##dtype(a.data + i * a.row_stride, a.row_stride, a.column_stride, b.data + j, \
+                             b.row_stride, out + (ptrdiff_t)i * columns + j, columns, depth);      \
+        return end;                                                                                \
+    }
+#define TILED(dtype) (tiled_##dtype(a, b, out, rows, columns, depth))
+#endif
+
 #define PLAIN(dtype, type)                                                                         \
+    TILES(dtype, type)                                                                             \
     static void matmul_one_##dtype(matrix_##dtype a, matrix_##dtype b, type *restrict out,         \
                                    int rows, int columns, int depth) {                             \
-        memset(out, 0, (size_t)rows * columns * sizeof *out);                                      \
-        for (int i = 0; i < rows; i++)                                                             \
-            for (int k = 0; k < depth; k++) {                                                      \
+        const int wide = TILED(dtype);                                                             \
+        for (int i = 0; i < rows; i++, out += columns) {                                           \
+            const int first = wide && i < rows / 4 * 4 ? wide : 0;                                 \
+            memset(out + first, 0, (size_t)(columns - first) * sizeof *out);                       \
+            for (int k = 0; k < depth && first < columns; k++) {                                   \
                 const type scale = a.data[i * a.row_stride + k * a.column_stride];                 \
                 const type *row = b.data + k * b.row_stride;                                       \
-                for (int j = 0; j < columns; j++)                                                  \
-                    out[(ptrdiff_t)i * columns + j] += scale * row[j * b.column_stride];           \
+                for (int j = first; j < columns; j++) out[j] += scale * row[j * b.column_stride];  \
             }                                                                                      \
+        }                                                                                          \
     }
 
 // descriptor of the batch: axes, sizes[axes], a_strides[axes], b_strides[axes], in elements.

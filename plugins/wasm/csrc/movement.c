@@ -4,7 +4,7 @@
 
 #define TILE 32
 
-// Transpose 4 x 4 elements: target[row * target_row + column] = source[column * source_step + row].
+// Transpose SIDE x SIDE elements: target[row * target_row + column] = source[column * source_step + row].
 #define TRANSPOSE(item_size, type)                                                                 \
     static inline void transpose_##item_size(const type *source, ptrdiff_t source_step,            \
                                              type *target, ptrdiff_t target_row) {                 \
@@ -17,10 +17,59 @@
         memcpy(lines, &x, sizeof x);                                                               \
         for (int i = 0; i < 4; i++) memcpy(target + i * target_row, lines[i], sizeof lines[i]);    \
     }
+#define SIDE_1 4
+#define SIDE_2 4
+
+#if VECTOR_BYTES == 16
+#define SIDE_4 4
+#define SIDE_8 4
+TRANSPOSE(8, uint64_t)
+#else
+// In wide vectors: to interleave line i with the one half of all lines further, for all i, and to do so
+// again and again, gives the transposed lines.
+#if VECTOR_BYTES == 64
+#define SIDE_4 16
+#define SIDE_8 8
+#else
+#define SIDE_4 8
+#define SIDE_8 4
+#endif
+#define LOW_4 0, 4, 1, 5
+#define HIGH_4 2, 6, 3, 7
+#define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LOW(side) LOW_##side
+#define HIGH(side) HIGH_##side
+#define INTERLEAVE(a, b, indices) __builtin_shufflevector(a, b, indices)
+#define WIDE_TRANSPOSE(item_size, type, side)                                                      \
+    static inline void transpose_##item_size(const type *source, ptrdiff_t source_step,            \
+                                             type *target, ptrdiff_t target_row) {                 \
+        typedef type line __attribute__((vector_size(VECTOR_BYTES)));                              \
+        line lines[side], others[side];                                                            \
+        for (int i = 0; i < side; i++) memcpy(lines + i, source + i * source_step, sizeof *lines); \
+        for (int step = 1; step < side; step *= 2) {                                               \
+            for (int i = 0; i < side / 2; i++) {                                                   \
+                others[2 * i] = INTERLEAVE(lines[i], lines[i + side / 2], LOW(side));              \
+                others[2 * i + 1] = INTERLEAVE(lines[i], lines[i + side / 2], HIGH(side));         \
+            }                                                                                      \
+            memcpy(lines, others, sizeof lines);                                                   \
+        }                                                                                          \
+        for (int i = 0; i < side; i++) memcpy(target + i * target_row, lines + i, sizeof *lines);  \
+    }
+#if VECTOR_BYTES == 64
+WIDE_TRANSPOSE(4, uint32_t, 16)
+WIDE_TRANSPOSE(8, uint64_t, 8)
+#else
+WIDE_TRANSPOSE(4, uint32_t, 8)
+WIDE_TRANSPOSE(8, uint64_t, 4)
+#endif
+#endif
 TRANSPOSE(1, uint8_t)
 TRANSPOSE(2, uint16_t)
-TRANSPOSE(8, uint64_t)
 
+#if VECTOR_BYTES == 16
 static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, uint32_t *target,
                                ptrdiff_t target_row) {
     quad rows[4];
@@ -28,6 +77,7 @@ static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, ui
         rows[column] = load_quad((const float *)source + column * source_step);
     store_transposed(rows, (float *)target, target_row);
 }
+#endif
 
 // Copy a plane of rows x columns whose strides are arbitrary.
 #define COPY_PLANE(item_size, type)                                                                \
@@ -54,11 +104,12 @@ static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, ui
             for (int left = 0; left < columns; left += TILE) {                                     \
                 const int bottom = smaller(top + TILE, rows);                                      \
                 const int right = smaller(left + TILE, columns);                                   \
-                /* What blocks of 4 x 4 leave over at both edges goes one by one. */                \
-                const int low = is_transposition ? bottom - (bottom - top) % 4 : top;              \
-                const int end = is_transposition ? right - (right - left) % 4 : left;              \
-                for (int i = top; i < low; i += 4)                                                 \
-                    for (int j = left; j < end; j += 4)                                            \
+                /* What square blocks leave over at both edges goes one by one. */                 \
+                const int side = SIDE_##item_size;                                                 \
+                const int low = is_transposition ? bottom - (bottom - top) % side : top;           \
+                const int end = is_transposition ? right - (right - left) % side : left;           \
+                for (int i = top; i < low; i += side)                                              \
+                    for (int j = left; j < end; j += side)                                         \
                         transpose_##item_size(source + j * source_step + i, source_step,           \
                                               target + i * target_row + j, target_row);            \
                 for (int i = top; i < bottom; i++)                                                 \

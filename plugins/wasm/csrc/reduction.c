@@ -6,9 +6,27 @@
 // elements and then added in double, which is as accurate as pairwise summation and vectorises.
 #include "common.h"
 
-#define WIDTH 16
 #define BLOCK 16
 #define STRIPE 256
+#ifdef __wasm__
+#define WIDTH 16
+#define NARROW WIDTH
+#define SHORT_ROWS(dtype, type, total, initial, combine, finish)
+#else
+#define WIDTH 64  // several wide vectors, which do not wait for each other
+#define NARROW 16
+#define ROWS 8  // of short rows, which are reduced side by side
+#define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
+    if (inner == 1 && reduced < WIDTH)                                                             \
+        for (; outer >= ROWS; outer -= ROWS, x += (ptrdiff_t)ROWS * reduced, out += ROWS) {        \
+            total totals[ROWS];                                                                    \
+            for (int row = 0; row < ROWS; row++) totals[row] = initial;                            \
+            for (int i = 0; i < reduced; i++)                                                      \
+                for (int row = 0; row < ROWS; row++)                                               \
+                    totals[row] = combine(totals[row], x[(ptrdiff_t)row * reduced + i]);           \
+            for (int row = 0; row < ROWS; row++) out[row] = finish(totals[row], reduced);          \
+        }
+#endif
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
@@ -22,6 +40,10 @@
                 for (int row = first; row < last; row++)                                           \
                     for (int i = 0; i < WIDTH; i++)                                                \
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
+            else if (width == NARROW)                                                              \
+                for (int row = first; row < last; row++)                                           \
+                    for (int i = 0; i < NARROW; i++)                                               \
+                        partial[i] = combine(partial[i], x[row * stride + i]);                     \
             else                                                                                   \
                 for (int row = first; row < last; row++)                                           \
                     for (int i = 0; i < width; i++)                                                \
@@ -30,26 +52,31 @@
         }                                                                                          \
     }                                                                                              \
     effort KERNEL(name##_##dtype)(const type *x, result *out, int outer, int reduced, int inner) { \
+        SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
             if (inner == 1) {                                                                      \
                 const int rows = reduced / WIDTH;                                                  \
-                total totals[WIDTH], y = initial;                                                  \
+                total totals[WIDTH];                                                               \
                 for (int i = 0; i < WIDTH; i++) totals[i] = initial;                               \
                 name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                \
-                for (int i = 0; i < WIDTH; i++) y = combine(y, totals[i]);                         \
-                for (int i = rows * WIDTH; i < reduced; i++) y = combine(y, x[i]);                 \
-                *out = finish(y, reduced);                                                         \
+                for (int i = 0; i < reduced - rows * WIDTH; i++)                                   \
+                    totals[i] = combine(totals[i], x[rows * WIDTH + i]);                           \
+                for (int count = WIDTH / 2; count > 0; count /= 2)                                 \
+                    for (int i = 0; i < count; i++)                                                \
+                        totals[i] = combine(totals[i], totals[i + count]);                         \
+                *out = finish(totals[0], reduced);                                                 \
             } else                                                                                 \
                 for (int first = 0; first < inner; first += STRIPE) {                              \
                     const int width = smaller(STRIPE, inner - first);                              \
                     total totals[STRIPE];                                                          \
                     for (int i = 0; i < width; i++) totals[i] = initial;                           \
                     for (int row = 0; row < reduced; row += BLOCK)                                 \
-                        for (int i = 0; i < width; i += WIDTH)                                     \
+                        for (int i = 0, part; i < width; i += part) {                              \
+                            part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);        \
                             name##_rows_##dtype(totals + i,                                        \
                                                 x + (ptrdiff_t)row * inner + first + i,            \
-                                                smaller(BLOCK, reduced - row), inner,              \
-                                                smaller(WIDTH, width - i));                        \
+                                                smaller(BLOCK, reduced - row), inner, part);       \
+                        }                                                                          \
                     for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);   \
                 }                                                                                  \
     }
@@ -85,6 +112,8 @@ REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
 
 // ---- positions: the first one of the extreme value; NaN counts as extreme ----
 
+#undef WIDTH
+#define WIDTH 16
 #define POSITION(name, dtype, type, effort, is_better)                                             \
     effort static void name##_rows_##dtype(type *restrict best, int32_t *restrict position,        \
                                            const type *restrict x, int rows, ptrdiff_t stride,     \

@@ -86,6 +86,55 @@ static inline uint32_t key_of_half(uint32_t bits) {
 // `flip` inverts the order.
 typedef void (*keys)(const void *row, uint64_t *entries, int count, int word, uint32_t flip);
 
+// Natively, a sample of a long row gives a bound that few elements exceed, but more than are asked
+// for, as a rule; a scan in vectors finds them. `above` returns how many it found.
+typedef int (*above)(const void *row, uint64_t *entries, int count, int kept);
+#ifdef __wasm__
+#define ABOVE(dtype, type, words)
+#define ABOVE_OF(dtype) 0
+#else
+#define LEAST_COUNT 512
+#define SAMPLE 512
+#define LEAST_OF_SAMPLE 8  // elements of the sample that the bound lets through, or more
+#define MOST_OF_SAMPLE 32
+#define AT_ONCE 32
+#define ABOVE_OF(dtype) above_##dtype
+#define ABOVE(dtype, type, words)                                                                  \
+    static inline uint64_t whole_key_##dtype(type x) {                                             \
+        return words == 1 ? key_##dtype(x, 0)                                                      \
+                          : (uint64_t)key_##dtype(x, 1) << 32 | key_##dtype(x, 0);                 \
+    }                                                                                              \
+    static int above_##dtype(const void *values, uint64_t *entries, int count, int kept) {         \
+        typedef typeof((words) == 1 ? (uint32_t)0 : (uint64_t)0) whole;                            \
+        const type *row = values;                                                                  \
+        const ptrdiff_t size = smaller(SAMPLE, count / 8);                                         \
+        const ptrdiff_t passed = size * kept * 3 / 2 / count + LEAST_OF_SAMPLE;                    \
+        if (words > 2 || count < LEAST_COUNT || passed > MOST_OF_SAMPLE) return 0;        \
+        uint64_t top[MOST_OF_SAMPLE] = {}; /* the largest of the sample, in order */               \
+        for (int i = 0; i < size; i++) {                                                           \
+            const uint64_t key = whole_key_##dtype(row[i * count / size]);                         \
+            int place = passed - 1;                                                                \
+            if (key <= top[place]) continue;                                                       \
+            for (; place > 0 && top[place - 1] < key; place--) top[place] = top[place - 1];        \
+            top[place] = key;                                                                      \
+        }                                                                                          \
+        const whole bound = top[passed - 1];                                                       \
+        int found = 0, i = 0;                                                                      \
+        for (; i + AT_ONCE <= count; i += AT_ONCE) {                                               \
+            int is_any = 0;                                                                        \
+            for (int j = 0; j < AT_ONCE; j++)                                                      \
+                is_any |= (whole)whole_key_##dtype(row[i + j]) > bound;                            \
+            for (int j = 0; is_any && j < AT_ONCE; j++) {                                          \
+                entries[found] = i + j;                                                            \
+                found += (whole)whole_key_##dtype(row[i + j]) > bound;                             \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < count; i++)                                                                     \
+            if ((whole)whole_key_##dtype(row[i]) > bound) entries[found++] = i;                    \
+        return found;                                                                              \
+    }
+#endif
+
 #define KEYS(dtype, type, key)                                                                     \
     static inline uint32_t key_##dtype(type x, [[maybe_unused]] int word) { return key; }          \
     static void keys_##dtype(const void *row, uint64_t *entries, int count, int word,              \
@@ -122,14 +171,18 @@ typedef void (*keys)(const void *row, uint64_t *entries, int count, int word, ui
 
 // The positions of the first `kept` elements in order, or in the order of x if not `is_sorted`.
 // scratch has two entries for each element of a row.
-static void argsort(keys find, const char *x, int32_t *out, uint64_t *scratch, int rows, int count,
-                    int kept, int descending, int is_sorted, int item_size, int words) {
+static void argsort(keys find, above find_above, const char *x, int32_t *out, uint64_t *scratch,
+                    int rows, int count, int kept, int descending, int is_sorted, int item_size,
+                    int words) {
     for (; rows > 0; rows--, x += (ptrdiff_t)count * item_size, out += kept) {
         const uint32_t flip = descending ? UINT32_MAX : 0;
         uint64_t *entries = scratch;
-        for (int i = 0; i < count; i++) entries[i] = i;
-        int selected = count;
-        if (kept < count) {
+        int selected = descending && find_above ? find_above(x, entries, count, kept) : 0;
+        if (selected < kept) {
+            for (int i = 0; i < count; i++) entries[i] = i;
+            selected = count;
+        }
+        if (kept < count && selected == count) {
             find(x, entries, count, words - 1, flip);
             selected = select_entries(entries, count, kept);
         }
@@ -150,10 +203,11 @@ static void argsort(keys find, const char *x, int32_t *out, uint64_t *scratch, i
 #define ARGSORT(dtype, type, words, key)                                                           \
     KEYS(dtype, type, key)                                                                         \
     SEARCH(dtype, type, words)                                                                     \
+    ABOVE(dtype, type, words)                                                                      \
     KERNEL(argsort_##dtype)(const char *x, int32_t *out, int rows, int count, int kept,            \
                             int descending, int is_sorted, uint64_t *scratch) {                    \
-        argsort(keys_##dtype, x, out, scratch, rows, count, kept, descending, is_sorted,           \
-                sizeof(type), words);                                                              \
+        argsort(keys_##dtype, ABOVE_OF(dtype), x, out, scratch, rows, count, kept, descending,     \
+                is_sorted, sizeof(type), words);                                                   \
     }
 
 ARGSORT(float16, uint16_t, 1, key_of_half(x))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import warnings
 from math import prod
-from typing import Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import numpy as np
 
@@ -23,8 +23,14 @@ from plugrad.extend import (
     Probe,
 )
 from plugrad_cpu.memory import LARGE, Array, empty, empty_like, pool
+from plugrad_cpu.threads import threads_of, workers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 EVERY_DTYPE: Final = frozenset(DTYPES)
+FEW: Final = 1024
+"""The bytes of an array from which on the dtype decides between two implementations of a kernel."""
 NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
@@ -49,6 +55,7 @@ class Cpu(Backend):
         # What 1 / 0 and log(0) give is defined, so NumPy's warnings are noise. Here they cost nothing;
         # np.errstate would add 0.6 us to a call that takes 1 us.
         warnings.filterwarnings("ignore", NOISE, RuntimeWarning, r"plugrad(_cpu)?\.")
+        workers.count = threads_of(self.options)
         self.device = "0"
         return table
 
@@ -81,6 +88,9 @@ class Cpu(Backend):
         """Return an implementation whose results are counted, and for which there must be room under a limit."""
         contract = KERNELS.get(kernel_name)
         counted = _counted(function, contract)
+        dtypes = getattr(function, "dtypes", None)
+        if dtypes is not None and contract is not None:
+            counted = _by_dtype(self._own(kernel_name), contract, counted, dtypes)
         if pool.limit is None:
             return counted
 
@@ -91,6 +101,12 @@ class Cpu(Backend):
             return counted(*arrays, **attrs)
 
         return limited
+
+    def _own(self, kernel_name: str) -> Implementation:
+        """Return the implementation of this distribution."""
+        from plugrad_cpu.kernels import table
+
+        return next(config.kernel_func for config in table if config.kernel_name == kernel_name)
 
     def memory(self) -> Memory:
         """Return the buffers that arrays use now, and their bytes now and at the peak."""
@@ -136,6 +152,37 @@ def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
 
         return of_two
     return general
+
+
+def _by_dtype(
+    own: Implementation,
+    contract: Kernel[..., Any],
+    brought: Implementation,
+    dtypes: Collection[np.dtype[Any]],
+) -> Implementation:
+    """Return a function that calls `brought` for arrays of some dtypes that are not small, and else `own`.
+
+    For small arrays, it costs what a kernel costs that was not replaced.
+    """
+    counted = _counted(own, contract)
+    if len(contract.inputs) == 1:
+
+        def of_one(x: Array) -> Any:
+            if x.nbytes < FEW:
+                return own(x)
+            return brought(x) if x.dtype in dtypes else counted(x)
+
+        return of_one
+
+    def of_two(a: Array, b: Array) -> Any:
+        if a.nbytes >= FEW or b.nbytes >= FEW:
+            return brought(a, b) if a.dtype in dtypes else counted(a, b)
+        result = own(a, b)
+        if result.nbytes >= LARGE:  # a column and a row
+            pool.count(result)
+        return result
+
+    return of_two
 
 
 def _takes_out(function: Implementation) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import KernelTable
+from plugrad.extend import KernelTable, size_of
 from plugrad_cpu.kernels import table as numpy_table
+from plugrad_cpu.memory import empty
+from plugrad_cpu.threads import workers
 from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
@@ -22,8 +25,14 @@ Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
 LIMIT: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
+FLOAT16: Final = np.dtype(np.float16)
 FLOAT32: Final = np.dtype(np.float32)
+FLOAT64: Final = np.dtype(np.float64)
+INT32: Final = np.dtype(np.int32)
+UINT8: Final = np.dtype(np.uint8)
+UINT64: Final = np.dtype(np.uint64)
 FLOATS: Final = ("float32", "float64")
+INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 LANES: Final = variant().VECTOR_BYTES // 4
 """The number of float32 in a vector."""
@@ -38,13 +47,24 @@ def in_numpy(kernel: Kernel[..., Any]) -> Implementation:
     return _by_name[kernel.name]
 
 
-def exports(kernel: str, *dtypes: str) -> Exports:
+def exports(kernel: str, *dtypes: str, suffix: str = "") -> Exports:
     """Return functions of C by the dtypes of their arrays, such as ``relu_float32``."""
-    return {np.dtype(dtype): variant().kernel(f"{kernel}_{dtype}") for dtype in dtypes}
+    return {np.dtype(dtype): variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes}
 
 
-def mapped(kernel: Kernel[..., Any], functions: Exports) -> Implementation:
-    """Return the implementation of an elementwise kernel of one tensor, whose result has its dtype."""
+def for_dtypes(dtypes: Iterable[np.dtype[Any]], implementation: Implementation) -> Implementation:
+    """Return the implementation of an elementwise kernel, which the cpu backend calls for some dtypes only.
+
+    For others, and for small arrays, NumPy's kernel runs, at no cost.
+    """
+    vars(implementation)["dtypes"] = frozenset(dtypes)
+    return implementation
+
+
+def mapped(
+    kernel: Kernel[..., Any], functions: Exports, result: np.dtype[Any] | None = None
+) -> Implementation:
+    """Return the implementation of an elementwise kernel of one tensor, whose result has its dtype or a given one."""
     numpy_function = in_numpy(kernel)
 
     def implementation(x: Array) -> Array:
@@ -52,27 +72,100 @@ def mapped(kernel: Kernel[..., Any], functions: Exports) -> Implementation:
         size = x.size
         if run is None or size >= LIMIT:
             return numpy_function(x)
-        out = np.empty(x.shape, x.dtype)
-        run(x if x.flags.c_contiguous else dense(x), out, size)
+        if not x.flags.c_contiguous:
+            if x.flags.f_contiguous:
+                return implementation(x.T).T
+            x = dense(x)
+        out = empty(x.shape, result or x.dtype)
+        if size < SHARED:
+            run(x, out, size)
+        else:
+            in_parts(run, ((x, 1), (out, 1)), size, work=2 * size, multiple=GROUP)
         return out
 
     return implementation
 
 
-def combined(kernel: Kernel[..., Any], functions: Exports) -> Implementation:
-    """Return the implementation of an elementwise kernel of two tensors, for those of one shape."""
+def combined(
+    kernel: Kernel[..., Any],
+    functions: Exports,
+    broadcast: Exports | None = None,
+    result: np.dtype[Any] | None = None,
+) -> Implementation:
+    """Return the implementation of an elementwise kernel of two tensors, of one shape or to be broadcast."""
     numpy_function = in_numpy(kernel)
 
     def implementation(a: Array, b: Array) -> Array:
         run = functions.get(a.dtype)
         size = a.size
-        if run is None or a.shape != b.shape or a.dtype != b.dtype or size >= LIMIT:
+        if run is None or a.dtype != b.dtype or size >= LIMIT or b.size >= LIMIT:
             return numpy_function(a, b)
-        out = np.empty(a.shape, a.dtype)
-        run(dense(a), dense(b), out, size, 1, 1)
+        if a.shape == b.shape:
+            a, b = dense(a), dense(b)
+            out = empty(a.shape, result or a.dtype)
+            in_parts(run, ((a, 1), (b, 1), (out, 1)), size, 1, 1, work=size, multiple=GROUP)
+            return out
+        if broadcast is None:
+            return numpy_function(a, b)
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        size = size_of(shape)
+        if not 0 < size < LIMIT:
+            return numpy_function(a, b)
+        out = empty(shape, result or a.dtype)
+        a, b = dense(a), dense(b)
+        if a.size == 1 or b.size == 1:
+            steps = int(a.size > 1), int(b.size > 1)
+            places = (a, steps[0]), (b, steps[1]), (out, 1)
+            in_parts(run, places, size, *steps, work=size, multiple=GROUP)
+        else:
+            broadcast[a.dtype](a, b, out, walk(shape, a.shape, b.shape))
         return out
 
     return implementation
+
+
+SHARED: Final = 1 << 18
+"""The number of cheap steps, such as additions, from which on a second thread saves more than it costs."""
+
+GROUP: Final = 256
+"""Elementwise functions compute the same, whole vectors or blocks if others begin at a multiple of so many elements."""
+
+
+def in_parts(
+    run: Export,
+    places: Sequence[tuple[Array | None, int]],
+    count: int,
+    *attributes: object,
+    work: int,
+    multiple: int = 1,
+    scratch: int = 0,
+) -> None:
+    """Call a function of C for `count` independent items, in several threads if that is long work.
+
+    Args:
+        run: takes the arrays, the number of items, and attributes.
+        places: dense arrays, and how many of its elements belong to each item; 0 for one that all share.
+        count: the number of items.
+        attributes: what else the function takes.
+        work: about how many steps it takes, in those of an addition.
+        multiple: all parts but the last one have a multiple of so many items. The results do not depend on
+            the number of threads if the function computes so many items at a time.
+        scratch: the number of float32 in scratch memory, the last argument, which each part has for itself.
+    """
+    parts = min(workers.count, count // multiple, work // (SHARED // 2))
+    if parts < 2:
+        last = (empty((scratch,), FLOAT32),) if scratch else ()
+        run(*(array for array, _ in places), count, *attributes, *last)
+        return
+    flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in places]
+    bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
+
+    def part(first: int, last: int) -> Callable[[], object]:
+        arrays = [x if x is None or not step else x[first * step : last * step] for x, step in flat]
+        others = (empty((scratch,), FLOAT32),) if scratch else ()
+        return lambda: run(*arrays, last - first, *attributes, *others)
+
+    workers.perform([part(first, last) for first, last in pairwise(bounds)])
 
 
 @lru_cache(maxsize=1024)
@@ -106,6 +199,55 @@ def strides_in(shape: Shape, operand: Shape) -> list[int]:
     return strides[::-1]
 
 
+COPY: Final = {size: variant().kernel(f"copy_{size}") for size in (1, 2, 4, 8)}
+"""Strided copies by the size of elements."""
+LEAST_COPY: Final = 4096
+"""The bytes from which on C transposes faster than NumPy."""
+
+
 def dense(x: Array) -> Array:
     """Return an array whose elements are contiguous."""
-    return x if x.flags.c_contiguous else np.array(x, order="C")
+    if x.flags.c_contiguous:
+        return x
+    y = empty(x.shape, x.dtype)
+    turned = None
+    if x.nbytes >= LEAST_COPY and x.size < LIMIT and not x.dtype.hasobject and x.itemsize in COPY:
+        turned = transposition(x.shape, x.strides, x.itemsize)
+    if turned is None:
+        y[...] = x
+    else:
+        order, descriptor = turned
+        COPY[x.itemsize](x.transpose(order), y, descriptor)
+    return y
+
+
+@lru_cache(maxsize=1024)
+def transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
+    """Return how a copy with the axes in another order is made.
+
+    That is, an order of axes which makes the array dense, and the descriptor for ``copy_4`` in
+    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: whole rows.
+    """
+    order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
+    dense_step = item_size
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != dense_step:
+            return None
+        dense_step *= shape[axis]
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    sizes = [shape[axis] for axis in axes]
+    targets = strides_in(shape, shape)
+    steps = [[strides[axis] // item_size for axis in axes], [targets[axis] for axis in axes]]
+    for axis in range(len(sizes) - 1, 0, -1):
+        if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
+            sizes[axis - 1] *= sizes.pop(axis)
+            for step in steps:
+                del step[axis - 1]
+    if len(sizes) < 2 or steps[0][-1] == 1:
+        return None
+    unit = steps[0].index(
+        1
+    )  # the axis along which the source is contiguous comes before the last one
+    for numbers in (sizes, *steps):
+        numbers.insert(len(numbers) - 2, numbers.pop(unit))
+    return tuple(order), np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad_native.declare import LIMIT, Array
+from plugrad_native.declare import LIMIT, Array, dense
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Shape, Window
@@ -45,7 +45,7 @@ def channels_last(x: Array, data_format: DataFormat) -> Array:
 
 def formatted(x: Array, data_format: DataFormat) -> Array:
     """Return channels-last images in a data format."""
-    return x if data_format.endswith("C") else np.ascontiguousarray(np.moveaxis(x, -1, 1))
+    return x if data_format.endswith("C") else dense(np.moveaxis(x, -1, 1))
 
 
 def image_of(shape: Shape, data_format: DataFormat) -> Shape:

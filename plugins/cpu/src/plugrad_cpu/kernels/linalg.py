@@ -14,7 +14,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     """Return the products of the matrices in the last two axes."""
     a = a.swapaxes(-1, -2) if transpose_a else a
     b = b.swapaxes(-1, -2) if transpose_b else b
-    if a.dtype.kind in "iu" and a.size and b.size and _fits_float64(a, b):
+    if a.dtype.kind in "iu" and a.size and b.size and fits_float64(a, b, a.shape[-1]):
         return np.matmul(a, b, dtype=np.float64, casting="unsafe").astype(np.int64).astype(a.dtype)
     if a.nbytes < LARGE and b.nbytes < LARGE:
         return np.matmul(a, b)
@@ -28,10 +28,10 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     return np.matmul(a, b, out=empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 
 
-def _fits_float64(a: Array, b: Array) -> bool:
+def fits_float64(a: Array, b: Array, depth: int) -> bool:
     """Return whether a product of integers is exact in double precision, for which there is BLAS."""
     largest = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
-    return math.prod(largest) * a.shape[-1] < 2**53
+    return math.prod(largest) * depth < 2**53
 
 
 @table.implements(linalg.einsum)

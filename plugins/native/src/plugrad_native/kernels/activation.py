@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from plugrad.kernels import activation
+from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
     FLOATS,
+    GROUP,
+    INTEGERS,
     LIMIT,
     combined,
     dense,
     exports,
     in_numpy,
+    in_parts,
     mapped,
     table,
 )
 
 if TYPE_CHECKING:
+    from plugrad.extend import Implementation
     from plugrad_native.declare import Array
 
-NUMBERS = (*FLOATS, "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+NUMBERS = ("float16", *FLOATS, *INTEGERS)
+HALVES = ("float16", *FLOATS)
 LEAKY_RELU = exports("leaky_relu", *FLOATS)
 
 numpy_leaky_relu = in_numpy(activation.leaky_relu)
@@ -33,22 +37,32 @@ def leaky_relu(x: Array, *, alpha: float) -> Array:
     run = LEAKY_RELU.get(x.dtype)
     if run is None or x.size >= LIMIT:
         return numpy_leaky_relu(x, alpha=alpha)
-    out = np.empty(x.shape, x.dtype)
-    run(dense(x), out, x.size, alpha)
+    out = empty(x.shape, x.dtype)
+    places = (dense(x), 1), (out, 1)
+    in_parts(run, places, x.size, alpha, work=x.size, multiple=GROUP)
     return out
+
+
+def combined_of(name: str) -> Implementation:
+    """Return the implementation of a kernel of two tensors, whose name in C is that in Python."""
+    return combined(
+        vars(activation)[name], exports(name, *HALVES), exports(name, *HALVES, suffix="_broadcast")
+    )
 
 
 table.update(
     {
         activation.relu: mapped(activation.relu, exports("relu", *NUMBERS)),
         activation.relu6: mapped(activation.relu6, exports("relu6", *NUMBERS)),
-        activation.elu: mapped(activation.elu, exports("elu", *FLOATS)),
-        activation.selu: mapped(activation.selu, exports("selu", *FLOATS)),
-        activation.sigmoid: mapped(activation.sigmoid, exports("sigmoid", *FLOATS)),
-        activation.softplus: mapped(activation.softplus, exports("softplus", *FLOATS)),
-        activation.prelu: combined(activation.prelu, exports("prelu", *FLOATS)),
-        activation.elu_gradient: combined(
-            activation.elu_gradient, exports("elu_gradient", *FLOATS)
-        ),
+        activation.elu: mapped(activation.elu, exports("elu", *HALVES)),
+        activation.selu: mapped(activation.selu, exports("selu", *HALVES)),
+        activation.sigmoid: mapped(activation.sigmoid, exports("sigmoid", *HALVES)),
+        activation.softplus: mapped(activation.softplus, exports("softplus", *HALVES)),
+        activation.gelu: mapped(activation.gelu, exports("gelu", *HALVES)),
+        activation.gelu_tanh: mapped(activation.gelu_tanh, exports("gelu_tanh", *HALVES)),
+        activation.prelu: combined_of("prelu"),
+        activation.elu_gradient: combined_of("elu_gradient"),
+        activation.gelu_gradient: combined_of("gelu_gradient"),
+        activation.gelu_tanh_gradient: combined_of("gelu_tanh_gradient"),
     }
 )

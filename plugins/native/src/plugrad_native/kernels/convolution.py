@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import convolution
+from plugrad_cpu.memory import empty, zeros
 from plugrad_native.declare import FLOAT32, LANES, LIMIT, Array, dense, in_numpy, table
 from plugrad_native.variants import variant
 from plugrad_native.windows import (
@@ -21,6 +20,8 @@ from plugrad_native.windows import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
     from plugrad.extend import DataFormat, Kernel, Padding, Rounding, Shape, Window
 
@@ -60,8 +61,8 @@ def has_short_runs(image: Shape, window: Window) -> bool:
 
 def correlated(x: Array, filter: Array, window: Window, descriptor: Array) -> Array:
     """Return the cross-correlation of channels-last images with filters."""
-    out = np.empty((x.shape[0], *window.out, filter.shape[-1]), x.dtype)
-    scratch = np.empty(PACKED_SCRATCH(descriptor, filter.shape[-1]), x.dtype)
+    out = empty((x.shape[0], *window.out, filter.shape[-1]), x.dtype)
+    scratch = empty((PACKED_SCRATCH(descriptor, filter.shape[-1]),), x.dtype)
     FORWARD(dense(x), dense(filter), out, descriptor, filter.shape[-1], scratch)
     return out
 
@@ -126,8 +127,8 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             if there is not None:
                 turned = filter[(slice(None, None, -1),) * len(strides)].swapaxes(-1, -2)
                 return formatted(correlated(dy, turned, back, there), data_format)
-        dx = np.empty(image, dy.dtype)
-        scratch = np.empty(CHUNK_SCRATCH(descriptor, filter.shape[-1]), dy.dtype)
+        dx = empty(image, dy.dtype)
+        scratch = empty((CHUNK_SCRATCH(descriptor, filter.shape[-1]),), dy.dtype)
         INPUT_GRADIENT(dense(dy), dense(filter), dx, descriptor, filter.shape[-1], scratch)
         return formatted(dx, data_format)
 
@@ -170,8 +171,8 @@ def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         ):
             return numpy_gradient(x, dy, filter_shape=filter_shape, **window_attributes(attributes))
         x, dy = channels_last(x, data_format), channels_last(dy, data_format)
-        dfilter = np.zeros(filter_shape, x.dtype)
-        scratch = np.empty(CHUNK_SCRATCH(descriptor, filter_shape[-1]), x.dtype)
+        dfilter = zeros(filter_shape, x.dtype)
+        scratch = empty((CHUNK_SCRATCH(descriptor, filter_shape[-1]),), x.dtype)
         FILTER_GRADIENT(dense(x), dense(dy), dfilter, descriptor, filter_shape[-1], scratch)
         return dfilter
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import depthwise
-from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table
+from plugrad_cpu.memory import empty, zeros
+from plugrad_native.declare import FLOATS, LIMIT, UINT8, Array, dense, exports, in_numpy, table
 from plugrad_native.windows import (
     channels_last,
     descriptor_of,
@@ -47,9 +48,9 @@ def repeated(x: Array, multiplier: int) -> Array:
 
 def slid(x: Array, filter: Array, window: Window, described: Array) -> Array:
     """Return the result for channels-last images whose channels are repeated."""
-    out = np.empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
+    out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
     pointers = window.filter[0] + size_of(window.filter) + 1
-    scratch = np.empty(8 * pointers + x[0, 0].nbytes, np.uint8)
+    scratch = empty((8 * pointers + x[0, 0].nbytes,), UINT8)
     FORWARD[x.dtype](x, dense(filter), out, described, scratch)
     return out
 
@@ -102,7 +103,7 @@ def depthwise_conv2d_input_gradient(
     if there is not None:  # dy slides under the reversed filters, which is faster
         dx = slid(dy, filter[::-1, ::-1], back, there)
     else:
-        dx = np.empty((batch, height, width, dy.shape[3]), dy.dtype)
+        dx = empty((batch, height, width, dy.shape[3]), dy.dtype)
         INPUT_GRADIENT[dy.dtype](dy, dense(filter), dx, described)
     if filter.shape[3] != 1:
         dx = dx.reshape(batch, height, width, channels, filter.shape[3]).sum(-1)
@@ -130,6 +131,6 @@ def depthwise_conv2d_filter_gradient(
             x, dy, filter_shape=filter_shape, **window_attributes(attributes)
         )
     x = repeated(channels_last(x, data_format), filter_shape[3])
-    dfilter = np.zeros(filter_shape, x.dtype)
+    dfilter = zeros(filter_shape, x.dtype)
     FILTER_GRADIENT[x.dtype](x, dense(channels_last(dy, data_format)), dfilter, described)
     return dfilter

@@ -8,7 +8,9 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import normalization
+from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
+    FLOAT16,
     FLOAT32,
     FLOATS,
     LANES,
@@ -16,15 +18,20 @@ from plugrad_native.declare import (
     dense,
     exports,
     in_numpy,
+    in_parts,
     table,
     walk,
 )
+from plugrad_native.kernels.unary import narrowed, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import Kernel
+    from plugrad.extend import Kernel, Shape
     from plugrad_native.declare import Array
+
+EXPONENTIAL = 4
+"""The cost of an exponential, in additions."""
 
 
 def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[..., Array]:
@@ -36,16 +43,19 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
         length, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
         if inner != 1 and (x.dtype != FLOAT32 or inner < LANES):
             moved = along(np.moveaxis(x, axis, -1), x.ndim - 1)
-            return np.ascontiguousarray(np.moveaxis(moved, -1, axis))
-        out = np.empty(x.shape, x.dtype)
+            return dense(np.moveaxis(moved, -1, axis))
+        out = empty(x.shape, x.dtype)
         outer = x.size // (length * inner)
+        places = (dense(x), length * inner), (out, length * inner)
         if inner == 1:
-            rows[x.dtype](dense(x), out, outer, length)
+            in_parts(rows[x.dtype], places, outer, length, work=EXPONENTIAL * x.size)
         else:
-            columns[x.dtype](dense(x), out, outer, length, inner)
+            in_parts(columns[x.dtype], places, outer, length, inner, work=EXPONENTIAL * x.size)
         return out
 
     def implementation(x: Array, axis: int) -> Array:
+        if x.dtype == FLOAT16:
+            return narrowed(implementation(widened(x), axis))
         if x.dtype not in rows or not 0 < x.size < LIMIT:
             return numpy_function(x, **{axis_name: axis})
         return along(x, axis % x.ndim)
@@ -92,6 +102,107 @@ def batch_norm(
         factor = factor * scale
     shift = np.zeros((), x.dtype) if offset is None else offset
     parts = [dense(np.asarray(part, x.dtype)) for part in (mean, factor, shift)]
-    out = np.empty(x.shape, x.dtype)
+    out = empty(x.shape, x.dtype)
     BATCH_NORM[x.dtype](dense(x), *parts, out, walk(x.shape, *(part.shape for part in parts)))
     return out
+
+
+LAYER_NORM = exports("layer_norm", *FLOATS)
+LAYER_NORM_GRADIENT = exports("layer_norm_gradient", *FLOATS)
+LAYER_NORM_SUMS = exports("layer_norm_sums", *FLOATS)
+BATCH_NORM_TRAINING = exports("batch_norm_training", *FLOATS)
+BATCH_NORM_GRADIENT = exports("batch_norm_gradient", *FLOATS)
+
+numpy_layer_norm = in_numpy(normalization.layer_norm)
+numpy_layer_norm_gradient = in_numpy(normalization.layer_norm_gradient)
+numpy_batch_norm_training = in_numpy(normalization.batch_norm_training)
+numpy_batch_norm_gradient = in_numpy(normalization.batch_norm_gradient)
+
+
+def beside(x: Array, part: Array | None, shape: Shape, value: float) -> Array:
+    """Return a dense offset or scale in the dtype of x, or an array of the value that stands for an absent one."""
+    return np.full(shape, value, x.dtype) if part is None else dense(np.asarray(part, x.dtype))
+
+
+@table.implements(normalization.layer_norm)
+def layer_norm(
+    x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
+) -> Array:
+    """Return the standardized rows, times the scale, plus the offset."""
+    if x.dtype not in LAYER_NORM or not 0 < x.size < LIMIT:
+        return numpy_layer_norm(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+    row = x.shape[axis:]
+    length = size_of(row)
+    out = empty(x.shape, x.dtype)
+    parts = beside(x, offset, row, 0), beside(x, scale, row, 1)
+    places = (dense(x), length), (parts[0], 0), (parts[1], 0), (out, length)
+    run = LAYER_NORM[x.dtype]
+    in_parts(run, places, x.size // length, length, variance_epsilon, work=3 * x.size)
+    return out
+
+
+@table.implements(normalization.layer_norm_gradient)
+def layer_norm_gradient(
+    dy: Array, x: Array, scale: Array | None, *, axis: int, variance_epsilon: float
+) -> list[Array]:
+    """Return the gradients for x, row by row, and for the offset and the scale, column by column."""
+    if x.dtype not in LAYER_NORM or not 0 < x.size < LIMIT:
+        return numpy_layer_norm_gradient(dy, x, scale, axis=axis, variance_epsilon=variance_epsilon)
+    row = x.shape[axis:]
+    length = size_of(row)
+    count = x.size // length
+    dy, x, factors = dense(dy), dense(x), beside(x, scale, row, 1)
+    dx, moments = empty(x.shape, x.dtype), empty((count, 2), x.dtype)
+    places = (dy, length), (x, length), (factors, 0), (dx, length), (moments, 2)
+    run = LAYER_NORM_GRADIENT[x.dtype]
+    in_parts(run, places, count, length, variance_epsilon, work=5 * x.size)
+    sums = [empty(row, x.dtype) for _ in range(2)]
+    LAYER_NORM_SUMS[x.dtype](dy, x, *sums, length, count, length, moments)
+    return [dx, *sums]
+
+
+def by_channel(x: Array, axis: int) -> tuple[int, int, int, int]:
+    """Return the number of channels and, as C takes them, how x is divided: (outer, channels, inner)."""
+    channels, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
+    return channels, x.size // (channels * inner), channels * inner, inner
+
+
+@table.implements(normalization.batch_norm_training)
+def batch_norm_training(
+    x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
+) -> list[Array]:
+    """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
+    if x.dtype not in BATCH_NORM_TRAINING or not 0 < x.size < LIMIT:
+        return numpy_batch_norm_training(
+            x, offset, scale, axis=axis, variance_epsilon=variance_epsilon
+        )
+    sizes = by_channel(x, axis)
+    channels = sizes[:1]
+    out, mean, variance = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
+    parts = beside(x, offset, channels, 0), beside(x, scale, channels, 1)
+    BATCH_NORM_TRAINING[x.dtype](dense(x), *parts, out, mean, variance, *sizes, variance_epsilon)
+    return [out, mean, variance]
+
+
+@table.implements(normalization.batch_norm_gradient)
+def batch_norm_gradient(
+    dy: Array,
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    *,
+    axis: int,
+    variance_epsilon: float,
+) -> list[Array]:
+    """Return the gradients for x, for the offset and for the scale, channel by channel."""
+    if x.dtype not in BATCH_NORM_GRADIENT or not 0 < x.size < LIMIT:
+        return numpy_batch_norm_gradient(
+            dy, x, mean, variance, scale, axis=axis, variance_epsilon=variance_epsilon
+        )
+    sizes = by_channel(x, axis)
+    channels = sizes[:1]
+    dx, *sums = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
+    parts = dense(mean), dense(variance), beside(x, scale, channels, 1)
+    BATCH_NORM_GRADIENT[x.dtype](dense(dy), dense(x), *parts, dx, *sums, *sizes, variance_epsilon)
+    return [dx, *sums]

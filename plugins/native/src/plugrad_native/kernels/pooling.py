@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from plugrad.extend import pool_window, size_of
 from plugrad.kernels import pooling
-from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import (
+    FLOATS,
+    INT32,
+    INTEGERS,
+    LIMIT,
+    Array,
+    dense,
+    exports,
+    in_numpy,
+    table,
+)
 from plugrad_native.windows import descriptor_of
 
 if TYPE_CHECKING:
@@ -17,7 +26,6 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Padding, Pair, Rounding, Shape, Window
     from plugrad_native.declare import Exports
 
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 MAX_POOL = exports("max_pool", *FLOATS, *INTEGERS)
 MAX_POOL_GRADIENT = exports("max_pool_gradient", *FLOATS)
 MAX_POOL_WITH_ARGMAX = exports("max_pool_with_argmax", *FLOATS, *INTEGERS)
@@ -39,7 +47,7 @@ def descriptor(functions: Exports, image: Array, window: Window) -> Array | None
 
 def pooled(functions: Exports, x: Array, window: Window, described: Array) -> Array:
     """Return the largest elements or the averages of windows."""
-    out = np.empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
+    out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     functions[x.dtype](dense(x), out, described)
     return out
 
@@ -92,7 +100,7 @@ def max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 pad=pad,
                 dim_rounding_mode=dim_rounding_mode,
             )
-        dx = np.empty(input.shape, input.dtype)
+        dx = empty(input.shape, input.dtype)
         run = MAX_POOL_GRADIENT[input.dtype]
         run(dense(dy), dense(input), dense(output), dx, described)
         return dx
@@ -124,7 +132,7 @@ def avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 pad=pad,
                 dim_rounding_mode=dim_rounding_mode,
             )
-        dx = np.empty(input.shape, input.dtype)
+        dx = empty(input.shape, input.dtype)
         AVERAGE_POOL_GRADIENT[dy.dtype](dense(dy), dx, described)
         return dx
 
@@ -146,8 +154,8 @@ def max_pool_with_argmax(
             pad=pad,
             include_batch_in_index=include_batch_in_index,
         )
-    out = np.empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
-    positions = np.empty(out.shape, np.int32)
+    out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
+    positions = empty(out.shape, INT32)
     offset = 0 if include_batch_in_index else -size_of(x.shape[1:])
     MAX_POOL_WITH_ARGMAX[x.dtype](dense(x), out, described, positions, offset)
     return out, positions

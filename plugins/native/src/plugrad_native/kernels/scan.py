@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from plugrad.extend import size_of
 from plugrad.kernels import scan
-from plugrad_native.declare import FLOATS, LIMIT, dense, exports, in_numpy, table
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import (
+    FLOATS,
+    INTEGERS,
+    LIMIT,
+    dense,
+    exports,
+    in_numpy,
+    in_parts,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +24,8 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel
     from plugrad_native.declare import Array
 
-NUMBERS = (*FLOATS, "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+CHAINS = 8  # rows that are scanned at a time, as in csrc/scan.c
+NUMBERS = (*FLOATS, *INTEGERS)
 
 
 def scanned(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
@@ -27,9 +36,12 @@ def scanned(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
         run = functions.get(x.dtype)
         if run is None or not 0 < x.size < LIMIT:
             return numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
-        out = np.empty(x.shape, x.dtype)
+        out = empty(x.shape, x.dtype)
         outer, inner = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
-        run(dense(x), out, outer, x.shape[axis], inner, exclusive, reverse)
+        length = x.shape[axis]
+        places = (dense(x), length * inner), (out, length * inner)
+        attributes = length, inner, exclusive, reverse
+        in_parts(run, places, outer, *attributes, work=x.size, multiple=CHAINS)
         return out
 
     return implementation

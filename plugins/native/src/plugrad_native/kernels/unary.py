@@ -1,20 +1,37 @@
-"""Elementwise kernels of one tensor for which NumPy has no function, or takes several passes."""
+"""Elementwise kernels of one tensor for which NumPy has no function, takes several passes, or has no vectors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
+from plugrad.extend import float16, float32
 from plugrad.kernels import unary
-from plugrad_native.declare import FLOATS, LIMIT, dense, exports, in_numpy, mapped, table
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import (
+    FLOAT16,
+    FLOATS,
+    GROUP,
+    LIMIT,
+    dense,
+    exports,
+    for_dtypes,
+    in_numpy,
+    in_parts,
+    mapped,
+    table,
+)
+from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
+    from plugrad.extend import DType
     from plugrad_native.declare import Array
 
 STEP = exports("step", *FLOATS)
+NARROW = variant().kernel("cast_float32_float16")
+WIDEN = variant().kernel("cast_float16_float32")
 
 numpy_step = in_numpy(unary.step)
+numpy_cast = in_numpy(unary.cast)
 
 
 @table.implements(unary.step)
@@ -23,9 +40,48 @@ def step(x: Array, *, alpha: float) -> Array:
     run = STEP.get(x.dtype)
     if run is None or x.size >= LIMIT:
         return numpy_step(x, alpha=alpha)
-    out = np.empty(x.shape, x.dtype)
-    run(dense(x), out, x.size, alpha)
+    out = empty(x.shape, x.dtype)
+    places = (dense(x), 1), (out, 1)
+    in_parts(run, places, x.size, alpha, work=x.size, multiple=GROUP)
     return out
 
 
-table.update({unary.erf: mapped(unary.erf, exports("erf", "float32"))})
+@table.implements(unary.cast)
+def cast(x: Array, *, dtype: DType) -> Array:
+    """Return the elements in another dtype."""
+    if x.dtype.char + dtype.numpy.char not in ("ef", "fe") or x.size >= LIMIT:
+        return numpy_cast(x, dtype=dtype)
+    out = empty(x.shape, dtype.numpy)
+    run = WIDEN if x.dtype == FLOAT16 else NARROW
+    in_parts(run, ((dense(x), 1), (out, 1)), x.size, work=x.size, multiple=GROUP)
+    return out
+
+
+def widened(x: Array) -> Array:
+    """Return numbers of float16 in float32, in which they are computed."""
+    return cast(x, dtype=float32)
+
+
+def narrowed(x: Array) -> Array:
+    """Return numbers of float32 in float16."""
+    return cast(x, dtype=float16)
+
+
+FASTER: Final = {
+    "ceil": ("float16",),
+    "erf": ("float16", "float32"),
+    "floor": ("float16",),
+    "negative": ("float16",),
+    "reciprocal": ("float16", *FLOATS),
+    "round": ("float16",),
+    "rsqrt": ("float16", *FLOATS),
+    "sign": ("float16", *FLOATS),
+    "sqrt": ("float16",),
+    "square": ("float16",),
+    "trunc": ("float16",),
+}
+"""The dtypes for which there are functions that are faster than NumPy's, by their names."""
+
+for name, dtypes in FASTER.items():
+    kernel, functions = vars(unary)[name], exports(name, *dtypes)
+    table.update({kernel: for_dtypes(functions, mapped(kernel, functions))})

@@ -1,0 +1,91 @@
+"""Attention of float32: the weights of a few queries exist at a time, and stay in the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from plugrad.extend import size_of
+from plugrad.kernels import attention as contracts
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import FLOAT32, LIMIT, dense, in_numpy, in_parts, table
+from plugrad_native.variants import variant
+
+if TYPE_CHECKING:
+    from plugrad_native.declare import Array
+
+ATTENTION = variant().kernel("attention_float32")
+ATTENTION_GRADIENT = variant().kernel("attention_gradient_float32")
+QUERIES: Final = 64  # of a tile, as in csrc/attention.c
+KEYS: Final = 512
+MOST_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
+
+numpy_attention = in_numpy(contracts.attention)
+numpy_attention_gradient = in_numpy(contracts.attention_gradient)
+
+
+def is_served(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
+    """Return whether C is to compute: there are queries, keys and values, of float32."""
+    sizes = [x.size for x in (q, k, v)] + [1 if mask is None else mask.size]
+    result = size_of(q.shape[:-1]) * v.shape[-1]
+    return q.dtype == FLOAT32 and 0 not in sizes and max(*sizes, result) < LIMIT
+
+
+def beside(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
+    """Return a mask, or a zero, and by how much it steps from query to query, from key to key, and for each batch."""
+    if mask is None:
+        return np.zeros((1, 1), q.dtype), (0, 0, 0)
+    rows, columns = mask.shape[-2:]
+    step = rows * columns if mask.ndim > 2 else 0
+    return dense(mask), (columns if rows > 1 else 0, int(columns > 1), step)
+
+
+@table.implements(contracts.attention)
+def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float) -> Array:
+    """Return softmax(scale q k^T + mask) v."""
+    if not is_served(q, k, v, mask):
+        return numpy_attention(q, k, v, mask, scale=scale)
+    *batch, queries, width = q.shape
+    keys, size = v.shape[-2:]
+    out = empty((*batch, queries, size), q.dtype)
+    masks, steps = beside(q, mask)
+    inputs = dense(q), dense(k), dense(v), masks
+    strides = queries * width, keys * width, keys * size, steps[2]
+    in_parts(
+        ATTENTION,
+        (*zip(inputs, strides, strict=True), (out, queries * size)),
+        size_of(tuple(batch)),
+        *(queries, keys, width, size, *steps, scale),
+        work=q.size * keys // 4,
+        scratch=QUERIES * min(KEYS, keys),
+    )
+    return out
+
+
+@table.implements(contracts.attention_gradient)
+def attention_gradient(
+    dy: Array, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float
+) -> list[Array]:
+    """Return the gradients for q, k and v."""
+    if not is_served(q, k, v, mask):
+        return numpy_attention_gradient(dy, q, k, v, mask, scale=scale)
+    *batch, queries, width = q.shape
+    keys, size = v.shape[-2:]
+    results = [empty(x.shape, x.dtype) for x in (q, k, v)]
+    masks, steps = beside(q, mask)
+    inputs = dense(dy), dense(q), dense(k), dense(v), masks
+    strides = queries * width, keys * width, keys * size
+    most = max(1, min(QUERIES, queries, MOST_WEIGHTS // keys))
+    in_parts(
+        ATTENTION_GRADIENT,
+        (
+            *zip(inputs, (queries * size, *strides, steps[2]), strict=True),
+            *zip(results, strides, strict=True),
+        ),
+        size_of(tuple(batch)),
+        *(queries, keys, width, size, *steps, scale, most),
+        work=q.size * keys,
+        scratch=2 * most * keys,
+    )
+    return results

@@ -1,0 +1,98 @@
+"""Reductions of adjacent axes. Sums of floats are added in double precision, block by block."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from plugrad.extend import reduced, size_of
+from plugrad.kernels import reduction
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import (
+    FLOATS,
+    INTEGERS,
+    LIMIT,
+    SHARED,
+    exports,
+    in_numpy,
+    in_parts,
+    table,
+)
+from plugrad_native.kernels.unary import narrowed, widened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import Kernel, Shape
+    from plugrad_native.declare import Array
+
+MANY_COLUMNS = 64
+"""The number of columns from which on NumPy reduces the first axis as fast."""
+ROWS = 8
+"""Short rows that C reduces side by side."""
+
+
+@lru_cache(maxsize=4096)
+def fold(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
+    """Return the sizes before, of and behind sorted axes; None where NumPy is as fast, or the axes are not adjacent."""
+    if not axes or axes[-1] - axes[0] + 1 != len(axes) or not 0 < size_of(shape) < LIMIT:
+        return None
+    first, last = axes[0], axes[-1] + 1
+    outer, inner = size_of(shape[:first]), size_of(shape[last:])
+    if outer == 1 and inner >= MANY_COLUMNS:
+        return None
+    return outer, size_of(shape[first:last]), inner
+
+
+def folded(
+    kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
+) -> Callable[[Array, Shape, bool], Array]:
+    """Return the function (x, axes, keep_dims) that reduces the axes with functions of C."""
+    functions, numpy_function = exports(name, *dtypes), in_numpy(kernel)
+
+    def function(x: Array, axes: Shape, keep_dims: bool) -> Array:
+        run = functions.get(x.dtype)
+        sizes = fold(x.shape, axes) if run is not None and x.flags.c_contiguous else None
+        if run is None or sizes is None:
+            if x.dtype.char == "e" and 0 < x.size < LIMIT:
+                return narrowed(function(widened(x), axes, keep_dims))
+            return numpy_function(x, **{attribute: axes}, keep_dims=keep_dims)
+        out = empty(reduced(x.shape, axes, keep_dims), x.dtype)
+        if x.size < SHARED:
+            run(x, out, *sizes)
+        else:
+            outer, length, inner = sizes
+            places = (x, length * inner), (out, inner)
+            in_parts(run, places, outer, length, inner, work=x.size, multiple=ROWS)
+        return out
+
+    return function
+
+
+def by_axis(kernel: Kernel[..., Any], name: str, *dtypes: str) -> Callable[..., Array]:
+    """Return an implementation whose attribute is called `axis`."""
+    function = folded(kernel, name, *dtypes)
+
+    def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
+        return function(x, axis, keep_dims)
+
+    return implementation
+
+
+greatest = folded(reduction.max, "max", *FLOATS, *INTEGERS, attribute="reduction_indices")
+
+
+@table.implements(reduction.max)
+def max(x: Array, *, reduction_indices: Shape, keep_dims: bool) -> Array:
+    """Return the largest elements along axes."""
+    return greatest(x, reduction_indices, keep_dims)
+
+
+table.update(
+    {
+        reduction.sum: by_axis(reduction.sum, "sum", *FLOATS, *INTEGERS),
+        reduction.prod: by_axis(reduction.prod, "prod", *FLOATS, *INTEGERS),
+        reduction.mean: by_axis(reduction.mean, "mean", *FLOATS),
+        reduction.min: by_axis(reduction.min, "min", *FLOATS, *INTEGERS),
+    }
+)
