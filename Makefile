@@ -28,7 +28,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs pages site bench wheels clean
+.PHONY: help demo test sanitize check docs pages site bench wheels clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -42,6 +42,11 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
 test: $(INSTALLED) ## Run the tests in parallel (ARGS="-k relu" for some of them; WORKERS=0 in one process)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends the process at undefined behaviour
+	$(BIN)/python plugins/native/hatch_build.py sanitize
+	PYTHONPATH=$(CURDIR)/plugins/native/build/.sanitized $(BIN)/python -m pytest -n $(WORKERS) \
+	    --backend cpu tests/families tests/conformance tests/plugins/native/test_pack.py $(ARGS)
 
 check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .

@@ -227,7 +227,7 @@ def compile_extensions(name: str) -> list[Path]:
 
 def sanitize(name: str) -> Path:
     """Write a copy of the package whose extensions check for undefined behaviour; return its folder."""
-    folder = ROOT / "build" / "sanitized"
+    folder = ROOT / "build" / ".sanitized"
     shutil.rmtree(folder, ignore_errors=True)
     copy = folder / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))

@@ -53,3 +53,18 @@ def test_source_distribution_holds_the_sources_that_it_shares(hook, tmp_path):
             assert archive.extractfile(files[f"csrc/{source.name}"]).read() == source.read_bytes()
     assert {"hatch_build.py", "extension/extension.c", "LICENSE"} <= files.keys()
     assert not [name for name in files if name.endswith((".so", ".pyd"))]
+
+
+def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch, request):
+    if request.config.getoption("--tries") == 1:
+        pytest.skip("the compiler takes a minute without its caches; --tries 2 runs this test")
+    monkeypatch.setattr(hook, "KERNELS", ("movement",))
+    name = hook.this_platform()
+    variant = next(iter(hook.PLATFORMS[name].variants))
+    files = []
+    for number in range(2):
+        folder = tmp_path / f"caches {number}"
+        folder.mkdir()
+        files.append(folder / "extension")
+        hook.compile_variant(name, variant, files[-1], folder)
+    assert files[0].read_bytes() == files[1].read_bytes()

@@ -1,0 +1,176 @@
+"""What the pack decides before a call: who computes, in how many threads, and upon which memory."""
+
+import inspect
+import os
+import signal
+import threading
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad_cpu.memory import LARGE, pool
+from plugrad_cpu.threads import Workers, threads_of, workers
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+declare = import_module("plugrad_native.declare")
+kernels = import_module("plugrad_native.kernels")
+reduction = import_module("plugrad_native.kernels.reduction")
+open_backend("cpu")
+
+MANY = 2**31
+
+
+@pytest.fixture
+def many_threads():
+    before = workers.count
+    workers.count = 4
+    yield
+    workers.count = before
+
+
+def numbers(*shape, dtype="float32"):
+    return np.random.default_rng(1).normal(size=shape).astype(dtype)
+
+
+def q_k_v(xp):
+    return [xp.asarray(numbers(9, 99, 40)) for _ in range(3)]
+
+
+CALLS = {
+    "sigmoid": lambda xp: xp.sigmoid(xp.asarray(numbers(300_001))),
+    "add": lambda xp: xp.add(*(xp.asarray(numbers(300_001, dtype="float16")) for _ in range(2))),
+    "add a number": lambda xp: xp.add(
+        xp.asarray(numbers(300_001, dtype="float16")), xp.asarray(np.float16(0.1))
+    ),
+    "softmax": lambda xp: xp.softmax(xp.asarray(numbers(301, 999))),
+    "columns": lambda xp: xp.softmax(xp.asarray(numbers(301, 99, 9)), axis=1),
+    "layer_norm": lambda xp: xp.layer_norm(xp.asarray(numbers(301, 999))),
+    "sum of rows": lambda xp: xp.sum(xp.asarray(numbers(301, 999)), axis=1),
+    "sum of short rows": lambda xp: xp.sum(xp.asarray(numbers(30_001, 9)), axis=1),
+    "sum of middle axes": lambda xp: xp.sum(xp.asarray(numbers(31, 99, 99)), axis=1),
+    "cumsum": lambda xp: xp.cumulative_sum(xp.asarray(numbers(301, 999)), axis=1),
+    "take_along_axis": lambda xp: xp.take_along_axis(
+        xp.asarray(numbers(301, 999)),
+        xp.asarray(np.random.default_rng(2).integers(-999, 999, (301, 999)).astype(np.int32)),
+        axis=1,
+    ),
+    "attention": lambda xp: xp.attention(*q_k_v(xp)),
+    "gradient of attention": lambda xp: xp.grad(lambda q: xp.sum(xp.attention(q, *q_k_v(xp)[1:])))(
+        q_k_v(xp)[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_results_do_not_depend_on_the_number_of_threads(call, monkeypatch):
+    with plugrad.use("cpu"):
+        monkeypatch.setattr(workers, "count", 1)
+        alone = call(plugrad).numpy()
+        calls = []
+        perform = Workers.perform
+        monkeypatch.setattr(
+            Workers, "perform", lambda self, parts: (calls.append(len(parts)), perform(self, parts))
+        )
+        monkeypatch.setattr(workers, "count", 3)
+        np.testing.assert_array_equal(call(plugrad).numpy().view(np.uint8), alone.view(np.uint8))
+        assert max(calls, default=1) > 1
+
+
+def test_the_pool_of_threads_is_left_to_one_caller_at_a_time():
+    pool_of_two = Workers()
+    pool_of_two.count = 2
+    names, inner = [], []
+
+    def outer_call():
+        names.append(threading.current_thread().name)
+        pool_of_two.perform([lambda: inner.append(threading.current_thread()) for _ in range(2)])
+
+    pool_of_two.perform([outer_call, outer_call])
+    assert len(names) == 2
+    assert len(inner) == 4
+    pool_of_two.perform([lambda: None])  # the lock is free again
+    assert pool_of_two._is_used.acquire(blocking=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.usefixtures("many_threads")
+def test_a_forked_child_starts_threads_of_its_own():
+    x = numbers(300_001)
+    with plugrad.use("cpu"):
+        expected = plugrad.sigmoid(plugrad.asarray(x)).numpy()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # a child that hangs dies of it
+            y = plugrad.sigmoid(plugrad.asarray(x)).numpy()
+            os._exit(0 if np.array_equal(y, expected) else 1)
+        _, status = os.waitpid(child, 0)
+    assert status == 0
+
+
+def test_the_setting_of_threads(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
+    assert threads_of({}) == 3
+    assert threads_of({"threads": 2}) == 2
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert threads_of({}) >= 1
+    with pytest.raises(plugrad.errors.BackendUnavailable, match=r"0 threads; set cpu\.threads"):
+        threads_of({"threads": 0})
+
+
+def test_results_are_upon_the_memory_of_the_pool():
+    x = numbers(LARGE)
+    with plugrad.use("cpu"):
+        results = [
+            plugrad.sigmoid(x),
+            plugrad.softmax(x.reshape(8, -1)),
+            plugrad.cumulative_sum(x),
+            plugrad.max_pool(x.reshape(1, 256, 256, 1), 2, 1, "same"),
+            plugrad.conv2d(x.reshape(1, 128, 128, 4), numbers(3, 3, 4, 4), 1, "same"),
+            plugrad.reshape(plugrad.permute_dims(x.reshape(256, -1), (1, 0)), (-1,)),
+        ]
+        leased = [lease() for lease in pool._leases.values()]
+        places = {x.ctypes.data for x in leased if x is not None}
+        assert {y.numpy().ctypes.data for y in results} <= places
+
+
+# --- more elements than 32 bits count ----------------------------------------------------------------
+
+
+def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
+    x = np.broadcast_to(np.float32(1), (MANY,))
+    monkeypatch.setattr(declare, "in_numpy", lambda _: lambda *_: "NumPy")
+    kernel = plugrad.kernels.activation.prelu
+    fail = {np.dtype("float32"): lambda *_: pytest.fail("C was called")}
+    assert declare.mapped(kernel, fail)(x) == "NumPy"
+    assert declare.combined(kernel, fail)(x, x) == "NumPy"
+    half = np.broadcast_to(np.float32(1), (2**16, 1)), np.broadcast_to(np.float32(1), (1, 2**15))
+    assert declare.combined(kernel, fail, fail)(*half) == "NumPy"
+    assert reduction.fold((4, MANY // 4), (1,)) is None
+    assert reduction.fold((4, MANY // 4 - 1), (1,)) == (4, MANY // 4 - 1, 1)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_every_kernel_asks_for_the_size_before_it_calls_c(call, monkeypatch):
+    with plugrad.use("cpu"):
+        expected = call(plugrad).numpy()
+        for module in (declare, *filter(inspect.ismodule, vars(kernels).values())):
+            if hasattr(module, "LIMIT"):
+                monkeypatch.setattr(module, "LIMIT", 2)
+            if hasattr(module, "empty"):  # for what C writes to
+                monkeypatch.setattr(module, "empty", lambda *_: pytest.fail("C was called"))
+        reduction.fold.cache_clear()
+        found = call(plugrad).numpy()
+        reduction.fold.cache_clear()
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
+
+
+def test_the_extension_refuses_numbers_beyond_32_bits():
+    x = np.zeros(4, np.float32)
+    with pytest.raises(OverflowError, match="does not fit in 32 bits"):
+        variants.variant().kernel("relu_float32")(x, x, MANY)
