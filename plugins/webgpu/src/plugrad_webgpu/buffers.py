@@ -47,12 +47,12 @@ class Storage:
     __slots__ = ("freed_in", "handle", "owner", "serial", "size")
 
     def __init__(self, owner: Allocator, handle: Handle, size: int) -> None:
-        self.owner = owner
-        self.handle = handle
-        self.serial = next(_serials)
+        self.owner: Allocator = owner
+        self.handle: Handle = handle
+        self.serial: int = next(_serials)
         """Its number among the buffers of all devices."""
-        self.size = size
-        self.freed_in = 0
+        self.size: int = size
+        self.freed_in: int = 0
         """The batch that was being recorded when it became free: it may still use the buffer."""
 
 
@@ -64,7 +64,7 @@ class Guest(Storage):
     def __init__(self, owner: Allocator, buffer: Any, handle: Handle) -> None:
         """Note a `wgpu.GPUBuffer` of a device, and its handle."""
         super().__init__(owner, handle, buffer.size)
-        self.buffer = buffer
+        self.buffer: Any = buffer
 
 
 class Recorder(Protocol):
@@ -152,9 +152,9 @@ class GpuArray:
     __slots__ = ("buffer", "dtype", "shape")
 
     def __init__(self, shape: Shape, dtype: DType, buffer: Buffer) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.buffer = buffer
+        self.shape: Shape = shape
+        self.dtype: DType = dtype
+        self.buffer: Buffer = buffer
 
     def __repr__(self) -> str:
         return f"<webgpu array {self.shape} {self.dtype}>"
@@ -210,7 +210,7 @@ class Pool:
         """
         self.limit: int | None = None
         self.largest = largest
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         self._allocator = allocator
         self._before_trim = before_trim
         self._free: defaultdict[int, list[Storage]] = defaultdict(list)

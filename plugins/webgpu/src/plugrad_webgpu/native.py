@@ -12,7 +12,7 @@ at once.
 from __future__ import annotations
 
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wgpu import GPUError
 from wgpu.backends import wgpu_native
@@ -51,14 +51,14 @@ LONGEST_SPIN = 1e-4  # seconds without sleep: a sleep takes at least half of thi
 LONGEST_SLEEP = 1e-3
 _PENDING = 0
 
-set_pipeline = lib.wgpuComputePassEncoderSetPipeline
-set_bind_group = lib.wgpuComputePassEncoderSetBindGroup
-set_immediates = lib.wgpuComputePassEncoderSetImmediates
-dispatch_workgroups = lib.wgpuComputePassEncoderDispatchWorkgroups
-release_bind_group = lib.wgpuBindGroupRelease
-release_buffer = lib.wgpuBufferRelease
-release_encoder = lib.wgpuCommandEncoderRelease
-release_pipeline = lib.wgpuComputePipelineRelease
+set_pipeline: Final = lib.wgpuComputePassEncoderSetPipeline
+set_bind_group: Final = lib.wgpuComputePassEncoderSetBindGroup
+set_immediates: Final = lib.wgpuComputePassEncoderSetImmediates
+dispatch_workgroups: Final = lib.wgpuComputePassEncoderDispatchWorkgroups
+release_bind_group: Final = lib.wgpuBindGroupRelease
+release_buffer: Final = lib.wgpuBufferRelease
+release_encoder: Final = lib.wgpuCommandEncoderRelease
+release_pipeline: Final = lib.wgpuComputePipelineRelease
 
 
 class BindLayout:
@@ -147,11 +147,11 @@ class Staging:
     __slots__ = ("_callback", "_info", "failure", "handle", "is_mapped", "size", "status")
 
     def __init__(self, handle: Handle, size: int) -> None:
-        self.handle = handle
-        self.size = size
-        self.is_mapped = False
+        self.handle: Handle = handle
+        self.size: int = size
+        self.is_mapped: bool = False
         """Whether the device may not use it: values arrive here, or have arrived."""
-        self.status = _PENDING
+        self.status: int = _PENDING
         self.failure: BaseException | None = None
         signature = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
         self._callback = ffi.callback(signature, self._arrive, onerror=self._fail)
@@ -204,9 +204,9 @@ class NativeDevice:
     def __init__(self, device: GPUDevice) -> None:
         """Take the handles out of a wgpu-py device and keep it alive."""
         self.device = device
-        self.has_subgroups = "subgroup" in device.features
-        self.most_operands = int(device.limits["max-storage-buffers-per-shader-stage"])
-        self.most_shared = int(device.limits["max-compute-workgroup-storage-size"])
+        self.has_subgroups: bool = "subgroup" in device.features
+        self.most_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
+        self.most_shared: int = int(device.limits["max-compute-workgroup-storage-size"])
         self.handle: Handle = device._internal
         self.queue: Handle = device.queue._internal
         self._buffer_descriptor = ffi.new("WGPUBufferDescriptor *")

@@ -84,17 +84,17 @@ class Chain:
 
     def __init__(self, calls: Calls, key: Key, most_leaves: int) -> None:
         """Begin with no calls."""
-        self.calls = calls
-        self.key = key
-        self.most_leaves = most_leaves
+        self.calls: Calls = calls
+        self.key: Key = key
+        self.most_leaves: int = most_leaves
         self.members: list[tuple[Member, Lease]] = []
-        self.length = 0
-        self.weight = 0
+        self.length: int = 0
+        self.weight: int = 0
         self.leaves: dict[Leaf, int] = {}
-        self.numbered = 0
+        self.numbered: int = 0
         self.loop: Shape | None = None
         """The shape along whose axes leaves are repeated, if any is."""
-        self.is_open = True
+        self.is_open: bool = True
 
 
 class Host(Recorder, Protocol):

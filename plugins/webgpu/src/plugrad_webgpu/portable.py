@@ -115,7 +115,7 @@ class Staging:
     __slots__ = ("buffer", "promise")
 
     def __init__(self, buffer: Handle) -> None:
-        self.buffer = buffer
+        self.buffer: Handle = buffer
         self.promise: Any = None
 
     def values(self, size: int) -> Any:
@@ -130,9 +130,9 @@ class PortableDevice:
         """Use a device of wgpu-py."""
         self.device = device
         self.handle: Handle = device
-        self.has_subgroups = "subgroup" in device.features
-        self.most_operands = int(device.limits["max-storage-buffers-per-shader-stage"])
-        self.most_shared = int(device.limits["max-compute-workgroup-storage-size"])
+        self.has_subgroups: bool = "subgroup" in device.features
+        self.most_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
+        self.most_shared: int = int(device.limits["max-compute-workgroup-storage-size"])
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if the device has no memory left."""

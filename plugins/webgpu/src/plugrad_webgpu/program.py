@@ -43,12 +43,12 @@ class Program:
         workgroup: int = 64,
         outputs: int = 1,
     ) -> None:
-        self.label = label
-        self.source = source
-        self.entry_point = entry_point
-        self.workgroup = workgroup
-        self.outputs = outputs
-        self.has_table = False
+        self.label: str = label
+        self.source: Callable[[], str] = source
+        self.entry_point: str = entry_point
+        self.workgroup: int = workgroup
+        self.outputs: int = outputs
+        self.has_table: bool = False
         """Whether the parameters are in a buffer, because there are many; the first plan knows."""
 
 
