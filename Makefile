@@ -62,10 +62,9 @@ site: $(INSTALLED) ## Build the site; what Sphinx warns of is an error
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
-bench: $(INSTALLED) ## Compare with torch, on one thread
+bench: $(INSTALLED) ## Compare with torch and what else is installed, on one thread
 	$(BIN)/python -m pip install --quiet --group bench
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-	    $(BIN)/python benchmarks/run.py $(ARGS)
+	$(BIN)/python benchmarks/run.py $(ARGS)
 
 wheels: | $(BIN)/uv ## Build wheels for this machine, and source distributions, into dist/ (PLATFORMS=all for every platform)
 	rm -rf dist

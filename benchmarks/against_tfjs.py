@@ -23,7 +23,6 @@ import peer_plugrad
 import workloads
 
 import plugrad
-from plugrad import fused
 
 LIMITS = {
     "matmul 256": 0.80,
@@ -45,11 +44,6 @@ LIMITS = {
 """What we promise, as a multiple of the time of TensorFlow.js."""
 MEAN_LIMIT = 0.42  # of the geometric mean
 TURN = 0.02  # seconds that one turn takes at least
-STAGES = (
-    *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
-    *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
-)
-"""MobileNetV2 (Sandler et al., 2018): expansion, channels, repeats, stride."""
 
 Step = Callable[[], Any]
 
@@ -65,49 +59,6 @@ def weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
 def products(size: int) -> Step:
     a, b = tensor(1, size, size), tensor(2, size, size)
     return lambda: a @ b
-
-
-def mobilenet() -> Step:
-    """Inference for one image."""
-    seeds = iter(range(101, 10_000))
-
-    def layer(
-        kind: str, shape: tuple[int, ...], fan: int, strides: int, activation: str
-    ) -> Callable[[plugrad.Tensor], plugrad.Tensor]:
-        run: Any = fused.depthwise_conv2d if kind == "depthwise" else fused.conv2d
-        filter = weight(next(seeds), shape, fan)
-        channels = shape[2] if kind == "depthwise" else shape[3]
-        bias = plugrad.asarray(workloads.uniform(next(seeds), (channels,), -0.1, 0.1))
-        return lambda x: run(
-            x, filter, strides=strides, pad="same", bias=bias, activation=activation
-        )
-
-    first = layer("full", (3, 3, 3, 32), 27, 2, "relu6")
-    blocks: list[tuple[list[Callable[[plugrad.Tensor], plugrad.Tensor]], bool]] = []
-    channels = 32
-    for expansion, out, repeats, stride in STAGES:
-        for i in range(repeats):
-            inner = channels * expansion
-            layers = [layer("full", (1, 1, channels, inner), channels, 1, "relu6")] * (
-                expansion > 1
-            )
-            layers.append(layer("depthwise", (3, 3, inner, 1), 9, 1 if i else stride, "relu6"))
-            layers.append(layer("full", (1, 1, inner, out), inner, 1, "linear"))
-            blocks.append((layers, i > 0))
-            channels = out
-    last = layer("full", (1, 1, 320, 1280), 320, 1, "relu6")
-    head, x = weight(next(seeds), (1280, 1000), 1280), tensor(99, 1, 224, 224, 3)
-
-    def step() -> plugrad.Tensor:
-        h = first(x)
-        for layers, adds in blocks:
-            y = h
-            for run in layers:
-                y = run(y)
-            h = y + h if adds else y
-        return plugrad.mean(last(h), axis=(1, 2)) @ head
-
-    return step
 
 
 def cases() -> dict[str, Step]:
@@ -130,8 +81,8 @@ def cases() -> dict[str, Step]:
         "sum": lambda: plugrad.sum(tens),
         "softmax": lambda: plugrad.softmax(table),
         "add of 8": lambda: eight + eight,
-        "W1": peer_plugrad.all_workloads()["W1"][0],
-        "W3": mobilenet(),
+        "W1": peer_plugrad.STEPS["W1"]().run,
+        "W3": peer_plugrad.STEPS["W3"]().run,
     }
 
 

@@ -1,73 +1,134 @@
-"""The workloads in plugrad's public API."""
+"""The workloads in plugrad's public API, on every backend that is available."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import workloads
+from workloads import Peer, Step
 
 import plugrad
+from plugrad import fused
+from plugrad.discovery.loading import open_backend
+from plugrad.discovery.state import state
+from plugrad.registry.kernels import put_above, take_away
 
-Step = Callable[[], Any]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
-
-def chain(a: Any) -> Any:
-    """Ten ops: multiply and add, five times."""
-    y = a
-    for _ in range(5):
-        y = y * a
-        y = y + a
-    return y
+WITHOUT_PACKS = "cpu without packs"
 
 
-def add_steps() -> tuple[Step, Step]:
-    """D1 and D2: adds of four elements, and the same while a gradient is being recorded."""
+def peers() -> list[Peer]:
+    """Return the backends that are available; those with kernel packs are there without them, too."""
+    found: list[Peer] = []
+    for candidate in plugrad.backends():
+        if candidate.status in ("available", "active"):
+            found.append(peer(candidate.name, candidate.name))
+    if any(name == "cpu" for _, name in state.brought):
+        found.append(peer(WITHOUT_PACKS, "cpu"))
+    return found
+
+
+def peer(name: str, backend: str) -> Peer:
+    surroundings = partial(_using, backend, name == WITHOUT_PACKS)
+    finish = open_backend(backend).synchronize
+    return Peer(name, plugrad.__version__, STEPS, surroundings, finish, has_kernels=True)
+
+
+@contextmanager
+def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
+    packs = [c for (_, name), cs in state.brought.items() if name == backend for c in cs]
+    brought = packs if is_without_packs else []
+    take_away(brought)
+    try:
+        with plugrad.use(backend), plugrad.config.override("fallback", "error"):
+            yield
+    finally:
+        put_above(brought)
+
+
+def adds() -> Step:
+    """D1."""
     a, b = map(plugrad.asarray, workloads.pair())
 
-    def plain() -> None:
+    def run() -> None:
         for _ in range(workloads.CALLS):
             a + b
 
-    def under_gradient(x: plugrad.Tensor) -> plugrad.Tensor:
+    return Step(run, lambda: [plugrad.sum(a + b).item()], workloads.CALLS)
+
+
+def recorded_adds() -> Step:
+    """D2."""
+    a, b = map(plugrad.asarray, workloads.pair())
+
+    def add(x: plugrad.Tensor) -> plugrad.Tensor:
         for _ in range(workloads.CALLS):
             x + b
-        return x
+        return x + b
 
-    recorded = plugrad.grad(under_gradient)
-    ones = plugrad.ones_like(a)
-    return plain, lambda: recorded(a, dy=ones)
+    def run() -> None:
+        plugrad.vjp(add, a)
+
+    return Step(run, lambda: [plugrad.sum(plugrad.vjp(add, a)[0]).item()], workloads.CALLS)
 
 
-def chain_step() -> tuple[Step, Callable[[], list[float]]]:
-    """D3: the chain forward and backward."""
+def chains() -> Step:
+    """D3."""
     a = plugrad.asarray(workloads.pair()[0])
-    gradient, ones = plugrad.grad(chain), plugrad.ones_like(a)
+    gradient, ones = plugrad.grad(workloads.chain), plugrad.ones_like(a)
 
-    def step() -> None:
+    def run() -> None:
         for _ in range(workloads.CHAINS):
             gradient(a, dy=ones)
 
-    return step, lambda: [plugrad.sum(gradient(a, dy=ones)).item()]
+    return Step(run, lambda: [plugrad.sum(gradient(a, dy=ones)).item()], workloads.CHAINS)
+
+
+def recorded_chains() -> Step:
+    """D4."""
+    a = plugrad.asarray(workloads.pair()[0])
+
+    def run() -> None:
+        for _ in range(workloads.CHAINS):
+            plugrad.vjp(workloads.chain, a)
+
+    def check() -> list[float]:
+        return [plugrad.sum(plugrad.vjp(workloads.chain, a)[0]).item()]
+
+    return Step(run, check, workloads.CHAINS)
+
+
+def read_back() -> Step:
+    """A thousand adds, each in a call of its own."""
+    a, b = plugrad.zeros(1024), plugrad.ones(1024)
+
+    def run() -> Any:
+        return workloads.total(a, b).numpy()
+
+    return Step(run, lambda: [float(run().sum())])
 
 
 def training(
     task: workloads.Training,
     predict: Callable[[plugrad.Tensor, dict[str, plugrad.Variable]], plugrad.Tensor],
-) -> tuple[Step, Callable[[], list[float]]]:
-    """One step of gradient descent on a network, and the loss after five steps."""
+) -> Step:
+    """One step of gradient descent on a network; the check is the loss after five steps."""
     x = plugrad.asarray(task.x)
     labels = plugrad.one_hot(task.labels, 10)
     weights = {name: plugrad.Variable(value, name=name) for name, value in task.weights.items()}
     optimizer = plugrad.optimizers.SGD(task.learning_rate)
 
-    def step() -> float:
-        def loss() -> plugrad.Tensor:
-            return plugrad.losses.softmax_cross_entropy(labels, predict(x, weights))
+    def loss() -> plugrad.Tensor:
+        return plugrad.losses.softmax_cross_entropy(labels, predict(x, weights))
 
+    def run() -> float:
         return optimizer.minimize(loss, list(weights.values())).item()
 
-    return step, lambda: [[step() for _ in range(5)][-1]]
+    return Step(run, lambda: [run() for _ in range(5)][-1:])
 
 
 def mlp(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor:
@@ -84,13 +145,103 @@ def convnet(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor
     return h.reshape(64, -1) @ w["w"] + w["b"]
 
 
-def all_workloads() -> dict[str, tuple[Step, Callable[[], list[float]] | None]]:
-    """Return each workload's step, and a function that returns values to check."""
-    plain, recorded = add_steps()
+def mobilenet() -> Step:
+    """W3."""
+    image, layers, matrix = workloads.mobilenet()
+    x, head = plugrad.asarray(image), plugrad.asarray(matrix)
+    tensors = [(plugrad.asarray(layer.filter), plugrad.asarray(layer.bias)) for layer in layers]
+
+    def infer() -> plugrad.Tensor:
+        h = kept = x
+        for layer, (filter, bias) in zip(layers, tensors, strict=True):
+            kept = h if layer.opens else kept
+            convolve: Any = fused.depthwise_conv2d if layer.is_depthwise else fused.conv2d
+            h = convolve(
+                h,
+                filter,
+                strides=layer.strides,
+                pad=layer.filter.shape[0] // 2,
+                bias=bias,
+                activation="relu6" if layer.is_active else "linear",
+            )
+            h = h + kept if layer.closes else h
+        return plugrad.mean(h, axis=(1, 2)) @ head
+
+    def check() -> list[float]:
+        y = infer().numpy()
+        return [float(abs(y).mean()), float(y[0, 7])]
+
+    return Step(infer, check)
+
+
+def transformer() -> Step:
+    """W4."""
+    weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
+    heads = workloads.HEADS
+
+    def loss(w: dict[str, plugrad.Tensor]) -> plugrad.Tensor:
+        x = w["x"]
+        batch, length, width = x.shape
+        h = plugrad.layer_norm(x, w["offset1"], w["scale1"])
+        h = (h @ w["query_key_value"] + w["query_key_value_bias"]).reshape(
+            batch, length, 3, heads, width // heads
+        )
+        h = plugrad.attention(*plugrad.unstack(plugrad.permute_dims(h, (2, 0, 3, 1, 4))))
+        h = plugrad.permute_dims(h, (0, 2, 1, 3)).reshape(batch, length, width)
+        x = x + (h @ w["out"] + w["out_bias"])
+        h = plugrad.layer_norm(x, w["offset2"], w["scale2"])
+        h = plugrad.gelu(h @ w["wide"] + w["wide_bias"], approximate=True)
+        x = x + (h @ w["narrow"] + w["narrow_bias"])
+        return plugrad.mean(x * x)
+
+    both = plugrad.value_and_grad(loss)
+
+    def check() -> list[float]:
+        value, gradients = both(weights)
+        sums = [
+            plugrad.sum(plugrad.abs(gradients[name])).item() for name in ("query_key_value", "x")
+        ]
+        return [value.item(), *sums]
+
+    return Step(lambda: both(weights), check)
+
+
+def rows() -> dict[str, Callable[[], Step]]:
+    """W8."""
+
+    def step(function: Callable[..., plugrad.Tensor], *names: str) -> Step:
+        inputs = workloads.rows()
+        tensors = [plugrad.asarray(inputs[name]) for name in names]
+
+        def check() -> list[float]:
+            return [plugrad.sum(plugrad.abs(function(*tensors))[:, 10:]).item()]
+
+        return Step(lambda: function(*tensors), check)
+
+    def scatter_add(places: plugrad.Tensor, updates: plugrad.Tensor) -> plugrad.Tensor:
+        return plugrad.scatter_nd(places[:, None], updates, (50_000, 64))
+
     return {
-        "D1": (plain, None),
-        "D2": (recorded, None),
-        "D3": chain_step(),
-        "W1": training(workloads.mlp(), mlp),
-        "W2": training(workloads.convnet(), convnet),
+        "W8 gather": lambda: step(
+            lambda table, places: plugrad.take(table, places, axis=0), "table", "positions"
+        ),
+        "W8 scatter-add": lambda: step(scatter_add, "positions", "updates"),
+        "W8 top-k": lambda: step(lambda x: plugrad.top_k(x, workloads.LARGEST)[0], "rows"),
+        "W8 cumsum": lambda: step(lambda x: plugrad.cumulative_sum(x, axis=1), "square"),
+        "W8 sort": lambda: step(plugrad.sort, "square"),
     }
+
+
+STEPS: dict[str, Callable[[], Step]] = {
+    "D1": adds,
+    "D2": recorded_adds,
+    "D3": chains,
+    "D4": recorded_chains,
+    "adds": read_back,
+    "W1": lambda: training(workloads.mlp(), mlp),
+    "W2": lambda: training(workloads.convnet(), convnet),
+    "W3": mobilenet,
+    "W4": transformer,
+    **workloads.large(plugrad, plugrad.asarray),
+    **rows(),
+}

@@ -2,76 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import workloads
-from peer_plugrad import chain
 from torch.nn import functional
+from workloads import Peer, Step
 
-Step = Callable[[], Any]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def peers() -> list[Peer]:
+    """Return PyTorch, on one thread."""
+    torch.set_num_threads(1)
+    return [Peer("torch", torch.__version__, STEPS, has_kernels=True)]
 
 
 def tensor(values: workloads.Array) -> torch.Tensor:
-    """Return a tensor with a copy of the values."""
-    return torch.from_numpy(values.copy())
+    """Return a tensor with a copy of the values, their axes in the same order in memory."""
+    return torch.from_numpy(values.copy(order="K"))
 
 
-def add_steps() -> tuple[Step, Step]:
-    """D1 and D2."""
+def adds() -> Step:
+    """D1."""
     a, b = map(tensor, workloads.pair())
-    x = a.clone().requires_grad_()
 
-    def plain() -> None:
+    def run() -> None:
         with torch.no_grad():
             for _ in range(workloads.CALLS):
                 a + b
 
-    def recorded() -> None:
+    return Step(run, lambda: [(a + b).sum().item()], workloads.CALLS)
+
+
+def recorded_adds() -> Step:
+    """D2."""
+    a, b = map(tensor, workloads.pair())
+    a.requires_grad_()
+
+    def run() -> None:
         for _ in range(workloads.CALLS):
-            x + b
+            a + b
 
-    return plain, recorded
+    return Step(run, lambda: [(a + b).sum().item()], workloads.CALLS)
 
 
-def chain_step() -> tuple[Step, Callable[[], list[float]]]:
+def chains() -> Step:
     """D3."""
-    a = tensor(workloads.pair()[0]).requires_grad_()
-    one = torch.ones(4)
+    a, ones = tensor(workloads.pair()[0]).requires_grad_(), torch.ones(4)
 
     def gradient() -> torch.Tensor:
-        return torch.autograd.grad(chain(a), a, one)[0]
+        return torch.autograd.grad(workloads.chain(a), a, ones)[0]
 
-    def step() -> None:
+    def run() -> None:
         for _ in range(workloads.CHAINS):
             gradient()
 
-    return step, lambda: [gradient().sum().item()]
+    return Step(run, lambda: [gradient().sum().item()], workloads.CHAINS)
+
+
+def recorded_chains() -> Step:
+    """D4."""
+    a = tensor(workloads.pair()[0]).requires_grad_()
+
+    def run() -> None:
+        for _ in range(workloads.CHAINS):
+            workloads.chain(a)
+
+    return Step(run, lambda: [workloads.chain(a).sum().item()], workloads.CHAINS)
+
+
+def read_back() -> Step:
+    """A thousand adds."""
+    a, b = torch.zeros(1024), torch.ones(1024)
+
+    def run() -> Any:
+        return workloads.total(a, b).numpy()
+
+    return Step(run, lambda: [float(run().sum())])
 
 
 def training(
     task: workloads.Training,
     weights: dict[str, torch.Tensor],
     logits: Callable[[dict[str, torch.Tensor]], torch.Tensor],
-) -> tuple[Step, Callable[[], list[float]]]:
-    """One step of gradient descent on a network, and the loss after five steps."""
+) -> Step:
+    """One step of gradient descent on a network; the check is the loss after five steps."""
     labels = tensor(task.labels).long()
     for w in weights.values():
         w.requires_grad_()
     optimizer = torch.optim.SGD(weights.values(), lr=task.learning_rate)
 
-    def step() -> float:
+    def run() -> float:
         optimizer.zero_grad(set_to_none=True)
         loss = functional.cross_entropy(logits(weights), labels)
         loss.backward()
         optimizer.step()
         return loss.item()
 
-    return step, lambda: [[step() for _ in range(5)][-1]]
+    return Step(run, lambda: [run() for _ in range(5)][-1:])
 
 
-def mlp() -> tuple[Step, Callable[[], list[float]]]:
+def mlp() -> Step:
     """W1."""
     task = workloads.mlp()
     x = tensor(task.x)
@@ -84,13 +117,13 @@ def mlp() -> tuple[Step, Callable[[], list[float]]]:
     return training(task, {name: tensor(value) for name, value in task.weights.items()}, logits)
 
 
-def convnet() -> tuple[Step, Callable[[], list[float]]]:
+def convnet() -> Step:
     """W2, in PyTorch's own NCHW order; the dense layer's rows are reordered to match."""
     task = workloads.convnet()
-    x = tensor(task.x.transpose(0, 3, 1, 2))
+    x = tensor(task.x.transpose(0, 3, 1, 2)).contiguous()
     weights = {name: tensor(value) for name, value in task.weights.items()}
     for name in ("k0", "k1"):
-        weights[name] = tensor(task.weights[name].transpose(3, 2, 0, 1))
+        weights[name] = tensor(task.weights[name].transpose(3, 2, 0, 1)).contiguous()
     weights["w"] = tensor(
         task.weights["w"].reshape(7, 7, 32, 10).transpose(2, 0, 1, 3).reshape(1568, 10)
     )
@@ -103,14 +136,107 @@ def convnet() -> tuple[Step, Callable[[], list[float]]]:
     return training(task, weights, logits)
 
 
-def all_workloads() -> dict[str, tuple[Step, Callable[[], list[float]] | None]]:
-    """Return each workload's step, and a function that returns values to check."""
-    torch.set_num_threads(1)
-    plain, recorded = add_steps()
-    return {
-        "D1": (plain, None),
-        "D2": (recorded, None),
-        "D3": chain_step(),
-        "W1": mlp(),
-        "W2": convnet(),
+def mobilenet() -> Step:
+    """W3, with the channels last in memory, which is faster."""
+    image, layers, matrix = workloads.mobilenet()
+    x, head = tensor(image.transpose(0, 3, 1, 2)), tensor(matrix)
+    tensors: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for layer in layers:
+        axes = (2, 3, 0, 1) if layer.is_depthwise else (3, 2, 0, 1)
+        filter = tensor(layer.filter.transpose(axes)).contiguous(memory_format=torch.channels_last)
+        tensors.append((filter, tensor(layer.bias)))
+
+    def run() -> torch.Tensor:
+        with torch.inference_mode():
+            h = kept = x
+            for layer, (filter, bias) in zip(layers, tensors, strict=True):
+                kept = h if layer.opens else kept
+                h = functional.conv2d(
+                    h,
+                    filter,
+                    bias,
+                    stride=layer.strides,
+                    padding=layer.filter.shape[0] // 2,
+                    groups=len(filter) if layer.is_depthwise else 1,
+                )
+                h = functional.relu6(h) if layer.is_active else h
+                h = h + kept if layer.closes else h
+            return h.mean((2, 3)) @ head
+
+    return Step(run, lambda: [run().abs().mean().item(), run()[0, 7].item()])
+
+
+def transformer() -> Step:
+    """W4."""
+    weights = {
+        name: tensor(value).requires_grad_() for name, value in workloads.transformer().items()
     }
+    heads = workloads.HEADS
+
+    def loss(w: dict[str, torch.Tensor]) -> torch.Tensor:
+        x = w["x"]
+        batch, length, width = x.shape
+        h = functional.layer_norm(x, (width,), w["scale1"], w["offset1"])
+        h = (h @ w["query_key_value"] + w["query_key_value_bias"]).view(
+            batch, length, 3, heads, width // heads
+        )
+        h = functional.scaled_dot_product_attention(*h.permute(2, 0, 3, 1, 4))
+        h = h.transpose(1, 2).reshape(batch, length, width)
+        x = x + (h @ w["out"] + w["out_bias"])
+        h = functional.layer_norm(x, (width,), w["scale2"], w["offset2"])
+        h = functional.gelu(h @ w["wide"] + w["wide_bias"], approximate="tanh")
+        x = x + (h @ w["narrow"] + w["narrow_bias"])
+        return (x * x).mean()
+
+    def run() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        value = loss(weights)
+        found = torch.autograd.grad(value, list(weights.values()))
+        return value, dict(zip(weights, found, strict=True))
+
+    def check() -> list[float]:
+        value, gradients = run()
+        return [
+            value.item(),
+            *(gradients[name].abs().sum().item() for name in ("query_key_value", "x")),
+        ]
+
+    return Step(run, check)
+
+
+def rows() -> dict[str, Callable[[], Step]]:
+    """W8."""
+
+    def step(function: Callable[..., torch.Tensor], *names: str) -> Step:
+        inputs = workloads.rows()
+        tensors = [tensor(inputs[name]) for name in names]
+        tensors = [x if x.is_floating_point() else x.long() for x in tensors]
+        return Step(
+            lambda: function(*tensors),
+            lambda: [function(*tensors).abs()[:, 10:].sum().item()],
+        )
+
+    def scatter_add(places: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(50_000, 64).index_add_(0, places, updates)
+
+    return {
+        "W8 gather": lambda: step(lambda table, places: table[places], "table", "positions"),
+        "W8 scatter-add": lambda: step(scatter_add, "positions", "updates"),
+        "W8 top-k": lambda: step(lambda x: torch.topk(x, workloads.LARGEST)[0], "rows"),
+        "W8 cumsum": lambda: step(lambda x: torch.cumsum(x, 1), "square"),
+        "W8 sort": lambda: step(lambda x: torch.sort(x, 1)[0], "square"),
+    }
+
+
+STEPS: dict[str, Callable[[], Step]] = {
+    "D1": adds,
+    "D2": recorded_adds,
+    "D3": chains,
+    "D4": recorded_chains,
+    "adds": read_back,
+    "W1": mlp,
+    "W2": convnet,
+    "W3": mobilenet,
+    "W4": transformer,
+    **workloads.large(torch, tensor),
+    **rows(),
+}

@@ -1,130 +1,289 @@
-"""Time plugrad against PyTorch, and long chains of adds against NumPy: `make bench`.
+"""Compare plugrad's backends with other frameworks: workloads, and a scan of kernels.
 
-One thread; the peers take turns in one process, so that both meet the same machine. The ratio of
-the medians counts: absolute times on a shared machine do not. Each workload's values are compared
-first.
+    python benchmarks/run.py                        everything that is installed, against PyTorch
+    python benchmarks/run.py W conv --peers cpu     workloads and kernels that have one of the words in their names
+    python benchmarks/run.py --peers wasm --reference cpu --busy
+
+One run, one thread: all peers take turns. The ratio of the least times counts; absolute times on a shared
+machine do not. The values that the peers compute are compared first. A table is printed; `bench.json` and the
+page `bench.html` are written into the folder `outputs`.
 """
 
 from __future__ import annotations
 
 import os
 
-LIBRARIES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
-for variable in (*LIBRARIES, "PLUGRAD_WASM_THREADS"):
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
+os.environ["PLUGRAD_WASM_THREADS"] = "1"
 
-import statistics  # noqa: E402 - the number of threads is read when NumPy is imported
+import argparse  # noqa: E402 - the number of threads is read when NumPy is imported
+import importlib  # noqa: E402
+import json  # noqa: E402
+import platform  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
+from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+import cases  # noqa: E402
+import kernels_of_arrays  # noqa: E402
+import kernels_of_networks  # noqa: E402
+import measuring  # noqa: E402
 import numpy as np  # noqa: E402
+import page  # noqa: E402
+import workloads  # noqa: E402
 
 import plugrad  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SECONDS = 3.0
-"""How long each workload takes, both peers together."""
-LIMITS = {"D1": 0.9, "D2": 1.05, "D3": 0.9, "W1": 2.0, "W2": 3.0}
-"""What we promise, as a multiple of PyTorch's time."""
-CHAIN_LIMITS = {"cpu": 4.0, "wasm": 6.0, "webgpu": 70.0}
-"""What we promise for the chain of adds, as a multiple of NumPy's time."""
-CHAIN, CHAIN_SIZE = 1000, 1024
+    from cases import Case
+    from workloads import Peer
+
+MODULES = ("plugrad", "torch", "jax", "onnxruntime", "numpy")
+KERNELS = kernels_of_arrays.FAMILIES | kernels_of_networks.FAMILIES
+TOLERANCE = 1e-3
+"""Of the values that all peers compute."""
 
 
-def interleaved(
-    ours: Callable[[], Any], theirs: Callable[[], Any], seconds: float = SECONDS
-) -> tuple[float, float, int]:
-    """Return the median milliseconds of two functions called in turn, and how often each was called."""
-    for _ in range(3):
-        ours(), theirs()
-    times: tuple[list[float], list[float]] = [], []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 5:
-        for function, spent in zip((ours, theirs), times, strict=True):
-            start = time.perf_counter()
-            function()
-            spent.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times[0]), statistics.median(times[1]), len(times[0])
+def available(names: list[str]) -> list[Peer]:
+    """Return the peers that are installed; all, or those that are named."""
+    found: list[Peer] = []
+    for name in MODULES:
+        try:
+            found += importlib.import_module(f"peer_{name}").peers()
+        except ImportError as missing:
+            print(f"without {name}: {missing}")
+    known = {peer.name for peer in found}
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"{', '.join(unknown)}: not available; there are {', '.join(sorted(known))}")
+    return [peer for peer in found if not names or peer.name in names]
 
 
-def report(name: str, ours: float, theirs: float, limit: float, calls: int) -> bool:
-    """Print one line, and return whether the limit holds."""
-    ratio = ours / theirs
-    verdict = "ok" if ratio <= limit else "MISSED"
-    print(
-        f"{name:14} {ours:10.3f} {theirs:10.3f} {ratio:8.2f} {limit:8.1f}   {verdict}  ({calls} calls each)",
-        flush=True,
-    )
-    return ratio <= limit
+class Run:
+    """What is compared, and how long."""
+
+    def __init__(self, peers: list[Peer], reference: str, rounds: int, clock: measuring.Clock):
+        """Start without results."""
+        self.peers = {peer.name: peer for peer in peers}
+        self.reference = reference
+        self.rounds = rounds
+        self.clock = clock
+        self.rows: list[dict[str, Any]] = []
+        self.wrong: list[str] = []
+        """What computed other values than the reference."""
+
+    def workload(self, name: str) -> None:
+        """Compare the values of a workload, and measure it in all peers that have it."""
+        steps: dict[str, workloads.Step] = {}
+        checks: dict[str, list[float]] = {}
+        for peer in self.peers.values():
+            if name in peer.steps:
+                with peer.surroundings():
+                    steps[peer.name] = peer.steps[name]()
+                    checks[peer.name] = steps[peer.name].check()
+        expected = checks.get(self.reference) or next(iter(checks.values()), [])
+        for peer, values in checks.items():
+            if not np.allclose(values, expected, rtol=TOLERANCE):
+                self.wrong.append(f"{name} in {peer}: {values} instead of {expected}")
+        calls = {peer: step.calls for peer, step in steps.items()}
+        self._measure(
+            {peer: step.run for peer, step in steps.items()},
+            calls,
+            kind="workload",
+            name=name,
+            title=workloads.TITLES[name],
+            values=checks,
+        )
+
+    def kernel(self, case: Case) -> None:
+        """Compare the results of a kernel, and measure it on plugrad's backends and in PyTorch."""
+        functions: dict[str, Callable[[], Any]] = {}
+        results: dict[str, list[Any]] = {}
+        for peer in self.peers.values():
+            with peer.surroundings():
+                if not peer.has_kernels:
+                    continue
+                prepared = prepared_theirs if peer.name == "torch" else prepared_ours
+                function, arrays = prepared(case)
+                functions[peer.name], results[peer.name] = function, arrays(function())
+        first = results.get(self.reference) or next(iter(results.values()))
+        for peer, arrays in results.items():
+            try:
+                for found, expected in zip(arrays, first, strict=True):
+                    compare(case, f"{case.name} in {peer}", found, expected)
+            except AssertionError as wrong:
+                self.wrong.append(f"{case.name} in {peer}")
+                print(wrong)
+        self._measure(functions, {}, kind="kernel", family=case.family, name=case.name)
+
+    def _measure(
+        self, functions: dict[str, Callable[[], Any]], calls: dict[str, int], **about: Any
+    ) -> None:
+        sides = {
+            name: measuring.Side(function, self.peers[name].surroundings, self.peers[name].finish)
+            for name, function in functions.items()
+        }
+        times = measuring.take_turns(sides, self.rounds, self.clock)
+        per_call = {
+            name: {"least": t.least / calls.get(name, 1), "median": t.median / calls.get(name, 1)}
+            for name, t in times.items()
+        }
+        reference = per_call.get(self.reference)
+        ratios = {
+            name: t["least"] / reference["least"] for name, t in per_call.items() if reference
+        }
+        self.rows.append({**about, "ms": per_call, "ratios": ratios})
+        self._print(self.rows[-1])
+
+    def header(self, kind: str) -> None:
+        """Print what the columns are."""
+        names = " ".join(f"{name[:17]:>17}" for name in self.peers)
+        print(f"\n{kind:36} {names}\n{'':36} milliseconds (times {self.reference})")
+
+    def _print(self, row: dict[str, Any]) -> None:
+        cells = [
+            f"{t['least']:9.4f} {'(' + format(row['ratios'][name], '.2f') + ')' if row['ratios'] else '':>7}"
+            if (t := row["ms"].get(name))
+            else f"{'–':>17}"
+            for name in self.peers
+        ]
+        print(f"{row['name'][:36]:36} {' '.join(cells)}", flush=True)
+
+    def summaries(self) -> dict[str, dict[str, Any]]:
+        """Return, for each peer, what its ratios of kernels come to."""
+        found: dict[str, dict[str, Any]] = {}
+        for name in self.peers:
+            ratios = [
+                r["ratios"][name]
+                for r in self.rows
+                if r["kind"] == "kernel" and name in r["ratios"] and name != self.reference
+            ]
+            if ratios:
+                found[name] = {
+                    "cases": len(ratios),
+                    "mean": measuring.mean(ratios),
+                    "above 2": sum(r > 2 for r in ratios),
+                    "above 4": sum(r > 4 for r in ratios),
+                }
+        return found
 
 
-def against_torch() -> list[bool]:
-    """Run every workload in plugrad and in PyTorch."""
-    import peer_plugrad
-    import peer_torch
+def prepared_ours(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
+    """Return a function that computes a case in plugrad, and one that returns its results as arrays."""
+    tensors = [plugrad.asarray(x) for x in case.inputs]
+    function = case.ours(*tensors) if case.is_prepared else lambda: case.ours(*tensors)
+    if case.differentiated:
+        dy = plugrad.asarray(direction(case.ours(*tensors).numpy()))
+        gradient = plugrad.grad(case.ours, case.differentiated)
+        function = lambda: gradient(*tensors, dy=dy)  # noqa: E731
 
-    print(
-        f"plugrad {plugrad.__version__} on cpu against PyTorch {peer_torch.torch.__version__}, one thread"
-    )
-    print(f"{'workload':14} {'plugrad ms':>10} {'torch ms':>10} {'ratio':>8} {'limit':>8}")
-    held: list[bool] = []
-    with plugrad.use("cpu"):
-        theirs = peer_torch.all_workloads()
-        for name, (step, check) in peer_plugrad.all_workloads().items():
-            their_step, their_check = theirs[name]
-            if check is not None and their_check is not None:
-                np.testing.assert_allclose(check(), their_check(), rtol=1e-3, err_msg=name)
-            held.append(report(name, *_as_pair(interleaved(step, their_step), LIMITS[name])))
-    return held
+    def arrays(result: Any) -> list[Any]:
+        several = result if isinstance(result, tuple) else (result,)
+        return [x.numpy() for x in several]
+
+    return function, arrays
 
 
-def _as_pair(times: tuple[float, float, int], limit: float) -> tuple[float, float, float, int]:
-    ours, theirs, calls = times
-    return ours, theirs, limit, calls
+def prepared_theirs(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
+    """Return a function that computes a case in PyTorch, and one that returns its results as arrays."""
+    torch, theirs = cases.torch, case.theirs
+    assert theirs is not None
+    axes = [*case.axes, *[None] * len(case.inputs)]
+    orders = [order or tuple(range(x.ndim)) for x, order in zip(case.inputs, axes, strict=False)]
+    tensors: list[Any] = []
+    for i, (x, order) in enumerate(zip(case.inputs, orders, strict=True)):
+        tensor = torch.from_numpy(x.transpose(order).copy(order="K"))
+        tensors.append(tensor.requires_grad_(i in case.differentiated))
+
+    def results(result: Any) -> list[Any]:
+        several = result if isinstance(result, tuple) else (result,)
+        back = [orders[i] for i in case.differentiated] or [case.out] * len(several)
+        found = [x.detach().numpy() for x in several]
+        return [
+            x if order is None else x.transpose(np.argsort(order))
+            for x, order in zip(found, back, strict=True)
+        ]
+
+    if case.is_prepared:
+        return theirs(*tensors), results
+    if not case.differentiated:
+        return lambda: theirs(*tensors), results
+    y = theirs(*tensors).detach().numpy()
+    dy = direction(y if case.out is None else y.transpose(np.argsort(case.out)))
+    dy = torch.from_numpy(dy if case.out is None else dy.transpose(case.out))
+    leaves = [tensors[i] for i in case.differentiated]
+    return lambda: torch.autograd.grad(theirs(*tensors), leaves, dy), results
 
 
-def chains() -> list[bool]:
-    """Run a chain of adds, ending in a read-back, on every backend."""
-    print(f"\nchain of {CHAIN} adds of {CHAIN_SIZE} elements and a read-back, against np.add")
-    print(f"{'backend':14} {'plugrad ms':>10} {'numpy ms':>10} {'ratio':>8} {'limit':>8}")
-    x, y = np.zeros(CHAIN_SIZE, np.float32), np.ones(CHAIN_SIZE, np.float32)
+def direction(y: Any) -> Any:
+    """Return a gradient of the result `y`."""
+    return np.random.default_rng(1).uniform(-1, 1, y.shape).astype(y.dtype)
 
-    def with_numpy() -> Any:
-        total = x
-        for _ in range(CHAIN):
-            total = np.add(total, y)
-        return total
 
-    held: list[bool] = []
-    for candidate in plugrad.backends():
-        if candidate.name not in CHAIN_LIMITS or candidate.status not in ("available", "active"):
-            continue
-        with plugrad.use(candidate.name):
-            a, b = plugrad.asarray(x), plugrad.asarray(y)
-
-            def with_plugrad(a: plugrad.Tensor = a, b: plugrad.Tensor = b) -> Any:
-                total = a
-                for _ in range(CHAIN):
-                    total = total + b
-                return total.numpy()
-
-            np.testing.assert_array_equal(with_plugrad(), with_numpy())
-            held.append(
-                report(
-                    candidate.name,
-                    *_as_pair(interleaved(with_plugrad, with_numpy), CHAIN_LIMITS[candidate.name]),
-                )
-            )
-    return held
+def compare(case: Case, name: str, found: Any, expected: Any) -> None:
+    """Raise if two results differ."""
+    assert found.shape == expected.shape, f"{name}: {found.shape} instead of {expected.shape}"
+    if case.is_random:
+        return
+    kind = expected.dtype.kind
+    scale = float(np.abs(np.nan_to_num(expected)).max()) if kind in "fc" and expected.size else 0
+    tolerance = 2e-2 if expected.dtype == "f2" else 2e-3
+    np.testing.assert_allclose(found, expected, tolerance, tolerance / 50 * scale, err_msg=name)
 
 
 def main() -> None:
-    """Run everything; the exit status is 1 if a limit was missed."""
-    held = [*against_torch(), *chains()]
-    sys.exit(0 if all(held) else 1)
+    """Compare what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("words", nargs="*", help="only what has one of them in its name or family")
+    parser.add_argument(
+        "--peers", default="", help="names with commas between them, such as cpu,wasm"
+    )
+    parser.add_argument("--reference", default="torch", help="what the others are divided by")
+    parser.add_argument("--rounds", type=int, default=15, help="turns of each peer")
+    parser.add_argument(
+        "--busy", action="store_true", help="count processor time: others use it, too"
+    )
+    parser.add_argument("--quick", action="store_true", help="one turn, and small kernels")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where files go")
+    options = parser.parse_intermixed_args()
+    named = [name for name in options.peers.split(",") if name]
+    peers = available([*named, options.reference] if named else [])
+    clock = time.process_time if options.busy else time.perf_counter
+    names = {peer.name for peer in peers}
+    reference = options.reference if options.reference in names else peers[0].name
+    run = Run(peers, reference, 1 if options.quick else options.rounds, clock)
+    about = {
+        "peers": {peer.name: peer.version for peer in peers},
+        "reference": run.reference,
+        "machine": f"{platform.processor() or platform.machine()}, Python {platform.python_version()}",
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+    }
+    wanted = [word.lower() for word in options.words] or [""]
+    run.header("workload")
+    for name in workloads.TITLES:
+        if any(word in name.lower() for word in wanted):
+            run.workload(name)
+    run.header("kernel")
+    for case in cases.Cases(KERNELS, quick=options.quick).found:
+        if any(word in f"{case.family} {case.name}".lower() for word in wanted):
+            run.kernel(case)
+    print()
+    for name, summary in run.summaries().items():
+        print(
+            f"{name}: {summary['cases']} kernels, geometric mean {summary['mean']:.2f} x {run.reference}, "
+            f"{summary['above 2']} above 2, {summary['above 4']} above 4"
+        )
+    report = {**about, "summaries": run.summaries(), "rows": run.rows}
+    options.outputs.mkdir(parents=True, exist_ok=True)
+    (options.outputs / "bench.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    (options.outputs / "bench.html").write_text(page.rendered(report), "utf-8")
+    print(f"written: {options.outputs / 'bench.json'}, {options.outputs / 'bench.html'}")
+    if run.wrong:
+        sys.exit(f"wrong values: {'; '.join(run.wrong)}")
 
 
 if __name__ == "__main__":

@@ -6,16 +6,65 @@ numbers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
 Array = NDArray[Any]
 CALLS = 1000
-"""Ops in one timed step of D1 and D2."""
+"""Ops in one run of D1 and D2."""
 CHAINS = 50
-"""Chains in one timed step of D3."""
+"""Chains in one run of D3 and D4."""
+TITLES = {
+    "D1": "addition of two tensors of 4 elements",
+    "D2": "the same while a gradient is recorded",
+    "D3": "ten ops on 4 elements, forward and backward",
+    "D4": "the ten ops of D3 while a gradient is recorded",
+    "adds": "1,000 additions of 1,024 elements, and a read-back",
+    "W1": "a training step of a 784-256-128-10 network, batch 64",
+    "W2": "a training step of a small convnet on 28 × 28 images, batch 64",
+    "W3": "MobileNetV2, one image of 224 × 224",
+    "W4": "a transformer block of 8 × 128 × 256, forward and backward",
+    "W5": "ten elementwise ops on 1,000,000 elements",
+    "W6": "sums of 4096 × 1024 elements over each axis",
+    "W7": "a product of two 1024 × 1024 matrices",
+    "W8 gather": "10,000 rows of 50,000 × 64",
+    "W8 scatter-add": "10,000 rows added at positions of 50,000 × 64",
+    "W8 top-k": "the 50 largest of 10,000, in 256 rows",
+    "W8 cumsum": "running sums of the rows of 1024 × 1024",
+    "W8 sort": "1024 rows of 1024, sorted",
+}
+
+
+class Step(NamedTuple):
+    """One workload of one peer."""
+
+    run: Callable[[], Any]
+    """May return before the work is done; the peer's `finish` waits for it."""
+    check: Callable[[], list[float]]
+    """Computes numbers that all peers must agree on."""
+    calls: int = 1
+    """Ops or chains in one run: a time is that of one."""
+
+
+class Peer(NamedTuple):
+    """A framework, or one backend of plugrad."""
+
+    name: str
+    version: str
+    steps: Mapping[str, Callable[[], Step]]
+    """Prepares each workload that the peer has."""
+    surroundings: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """The block in which steps are prepared and run."""
+    finish: Callable[[], None] = lambda: None
+    """Waits for the work of all runs."""
+    has_kernels: bool = False
+    """Whether it takes part in the scan of kernels."""
 
 
 def uniform(seed: int, shape: tuple[int, ...], low: float = -1.0, high: float = 1.0) -> Array:
@@ -73,6 +122,145 @@ def convnet() -> Training:
     return Training(uniform(11, (64, 28, 28, 1), 0, 1), classes(12, 64, 10), 0.05, weights)
 
 
+class Layer(NamedTuple):
+    """One convolution of MobileNetV2, with a bias, and relu6 if `is_active`."""
+
+    filter: Array
+    """In HWIO; of a depthwise convolution, the last axis is 1."""
+    bias: Array
+    strides: int
+    is_depthwise: bool
+    is_active: bool
+    opens: bool = False
+    """Whether its input is added to the output of the layer that `closes`."""
+    closes: bool = False
+
+
+STAGES = (
+    *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
+    *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
+)
+"""MobileNetV2 (Sandler et al., 2018): expansion, channels, repeats, stride."""
+
+
+def mobilenet() -> tuple[Array, list[Layer], Array]:
+    """W3: an image, the layers up to the mean over all places, and the matrix of the last layer."""
+    seeds = iter(range(101, 10_000))
+
+    def layer(shape: tuple[int, ...], strides: int, is_active: bool, **options: bool) -> Layer:
+        is_depthwise = shape[3] == 1
+        fan = shape[0] * shape[1] * (1 if is_depthwise else shape[2])
+        filter = weight(next(seeds), shape, fan)
+        bias = uniform(next(seeds), (shape[2] if is_depthwise else shape[3],), -0.1, 0.1)
+        return Layer(filter, bias, strides, is_depthwise, is_active, **options)
+
+    def block(expansion: int, channels: int, out: int, stride: int) -> Iterator[Layer]:
+        inner, is_added = channels * expansion, stride == 1 and channels == out
+        if expansion > 1:
+            yield layer((1, 1, channels, inner), 1, True, opens=is_added)
+        yield layer((3, 3, inner, 1), stride, True, opens=is_added and expansion == 1)
+        yield layer((1, 1, inner, out), 1, False, closes=is_added)
+
+    layers = [layer((3, 3, 3, 32), 2, True)]
+    channels = 32
+    for expansion, out, repeats, stride in STAGES:
+        for i in range(repeats):
+            layers += block(expansion, channels, out, 1 if i else stride)
+            channels = out
+    layers.append(layer((1, 1, 320, 1280), 1, True))
+    return uniform(99, (1, 224, 224, 3)), layers, weight(next(seeds), (1280, 1000), 1280)
+
+
+HEADS = 4
+
+
+def transformer() -> dict[str, Array]:
+    """W4: the input `x` and the weights of a block with normalization first."""
+    d, f = 256, 1024
+    weights = {
+        "query_key_value": weight(42, (d, 3 * d), 2 * d),
+        "out": weight(43, (d, d), 2 * d),
+        "wide": weight(44, (d, f), 2 * d),
+        "narrow": weight(45, (f, d), 2 * f),
+    }
+    biases = {f"{name}_bias": np.zeros(w.shape[1], np.float32) for name, w in weights.items()}
+    scales = {name: np.ones(d, np.float32) for name in ("scale1", "scale2")}
+    offsets = {name: np.zeros(d, np.float32) for name in ("offset1", "offset2")}
+    return {"x": uniform(41, (8, 128, d)), **weights, **biases, **scales, **offsets}
+
+
+def rows() -> dict[str, Array]:
+    """W8: tables, and positions in them."""
+    return {
+        "table": uniform(81, (50_000, 64)),
+        "positions": classes(82, 10_000, 50_000),
+        "updates": uniform(83, (10_000, 64)),
+        "rows": uniform(84, (256, 10_000)),
+        "square": uniform(85, (1024, 1024)),
+    }
+
+
+LARGEST = 50
+"""The k of W8's top-k."""
+
+
 def pair() -> tuple[Array, Array]:
-    """D1 to D3: two tensors of four elements."""
+    """D1 to D4: two tensors of four elements."""
     return np.array([1, 2, 3, 4], np.float32) * np.float32(0.25), np.array([4, 3, 2, 1], np.float32)
+
+
+def chain(a: Any) -> Any:
+    """D3 and D4: ten ops, multiply and add in turn."""
+    y = a
+    for _ in range(5):
+        y = y * a
+        y = y + a
+    return y
+
+
+def total(a: Any, b: Any) -> Any:
+    """Add `b` to `a` a thousand times."""
+    for _ in range(CALLS):
+        a = a + b
+    return a
+
+
+Namespace: TypeAlias = Any
+"""A module with the functions of NumPy: all peers have these names."""
+
+
+def large(
+    xp: Namespace,
+    tensor: Callable[[Array], Any],
+    finish: Callable[[Any], Any] = lambda result: result,
+    compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
+) -> dict[str, Callable[[], Step]]:
+    """Return W5, W6 and W7 in the namespace `xp`; `finish` waits for a result and returns it."""
+
+    def step(function: Callable[..., Any], *inputs: Array) -> Step:
+        tensors = [tensor(x) for x in inputs]
+        function = compiled(function)
+
+        def run() -> Any:
+            return finish(function(*tensors))
+
+        def check() -> list[float]:
+            results = run()
+            several = results if isinstance(results, tuple) else (results,)
+            return [float(np.abs(np.asarray(y, np.float64)).sum()) for y in several]
+
+        return Step(run, check)
+
+    def ten(x: Any) -> Any:
+        y = xp.sqrt(xp.abs(x * 1.01 + 0.5))
+        return xp.tanh(xp.log(xp.exp(-y) + 1.0)) * x
+
+    return {
+        "W5": lambda: step(ten, uniform(51, (1_000_000,))),
+        "W6": lambda: step(
+            lambda x: (xp.sum(x, axis=0), xp.sum(x, axis=1)), uniform(61, (4096, 1024))
+        ),
+        "W7": lambda: step(
+            lambda a, b: a @ b, uniform(71, (1024, 1024)), uniform(72, (1024, 1024))
+        ),
+    }

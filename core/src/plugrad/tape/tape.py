@@ -107,12 +107,9 @@ class Walk:
         for leaf in leaves:
             if leaf.parents[0] is not None:
                 self.is_nested = True
-        nodes: list[Node] = []
         found: set[Node | None] = {None, *leaves}
-        stack = [] if root in found or is_older else [cast("Node", root)]
-        while stack:
-            node = stack.pop()
-            nodes.append(node)
+        nodes = [] if root in found or is_older else [cast("Node", root)]
+        for node in nodes:  # it grows
             for parent in node.parents:
                 if parent in found or parent is None:
                     continue
@@ -120,7 +117,7 @@ class Walk:
                     self.is_nested = True
                 else:
                     found.add(parent)
-                    stack.append(parent)
+                    nodes.append(parent)
         self.nodes = nodes
         self.leading: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""

@@ -191,19 +191,22 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     inputs: list[Tensor] = []
     renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), arg) for arg in args]
     result = map_tree(_checked_result, function(*renamed))
-    root = Bundle(tuple(part.node for part in tensors_in(result)))
+    is_one = isinstance(result, Tensor)
+    ends = [result] if is_one else list(tensors_in(result))
+    root = result.node if is_one else Bundle(tuple([end.node for end in ends]))
     is_nested = Walk(root, leaves).is_nested
-    value = map_tree(lambda y: y if is_nested else wrapped(y.array, y.backend), result)
-    parts = [Tensor(y.array, y.backend) for y in tensors_in(value)]  # even if the value is disposed
+    value = result if is_nested else map_tree(lambda y: wrapped(y.array, y.backend), result)
+    kept = [(y.array, y.backend) for y in ends]  # even if the value is disposed
 
     def pull(dy: Any) -> tuple[Any, ...]:
-        given = [dy] if isinstance(value, Tensor) else list(leaves_of(dy))
-        if len(given) != len(parts):
+        given = [dy] if is_one else list(leaves_of(dy))
+        if len(given) != len(kept):
             raise ArgumentError(
-                f"vjp: dy has {len(given)} parts; the value has {len(parts)}, and dy must have its structure"
+                f"vjp: dy has {len(given)} parts; the value has {len(kept)}, and dy must have its structure"
             )
-        checked = [_checked_dy(d, y) for d, y in zip(given, parts, strict=True)]
-        gradients = _walked_back(Walk(root, leaves), checked)
+        checked = [_checked_dy(d, Tensor(*y)) for d, y in zip(given, kept, strict=True)]
+        start = checked[0] if is_one else checked
+        gradients = _walked_back(Walk(root, leaves), start)
         pairs = zip(inputs, gradients, strict=True)
         filled = iter([zeros_like(x) if g is None else g for x, g in pairs])
         return tuple(map_tree(lambda _: next(filled), arg) for arg in args)

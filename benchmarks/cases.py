@@ -1,0 +1,112 @@
+"""What a case of the kernel scan is: something that plugrad and PyTorch compute alike, forward or backward.
+
+PyTorch gets images in its order of axes and with the channels last in memory, as plugrad has them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import plugrad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+try:
+    import torch
+    from torch.nn import functional
+except ImportError:  # then plugrad's backends are compared with each other
+    torch: Any = None
+    functional: Any = None
+
+Array = NDArray[Any]
+IMAGES: Final = (0, 3, 1, 2)
+FILTERS: Final = (3, 2, 0, 1)
+THIN_FILTERS: Final = (2, 3, 0, 1)
+SMALL: Final = 24
+"""The longest axis in a quick run."""
+
+
+class Case(NamedTuple):
+    """A function in plugrad and in PyTorch, and the arrays it gets."""
+
+    family: str
+    name: str
+    ours: Callable[..., Any]
+    theirs: Callable[..., Any] | None
+    inputs: tuple[Array, ...]
+    differentiated: tuple[int, ...] = ()
+    """The positions of the inputs whose gradients are computed; none for the value alone."""
+    axes: tuple[tuple[int, ...] | None, ...] = ()
+    """The order of each input's axes in PyTorch, if it differs."""
+    out: tuple[int, ...] | None = None
+    """The order of the result's axes in PyTorch, if it differs."""
+    is_random: bool = False
+    """Whether the values are random, and only shapes can be compared."""
+    is_prepared: bool = False
+    """Whether the functions take the inputs once and return what is measured."""
+
+
+class Cases:
+    """Collects cases, with small arrays for a quick run."""
+
+    def __init__(self, families: Mapping[str, Callable[[Cases], None]], *, quick: bool) -> None:
+        """Collect the cases of the families."""
+        self.quick = quick
+        self.generator = np.random.default_rng(0)
+        self.found: list[Case] = []
+        for family, collect in families.items():
+            self.family = family
+            collect(self)
+
+    def add(
+        self,
+        name: str,
+        ours: Callable[..., Any],
+        theirs: Callable[..., Any] | None,
+        *inputs: Array,
+        grad: Sequence[int] | None = None,
+        **options: Any,
+    ) -> None:
+        """Add a case, and one with the gradients of the inputs at the positions `grad`."""
+        case = Case(self.family, name, ours, theirs, inputs, **options)
+        self.found.append(case)
+        if grad is not None:
+            self.found.append(case._replace(name=f"{name}, gradient", differentiated=tuple(grad)))
+
+    def same(self, names: str, *inputs: Array, grad: Sequence[int] | None = None) -> None:
+        """Add functions that both have; a suffix names the dtype if it is not float32."""
+        dtype = inputs[0].dtype.name
+        suffix = "" if dtype == "float32" else f" {dtype}"
+        for name in names.split():
+            home = torch if hasattr(torch, name) else functional
+            theirs = None if torch is None else getattr(home, TORCH_NAMES.get(name, name))
+            self.add(f"{name}{suffix}", getattr(plugrad, name), theirs, *inputs, grad=grad)
+
+    def n(self, size: int) -> int:
+        """Return the size of an axis."""
+        return min(size, SMALL) if self.quick else size
+
+    def uniform(self, *shape: int, low: float = -1, high: float = 1, dtype: str = "f4") -> Array:
+        """Return numbers in [low, high)."""
+        return self.generator.uniform(low, high, [self.n(n) for n in shape]).astype(dtype)
+
+    def integers(self, *shape: int, high: int = 100, dtype: str = "i4") -> Array:
+        """Return integers in [0, high)."""
+        return self.generator.integers(0, self.n(high), [self.n(n) for n in shape]).astype(dtype)
+
+    def complex(self, *shape: int) -> Array:
+        """Return complex numbers."""
+        return (self.uniform(*shape) + 1j * self.uniform(*shape)).astype("c8")
+
+
+TORCH_NAMES: Final = {
+    "equal": "eq",
+    "less": "lt",
+    "divide": "div",
+    "floor_divide": "floor_divide",
+    "matrix_transpose": "t",
+}

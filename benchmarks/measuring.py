@@ -1,0 +1,62 @@
+"""How times are measured: all peers take turns in one process, so that they meet the same machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from math import exp, log
+from typing import Any, NamedTuple
+
+TURN = 0.002
+"""Seconds that one turn takes at least."""
+Clock = Callable[[], float]
+
+
+class Times(NamedTuple):
+    """Milliseconds of one call."""
+
+    least: float
+    median: float
+
+
+class Side(NamedTuple):
+    """A function to measure, the block in which it runs, and what waits for its work."""
+
+    run: Callable[[], Any]
+    surroundings: Callable[[], AbstractContextManager[Any]] = nullcontext
+    finish: Callable[[], None] = lambda: None
+
+    def seconds(self, repeats: int, clock: Clock) -> float:
+        """Return the time of one call."""
+        start = clock()
+        for _ in range(repeats):
+            self.run()
+        self.finish()
+        return (clock() - start) / repeats
+
+
+def take_turns(
+    sides: Mapping[str, Side], rounds: int, clock: Clock = time.perf_counter
+) -> dict[str, Times]:
+    """Return the times of functions that are called in turn."""
+    repeats: dict[str, int] = {}
+    for name, side in sides.items():
+        with side.surroundings():
+            side.seconds(1, clock)  # shapes are remembered, memory is there
+            once = side.seconds(1, time.perf_counter)
+            repeats[name] = max(1, min(1000, round(TURN / once)))
+    spent: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            with side.surroundings():
+                if repeats[name] > 1:
+                    side.run()
+                spent[name].append(side.seconds(repeats[name], clock) * 1e3)
+    return {name: Times(min(times), statistics.median(times)) for name, times in spent.items()}
+
+
+def mean(ratios: list[float]) -> float:
+    """Return the geometric mean."""
+    return exp(sum(map(log, ratios)) / len(ratios))
