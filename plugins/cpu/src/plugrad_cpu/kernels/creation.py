@@ -1,5 +1,7 @@
 """Creation. Kernels without inputs get the backend, which is not needed here."""
 
+from typing import Final
+
 import numpy as np
 
 from plugrad.extend import Backend, DType, Scalar, Shape
@@ -27,10 +29,16 @@ def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -
     return np.full(shape, value, dtype.numpy) if value else np.zeros(shape, dtype.numpy)
 
 
+COUNTED: Final = 2**24
+"""Up to here, float32 counts exactly."""
+
+
 @table.implements(creation.range)
 def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: DType) -> Array:
     """Return start + i * step, in double precision if one of them is a float."""
     (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
+    if start == 0 and step == 1 and count < COUNTED and dtype.itemsize >= 4:
+        return np.arange(count, dtype=dtype.numpy)
     return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
 
 

@@ -29,6 +29,15 @@ def _taken_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) ->
     """Return the elements at the positions of each batch: `x` is seen as (batch, before, size, after)."""
     shape, picked = x.shape, positions.shape[batch_dims:]
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
+    size = shape[axis]
+    if before == 1 and positions.size and size:
+        least, most = positions.min(), positions.max()
+        if -size <= least and most < size:
+            rows = positions.reshape(batch, -1)
+            rows = np.where(rows < 0, rows + size, rows) if least < 0 else rows
+            rows = rows + np.arange(batch)[:, None] * size
+            taken = x.reshape(batch * size, *shape[axis + 1 :]).take(rows.reshape(-1), 0)
+            return taken.reshape(*shape[:axis], *picked, *shape[axis + 1 :])
     parts = x.reshape(batch, before, shape[axis], math.prod(shape[axis + 1 :]))
     taken = parts[
         np.arange(batch)[:, None, None],
@@ -75,8 +84,11 @@ def one_hot(
     indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
-    is_hot = indices[..., None] == np.arange(depth)
-    return np.where(is_hot, np.asarray(on_value, str(dtype)), np.asarray(off_value, str(dtype)))
+    positions = indices.reshape(-1)
+    y = np.full(positions.size * depth, off_value, str(dtype))
+    inside = np.flatnonzero((positions >= 0) & (positions < depth))
+    y[inside * depth + positions[inside].astype(np.intp)] = on_value
+    return y.reshape(*indices.shape, depth)
 
 
 @table.implements(indexing.unsorted_segment_sum)

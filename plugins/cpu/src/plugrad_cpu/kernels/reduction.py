@@ -9,6 +9,7 @@ from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.kernels.indexing import sums_at
 
 MOST_IN_A_ROW = 4096
+BLAS_ROW = 1024
 FEW = 16
 
 
@@ -19,7 +20,7 @@ def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def total_of(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the sum; sums of float16 are float32. Columns are summed by a product with ones, which is faster.
+    """Return the sum; sums of float16 are float32. Rows and columns are summed by products with ones, which are faster.
 
     NumPy uses pairwise summation only along the last axes. Along other axes it adds one element after the
     other, and rounding errors accumulate, so that long axes are split in halves first.
@@ -32,18 +33,42 @@ def total_of(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
             first, second = x[(*lead, slice(half))], x[(*lead, slice(half, None))]
             return total_of(first, axis, keep_dims) + total_of(second, axis, keep_dims)
     leading = tuple(range(x.ndim - 1))
-    is_for_blas = x.dtype.char in "fd" and x.flags.c_contiguous
-    if axis == leading and leading and x.size and is_for_blas:
+    is_for_blas = x.dtype.char in "fd" and x.flags.c_contiguous and x.size > 0
+    is_large = x.size > FEW * BLAS_ROW  # else NumPy's own calls take less time
+    if is_large and is_for_blas and axis == tuple(range(x.ndim - len(axis), x.ndim)):
+        total = _sums_of_rows(x, math.prod(x.shape[i] for i in axis))
+        kept = x.shape[: x.ndim - len(axis)]
+        return total.reshape(kept + (1,) * len(axis) * keep_dims)
+    if axis == leading and leading and is_for_blas:
         columns = x.shape[-1]
         total = np.ones(x.size // columns, x.dtype) @ x.reshape(-1, columns)
         return total.reshape((1,) * len(leading) + (columns,)) if keep_dims else total
     return np.asarray(np.add.reduce(x, axis=axis, dtype=roomy(x.dtype), keepdims=keep_dims))
 
 
+def _sums_of_rows(x: Array, length: int) -> Array:
+    """Return the sums of rows of a length; long ones are sums of the sums of parts."""
+    if length <= MOST_IN_A_ROW:
+        return x.reshape(-1, length) @ np.ones(length, x.dtype)
+    whole = length - length % BLAS_ROW
+    if x.size > length and whole < length:
+        return np.add.reduce(x.reshape(-1, length), axis=1)
+    rows = x.reshape(-1, length)
+    parts = rows[:, :whole].reshape(-1, BLAS_ROW) @ np.ones(BLAS_ROW, x.dtype)
+    totals = np.add.reduce(parts.reshape(len(rows), -1), axis=1)
+    return totals + np.add.reduce(rows[:, whole:], axis=1)
+
+
 @table.implements(reduction.prod)
 def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the product."""
     factors = x.astype(roomy(x.dtype), copy=False)
+    if len(axis) == x.ndim and x.flags.c_contiguous and x.size > BLAS_ROW:
+        whole = x.size - x.size % BLAS_ROW
+        flat = factors.reshape(-1)
+        parts = np.multiply.reduce(flat[:whole].reshape(-1, BLAS_ROW), axis=0)
+        product = np.multiply.reduce(np.concatenate([parts, flat[whole:]]))
+        return np.asarray(product, x.dtype).reshape((1,) * x.ndim * keep_dims)
     if x.ndim and axis == (x.ndim - 1,):
         factors = _multiplied_halves(factors)
     return np.asarray(np.multiply.reduce(factors, axis=axis, keepdims=keep_dims), x.dtype)
@@ -120,10 +145,12 @@ def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output:
 
 def _counted(x: Array, weights: Array | None, size: int) -> Array:
     """Return the sums of the weights along the last axis, with separate bins for each row."""
+    shape = (*x.shape[:-1], size)
+    if x.ndim == 1 and weights is None and x.size and x.min() >= 0 and x.max() < size:
+        return np.bincount(x, minlength=size).astype(np.int32)
     is_inside = (x >= 0) & (x < size)
     rows = np.arange(math.prod(x.shape[:-1])).reshape(*x.shape[:-1], 1)
     bins = (rows * size + x)[is_inside]
-    shape = (*x.shape[:-1], size)
     if weights is None:
         return np.bincount(bins, minlength=math.prod(shape)).reshape(shape).astype(np.int32)
     return sums_at(bins, weights[is_inside], math.prod(shape)).reshape(shape)

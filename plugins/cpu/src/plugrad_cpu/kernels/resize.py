@@ -1,12 +1,11 @@
 """Resizing: one axis after the other, with index arithmetic."""
 
-from typing import Any
-
 import numpy as np
 
 from plugrad.extend import Shape
 from plugrad.kernels import resize
 from plugrad_cpu.declare import Array, table
+from plugrad_cpu.kernels.reduction import total_of
 
 
 @table.implements(resize.resize_bilinear)
@@ -27,10 +26,23 @@ def resize_bilinear_gradient(
     images: Array, dy: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
     """Return dy distributed between columns, then between rows."""
+    as_products = (
+        dy.dtype.char in "fd" and dy.size and np.isfinite(total_of(dy, (0, 1, 2, 3), False))
+    )
     for axis in (2, 1):
         low, high, share = _around(images, axis, size[axis - 1], align_corners, half_pixel_centers)
         share, length = share.astype(dy.dtype), images.shape[axis]
-        dy = _added(dy * (1 - share), low, length, axis) + _added(dy * share, high, length, axis)
+        if as_products:  # elements that are infinite or NaN would reach others
+            flat, steps = share.reshape(-1), np.arange(len(low))
+            weights = np.zeros((length, len(low)), dy.dtype)
+            weights[low, steps] = 1 - flat
+            weights[high, steps] += flat
+            shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
+            dy = (weights @ dy.reshape(*dy.shape[: axis + 1], -1)).reshape(shape)
+        else:
+            dy = _added(dy * (1 - share), low, length, axis) + _added(
+                dy * share, high, length, axis
+            )
     return dy
 
 
@@ -95,8 +107,13 @@ def _added(parts: Array, places: Array, length: int, axis: int) -> Array:
     """
     starts = np.flatnonzero(np.diff(places, prepend=-1))
     counts = np.diff(starts, append=len(places))
+    repeats, lead = len(places) // length if length else 0, (slice(None),) * axis
+    if repeats * length == len(places) and len(counts) == length and (counts == repeats).all():
+        total = np.array(parts[(*lead, slice(None, None, repeats))])
+        for turn in range(1, repeats):
+            total += parts[(*lead, slice(turn, None, repeats))]
+        return total
     sums: Array = np.zeros((*parts.shape[:axis], length, *parts.shape[axis + 1 :]), parts.dtype)
-    lead: tuple[Any, ...] = (slice(None),) * axis
     for turn in range(counts.max(initial=0)):
         now = starts[counts > turn] + turn
         sums[(*lead, places[now])] += parts.take(now, axis)
