@@ -104,3 +104,88 @@ def test_erf_in_double_precision():
     found = on_cpu(kernels.unary.erf, special)
     np.testing.assert_array_equal(found, [1, -1, np.nan, 0, 0])
     assert np.signbit(found[-1])
+
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38, 7, -7, 0.1]
+
+
+@pytest.mark.parametrize("quotient", [1, 1e4, 1e12])
+@pytest.mark.parametrize("kernel", ["floor_divide", "remainder", "hypot", "log_add_exp"])
+def test_functions_of_pairs_are_those_of_numpy(kernel, quotient, rng):
+    """Where doubles do not hold the quotient, and where elements are special, NumPy's own functions compute."""
+    function = {"log_add_exp": np.logaddexp}.get(kernel) or getattr(np, kernel)
+    a = (rng.normal(size=40_003) * quotient).astype("float32")
+    b = rng.normal(size=40_003).astype("float32")
+    a[20_000:20_144], b[20_000:20_144] = np.repeat(SPECIAL, 12), np.tile(SPECIAL, 12)
+    b[30_000:30_100] = a[30_000:30_100] / np.arange(1, 101, dtype="float32")  # near whole quotients
+    for x, y in ((a, b), (a, np.float32(-0.3)), (a.reshape(-1, 1), np.float32([[2.5]]))):
+        with np.errstate(all="ignore"):
+            expected = function(x, y)
+        found = on_cpu(getattr(kernels.binary, kernel), x, y)
+        assert found.dtype == np.float32
+        if kernel == "log_add_exp":
+            np.testing.assert_allclose(found, expected, rtol=3e-7, atol=1e-7)
+            continue
+        # NumPy's quotients above 2**22 can be one too small.
+        tolerance = 2e-7 if kernel == "floor_divide" else 0
+        np.testing.assert_allclose(found, expected, rtol=tolerance)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("shape", [(40, 5000), (3, 70_001), (130_003,), (5000, 33), (2, 30, 700)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_rows_are_as_exact_as_those_of_numpy(shape, dtype, rng):
+    x = rng.uniform(0, 1, shape).astype(dtype)
+    tolerance = 3e-6 if dtype == "float32" else 1e-14
+    for axis in {(x.ndim - 1,), tuple(range(x.ndim)), tuple(range(1, x.ndim)) or (0,)}:
+        expected = x.astype("longdouble").sum(axis, keepdims=True)
+        found = on_cpu(kernels.reduction.sum, x, axis=axis, keep_dims=True)
+        np.testing.assert_allclose(found, expected.astype(dtype), rtol=tolerance)
+    x.flat[-1] = np.inf
+    assert on_cpu(kernels.reduction.sum, x, axis=tuple(range(x.ndim)), keep_dims=False) == np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
+def test_products_of_all_elements(dtype, rng):
+    x = rng.uniform(0.99, 1.01, 5003) if dtype[0] == "f" else rng.integers(1, 7, 5003)
+    x = x.astype(dtype)
+    found = on_cpu(kernels.reduction.prod, x, axis=(0,), keep_dims=True)
+    expected = np.multiply.reduce(x, dtype=dtype, keepdims=True)
+    assert found.shape == (1,)
+    np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype[0] == "f" else 0)
+
+
+def test_positions_in_rows_may_be_negative_and_are_checked(rng):
+    x = rng.normal(size=(70, 9, 3))
+    places = rng.integers(-9, 9, (70, 40))
+    found = on_cpu(kernels.indexing.gather, x, places, axis=1, batch_dims=1)
+    np.testing.assert_array_equal(found, x[np.arange(70)[:, None], places])
+    with pytest.raises(plugrad.errors.TensorIndexError, match="index 9 is out of range"):
+        on_cpu(kernels.indexing.gather, x, np.full((70, 1), 9), axis=1, batch_dims=1)
+
+
+@pytest.mark.parametrize("size", [(12, 20), (7, 9), (3, 5)])
+@pytest.mark.parametrize("kernel", ["resize_bilinear", "resize_nearest_neighbor"])
+def test_gradients_of_resizing_keep_infinities_apart(kernel, size, rng):
+    """The gradient of each image does not know of an infinity in another one, nor of one far away."""
+    x, dy = rng.normal(size=(2, 6, 10, 3)), rng.normal(size=(2, *size, 3))
+    options = {"size": size, "align_corners": False, "half_pixel_centers": False}
+    gradient = getattr(kernels.resize, f"{kernel}_gradient")
+    finite = on_cpu(gradient, x, dy, **options)
+    forward = on_cpu(getattr(kernels.resize, kernel), x, **options)
+    np.testing.assert_allclose(
+        (forward * dy).sum(), (x * finite).sum(), rtol=1e-12
+    )  # the transpose
+    dy[0, 0, 0, 0] = np.inf
+    found = on_cpu(gradient, x, dy, **options)
+    assert found[0, 0, 0, 0] == np.inf
+    np.testing.assert_allclose(found[1], finite[1], rtol=1e-12)
+    np.testing.assert_allclose(found[0, 3:, 5:], finite[0, 3:, 5:], rtol=1e-12)
+
+
+def test_one_hot_of_positions_out_of_range(rng):
+    places = rng.integers(-3, 9, (40, 5)).astype("int8")
+    found = on_cpu(
+        kernels.indexing.one_hot, places, depth=6, on_value=2, off_value=-1, dtype=plugrad.int32
+    )
+    np.testing.assert_array_equal(found, np.where(places[..., None] == np.arange(6), 2, -1))
