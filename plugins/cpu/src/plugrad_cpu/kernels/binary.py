@@ -15,12 +15,12 @@ def squared_difference(a: Array, b: Array, out: Array | None = None) -> Array:
     return np.square(np.subtract(a, b, out=out), out=out)
 
 
-def in_doubles(
-    exact: Callable[[Array, Array], Array], function: Callable[..., Array]
+def in_blocks(
+    formula: Callable[[Array, Array], Array], function: Callable[..., Array], dtype: type
 ) -> Callable[..., Array]:
-    """Return an implementation that computes float32 in blocks of doubles, and everything else by NumPy's function.
+    """Return an implementation that computes float32 in blocks by a formula, and everything else by NumPy's function.
 
-    `exact` returns NaN where the short formula does not hold; blocks with NaN are left to NumPy.
+    The formula gets operands in `dtype`, and returns NaN where it does not hold; blocks with NaN are left to NumPy.
     """
 
     def compute(a: Array, b: Array, out: Array | None = None) -> Array:
@@ -35,7 +35,7 @@ def in_doubles(
         for start in range(0, a.size, BLOCK):
             block = slice(start, start + BLOCK)
             x, z = left[block], right if is_number else right[block]
-            part = exact(x.astype(np.float64), z.astype(np.float64))
+            part = formula(x.astype(dtype), z.astype(dtype))
             if np.isnan(part.min()):
                 function(x, z, out=result[block])
             else:
@@ -66,9 +66,17 @@ def _remainder(a: Array, b: Array) -> Array:
 
 
 def _hypotenuse(a: Array, b: Array) -> Array:
-    np.square(a, out=a)
-    a += np.square(b)
-    return np.sqrt(a, out=a)
+    """Return m sqrt(1 + (n / m)^2) for the larger and the smaller magnitude, whose squares may be out of range."""
+    np.abs(a, out=a)
+    np.abs(b, out=b)
+    larger = np.maximum(a, b)
+    share = np.minimum(a, b)
+    share /= larger
+    share *= share
+    share += 1
+    np.sqrt(share, out=share)
+    share *= larger
+    return share
 
 
 def log_add_exp(a: Array, b: Array) -> Array:
@@ -134,14 +142,14 @@ table.update(
         binary.subtract: np.subtract,
         binary.multiply: np.multiply,
         binary.divide: np.divide,
-        binary.floor_divide: in_doubles(_whole_quotient, np.floor_divide),
-        binary.remainder: in_doubles(_remainder, np.remainder),
+        binary.floor_divide: in_blocks(_whole_quotient, np.floor_divide, np.float64),
+        binary.remainder: in_blocks(_remainder, np.remainder, np.float64),
         binary.power: power,
         binary.squared_difference: squared_difference,
         binary.maximum: np.maximum,
         binary.minimum: np.minimum,
         binary.atan2: np.arctan2,
-        binary.hypot: in_doubles(_hypotenuse, np.hypot),
+        binary.hypot: in_blocks(_hypotenuse, np.hypot, np.float32),
         binary.log_add_exp: log_add_exp,
         binary.next_after: np.nextafter,
         binary.equal: np.equal,

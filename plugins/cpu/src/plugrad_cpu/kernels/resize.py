@@ -6,6 +6,7 @@ from plugrad.extend import Shape
 from plugrad.kernels import resize
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.kernels.reduction import total_of
+from plugrad_cpu.memory import empty
 
 
 @table.implements(resize.resize_bilinear)
@@ -16,8 +17,15 @@ def resize_bilinear(
     y = images if images.dtype.kind == "f" else images.astype(np.float32)
     for axis in (1, 2):
         low, high, share = _around(y, axis, size[axis - 1], align_corners, half_pixel_centers)
-        first = y.take(low, axis)
-        y = first + (y.take(high, axis) - first) * share
+        shape = (*y.shape[:axis], size[axis - 1], *y.shape[axis + 1 :])
+        first, second = empty(shape, y.dtype), empty(shape, y.dtype)
+        if second.size:
+            np.take(y, low, axis, out=first, mode="clip")
+            np.take(y, high, axis, out=second, mode="clip")
+        second -= first
+        second *= share
+        second += first
+        y = second
     return y
 
 
