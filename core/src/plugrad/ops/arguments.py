@@ -476,6 +476,10 @@ def promoted(
     A Python scalar takes the other operand's dtype if its kind allows; host arrays go to the other
     operand's backend.
     """
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        given = a.array.dtype
+        if given is b.array.dtype and given in kernel.accepted_spellings:
+            return a, b
     if isinstance(a, Tensor) and type(b) in _SCALARS:
         dtype = accepted_dtype(common_dtype(promote_scalar, a.dtype, b, op), kernel, op)  # type: ignore[arg-type]
         return cast(a, dtype), constant(b, dtype, a.backend, op)  # type: ignore[arg-type]

@@ -59,22 +59,21 @@ def matmul(
     if transpose_a is not False or transpose_b is not False:  # most products skip this check
         transpose_a = flag(transpose_a, "matmul", "transpose_a")
         transpose_b = flag(transpose_b, "matmul", "transpose_b")
-    if x.ndim == 0 or y.ndim == 0:
+    x_rank, y_rank = x.ndim, y.ndim
+    if x_rank == 0 or y_rank == 0:
         raise ShapeError(
             f"matmul: shapes {x.shape} and {y.shape} must have an axis; use multiply for scalars"
         )
-    if x.ndim > 1 and y.ndim > 1:
-        if transpose_a or transpose_b:
-            return linalg.matmul(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
-        return linalg.matmul(x, y)
-    rows = x if x.ndim > 1 else movement.expand_dims(x, dim=0)
-    columns = y if y.ndim > 1 else movement.expand_dims(y, dim=1)
+    if x_rank > 1 and y_rank > 1:
+        return linalg.matmul(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
+    rows = x if x_rank > 1 else movement.expand_dims(x, dim=0)
+    columns = y if y_rank > 1 else movement.expand_dims(y, dim=1)
     try:
         product = linalg.matmul(
             rows,
             columns,
-            transpose_a=transpose_a and x.ndim > 1,
-            transpose_b=transpose_b and y.ndim > 1,
+            transpose_a=transpose_a and x_rank > 1,
+            transpose_b=transpose_b and y_rank > 1,
         )
     except ShapeError:  # it names the shapes of the matrices
         raise ShapeError(
@@ -82,9 +81,9 @@ def matmul(
             "its left neighbour, or the second-to-last axis of its right neighbour"
         ) from None
     *shape, height, width = product.shape
-    if x.ndim > 1:
+    if x_rank > 1:
         shape.append(height)
-    if y.ndim > 1:
+    if y_rank > 1:
         shape.append(width)
     return movement.reshape(product, shape=tuple(shape))
 
