@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from math import exp, log
 from typing import Any, NamedTuple
 
-TURN = 0.002
-"""Seconds that one turn takes at least."""
+TURN = 0.01
+"""Seconds that one turn takes at least: after other code has run, the caches of the processor are cold."""
 Clock = Callable[[], float]
 
 
@@ -38,21 +38,20 @@ class Side(NamedTuple):
 
 
 def take_turns(
-    sides: Mapping[str, Side], rounds: int, clock: Clock = time.perf_counter
+    sides: Mapping[str, Side], rounds: int, clock: Clock = time.perf_counter, turn: float = TURN
 ) -> dict[str, Times]:
-    """Return the times of functions that are called in turn."""
+    """Return the times of functions that are called in turn, each for `turn` seconds; 0 means one call."""
     repeats: dict[str, int] = {}
     for name, side in sides.items():
         with side.surroundings():
-            side.seconds(1, clock)  # shapes are remembered, memory is there
-            once = side.seconds(1, time.perf_counter)
-            repeats[name] = max(1, min(1000, round(TURN / once)))
+            once = min(side.seconds(1, time.perf_counter) for _ in range(4 if turn else 1))
+            repeats[name] = max(1, min(1000, round(turn / once)))
     spent: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
             with side.surroundings():
                 if repeats[name] > 1:
-                    side.run()
+                    side.seconds(1 + repeats[name] // 8, clock)
                 spent[name].append(side.seconds(repeats[name], clock) * 1e3)
     return {name: Times(min(times), statistics.median(times)) for name, times in spent.items()}
 

@@ -65,12 +65,11 @@ def available(names: list[str]) -> list[Peer]:
 class Run:
     """What is compared, and how long."""
 
-    def __init__(self, peers: list[Peer], reference: str, rounds: int, clock: measuring.Clock):
-        """Start without results."""
+    def __init__(self, peers: list[Peer], reference: str, *how: Any):
+        """Start without results; `how` are the other arguments of `take_turns`."""
         self.peers = {peer.name: peer for peer in peers}
         self.reference = reference
-        self.rounds = rounds
-        self.clock = clock
+        self.how = how
         self.rows: list[dict[str, Any]] = []
         self.wrong: list[str] = []
         """What computed other values than the reference."""
@@ -126,7 +125,7 @@ class Run:
             name: measuring.Side(function, self.peers[name].surroundings, self.peers[name].finish)
             for name, function in functions.items()
         }
-        times = measuring.take_turns(sides, self.rounds, self.clock)
+        times = measuring.take_turns(sides, *self.how)
         per_call = {
             name: {"least": t.least / calls.get(name, 1), "median": t.median / calls.get(name, 1)}
             for name, t in times.items()
@@ -254,7 +253,8 @@ def main() -> None:
     clock = time.process_time if options.busy else time.perf_counter
     names = {peer.name for peer in peers}
     reference = options.reference if options.reference in names else peers[0].name
-    run = Run(peers, reference, 1 if options.quick else options.rounds, clock)
+    how = (1, clock, 0) if options.quick else (options.rounds, clock)
+    run = Run(peers, reference, *how)
     about = {
         "peers": {peer.name: peer.version for peer in peers},
         "reference": run.reference,
