@@ -17,12 +17,15 @@ from plugrad.extend import (
     Probe,
     string,
 )
+from plugrad_wasm.deferred import Deferred
 from plugrad_wasm.dtypes import DTYPES, supported
+from plugrad_wasm.families import all_kernels
 from plugrad_wasm.memory import WasmArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from plugrad.extend import Implementation
     from plugrad_wasm.memory import LinearMemory
 
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
@@ -56,8 +59,6 @@ class WasmBackend(Backend):
                 f"the wasm backend has one device, '0', not {device!r}; leave the device out"
             )
         try:
-            from plugrad_wasm.half import with_float16
-            from plugrad_wasm.kernels import table
             from plugrad_wasm.module import Store
         except ImportError as failure:
             raise BackendUnavailable(
@@ -65,7 +66,7 @@ class WasmBackend(Backend):
             ) from failure
         self.linear = Store(self.threads()).memory
         self.device = DEVICE.name
-        return with_float16(table)
+        return all_kernels()
 
     def threads(self) -> int:
         """Return how many threads compute at most.
@@ -82,6 +83,10 @@ class WasmBackend(Backend):
                 "PLUGRAD_WASM_THREADS, to 1 or more, or leave it out"
             )
         return threads
+
+    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return an implementation without the step that imports it."""
+        return function.function if isinstance(function, Deferred) else function
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""

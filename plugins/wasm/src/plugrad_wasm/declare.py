@@ -13,6 +13,7 @@ from plugrad.extend import (
     DType,
     DTypeError,
     Kernel,
+    KernelConfig,
     KernelTable,
     Shaped,
     bool_,
@@ -53,8 +54,25 @@ GROUP: Final = 64
 Unary: TypeAlias = Callable[[WasmArray], WasmArray]
 Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
 
-table: Final = KernelTable("wasm")
-"""All implementations of this backend; the modules in `kernels` add them."""
+
+class Implementations(KernelTable):
+    """What the modules of `kernels` that have been imported declare.
+
+    A module whose import was interrupted declares its kernels again.
+    """
+
+    def __init__(self) -> None:
+        """Create an empty table."""
+        super().__init__("wasm")
+        self.configs: dict[str, KernelConfig] = {}
+
+    def add(self, config: KernelConfig) -> None:
+        """Declare one implementation."""
+        self.configs[config.kernel_name] = config
+
+
+table: Final = Implementations()
+"""The implementations of this backend, as far as they have been imported; `families` names all kernels."""
 
 
 class ExportNames(dict[DType, str]):
@@ -326,9 +344,12 @@ def declare_exports(contracts: ModuleType) -> None:
     # This imports wasmtime, which the rest of this file does not need.
     from plugrad_wasm.program import exported_kernels
 
-    taken = {config.kernel_name for config in table}
     for name, kernel in vars(contracts).items():
-        if isinstance(kernel, Kernel) and name in exported_kernels() and kernel.name not in taken:
+        if (
+            isinstance(kernel, Kernel)
+            and name in exported_kernels()
+            and kernel.name not in table.configs
+        ):
             # The last dtype by name, not bool: it shows whether the result is always bool.
             operand = Shaped((), max(kernel.accepts & DTYPES, key=str))
             result = kernel.infer(*[operand] * len(kernel.inputs)).dtype

@@ -1,0 +1,50 @@
+"""Implementations that are imported when they are first used, because most programs use few families."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib import import_module
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad_wasm.declare import table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import Implementation, Kernel
+
+ANY: Final = Signature(
+    (Parameter("arrays", Parameter.VAR_POSITIONAL), Parameter("attrs", Parameter.VAR_KEYWORD))
+)
+
+
+class Deferred:
+    """The implementation of a kernel in a module of `plugrad_wasm.kernels`.
+
+    The module is imported by the first call, or by whoever first asks for `function`.
+    """
+
+    __signature__ = ANY  # what registering the implementation looks at; to find it out takes longer
+
+    def __init__(
+        self,
+        kernel: Kernel[..., Any],
+        family: str,
+        adapt: Callable[[Implementation], Implementation] | None = None,
+    ) -> None:
+        """Stand for a kernel of a family; `adapt` makes the implementation of what is declared there."""
+        self._name = kernel.name
+        self._family = family
+        self._adapt = adapt
+
+    @cached_property
+    def function(self) -> Implementation:
+        """The implementation."""
+        import_module(f"plugrad_wasm.kernels.{self._family}")
+        function = table.configs[self._name].kernel_func
+        return self._adapt(function) if self._adapt else function
+
+    def __call__(self, *arrays: Any, **attrs: Any) -> Any:
+        """Return the result of the implementation."""
+        return self.function(*arrays, **attrs)

@@ -1,0 +1,34 @@
+"""What is known of the kernels without importing their implementations."""
+
+import subprocess
+import sys
+
+from plugrad.registry.kernels import check_parameters
+from plugrad_wasm.declare import table
+from plugrad_wasm.deferred import Deferred
+from plugrad_wasm.families import all_kernels
+
+SCRIPT = """
+import sys
+import plugrad
+
+with plugrad.use("wasm"):
+    x = plugrad.asarray([1.0])
+    plugrad.add(x, x)
+loaded = {name.rpartition(".")[2] for name in sys.modules if name.startswith("plugrad_wasm.kernels.")}
+assert "binary" in loaded, loaded
+assert not loaded & {"convolution", "image", "linalg", "normalization", "signal", "unary"}, loaded
+"""
+
+
+def test_what_is_declared_is_implemented():
+    for config in all_kernels():
+        assert isinstance(config.kernel_func, Deferred)
+        function = config.kernel_func.function
+        check_parameters(config._replace(kernel_func=function))
+        assert table.configs[config.kernel_name].on_host == config.on_host, config.kernel_name
+    assert {config.kernel_name for config in all_kernels()} == table.configs.keys()
+
+
+def test_an_addition_imports_few_families():
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
