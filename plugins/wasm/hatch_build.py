@@ -44,7 +44,7 @@ MODULES = {
     "movement": ("movement", "indexing", "sorting"),
     "reduction": ("reduction", "scan", "complex"),
     "normalization": ("normalization",),
-    "linalg": ("linalg", "attention", "convolution", "depthwise", "microkernel"),
+    "linalg": ("linalg", "attention", "convolution", "depthwise", "winograd", "microkernel"),
     "image": ("image", "resize", "pooling", "morphology"),
     "signal": ("signal",),
     "half": ("half",),

@@ -49,6 +49,9 @@ CONVOLUTIONS = [
     ((1, 20, 20, 40), (3, 3, 40, 25), (1, 1), "same", (1, 1)),
     ((2, 1, 9, 3), (1, 4, 3, 6), (1, 2), "same", (1, 1)),
     ((1, 4, 3, 700), (3, 3, 700, 14), (1, 1), "valid", (1, 1)),
+    ((2, 13, 10, 16), (3, 3, 16, 20), (1, 1), "same", (1, 1)),
+    ((3, 8, 9, 28), (3, 3, 28, 16), (1, 1), ((0, 3), (2, 0)), (1, 1)),
+    ((1, 30, 11, 16), (3, 3, 16, 16), (1, 1), "valid", (1, 1)),
 ]
 
 
@@ -81,6 +84,27 @@ def test_convolution_and_its_gradients(run, rng, case, data_format):
     np.testing.assert_allclose(actual, formatted(dx), **close)
     actual = run("Conv2DBackpropFilter", formatted(x), formatted(dy), filter_shape=filter, **attrs)
     np.testing.assert_allclose(actual, df, **close)
+
+
+def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng):
+    x = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
+    f = rng.standard_normal((3, 3, 16, 16)).astype(np.float32)
+    x[0, 4, 5, 3], x[0, 10, 11, 0], x[1, 0, 7, 2], x[1, 6, 6, 5] = np.inf, -np.inf, np.nan, 3e38
+    window = sliding_window((11, 12), (3, 3), (1, 1), "same", (1, 1))
+    with np.errstate(invalid="ignore"):
+        right = convolve(x.astype(float), f.astype(float), window)
+    attrs = {
+        "strides": (1, 1),
+        "pad": "same",
+        "data_format": "NHWC",
+        "dilations": (1, 1),
+        "dim_rounding_mode": None,
+    }
+    near = np.isfinite(right) & (abs(right) > 1e30)  # of the large pixel: some results overflow
+    found = run("Conv2D", x, f, **attrs)
+    np.testing.assert_allclose(found[~near], right[~near], 1e-4, 1e-4)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(found[near], right[near].astype(np.float32), 1e-5)
 
 
 def test_convolution_of_no_images(run):

@@ -69,12 +69,19 @@ class Piece(NamedTuple):
 
 
 def pieces_of(
-    image: Sizes, window: Window, work: int, most: int, *, of_cells: bool = False
+    image: Sizes,
+    window: Window,
+    work: int,
+    most: int,
+    *,
+    of_cells: bool = False,
+    multiple: int = 1,
 ) -> Iterator[Piece]:
     """Yield parts of `work` steps that have about `most` steps each.
 
     A part has some of the images. A single image is split along an axis: into positions of the window or,
-    if `of_cells`, into cells, each with all positions whose window reaches it.
+    if `of_cells`, into cells, each with all positions whose window reaches it. All parts of an axis but the
+    last have a multiple of `multiple` of them.
     """
     batch, *sizes, channels = image
     split = sizes if of_cells else window.out
@@ -87,12 +94,13 @@ def pieces_of(
         for i in range(0, batch, length):
             images = min(length, batch - i)
             some = (images, *image[1:])
-            for piece in pieces_of(some, window, work * images // batch, most, of_cells=of_cells):
+            part = work * images // batch
+            for piece in pieces_of(some, window, part, most, of_cells=of_cells, multiple=multiple):
                 start, first = piece.start + i * elements, piece.first + i * positions
                 yield piece._replace(start=start, first=first)
     elif axis is not None:
         elements, positions = size_of(image[axis + 2 :]), size_of(window.out[axis + 1 :])
-        length = max(1, most * split[axis] // work)
+        length = max(multiple, most * split[axis] // work // multiple * multiple)
         for i in range(0, split[axis], length):
             end = min(i + length, split[axis])
             if of_cells:
@@ -148,10 +156,16 @@ IMAGES, FILTERS, RESULTS = range(3)
 
 @lru_cache(maxsize=1024)
 def image_chains(
-    image: Sizes, window: Window, channels: int, work: int, most: int, of_cells: bool
+    image: Sizes,
+    window: Window,
+    channels: int,
+    work: int,
+    most: int,
+    of_cells: bool,
+    multiple: int = 1,
 ) -> Sequence[Sequence[Part]]:
     """Return parts of the results, which have `channels`, or, if `of_cells`, of the images; each is one call."""
-    pieces = pieces_of(image, window, work, most, of_cells=of_cells)
+    pieces = pieces_of(image, window, work, most, of_cells=of_cells, multiple=multiple)
     return [
         [Part(window_descriptor(some, part), (start, 0, first * channels))]
         for some, part, start, first in pieces

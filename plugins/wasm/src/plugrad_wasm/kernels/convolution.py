@@ -7,7 +7,7 @@ from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, part_of, products_of, table
 from plugrad_wasm.kernels.linalg import matmul
-from plugrad_wasm.kernels.movement import transpose
+from plugrad_wasm.kernels.movement import reverse, transpose
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.windows import (
     FILTERS,
@@ -15,6 +15,7 @@ from plugrad_wasm.windows import (
     RESULTS,
     filter_chains,
     image_chains,
+    reversed_window,
     run_windows,
     window_descriptor,
 )
@@ -22,6 +23,7 @@ from plugrad_wasm.windows import (
 Sizes = tuple[int, ...]
 
 FORWARD = ExportNames("convolution")
+WINOGRAD = "convolution_winograd_float32"
 INPUT_GRADIENT = ExportNames("convolution_input_gradient")
 FILTER_GRADIENT = ExportNames("convolution_filter_gradient")
 
@@ -65,7 +67,8 @@ def convolved(
         return WasmView(matmul(*matrices, **turns), out_shape)
     whole = window_descriptor(image, window)
     is_packed = names is FORWARD and a.dtype is float32
-    kind = "packed_scratch" if is_packed else "chunk_scratch"
+    in_tiles = is_packed and takes_tiles(image[0], window, filter)
+    kind = "winograd_scratch" if in_tiles else "packed_scratch" if is_packed else "chunk_scratch"
     scratch = store.scratch_size(kind, whole, filter[-1]) * a.dtype.itemsize
     portion = products_of(a)
     if names is FILTER_GRADIENT:
@@ -76,12 +79,35 @@ def convolved(
     else:
         of_cells = names is INPUT_GRADIENT
         most = part_of(store, work, work, portion)
-        chains = image_chains(image, window, filter[-1], work, most, of_cells)
+        multiple = TILE if in_tiles else 1
+        chains = image_chains(image, window, filter[-1], work, most, of_cells, multiple)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
-    run_windows(a, names[a.dtype], places, chains, filter[-1], work=work, scratch=scratch)
+    export = WINOGRAD if in_tiles else names[a.dtype]
+    run_windows(a, export, places, chains, filter[-1], work=work, scratch=scratch)
     return out
+
+
+TILE = 2
+"""Results of the tiles in csrc/winograd.c, along an axis. Parts consist of whole tiles."""
+LEAST_CHANNELS = 16
+LEAST_SIZE = 4
+LEAST_POSITIONS = 64
+"""From these on, the fewer products of tiles save more time than their transforms take."""
+
+
+def takes_tiles(batch: int, window: Window, filter: Sizes) -> bool:
+    """Return whether csrc/winograd.c computes a convolution of so many images in float32."""
+    *cells, channels, out_channels = filter
+    return (
+        cells == [3, 3]
+        and window.strides == window.dilations == (1, 1)
+        and channels % 4 == out_channels % 4 == 0
+        and min(channels, out_channels) >= LEAST_CHANNELS
+        and min(window.out) >= LEAST_SIZE
+        and batch * size_of(window.out) >= LEAST_POSITIONS
+    )
 
 
 def is_pointwise(image: Sizes, window: Window) -> bool:
@@ -127,7 +153,12 @@ def input_gradient(
     )
     dy = channels_last(dy, data_format)
     image = image_of(input_shape, data_format)
-    dx = convolved(INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape)
+    if dy.dtype is float32 and takes_tiles(image[0], window, filter.shape):
+        back = reversed_window(image[1:-1], window)  # dy slides under the reversed filters
+        turned = transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
+        dx = convolved(FORWARD, dy, turned, image, back, image=dy.shape, filter=turned.shape)
+    else:
+        dx = convolved(INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape)
     return formatted(dx, data_format)
 
 

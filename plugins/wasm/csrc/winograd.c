@@ -1,0 +1,171 @@
+// Convolution by filters of 3 x 3 cells and steps of one pixel, with fewer products: Lavin and Gray,
+// "Fast Algorithms for Convolutional Neural Networks" (2015), F(2 x 2, 3 x 3).
+//
+// A tile is 2 x 2 results. The 4 x 4 pixels that they depend on, and the filter, become 16 numbers
+// each, whose products give the results: 16 products where there were 36. Over all channels they
+// are 16 matrix products. The transforms subtract pixels from each other, so rounding errors are
+// relative to the largest pixel of the neighbourhood, and an infinite pixel spoils the results next
+// to it: tiles with a result that is not finite are computed again, by the definition.
+#include "gemm.h"
+#include "window.h"
+
+#define POINTS 16
+#define BLOCK 48  // tiles whose transforms stay in the cache
+
+typedef struct {
+    int rows, columns;  // of tiles
+} grid;
+
+static inline grid grid_of(const window *w) {
+    return (grid){(w->height.out + 1) / 2, (w->width.out + 1) / 2};
+}
+
+// The four combinations of four pixels, of three cells of the filter, and of four products.
+static inline void combine_pixels(const quad *d, int step, quad *out) {
+    out[0] = d[0] - d[2 * step];
+    out[step] = d[step] + d[2 * step];
+    out[2 * step] = d[2 * step] - d[step];
+    out[3 * step] = d[step] - d[3 * step];
+}
+
+static inline void combine_cells(const quad *g, int step, quad *out, int out_step) {
+    const quad ends = g[0] + g[2 * step];
+    out[0] = g[0];
+    out[out_step] = (ends + g[step]) * 0.5f;
+    out[2 * out_step] = (ends - g[step]) * 0.5f;
+    out[3 * out_step] = g[2 * step];
+}
+
+static inline void combine_products(const quad *m, int step, quad *out, int out_step) {
+    out[0] = m[0] + m[step] + m[2 * step];
+    out[out_step] = m[step] - m[2 * step] - m[3 * step];
+}
+
+// The transformed filters, packed as panels: matrix after matrix.
+static void transform_filters(const float *filter, int channels, int out_channels, float *panels) {
+    const ptrdiff_t matrix = (ptrdiff_t)channels * out_channels;
+    for (int first = 0; first < out_channels; first += TILE_COLUMNS) {
+        const int width = smaller(TILE_COLUMNS, out_channels - first);
+        for (int k = 0; k < channels; k++)
+            for (int j = 0; j < width; j += 4) {
+                quad cells[9], lines[12], points[POINTS];
+                for (int i = 0; i < 9; i++)
+                    cells[i] = load_quad(filter + i * matrix + k * out_channels + first + j);
+                for (int i = 0; i < 3; i++) combine_cells(cells + i, 3, lines + i, 3);
+                for (int i = 0; i < 4; i++) combine_cells(lines + 3 * i, 1, points + 4 * i, 1);
+                float *target = panels + (ptrdiff_t)first * channels + k * width + j;
+                for (int i = 0; i < POINTS; i++) store_quad(target + i * matrix, points[i]);
+            }
+    }
+}
+
+// The places of the 4 x 4 pixels of a tile; `zeros` stands for those in the padding.
+static void find_pixels(const window *w, const float *x, const float *zeros, int tile,
+                        const float *pixels[POINTS]) {
+    const grid g = grid_of(w);
+    const int image = tile / (g.rows * g.columns), place = tile % (g.rows * g.columns);
+    const int row = 2 * (place / g.columns) - w->height.before;
+    const int column = 2 * (place % g.columns) - w->width.before;
+    for (int i = 0; i < POINTS; i++) {
+        const int y = row + i / 4, z = column + i % 4;
+        const ptrdiff_t line = (ptrdiff_t)image * w->height.size + y;
+        pixels[i] = is_inside(&w->height, y) && is_inside(&w->width, z)
+                        ? x + (line * w->width.size + z) * w->channels
+                        : zeros;
+    }
+}
+
+// Transform the pixels of four tiles, and pack them as one strip of each of the matrices.
+static void transform_pixels(const float *const pixels[4][POINTS], int channels, float *strip,
+                             ptrdiff_t matrix) {
+    for (int k = 0; k < channels; k += 4) {
+        quad points[4][POINTS];
+        for (int t = 0; t < 4; t++) {
+            quad *tile = points[t], lines[POINTS];
+            for (int i = 0; i < POINTS; i++) tile[i] = load_quad(pixels[t][i] + k);
+            for (int i = 0; i < 4; i++) combine_pixels(tile + i, 4, lines + i);
+            for (int i = 0; i < 4; i++) combine_pixels(lines + 4 * i, 1, tile + 4 * i);
+        }
+        for (int i = 0; i < POINTS; i++) {
+            const quad rows[4] = {points[0][i], points[1][i], points[2][i], points[3][i]};
+            store_transposed(rows, strip + i * matrix + 4 * k, 4);
+        }
+    }
+}
+
+// One pixel of the results, by the definition.
+ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *filter,
+                                const float *zeros, int corner, int channels, int out_channels,
+                                float *out) {
+    memset(out, 0, out_channels * sizeof *out);
+    for (int i = 0; i < 9; i++) {
+        const float *pixel = pixels[corner + i / 3 * 4 + i % 3];
+        const float *weights = filter + (ptrdiff_t)i * channels * out_channels;
+        if (pixel == zeros) continue;
+        for (int k = 0; k < channels; k++, weights += out_channels)
+            for (int j = 0; j < out_channels; j++) out[j] += pixel[k] * weights[j];
+    }
+}
+
+// scratch: channels zeros, panels, strips, products; see winograd_scratch.
+KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float *out,
+                                     const window *w, int out_channels, float *scratch) {
+    const int channels = w->channels;
+    const grid g = grid_of(w);
+    const int tiles = w->batch * g.rows * g.columns;
+    const ptrdiff_t panel_matrix = (ptrdiff_t)channels * out_channels;
+    const ptrdiff_t strip_matrix = (ptrdiff_t)BLOCK * channels;
+    const ptrdiff_t product_matrix = (ptrdiff_t)BLOCK * out_channels;
+    float *panels = scratch + channels, *strips = panels + POINTS * panel_matrix;
+    float *products = strips + POINTS * strip_matrix;
+    memset(scratch, 0, channels * sizeof *scratch);
+    transform_filters(filter, channels, out_channels, panels);
+    const float *pixels[BLOCK][POINTS];
+    for (int first = 0; first < tiles; first += BLOCK) {
+        const int count = smaller(BLOCK, tiles - first);
+        for (int t = 0; t < count; t += 4) {
+            for (int i = t; i < t + 4; i++)  // a partial strip repeats the last tile
+                find_pixels(w, x, scratch, smaller(first + i, tiles - 1), pixels[i]);
+            transform_pixels(pixels + t, channels, strips + (ptrdiff_t)t * channels, strip_matrix);
+        }
+        for (int i = 0; i < POINTS; i++)
+            multiply_packed(strips + i * strip_matrix, panels + i * panel_matrix,
+                            products + i * product_matrix, out_channels, round_up(count, 4),
+                            out_channels, channels, 0);
+        for (int t = 0; t < count; t++) {
+            const int tile = first + t, place = tile % (g.rows * g.columns);
+            const int row = 2 * (place / g.columns), column = 2 * (place % g.columns);
+            const int height = smaller(2, w->height.out - row);
+            const int width = smaller(2, w->width.out - column);
+            const ptrdiff_t line = (ptrdiff_t)(tile / (g.rows * g.columns)) * w->height.out + row;
+            float *target = out + (line * w->width.out + column) * out_channels;
+            const ptrdiff_t down = (ptrdiff_t)w->width.out * out_channels;
+            quad differences = {0};  // NaN where a result is not finite
+            for (int j = 0; j < out_channels; j += 4) {
+                const float *source = products + (ptrdiff_t)t * out_channels + j;
+                quad points[POINTS], lines[8], results[4];
+                for (int i = 0; i < POINTS; i++)
+                    points[i] = load_quad(source + i * product_matrix);
+                for (int i = 0; i < 4; i++) combine_products(points + i, 4, lines + i, 4);
+                for (int i = 0; i < 2; i++) combine_products(lines + 4 * i, 1, results + 2 * i, 1);
+                for (int i = 0; i < 4; i++) {
+                    differences += results[i] - results[i];
+                    if (i / 2 < height && i % 2 < width)
+                        store_quad(target + i / 2 * down + i % 2 * out_channels + j, results[i]);
+                }
+            }
+            float sum = 0;
+            for (int i = 0; i < 4; i++) sum += differences[i];
+            if (sum == 0) continue;
+            for (int i = 0; i < height; i++)
+                for (int j = 0; j < width; j++)
+                    convolve_pixel(pixels[t], filter, scratch, 4 * i + j, channels, out_channels,
+                                   target + i * down + j * out_channels);
+        }
+    }
+}
+
+EXPORTED(winograd_scratch) int64_t winograd_scratch(const window *w, int out_channels) {
+    const int64_t channels = w->channels, numbers = channels * out_channels;
+    return channels + POINTS * (numbers + BLOCK * (channels + out_channels));
+}
