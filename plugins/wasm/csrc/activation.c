@@ -51,13 +51,6 @@ static inline doubles selu_doubles(doubles x) {
 #define GELU_SLOPE 1.5957691216057308
 #define GELU_CUBIC (0.044715 * GELU_SLOPE)
 
-static inline floats at_least(floats x, float least) {
-    return choose(x < splat(least), splat(least), x);
-}
-static inline floats at_most(floats x, float most) {
-    return choose(x > splat(most), splat(most), x);
-}
-
 // P(-m) of 0 <= m <= 14.5; the exponent has the least error of m P(-m).
 static inline floats below_floats(floats m) {
     floats q = splat(-1.1751507544843776e-9f);

@@ -176,7 +176,15 @@ static inline floats positive_power_floats(floats a, floats b) {
         }                                                                                          \
         return general_power_##vector(a, b);                                                       \
     }                                                                                              \
-    VECTOR_PAIRS(power, dtype, type, vector)
+    KERNEL(power_##dtype)(const type *left, const type *right, type *out, int count,               \
+                          int left_step, int right_step) {                                         \
+        if (left_step && !right_step && *right == 2) {                                             \
+            for (int i = 0; i < count; i++) out[i] = left[i] * left[i];                            \
+            return;                                                                                \
+        }                                                                                          \
+        VECTOR_RUN(power, type, vector)                                                            \
+    }                                                                                              \
+    BROADCAST(power, dtype, type, type)
 POWER(float32, float, floats, ints, 0x1p-126)
 POWER(float64, double, doubles, longs, 0x1p-1022)
 

@@ -92,6 +92,10 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
 #define VECTOR_PAIRS(name, dtype, type, vector)                                                    \
     KERNEL(name##_##dtype)(const type *left, const type *right, type *out, int count,              \
                            int left_step, int right_step) {                                        \
+        VECTOR_RUN(name, type, vector)                                                             \
+    }                                                                                              \
+    BROADCAST(name, dtype, type, type)
+#define VECTOR_RUN(name, type, vector)                                                             \
         const int lanes = VECTOR_BYTES / sizeof(type), whole = count / lanes * lanes;              \
         vector a = (vector){0} + *left, b = (vector){0} + *right, y;                               \
         for (int i = 0; i < whole; i += lanes) {                                                   \
@@ -106,6 +110,4 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
             a[i] = left[place * left_step], b[i] = right[place * right_step];                      \
         }                                                                                          \
         y = name##_##vector(a, b);                                                                 \
-        memcpy(out + whole, &y, (count - whole) * sizeof(type));                                   \
-    }                                                                                              \
-    BROADCAST(name, dtype, type, type)
+        memcpy(out + whole, &y, (count - whole) * sizeof(type));

@@ -8,14 +8,6 @@
 
 #define BLOCK 128  // floats that are summed in single precision; the sums are added in double
 
-static inline floats larger(floats x, floats y) {
-#ifdef __wasm__
-    return __builtin_wasm_pmax_f32x4(x, y);  // x < y ? y : x
-#else
-    return choose(x < y, y, x);
-#endif
-}
-
 // exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The polynomial
 // has the least relative error, 3e-9. The result is within two units in the last place.
 static inline floats exp_below_zero(floats x) {

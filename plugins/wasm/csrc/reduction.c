@@ -15,22 +15,27 @@
 #else
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
-#define ROWS 8  // of short rows, which are reduced side by side
+#define SIDE 8  // of short rows, which are reduced side by side
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
     if (inner == 1 && reduced < WIDTH)                                                             \
-        for (; outer >= ROWS; outer -= ROWS, x += (ptrdiff_t)ROWS * reduced, out += ROWS) {        \
-            total totals[ROWS];                                                                    \
-            for (int row = 0; row < ROWS; row++) totals[row] = initial;                            \
+        for (; outer >= SIDE; outer -= SIDE, x += (ptrdiff_t)SIDE * reduced, out += SIDE) {        \
+            total totals[SIDE];                                                                    \
+            for (int row = 0; row < SIDE; row++) totals[row] = initial;                            \
             for (int i = 0; i < reduced; i++)                                                      \
-                for (int row = 0; row < ROWS; row++)                                               \
+                for (int row = 0; row < SIDE; row++)                                               \
                     totals[row] = combine(totals[row], x[(ptrdiff_t)row * reduced + i]);           \
-            for (int row = 0; row < ROWS; row++) out[row] = finish(totals[row], reduced);          \
+            for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
         }
 #endif
+#define GROUP 128  // elements among which an extreme value is looked for at a time
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
-    ONCE effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,         \
+    ROWS(name, dtype, type, block, total, effort, initial, combine)                                \
+    FOLD(name, dtype, type, total, result, effort, initial, combine, finish)
+
+#define ROWS(name, dtype, type, block, total, effort, initial, combine)                            \
+    ONCE effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,    \
                                            int rows, ptrdiff_t stride, int width) {                \
         for (int first = 0; first < rows; first += BLOCK) {                                        \
             const int last = smaller(first + BLOCK, rows);                                         \
@@ -50,7 +55,42 @@
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
             for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);            \
         }                                                                                          \
-    }                                                                                              \
+    }
+
+// The greatest or the least numbers. NaN is looked for apart, because the instruction of processors
+// for the greater of two numbers forgets it.
+#define BITS_float32 int32_t
+#define BITS_float64 int64_t
+#define EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                \
+    ONCE effort static void name##_rows_##dtype(type *restrict totals, const type *restrict x,     \
+                                                int rows, ptrdiff_t stride, int width) {           \
+        type partial[WIDTH];                                                                       \
+        BITS_##dtype is_odd[WIDTH] = {0}, bits[WIDTH];                                             \
+        for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                      \
+        if (width == WIDTH)                                                                        \
+            for (int row = 0; row < rows; row++)                                                   \
+                for (int i = 0; i < WIDTH; i++) {                                                  \
+                    const type y = x[row * stride + i];                                            \
+                    partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
+                    is_odd[i] |= -(y != y);                                                        \
+                }                                                                                  \
+        else                                                                                       \
+            for (int row = 0; row < rows; row++)                                                   \
+                for (int i = 0; i < width; i++) {                                                  \
+                    const type y = x[row * stride + i];                                            \
+                    partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
+                    is_odd[i] |= -(y != y);                                                        \
+                }                                                                                  \
+        type best[WIDTH] = {0};                                                                    \
+        memcpy(best, totals, width * sizeof *best);                                                \
+        for (int i = 0; i < WIDTH; i++)                                                            \
+            best[i] = is_better(partial[i], best[i]) ? partial[i] : best[i];                       \
+        memcpy(bits, best, sizeof bits);                                                           \
+        for (int i = 0; i < WIDTH; i++) bits[i] |= is_odd[i]; /* a number of ones only is NaN */   \
+        memcpy(totals, bits, width * sizeof *bits);                                                \
+    }
+
+#define FOLD(name, dtype, type, total, result, effort, initial, combine, finish)                   \
     effort KERNEL(name##_##dtype)(const type *x, result *out, int outer, int reduced, int inner) { \
         SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
@@ -85,17 +125,23 @@
 #define PRODUCT(a, b) ((a) * (b))
 #define GREATEST(a, b) ((b) >= (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays; else the last */
 #define LEAST(a, b) ((b) <= (a) || (b) != (b) ? (b) : (a))
+#define IS_GREATER(y, best) ((y) > (best))
+#define IS_LESS(y, best) ((y) < (best))
 #define BOTH(a, b) ((a) & (b))
 #define EITHER(a, b) ((a) | (b))
 #define WHOLE(y, count) (y)
 #define AVERAGE(y, count) ((y) / (count))
 
+#define EXTREME(name, dtype, type, effort, initial, is_better, combine)                            \
+    EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
+    FOLD(name, dtype, type, type, type, effort, initial, combine, WHOLE)
+
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
     REDUCTION(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                      \
     REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
-    REDUCTION(max, dtype, type, type, type, type, effort, -__builtin_inff(), GREATEST, WHOLE)      \
-    REDUCTION(min, dtype, type, type, type, type, effort, __builtin_inff(), LEAST, WHOLE)
+    EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
+    EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
 EACH_FLOAT(FLOAT_KERNELS)
 
 REDUCTION(prod, complex64, complex64, complex128, complex128, complex64, SMALL, 1, PRODUCT, WHOLE)
@@ -114,7 +160,9 @@ REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
 
 #undef WIDTH
 #define WIDTH 16
-#define POSITION(name, dtype, type, effort, is_better)                                             \
+// If there is a NaN, it is the extreme value.
+#define IS_PLACE(x, y) (((x) == (y)) | ((x) != (x)))
+#define POSITION(name, dtype, type, effort, is_better, extreme)                                   \
     effort static void name##_rows_##dtype(type *restrict best, int32_t *restrict position,        \
                                            const type *restrict x, int rows, ptrdiff_t stride,     \
                                            int width) {                                            \
@@ -132,18 +180,15 @@ REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
         type best[WIDTH];                                                                          \
         int32_t position[WIDTH];                                                                   \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
-            if (inner == 1 && reduced >= WIDTH) {                                                  \
-                name##_rows_##dtype(best, position, x, reduced / WIDTH, WIDTH, WIDTH);             \
-                int32_t first = position[0] * WIDTH;                                               \
-                type y = best[0];                                                                  \
-                for (int i = 1; i < WIDTH; i++) {                                                  \
-                    const int32_t place = position[i] * WIDTH + i;                                 \
-                    const bool ties = best[i] == y || (y != y && best[i] != best[i]);              \
-                    if (is_better(best[i], y) || (ties && place < first))                          \
-                        y = best[i], first = place;                                                \
+            if (inner == 1 && reduced >= WIDTH) { /* the extreme value, and then its place */      \
+                type y;                                                                            \
+                int first = 0, found = 0;                                                          \
+                extreme##_##dtype(x, &y, 1, reduced, 1);                                           \
+                for (; first + GROUP <= reduced; first += GROUP) {                                 \
+                    for (int i = 0; i < GROUP; i++) found |= IS_PLACE(x[first + i], y);            \
+                    if (found) break;                                                              \
                 }                                                                                  \
-                for (int i = reduced / WIDTH * WIDTH; i < reduced; i++)                            \
-                    if (is_better(x[i], y)) y = x[i], first = i;                                   \
+                while (!IS_PLACE(x[first], y)) first++;                                            \
                 *out = first;                                                                      \
             } else                                                                                 \
                 for (int first = 0; first < inner; first += WIDTH) {                               \
@@ -155,9 +200,9 @@ REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
                     memcpy(out + first, position, width * sizeof *out);                            \
                 }                                                                                  \
     }
-#define IS_GREATER(y, best) (((y) > (best)) | (((y) != (y)) & ((best) == (best))))
-#define IS_LESS(y, best) (((y) < (best)) | (((y) != (y)) & ((best) == (best))))
+#define COMES_BEFORE_MAX(y, best) (IS_GREATER(y, best) | (((y) != (y)) & ((best) == (best))))
+#define COMES_BEFORE_MIN(y, best) (IS_LESS(y, best) | (((y) != (y)) & ((best) == (best))))
 #define POSITION_KERNELS(dtype, type, effort)                                                      \
-    POSITION(argmax, dtype, type, effort, IS_GREATER)                                              \
-    POSITION(argmin, dtype, type, effort, IS_LESS)
+    POSITION(argmax, dtype, type, effort, COMES_BEFORE_MAX, max)                                   \
+    POSITION(argmin, dtype, type, effort, COMES_BEFORE_MIN, min)
 EACH_NUMBER(POSITION_KERNELS)

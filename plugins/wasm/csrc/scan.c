@@ -8,10 +8,6 @@
 // Where the axis is contiguous, a sum waits for the one before it. So CHAINS rows are scanned at a
 // time, or as many parts of one row, after a pass that sums each part. Then sums must not overflow
 // where those of the whole row do not: not those of doubles, nor products.
-#ifdef __wasm__
-#define ROWS_OF(name, dtype, type, total, initial, operator, has_parts)
-#define SCAN_ROWS(name, dtype)
-#else
 #define CHAINS 8
 #define SCAN_ROWS(name, dtype)                                                                     \
     if (inner == 1) {                                                                              \
@@ -65,7 +61,6 @@
             outer -= rows, x += (ptrdiff_t)rows * length, out += (ptrdiff_t)rows * length;         \
         }                                                                                          \
     }
-#endif
 
 #define SCAN(name, dtype, type, total, effort, initial, operator, has_parts)                       \
     ROWS_OF(name, dtype, type, total, initial, operator, has_parts)                                \

@@ -10,6 +10,26 @@
 #define LN2_HIGH 0.693359375f
 #define LN2_LOW -2.12194440e-4f
 
+static inline floats larger(floats x, floats y) {
+#ifdef __wasm__
+    return __builtin_wasm_pmax_f32x4(x, y);  // x < y ? y : x
+#else
+    return choose(x < y, y, x);
+#endif
+}
+
+static inline floats lesser(floats x, floats y) {
+#ifdef __wasm__
+    return __builtin_wasm_pmin_f32x4(x, y);  // y < x ? y : x
+#else
+    return choose(y < x, y, x);
+#endif
+}
+
+// NaN stays.
+static inline floats at_least(floats x, float least) { return larger(x, splat(least)); }
+static inline floats at_most(floats x, float most) { return lesser(x, splat(most)); }
+
 // 2 to the power of integers between -126 and 127.
 static inline floats power_of_two(ints n) { return (floats)((n + 127) << 23); }
 
@@ -36,8 +56,7 @@ static inline exponent split_exponent(floats x) {
 
 // Outside of [-104, 89] the results are 0 and infinity; comparisons let NaN through.
 static inline floats clamp_exponent(floats x) {
-    x = choose(x < splat(-104.f), splat(-104.f), x);
-    return choose(x > splat(89.f), splat(89.f), x);
+    return at_most(at_least(x, -104.f), 89.f);
 }
 
 // The power of two is applied in two halves, so that denormal results round and 2^128 exists.
@@ -62,11 +81,8 @@ typedef struct {
 } scaled_floats;
 
 static inline scaled_floats split_floats(floats x) {
-    ints e = ((ints)x >> 23) - 126;
-    const floats m = (floats)(((ints)x & 0x007fffff) | 0x3f000000);  // in [0.5, 1)
-    const ints is_low = m < splat(0.707106781186547524f);
-    e += is_low;  // a true mask is -1
-    return (scaled_floats){choose(is_low, m + m, m), __builtin_convertvector(e, floats)};
+    const ints n = ((ints)x - 0x3f3504f3) >> 23;  // the bits of the square root of 1/2
+    return (scaled_floats){(floats)((ints)x - (n << 23)), __builtin_convertvector(n, floats)};
 }
 
 // The parts of the logarithm of x = m 2^n.
@@ -240,7 +256,9 @@ static inline floats atanh_floats(floats x) {
 
 static inline floats tanh_floats(floats x) {
     const floats magnitude = absolute(x), square = x * x;
-    const floats large = 1.f - 2.f / (exp_floats(magnitude + magnitude) + 1.f);
+    const exponent e = split_exponent(at_most(magnitude, 20.f) * 2.f);  // tanh has reached 1
+    const floats scale = power_of_two(e.n);
+    const floats large = 1.f - 2.f / (multiply_add(e.fraction, scale, scale) + 1.f);
     floats p = splat(-5.70498872745e-3f);
     p = multiply_add(p, square, splat(2.06390887954e-2f));
     p = multiply_add(p, square, splat(-5.37397155531e-2f));
@@ -252,8 +270,7 @@ static inline floats tanh_floats(floats x) {
 
 // x + x p(x^2) below 1, 1 - exp(q(x)) above; both are fitted for the least relative error.
 static inline floats erf_floats(floats x) {
-    floats m = absolute(x);
-    m = choose(m > splat(4.f), splat(4.f), m);  // where erf has reached 1
+    const floats m = at_most(absolute(x), 4.f);  // where erf has reached 1
     const floats square = m * m;
     floats p = splat(7.853846909711137e-5f);
     p = multiply_add(p, square, splat(-8.010189048945904e-4f));
