@@ -315,11 +315,36 @@ static inline floats atan2_floats(floats y, floats x) {
 
 static inline floats atan_floats(floats x) { return atan2_floats(x, splat(1.f)); }
 
-// sqrt(1 - x^2) is NaN out of range.
-static inline floats cosine_of_sine(floats x) {
-    return __builtin_elementwise_sqrt((1.f - x) * (1.f + x));
+// For t up to 1/2, y = asin(t) = t + t z p(z) with z = t^2. A larger x is 1 - 2 t^2, and its arc cosine
+// is 2 asin(t); out of range, t is NaN.
+typedef struct {
+    ints is_large;
+    floats angle;
+} arc;
+
+static inline arc split_arc(floats x) {
+    const floats m = absolute(x);
+    const ints is_large = m > splat(0.5f);
+    const floats z = choose(is_large, (1.f - m) * 0.5f, m * m);
+    const floats t = choose(is_large, __builtin_elementwise_sqrt(z), m);
+    floats p = splat(4.2163199048e-2f);
+    p = multiply_add(p, z, splat(2.4181311049e-2f));
+    p = multiply_add(p, z, splat(4.5470025998e-2f));
+    p = multiply_add(p, z, splat(7.4953002686e-2f));
+    p = multiply_add(p, z, splat(1.6666752422e-1f));
+    return (arc){is_large, multiply_add(p * z, t, t)};
 }
 
-static inline floats asin_floats(floats x) { return atan2_floats(x, cosine_of_sine(x)); }
+static inline floats asin_floats(floats x) {
+    const arc a = split_arc(x);
+    const floats large = 1.57079632679489662f - 2.f * a.angle;
+    return with_sign_of(x, choose(a.is_large, large, a.angle));
+}
 
-static inline floats acos_floats(floats x) { return atan2_floats(cosine_of_sine(x), x); }
+static inline floats acos_floats(floats x) {
+    const arc a = split_arc(x);
+    const ints is_negative = x < splat(0.f);
+    const floats twice = 2.f * a.angle;
+    const floats large = choose(is_negative, 3.14159265358979324f - twice, twice);
+    return choose(a.is_large, large, 1.57079632679489662f - with_sign_of(x, a.angle));
+}
