@@ -19,12 +19,16 @@ author = "The plugrad authors"
 copyright = author
 version = release = plugrad.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 # `x` in a docstring is a parameter or an object; what is neither stays code.
 default_role = "py:obj"
 
+# Notebooks are committed without results. Each build runs them, where their pictures do not stay.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 

@@ -1,7 +1,7 @@
 """Train a small transformer that writes one character after the other, on the selected backend.
 
-    python examples/characters.py                          it learns the text of this program
-    python examples/characters.py FILE 1000                or that of a file, in 1,000 steps
+    python examples/characters.py                          it learns the first act of Coriolanus
+    python examples/characters.py FILE 1000                or another text, in 1,000 steps
     PLUGRAD_BACKEND=wasm python examples/characters.py     on another backend
 
 The program prints the first and the last loss, and what the network writes. It saves the training to
@@ -19,6 +19,7 @@ import numpy as np
 import plugrad
 import plugrad_nn as nn
 
+TEXT = Path(__file__).parent / "data" / "shakespeare.txt"
 LENGTH = 32  # characters that the network sees
 
 
@@ -29,7 +30,7 @@ def language_model(characters):
     return nn.Sequential(*start, attend, think, attend, think, nn.LayerNorm(), nn.Dense(characters))
 
 
-def train_step(model, params, optimizer, numbers):
+def learn(model, params, optimizer, numbers):
     rng = np.random.default_rng(optimizer.iterations)
     pieces = numbers[rng.integers(len(numbers) - LENGTH, size=(16, 1)) + np.arange(LENGTH + 1)]
 
@@ -47,15 +48,14 @@ def written(model, params, numbers, count):
     return numbers
 
 
-def main(file=__file__, steps=300, path="outputs/characters.safetensors"):
+def main(file=TEXT, steps=300, path="outputs/characters.safetensors"):
     alphabet, numbers = np.unique(list(Path(file).read_text("utf-8")), return_inverse=True)
     model, optimizer = language_model(len(alphabet)), plugrad.optimizers.Adam(0.003)
     params, losses, path = model.init(0, (LENGTH,)), [], Path(path)
     if path.exists():
         params, losses, state = plugrad.load(path)
         optimizer.set_state(nn.leaves(params), state)
-    for _ in range(len(losses), int(steps)):
-        losses.append(train_step(model, params, optimizer, numbers))
+    losses += [learn(model, params, optimizer, numbers) for _ in range(len(losses), int(steps))]
     path.parent.mkdir(exist_ok=True)
     plugrad.save(path, (params, losses, optimizer.get_state(nn.leaves(params))))
     plt.axes(xlabel="step", ylabel="loss").plot(losses)[0].figure.savefig(path.with_suffix(".png"))

@@ -5,6 +5,7 @@ python examples/custom_op.py
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import plugrad
@@ -43,12 +44,16 @@ gradient(softsign_kernel, x=lambda dy, x: dy / plugrad.square(1 + plugrad.abs(x)
 
 
 def main() -> None:
-    """Print the values and check the gradient on each of the three backends."""
-    for backend in IMPLEMENTATIONS:
+    """Print values, check the gradient and draw the function on each of the three backends."""
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True, layout="constrained")
+    for backend, ax in zip(IMPLEMENTATIONS, axes, strict=True):
         with plugrad.use(backend):
-            x = plugrad.asarray([-3.0, -0.5, 0.25, 1.0])
-            print(f"{backend:8} {softsign(x).numpy()}")
-            check_gradient(softsign, x, dtype="float32")
+            print(f"{backend:8} {softsign(plugrad.asarray([-3.0, -0.5, 0.25, 1.0])).numpy()}")
+            check_gradient(softsign, plugrad.asarray([-3.0, 0.25]), dtype="float32")
+            x = plugrad.linspace(-4, 4, 200)
+            ax.plot(x, softsign(x), x, plugrad.grad(lambda x: plugrad.sum(softsign(x)))(x))
+            ax.set(title=f"softsign and its gradient on {x.device}")
+    figure.savefig("custom_op.png", dpi=100)
 
 
 if __name__ == "__main__":

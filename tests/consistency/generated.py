@@ -1,4 +1,4 @@
-"""What is generated: pages of the documentation, lists in manifests. ``make docs`` writes it, a test compares it."""
+"""What is generated: pages and notebooks, lists in manifests. ``make docs`` writes it, a test compares it."""
 
 import inspect
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill, indent
 
 import plugrad
+from consistency import notebooks
 from consistency.committed import SHORT
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
@@ -171,10 +172,12 @@ def with_kernels(plugin: str) -> str:
 
 
 def main() -> None:
-    """Write the pages, and the kernels into the manifests."""
+    """Write the pages and notebooks, and the kernels into the manifests."""
     FOLDER.mkdir(exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")
+    for name in notebooks.NAMES:
+        notebooks.path(name).write_text(notebooks.notebook(name), "utf-8")
     for plugin in (*BACKENDS, *PACKS):
         manifest_file(plugin).write_text(with_kernels(plugin), "utf-8")
 

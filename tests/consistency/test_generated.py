@@ -3,7 +3,7 @@
 import pytest
 
 import plugrad
-from consistency import generated
+from consistency import generated, notebooks
 from consistency.committed import committed
 from consistency.coverage import FAMILIES, contracts, coverage
 from consistency.tfjs import tfjs_kernels
@@ -38,6 +38,11 @@ def test_cpu_has_every_kernel_of_tensorflow_js():
 def test_page_is_up_to_date(page):
     written = (generated.FOLDER / page).read_text("utf-8")
     assert written == generated.PAGES[page](), REMEDY
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_notebook_is_up_to_date(name):
+    assert notebooks.path(name).read_text("utf-8") == notebooks.notebook(name), REMEDY
 
 
 def test_manifest_lists_the_kernels_that_the_backend_registers(backend):

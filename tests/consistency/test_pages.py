@@ -17,8 +17,8 @@ from plugrad.registry.transaction import snapshot
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if ">>>" in page.read_text("utf-8")]
+DATA = [p for p in (ROOT / "examples" / "data").iterdir() if p.suffix != ".md"]
 # A program that is told from its first line to its last: its blocks without prompts run too.
-DATA = [ROOT / "examples" / "data" / "digits.csv.gz"]
 PROGRAM = ROOT / "docs" / "explanation" / "in-200-lines.md"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?")
@@ -26,7 +26,7 @@ NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?")
 
 @pytest.fixture
 def alone(monkeypatch, tmp_path, backend):
-    """Run a page in a folder with its data, on a backend with the settings of a user, and leave nothing behind."""
+    """Run a page beside the data, on a backend with the settings of a user, and leave nothing behind."""
     for data in DATA:
         (tmp_path / data.name).symlink_to(data)
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,76 @@
+# %% [markdown]
+# # Filter and warp a picture
+#
+# A picture is a tensor: rows, columns, colours. A filter is a convolution, and a warp takes each pixel from elsewhere.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.cbook import get_sample_data
+
+import plugrad
+
+SIZE = 256
+
+pixels = plt.imread(get_sample_data("grace_hopper.jpg", asfileobj=False))[20:532]  # a square
+original = plugrad.image.resize_bilinear(plugrad.image.from_pixels(pixels) / 255, (SIZE, SIZE))
+
+# %% [markdown]
+# ## Filters
+#
+# A depthwise convolution filters each colour by itself. A blur is two of them, down and across. What the blur took
+# away are the details, and twice of them make the picture sharper. Sobel's filters find edges.
+
+
+# %%
+def filtered(image, *kernels):
+    for kernel in kernels:
+        kernel = plugrad.asarray(np.float32(kernel))[..., None, None]
+        kernel = plugrad.tile(kernel, (1, 1, image.shape[-1], 1))
+        image = plugrad.depthwise_conv2d(image[None], kernel, pad="same")[0]
+    return image
+
+
+bell = np.exp(-((np.arange(-6, 7) / 3) ** 2) / 2)
+bell /= bell.sum()
+blurred = filtered(original, bell[:, None], bell[None, :])
+sharp = original + 2 * (original - blurred)
+
+grey = plugrad.image.resize_bilinear(plugrad.mean(original, axis=-1, keepdims=True), (SIZE, SIZE))
+down = filtered(grey, np.outer([1, 0, -1], [1, 2, 1]))
+edges = plugrad.hypot(down, filtered(grey, np.outer([1, 2, 1], [1, 0, -1])))
+
+# %% [markdown]
+# ## Warps
+#
+# `transform` looks at the picture from another side: eight numbers say where each pixel comes from. For a warp of your
+# own, compute where, and pick: an index of two tensors takes one pixel for each pair.
+
+# %%
+side = [1.2, 0.3, -50, 0.0, 1.3, -35, 0.0, 0.0016]
+tilted = plugrad.image.transform(original[None], [side], interpolation="bilinear")[0]
+
+place = plugrad.linspace(-1, 1, SIZE)
+y, x = plugrad.meshgrid(place, place, indexing="ij")
+radius = plugrad.hypot(x, y)
+turn = plugrad.atan2(y, x) + 3 * plugrad.maximum(1 - radius, 0) ** 2
+rows, columns = (
+    plugrad.clip((part * radius + 1) * (SIZE / 2), 0, SIZE - 1).astype("int32")
+    for part in (plugrad.sin(turn), plugrad.cos(turn))
+)
+swirled = original[rows, columns]
+
+# %%
+shown = {
+    "original": original,
+    "blurred": blurred,
+    "sharper": sharp,
+    "edges": 1 - edges,
+    "from the side": tilted,
+    "swirled": swirled,
+}
+figure, axes = plt.subplots(2, 3, figsize=(9, 6.4), layout="constrained")
+for ax, (title, image) in zip(axes.flat, shown.items(), strict=True):
+    ax.imshow(plugrad.clip(image, 0, 1), cmap="gray")
+    ax.set(title=title, xticks=[], yticks=[])
+figure.savefig("images.jpg", dpi=100)

@@ -1,0 +1,71 @@
+# %% [markdown]
+# # What moves a pendulum?
+#
+# Someone has filmed a pendulum and measured its angle, not very well. How long is it, how strong is the friction, and
+# where did it start? A program that simulates pendulums answers that backwards: plugrad differentiates the simulation.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import plugrad
+
+MOMENTS = 160  # measurements
+PAUSE = 0.05  # seconds between them
+STEPS = 120  # of the optimizer
+
+# %% [markdown]
+# Newton's law gives the acceleration of the angle. Each step of time moves the speed and then the angle.
+
+
+# %%
+def swing(length, friction, angle):
+    angles, speed = [], 0.0
+    for _ in range(MOMENTS):
+        angles.append(angle)
+        speed = speed - PAUSE * (9.81 / length * plugrad.sin(angle) + friction * speed)
+        angle = angle + PAUSE * speed
+    return plugrad.stack(angles)
+
+
+times = PAUSE * np.arange(MOMENTS)
+truth = {"length": 1.7, "friction": 0.25, "angle": 1.2}
+noise = np.random.default_rng(0).normal(scale=0.08, size=MOMENTS)
+measured = swing(**truth) + noise.astype(np.float32)
+
+# %% [markdown]
+# The loss is how far a simulation is from the measurements. Its gradient runs back through all steps of time, and the
+# optimizer follows it. What happens early says most at first, so the measurements count from the first to the last.
+
+# %%
+variables = {
+    name: plugrad.Variable(start, name=name)
+    for name, start in {"length": 1.0, "friction": 0.0, "angle": 0.5}.items()
+}
+optimizer = plugrad.optimizers.Adam(0.03)
+guess, losses = swing(**variables).numpy(), []
+
+
+def loss(weights):
+    return plugrad.sum(weights * (swing(**variables) - measured) ** 2) / plugrad.sum(weights)
+
+
+for step in range(STEPS):
+    reach = MOMENTS * PAUSE * (0.1 + step / STEPS)  # seconds that count
+    weights = plugrad.asarray(np.exp(-((times / reach) ** 4)), dtype="float32")
+    losses.append(optimizer.minimize(lambda w=weights: loss(w), variables.values()).item())
+
+found = {name: round(variable.item(), 2) for name, variable in variables.items()}
+print("found", found, "true", truth)
+
+# %% [markdown]
+# The grey line is the first guess, the blue one what was found, and the dots are the measurements.
+
+# %%
+figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
+axes.plot(times, guess, color="0.7", label="first guess")
+axes.plot(times, swing(**variables), color="tab:blue", label="found")
+axes.plot(times, measured, ".", color="tab:orange", label="measured")
+axes.set(xlabel="seconds", ylabel="angle", title=", ".join(f"{k} {v}" for k, v in found.items()))
+axes.legend(loc="upper right")
+figure.savefig("pendulum.png", dpi=120)

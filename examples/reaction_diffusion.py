@@ -1,0 +1,59 @@
+# %% [markdown]
+# # Patterns from two chemicals
+#
+# Turing asked in 1952 how a leopard gets its spots. In the model of Gray and Scott (1984), two substances spread over a
+# surface. Where they meet, V eats U and makes more V. That is enough for patterns that grow like corals.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import plugrad
+
+SIZE, STEPS, FRAMES = 160, 4000, 4
+FEED, KILL = 0.055, 0.062  # corals; 0.0367 and 0.0649 are cells that divide
+
+# %% [markdown]
+# A substance flows to where there is less of it than around. The surface has no edges: what leaves on the right comes
+# back on the left, which is what `roll` does.
+
+
+# %%
+def spreading(x):
+    sides = sum(plugrad.roll(x, shift, axis=axis) for shift in (-1, 1) for axis in (0, 1))
+    corners = sum(plugrad.roll(x, (a, b), axis=(0, 1)) for a in (-1, 1) for b in (-1, 1))
+    return 0.2 * sides + 0.05 * corners - x
+
+
+def step(u, v):
+    reaction = u * v * v
+    u = u + spreading(u) - reaction + FEED * (1 - u)
+    v = v + spreading(v) / 2 + reaction - (FEED + KILL) * v
+    return u, v
+
+
+# %% [markdown]
+# At first there is U everywhere, and a little V in a few places.
+
+# %%
+rng = np.random.default_rng(0)
+seeds = np.zeros((SIZE, SIZE), np.float32)
+for row, column in rng.integers(SIZE - 8, size=(12, 2)):
+    seeds[row : row + 8, column : column + 8] = rng.uniform(0.3, 0.6, (8, 8))
+u, v = plugrad.asarray(1 - seeds), plugrad.asarray(seeds)
+
+# %% [markdown]
+# Thousands of steps follow. Nothing is read back from the device but the pictures.
+
+# %%
+pictures = []
+for number in range(STEPS):
+    u, v = step(u, v)
+    if (number + 1) % (STEPS // FRAMES) == 0:
+        pictures.append(v.numpy())
+
+figure, axes = plt.subplots(1, FRAMES, figsize=(3 * FRAMES, 3.2), layout="constrained")
+for i, (ax, picture) in enumerate(zip(axes, pictures, strict=True)):
+    ax.imshow(picture, cmap="magma", interpolation="bicubic")
+    ax.set(title=f"step {(i + 1) * STEPS // FRAMES:,}", xticks=[], yticks=[])
+figure.savefig("reaction_diffusion.png", dpi=100)

@@ -1,0 +1,185 @@
+"""The examples of the gallery, made small: on each backend they compute the same, and draw."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import nbformat
+import numpy as np
+import pytest
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
+from scipy import ndimage
+
+import plugrad
+from consistency import notebooks
+
+FOLDER = Path(__file__).parents[2] / "examples"
+PICTURES = Path(__file__).parents[2] / "docs" / "examples"
+SMALL = {
+    "autoencoder": {"EPOCHS": 3, "BATCH": 512},
+    "images": {"SIZE": 48},
+    "pendulum": {"MOMENTS": 9, "STEPS": 4},
+    "reaction_diffusion": {"SIZE": 24, "STEPS": 8},
+}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """Draw into files of an empty folder."""
+    mpl.use("agg")
+    monkeypatch.chdir(tmp_path)
+    yield
+    plt.close("all")
+
+
+class Smaller(ast.NodeTransformer):
+    """Gives the constants of a program other values."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def visit_Assign(self, node):
+        (target,) = node.targets
+        pairs = (
+            zip(target.elts, node.value.elts, strict=True)
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            else [(target, node.value)]
+        )
+        for name, value in pairs:
+            if getattr(name, "id", "") in self.values:
+                value.value = self.values[name.id]
+        return node
+
+
+def smaller(code, name):
+    return ast.fix_missing_locations(Smaller(SMALL[name]).visit(ast.parse(code)))
+
+
+def run(name):
+    """Run an example that is made small, and return its names."""
+    path = FOLDER / f"{name}.py"
+    known = {"__name__": "__main__", "__file__": str(path)}
+    exec(compile(smaller(path.read_text("utf-8"), name), str(path), "exec"), known)
+    return known
+
+
+@cache
+def on_cpu(name):
+    with plugrad.use("cpu"):
+        return run(name)
+
+
+@pytest.mark.parametrize("name", ["autoencoder", "pendulum"])
+def test_what_learns_does_so_as_on_the_cpu(name, backend):
+    losses = run(name)["losses"]
+    assert losses[-1] < losses[0]
+    np.testing.assert_allclose(losses, on_cpu(name)["losses"], rtol=1e-3)
+
+
+def test_reaction_and_diffusion_are_those_of_numpy(backend):
+    u, v = (run("reaction_diffusion")[name].numpy() for name in "uv")
+    known = on_cpu("reaction_diffusion")
+    expected_u, expected_v = 1 - known["seeds"].astype(float), known["seeds"].astype(float)
+    around = np.array([[0.05, 0.2, 0.05], [0.2, -1, 0.2], [0.05, 0.2, 0.05]])
+    for _ in range(known["STEPS"]):
+        spread_u, spread_v = (
+            ndimage.convolve(x, around, mode="wrap") for x in (expected_u, expected_v)
+        )
+        reaction = expected_u * expected_v**2
+        expected_u = expected_u + spread_u - reaction + known["FEED"] * (1 - expected_u)
+        expected_v += spread_v / 2 + reaction - (known["FEED"] + known["KILL"]) * expected_v
+    np.testing.assert_allclose(u, expected_u, atol=1e-5)
+    np.testing.assert_allclose(v, expected_v, atol=1e-5)
+
+
+def test_filters_and_warps_are_those_of_scipy_and_of_the_cpu(backend):
+    known, expected = run("images"), on_cpu("images")
+    grey = known["grey"].numpy()[..., 0].astype(float)
+    edges = np.hypot(*(ndimage.sobel(grey, axis) for axis in (0, 1)))
+    inside = slice(1, -1), slice(1, -1)
+    np.testing.assert_allclose(known["edges"][..., 0].numpy()[inside], edges[inside], atol=1e-4)
+    for title, image in known["shown"].items():
+        away = np.abs(image.numpy() - expected["shown"][title].numpy())
+        # A pixel between two others may come from either.
+        assert np.mean(away > 1e-3) < (0.01 if title in ("swirled", "from the side") else 1e-9)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_pictures_are_not_blank(name):
+    on_cpu.cache_clear()
+    on_cpu(name)
+    (picture,) = Path().glob(f"{name}.*")
+    assert np.std(plt.imread(picture)[..., :3] / plt.imread(picture).max()) > 0.05
+
+
+@pytest.fixture(scope="module")
+def companions(tmp_path_factory):
+    """What the example of SciPy and scikit-learn prints on each backend, in a process where SciPy is new."""
+    program = (
+        "import json, sys, plugrad\n"
+        "from contextlib import redirect_stdout\n"
+        "from io import StringIO\n"
+        "path, *backends = sys.argv[1:]\n"
+        "code, printed = compile(open(path).read(), path, 'exec'), {}\n"
+        "for backend in backends:\n"
+        "    with plugrad.use(backend), redirect_stdout(StringIO()) as text:\n"
+        "        exec(code, {'__file__': path})\n"
+        "    printed[backend] = text.getvalue()\n"
+        "print(json.dumps(printed))\n"
+    )
+    names = [
+        plugin.name for plugin in plugrad.backends() if plugin.status in ("active", "available")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program, FOLDER / "ecosystem.py", *names],
+        env=os.environ | {"MPLBACKEND": "agg", "PLUGRAD_UNSUPPORTED_DTYPE": "silent"},
+        cwd=tmp_path_factory.mktemp("ecosystem"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_scipy_and_scikit_learn_compute_on_the_backend(companions, backend):
+    assert companions[backend].splitlines() == [
+        f"scikit-learn gives a Tensor on {backend}:0",
+        "the gradient of SciPy's logsumexp sums to 1.0000",
+        "BFGS ends at [1. 1.]",
+    ]
+
+
+def test_notebooks_run_in_jupyter(tmp_path):
+    """All in one kernel, because starting one takes long."""
+    environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    manager, client = start_new_kernel(cwd=str(tmp_path), env=environment)
+    try:
+        for name in notebooks.NAMES:
+            notebook = nbformat.reads(notebooks.notebook(name), 4)
+            nbformat.validate(notebook)
+            for cell in notebook.cells:
+                if cell.cell_type == "code":
+                    cell.source = ast.unparse(smaller(cell.source, name))
+            runner = NotebookClient(notebook, km=manager)
+            runner.kc = client
+            runner.execute(reset_kc=False)
+            kinds = [o.data.keys() for o in notebook.cells[-1].outputs if "data" in o]
+            assert any("image/png" in kind for kind in kinds)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_examples_are_short_and_have_a_picture():
+    for path in FOLDER.glob("*.py"):
+        lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+        assert len(lines) <= 80, path.name
+        assert list(PICTURES.glob(f"{path.stem}.[jps]*g")), path.name
