@@ -28,7 +28,7 @@ def expected(digits):
 def _trained(digits):
     images, labels, test_images, test_labels = digits.load()
     params = digits.MODEL.init(0, (8, 8, 1))
-    losses = digits.train(params, images, labels, epochs=15)
+    losses = digits.train(params, images, labels, epochs=10)
     logits = digits.MODEL(params, plugrad.asarray(test_images))
     guesses = plugrad.argmax(logits, axis=1).numpy()
     return losses, float(np.mean(guesses == test_labels))
