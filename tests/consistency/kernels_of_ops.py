@@ -123,7 +123,7 @@ def facts(op: Op) -> list[str]:
     """Return what an op's page says of its kernels, their gradients, backends and dtypes."""
     names = kernels_of(op)
     if not names:
-        return ["**Kernels**: none of its own."]
+        return ["**Kernels**: none of its own, so it runs on every backend."]
     rows = {name: committed().get(name, {}) for name in names}
     backends = list(next(iter(committed().values())))
     if len(names) <= FEW:

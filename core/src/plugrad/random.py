@@ -1,6 +1,7 @@
 """Random numbers: the class `Generator`, and the methods of one shared generator as functions.
 
-`shape` and `dtype` are those of the result, `device` is where it lives.
+`shape` and `dtype` are those of the result, `device` is where it lives. The numbers are drawn on the host, so they are
+the same on every backend. They are constants: no gradient flows through them.
 """
 
 from plugrad.ops.random import (

@@ -187,6 +187,8 @@ def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
     >>> plugrad.ensure_shape([[1, 2, 3]], (None, 3))
     tensor([[1, 2, 3]], dtype=int32)
 
+    Gradients pass unchanged.
+
     Raises:
         ShapeError: x has another shape.
         ArgumentError: `shape` is not a sequence of integers and None.
