@@ -35,7 +35,8 @@ measured = swing(**truth) + noise.astype(np.float32)
 
 # %% [markdown]
 # The loss is how far a simulation is from the measurements. Its gradient runs back through all steps of time, and the
-# optimizer follows it. What happens early says most at first, so the measurements count from the first to the last.
+# optimizer follows it. Far from the truth, the end of a long simulation says little, so the later measurements count only
+# once the earlier ones fit.
 
 # %%
 variables = {
@@ -56,7 +57,7 @@ for step in range(STEPS):
     losses.append(optimizer.minimize(lambda w=weights: loss(w), variables.values()).item())
 
 found = {name: round(variable.item(), 2) for name, variable in variables.items()}
-print("found", found, "true", truth)
+print(f"found {found}\n true {truth}")
 
 # %% [markdown]
 # The grey line is the first guess, the blue one what was found, and the dots are the measurements.
