@@ -1,6 +1,6 @@
 """Measure what it takes to install plugrad or a peer, and to import it: each in an environment of its own.
 
-    make wheels && python benchmarks/install.py plugrad tinygrad jax torch
+    make wheels && python benchmarks/install.py plugrad "plugrad[all]" tinygrad jax torch
 
 Environments are in outputs/install/ and are made once; torch takes some gigabytes. Imports take turns,
 and the least time of each counts.
@@ -16,9 +16,9 @@ from time import perf_counter
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "outputs" / "install"
-WHEELS = [str(path) for path in (ROOT / "dist").glob("*.whl")]
 PROGRAMS = {
-    "plugrad": ("import plugrad", WHEELS),
+    "plugrad": ("import plugrad", ["plugrad"]),
+    "plugrad[all]": ("import plugrad", ["plugrad[all]"]),
     "tinygrad": ("from tinygrad import Tensor", ["tinygrad"]),
     "jax": ("import jax.numpy", ["jax"]),
     "torch": ("import torch", ["torch"]),
@@ -33,7 +33,8 @@ def installed(name: str) -> Path:
         uv = Path(sys.executable).with_name("uv")
         subprocess.run([uv, "venv", "--quiet", FOLDER / name], check=True)
         packages = PROGRAMS[name][1]
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *packages], check=True)
+        install = [uv, "pip", "install", "--quiet", "--python", python]
+        subprocess.run([*install, "--find-links", ROOT / "dist", *packages], check=True)
     return python
 
 
@@ -62,7 +63,7 @@ def main() -> None:
         for name, python in pythons.items():
             least[name] = min(least[name], seconds(python, PROGRAMS[name][0]))
     for name in names:
-        print(f"{name:10} {megabytes(name):8.0f} MB {least[name]:6.2f} s")
+        print(f"{name:12} {megabytes(name):8.0f} MB {least[name]:6.2f} s")
 
 
 if __name__ == "__main__":

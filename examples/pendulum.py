@@ -35,7 +35,7 @@ measured = swing(**truth) + noise.astype(np.float32)
 
 # %% [markdown]
 # The loss is how far a simulation is from the measurements. Its gradient runs back through all steps of time, and the
-# optimizer follows it. Far from the truth, the end of a long simulation says little, so the later measurements count only
+# optimizer follows it. Far from the truth, the end of a long simulation says little, so later measurements count only
 # once the earlier ones fit.
 
 # %%
