@@ -66,8 +66,22 @@ def test_expm1_of_numbers_with_a_part_that_is_no_number(backend):
     z, expected = np.array(cases, np.complex64).T
     np.testing.assert_array_equal(plugrad.expm1(plugrad.asarray(z)).numpy(), expected)
     assert plugrad.expm1(plugrad.asarray(z[0])).numpy().imag == 0
-    zeros = plugrad.expm1(plugrad.asarray(np.complex64(complex(-0.0, -0.0)))).numpy()
-    assert (np.signbit(zeros.real), np.signbit(zeros.imag)) == (True, True)
+    zeros = plugrad.expm1(
+        plugrad.asarray(np.array([complex(-0.0, 0), complex(-0.0, -0.0)], np.complex64))
+    ).numpy()
+    assert not np.signbit(zeros.real).any()
+    assert np.signbit(zeros.imag).tolist() == [False, True]
+
+
+def test_sign_of_zeros_and_at_infinity(backend):
+    """An infinite part outweighs a finite one, as in NumPy, and a zero has no sign, as in the standard."""
+    require_complex64()
+    zeros = np.array([complex(a, b) for a in (0.0, -0.0) for b in (0.0, -0.0)], np.complex64)
+    assert not np.signbit(plugrad.sign(plugrad.asarray(zeros)).numpy().view(np.float32)).any()
+    inf = math.inf
+    parts = [(inf, 1), (-inf, 0), (2, -inf), (inf, -inf), (3, -4)]
+    z = np.array([complex(*pair) for pair in parts], np.complex64)
+    np.testing.assert_allclose(plugrad.sign(plugrad.asarray(z)).numpy(), np.sign(z), rtol=1e-6)
 
 
 def test_real_tensors_are_their_own_real_part_and_conjugate():
@@ -206,6 +220,8 @@ WITH_NAN = [
     (plugrad.atan, complex(np.nan, 0), complex(np.nan, 0)),
     (plugrad.asinh, complex(np.nan, 0), complex(np.nan, 0)),
     (plugrad.atanh, complex(0, np.nan), complex(0, np.nan)),
+    (plugrad.atanh, complex(np.nan, 1e10), complex(np.nan, np.nan)),
+    (plugrad.sign, complex(np.nan, np.inf), complex(np.nan, np.nan)),
     (plugrad.tan, complex(np.nan, 0), complex(np.nan, 0)),
     (plugrad.tanh, complex(0, np.nan), complex(0, np.nan)),
     (plugrad.expm1, complex(np.nan, 0), complex(np.nan, 0)),

@@ -79,7 +79,7 @@ static complex128 logarithm_of_1_plus(complex128 z) {
 
 static complex128 exponential_minus_1(complex128 z) {
     const double x = creal(z), y = cimag(z), half = sin(y / 2);
-    if (y == 0) return number(expm1(x), y);
+    if (y == 0) return number(x == 0 ? 0 : expm1(x), y); // not -0: as exp(x) - 1
     if (!isfinite(x)) {
         const complex128 e = cexp(z);
         return number(creal(e) - 1, cimag(e));

@@ -89,10 +89,27 @@ def sign(x: TensorLike) -> Tensor:
     """
     x = as_tensor(x, "sign")
     if x.dtype.kind == "complex":
-        radius = parts.complex_abs(x)
-        is_zero = binary.equal(radius, constant(0, radius.dtype, x.backend))
-        return binary.divide(x, cast(binary.add(radius, cast(is_zero, radius.dtype)), x.dtype))
+        return _direction(x)
     return unary.sign(coerced(x, unary.sign, "sign"))
+
+
+def _direction(x: Tensor) -> Tensor:
+    """Return complex numbers divided by their absolute values; one infinite part outweighs the other, as in NumPy."""
+    radius = parts.complex_abs(x)
+    none = constant(0, radius.dtype, x.backend)
+    is_zero = binary.equal(radius, none)
+    nearby = binary.divide(x, cast(binary.add(radius, cast(is_zero, radius.dtype)), x.dtype))
+    real, imag = parts.real(x), parts.imag(x)
+    is_far_right, is_far_up = unary.is_inf(real), unary.is_inf(imag)
+    far = parts.complex(
+        binary.select(is_far_right, unary.sign(real), none),
+        binary.select(is_far_up, unary.sign(imag), none),
+    )
+    is_far = binary.logical_or(
+        binary.logical_and(is_far_right, unary.is_finite(imag)),
+        binary.logical_and(is_far_up, unary.is_finite(real)),
+    )
+    return binary.select(binary.logical_or(is_zero, is_far), far, nearby)
 
 
 def reciprocal(x: TensorLike) -> Tensor:

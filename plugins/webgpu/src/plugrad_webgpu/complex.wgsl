@@ -107,7 +107,7 @@ fn complex_exp(z: vec2f) -> vec2f {
 }
 
 fn complex_expm1(z: vec2f) -> vec2f {
-  if (z.y == 0.0) { return vec2f(expm1_accurate(z.x), z.y); }
+  if (z.y == 0.0) { return vec2f(select(expm1_accurate(z.x), 0.0, z.x == 0.0), z.y); }
   if (!(abs(z.x) < 50.0)) { return complex_exp(z) - vec2f(1.0, 0.0); }
   let half = sin_accurate(0.5 * z.y);
   return vec2f(
@@ -257,6 +257,7 @@ fn complex_acosh(z: vec2f) -> vec2f {
 fn complex_atanh(z: vec2f) -> vec2f {
   let x = abs(z.x);
   if (x == 0.0 && is_nan(z.y)) { return z; }
+  if (is_nan(x) && !is_infinite(z.y)) { return vec2f(x, x); }
   let size = complex_size(z);
   if (size > 1.0e8) {
     let length = hypotenuse(z.x, z.y);

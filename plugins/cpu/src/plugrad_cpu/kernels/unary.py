@@ -16,15 +16,20 @@ def expm1(x: Array) -> Array:
     """Return exp(x) - 1.
 
     Where a part of a complex number is NaN or infinite, NumPy makes both parts of the result NaN, also
-    those that the standard defines.
+    those that the standard defines. It gives -0 for the real part of -0, for which the standard asks for 0.
     """
-    y = np.expm1(x)
-    if x.dtype.kind != "c" or np.all(np.isfinite(x)):
+    if x.dtype.kind != "c":
+        return np.expm1(x)
+    z: Any = x
+    y: Any = np.asarray(np.expm1(z))
+    y.real += 0  # makes 0 of -0
+    if np.all(np.isfinite(z)):
         return y
-    of_real = np.empty_like(x)
-    of_real.real, of_real.imag = np.expm1(x.real), x.imag
-    far = np.where(np.isfinite(x.real), y, np.exp(x) - 1)
-    return np.where(x.imag == 0, of_real, far)
+    of_real: Any = np.empty_like(z)
+    of_real.real, of_real.imag = np.expm1(z.real) + 0, z.imag
+    np.copyto(y, np.exp(z) - 1, where=~np.isfinite(z.real))
+    np.copyto(y, of_real, where=z.imag == 0)
+    return y
 
 
 def erf(x: Array) -> Array:

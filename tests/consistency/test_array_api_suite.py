@@ -1,0 +1,51 @@
+"""The public test suite of the array API standard, where a checkout of it is given.
+
+    ARRAY_API_TESTS=/path/to/array-api-tests pytest tests/consistency/test_array_api_suite.py
+
+The checkout needs its submodule and the packages in its requirements.txt. The files in array_api/ list the tests
+that may fail, on all backends and on each, with the reasons. Dtypes that a backend does not have are left out.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plugrad
+
+LISTS = Path(__file__).parent / "array_api"
+STANDARD = (
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float32", "float64", "complex64", "complex128"),
+)
+CHECKOUT = os.environ.get("ARRAY_API_TESTS", "")
+OPTIONS = ("--max-examples=20", "--disable-deadline", "--hypothesis-derandomize", "--tb=short")
+
+
+@pytest.mark.skipif(
+    not CHECKOUT,
+    reason="ARRAY_API_TESTS is not set to a checkout of github.com/data-apis/array-api-tests",
+)
+def test_the_public_suite(backend, tmp_path):
+    name = plugrad.which().backend.name
+    has = plugrad.__array_namespace_info__().dtypes()
+    allowed = tmp_path / "allowed.txt"
+    allowed.write_text("".join((LISTS / f"{part}.txt").read_text() for part in ("all", name)))
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *OPTIONS),
+            *(f"--xfails-file={allowed}", "array_api_tests"),
+        ],
+        cwd=CHECKOUT,
+        env=os.environ
+        | {
+            "ARRAY_API_TESTS_MODULE": "plugrad",
+            "ARRAY_API_TESTS_SKIP_DTYPES": ",".join(d for d in STANDARD if d not in has),
+            "PLUGRAD_BACKEND": name,
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
