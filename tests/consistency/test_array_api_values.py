@@ -318,6 +318,8 @@ def test_special_complex_values(name):
         # NumPy's is NaN elsewhere. What the standard says of it is in tests/families/test_complex.py.
         regular = (x.imag != 0) & (np.isfinite(x.imag) | np.isnan(x.real))
         x = x[np.isfinite(x.real) | regular]
+    if name == "sign":
+        x = x[~np.isinf(x)]  # there plugrad's is that of NumPy
     assert is_compared(name, [x])
     theirs, ours = answer(standard, name, [x], {})[0], answer(plugrad, name, [x], {})[0]
     np.testing.assert_allclose(ours.real, theirs.real, 1e-9)
