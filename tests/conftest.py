@@ -26,7 +26,7 @@ from consistency.committed import committed
 from plugrad.discovery.loading import open_backend
 from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
-from plugrad.registry.kernels import put_above, take_away
+from plugrad.registry.kernels import register_from_plugin, take_away
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -159,7 +159,7 @@ def without_packs(backend: str) -> Iterator[None]:
     try:
         yield
     finally:
-        put_above(brought)
+        register_from_plugin(brought)
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """Plugins that misbehave, each in its own way: listed without being run, named in one error, harmless to others."""
 
 import importlib
+import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -329,6 +331,21 @@ def test_core_itself_says_whose_backends_are_chosen_automatically(monkeypatch):
         assert numpy_backend().name == "cpu"
     finally:
         first_party.cache_clear()
+
+
+def test_numbers_on_a_device_do_not_open_the_backend_that_computes_strings():
+    program = """
+        import sys, plugrad
+
+        with plugrad.use("wasm"):
+            ones = plugrad.ones(2)
+            assert (plugrad.concat([ones, ones]) + 1).tolist() == [2.0] * 4
+        assert "plugrad_cpu" not in sys.modules
+        with plugrad.use("wasm"):
+            assert plugrad.concat([["a"], ["b"]]).tolist() == ["a", "b"]
+        assert "plugrad_cpu" in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
 
 
 # --- the state of plugins -------------------------------------------------------------------------

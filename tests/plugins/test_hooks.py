@@ -386,3 +386,17 @@ def test_plugin_that_uses_plugrad_while_it_is_imported(site):
     site.install_pack("plugins", "acme", source)
     assert plugrad.config.get("fallback") == "warn"
     assert listed("acme").status == "active"
+
+
+def test_what_a_program_overrides_stays_in_effect_when_a_plugin_comes(register):
+    x = plugrad.asarray([1.0])
+    with plugrad.override_kernel("Abs", "cpu", lambda x: x + 1):
+        register(
+            plugrad_register_kernels=lambda backend: (
+                [plugrad.KernelConfig("Abs", "cpu", lambda x: x + 10)]
+                if backend.name == "cpu"
+                else []
+            )
+        )
+        assert plugrad.abs(x).item() == 2
+    assert plugrad.abs(x).item() == 11

@@ -18,7 +18,7 @@ from plugrad.discovery.replacing import replacing
 from plugrad.discovery.state import state
 from plugrad.discovery.turns import turn
 from plugrad.errors import PluginConflict, PluginUnavailable, RegistrationError, told, warn
-from plugrad.registry.kernels import put_above, take_away
+from plugrad.registry.kernels import register_from_plugin, take_away
 from plugrad.settings.journal import recorded
 from plugrad.tensor.backend import KernelConfig
 
@@ -108,7 +108,7 @@ def _added(
             if is_new:
                 configs = tuple(get())
                 _check(name, configs, backend)
-                put_above(configs)
+                register_from_plugin(configs)
                 state.brought[key] = configs
                 trace(f"{name} brings {len(configs)} kernels for backend {backend.name!r}")
             for config in state.brought[key]:

@@ -199,10 +199,25 @@ def automatic_choices() -> Sequence[Plugin]:
 
 def numpy_backend() -> Backend | None:
     """Return the first backend whose manifest says that its arrays are NumPy's; it computes strings."""
-    for plugin in automatic_choices():
-        if "shares-numpy-memory" in plugin.manifest.capabilities:
-            return open_backend(plugin.qualified_name)
-    return None
+    plugin = _numpy_plugin()
+    return None if plugin is None else open_backend(plugin.qualified_name)
+
+
+def is_numpy_backend(backend: Backend) -> bool:
+    """Return whether a backend is the `numpy_backend`, without opening another one for the answer."""
+    owner = backend.name, backend.distribution
+    for plugin in backends():
+        if (plugin.name, plugin.distribution) == owner and _shares_numpy_memory(plugin):
+            return plugin is _numpy_plugin()
+    return False
+
+
+def _numpy_plugin() -> Plugin | None:
+    return next(filter(_shares_numpy_memory, automatic_choices()), None)
+
+
+def _shares_numpy_memory(plugin: Plugin) -> bool:
+    return "shares-numpy-memory" in plugin.manifest.capabilities
 
 
 def objection(plugin: Plugin) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.contract.kernel import KERNELS
 from plugrad.discovery.fallback import borrowed
-from plugrad.discovery.selection import numpy_backend
+from plugrad.discovery.selection import is_numpy_backend, numpy_backend
 from plugrad.discovery.state import state
 from plugrad.engine import watching
 from plugrad.engine.checking import check_arrays, checked, checked_finite
@@ -56,11 +56,11 @@ class Implementations(dict[str, "Implementation"]):
         if found is None:
             # Not kept: the settings may differ at the next call.
             return borrowed(kernel_name, backend)
-        # No lock is held here: to read a setting or to look for NumPy's backend may load plugins.
+        # No lock is held here: to read a setting may load plugins.
         function = found.kernel_func
         if found.on_host:
             function = on_host(function, backend)
-        elif _may_hold_strings(kernel_name) and not _shares_numpy_memory(backend):
+        elif _may_hold_strings(kernel_name) and not is_numpy_backend(backend):
             function = _by_dtype(kernel_name, function, backend)
         if config.get("debug"):
             function = checked(kernel_name, function, backend)
@@ -154,11 +154,6 @@ def _may_hold_strings(kernel_name: str) -> bool:
     # If the first input holds positions, the contract does not say what the others may hold.
     has_positions_first = contract.accepts <= INTEGER and len(contract.inputs) > 1
     return has_positions_first or string in contract.accepts or "dtype" in contract.attributes
-
-
-def _shares_numpy_memory(backend: Backend) -> bool:
-    reference = numpy_backend()
-    return reference is None or reference.name == backend.name
 
 
 def _by_dtype(kernel_name: str, own: Implementation, backend: Backend) -> Implementation:

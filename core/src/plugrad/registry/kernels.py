@@ -37,7 +37,7 @@ class _Entry(NamedTuple):
     replaces: bool = False
     """Whether it was registered with ``replace=True``."""
     is_brought: bool = False
-    """Whether the backend itself brought it."""
+    """Whether the backend itself or a plugin brought it, not the program."""
 
 
 _entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
@@ -171,8 +171,9 @@ def _check(configs: Iterable[KernelConfig]) -> None:
                 f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} twice at once"
             )
         seen.add(config[:2])
-        _check_backend(config.backend_name)
         check_parameters(config)
+    for name in {name for _, name in seen}:
+        _check_backend(name)
 
 
 def _check_backend(name: str) -> None:
@@ -244,21 +245,32 @@ def override_kernel(
     backend is loaded.
     """
     configs = [KernelConfig(kernel_name, backend_name, kernel_func)]
-    put_above(configs)
+    _check(configs)
+    _warn_in_debug_mode(configs)
+    with lock:
+        for config in configs:
+            _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
     try:
         yield
     finally:
         take_away(configs)
 
 
-def put_above(configs: Iterable[KernelConfig]) -> None:
-    """Register several implementations on top of others, or none if one of them is wrong; see `take_away`."""
+def register_from_plugin(configs: Iterable[KernelConfig]) -> None:
+    """Register the kernels that a plugin brings for a backend, or none if one of them is wrong; see `take_away`.
+
+    They replace the backend's own and those of plugins before it. What the program itself has registered
+    with ``replace=True``, or overrides, stays in effect, whenever the plugin comes.
+    """
     configs = list(configs)
     _check(configs)
     _warn_in_debug_mode(configs)
     with lock:
         for config in configs:
-            _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
+            entries = _entries.get(config[:2], ())
+            brought = tuple(entry for entry in entries if entry.is_brought)
+            others = tuple(entry for entry in entries if not entry.is_brought)
+            _set(config[:2], (*brought, _Entry(config, replaces=True, is_brought=True), *others))
 
 
 def take_away(configs: Iterable[KernelConfig]) -> None:
