@@ -13,7 +13,7 @@ import plugrad
 from plugrad import fused
 from plugrad.discovery.loading import open_backend
 from plugrad.discovery.state import state
-from plugrad.registry.kernels import put_above, take_away
+from plugrad.registry.kernels import register_from_plugin, take_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
         with plugrad.use(backend), plugrad.config.override("fallback", "error"):
             yield
     finally:
-        put_above(brought)
+        register_from_plugin(brought)
 
 
 def adds() -> Step:
