@@ -5,11 +5,13 @@ import threading
 import warnings
 from contextvars import Context
 
+import importlib_metadata
 import numpy as np
 import pytest
 
 import plugrad
 from plugrad.discovery import listing
+from plugrad.discovery.listing import first_party
 from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
 from plugrad.extend import DeviceInfo, Probe
 
@@ -280,10 +282,29 @@ def test_switched_off_backend_is_listed_but_not_used(only, monkeypatch, fake):
         assert device() == "fake_device:0"
 
 
-def test_nothing_to_choose_says_what_to_install(unconfigured, monkeypatch):
+def test_plugrads_own_backends_are_chosen_without_the_meta_distribution(unconfigured, monkeypatch):
+    def requires(distribution):
+        assert distribution == "plugrad-core"
+        return importlib_metadata.distribution(distribution).requires
+
+    first_party.cache_clear()
+    monkeypatch.setattr(importlib_metadata, "requires", requires)
+    assert first_party() >= {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"}
+    disabled = [p.name for p in plugrad.backends() if p.distribution != "plugrad-cpu"]
+    plugrad.config.set("plugins.disable", disabled)
+    assert device() == "cpu:0"
+
+
+def test_nothing_to_choose_gives_every_reason_and_says_what_to_install(unconfigured, monkeypatch):
     monkeypatch.setattr("plugrad.discovery.selection.first_party", frozenset)
     with pytest.raises(
         BackendNotFound, match=r"no backend can be chosen automatically.*plugrad\.use.*pip install"
+    ) as caught:
+        plugrad.zeros(2)
+    assert "cpu: plugins.allow_auto does not name plugrad-cpu" in str(caught.value)
+    monkeypatch.setattr("plugrad.discovery.selection.backends", list)
+    with pytest.raises(
+        BackendNotFound, match=r"^no backend is installed; run: pip install plugrad$"
     ):
         plugrad.zeros(2)
 

@@ -248,7 +248,8 @@ def _automatic() -> Backend:
     """
     reasons: list[str] = []
     broken: list[str] = []
-    for plugin in automatic_choices():
+    choices = automatic_choices()
+    for plugin in choices:
         reason = failure(plugin)
         try:
             if not reason and _has_hardware(plugin):
@@ -264,9 +265,17 @@ def _automatic() -> Backend:
         if reason:
             broken.append(reason)
         reasons.append(f"{plugin.name}: {reason or 'it has only software devices'}")
-    installed = ", ".join(b.name for b in backends()) or "none"
+    if not backends():
+        raise BackendNotFound("no backend is installed; run: pip install plugrad")
+    reasons += [_left_out(plugin) for plugin in backends() if plugin not in choices]
     raise BackendNotFound(
-        f"no backend can be chosen automatically{': ' if reasons else ''}{'; '.join(reasons)}. "
-        f"Installed are {installed}: "
-        "name one with plugrad.use(...), or run: pip install plugrad"
+        f"no backend can be chosen automatically: {'; '.join(reasons)}. "
+        "Name one with plugrad.use(...) or PLUGRAD_BACKEND, or run: pip install plugrad"
     )
+
+
+def _left_out(plugin: Plugin) -> str:
+    """Return why a backend is not among the automatic choices."""
+    if plugin.reason:
+        return f"{plugin.name} is {plugin.status}: {plugin.reason}"
+    return f"{plugin.name}: plugins.allow_auto does not name {plugin.distribution}"
