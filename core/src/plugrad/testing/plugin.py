@@ -71,6 +71,15 @@ class Session:
             reason = crash.message if crash else str(report.longrepr)
         self.report.of(backend).add(level, kernel, name, outcome, reason)
 
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> tuple[str, str, str] | None:
+        """Print nothing for a test that is skipped, unless pytest is verbose: the summary counts the reasons."""
+        if not isinstance(report, pytest.TestReport) or hasattr(report, "wasxfail"):
+            return None
+        is_ours = any(name == "plugrad" for name, _ in report.user_properties)
+        return ("skipped", "", "SKIPPED") if is_ours and report.skipped else None
+
     def pytest_sessionfinish(self) -> None:
         """Write the files that were asked for."""
         for backend, found in self.report.backends.items():

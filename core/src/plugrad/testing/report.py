@@ -15,6 +15,7 @@ Outcome = Literal["passed", "failed", "skipped", "xfailed"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
 FORMAT: Final = 1
 MOST_LISTED: Final = 20
+MOST_REASONS: Final = 8
 
 
 class Findings:
@@ -100,6 +101,10 @@ class Report:
                     yield f"  {level:10}" + ", ".join(
                         f"{counts[outcome]:5} {outcome}" for outcome in OUTCOMES if counts[outcome]
                     )
+            for reason, count in found.skips.most_common(MOST_REASONS):
+                yield f"  skipped: {reason} ({count})"
+            if (more := len(found.skips) - MOST_REASONS) > 0:
+                yield f"  skipped for {more} more reasons"
             for failure in list(found.failures)[:MOST_LISTED]:
                 yield f"  failed: {failure}"
             if (more := len(found.failures) - MOST_LISTED) > 0:
