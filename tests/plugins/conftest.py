@@ -88,6 +88,7 @@ def site(tmp_path, monkeypatch):
 def command(site, capsys, monkeypatch):
     """Run a command of ``plugrad`` in this process; return its exit status and what it printed."""
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
 
     def run(*arguments):
         try:

@@ -12,7 +12,8 @@ INTERRUPTIBLE = f"import signal; signal.signal(signal.SIGINT, signal.default_int
 def environment(folder="", **variables):
     """Return the environment without plugrad's settings, and with plugins from one folder."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
-    return inherited | {"PYTHONPATH": str(folder), "COLUMNS": "100"} | variables
+    plain = {"PYTHONPATH": str(folder), "COLUMNS": "100", "NO_COLOR": "1"}
+    return inherited | plain | variables
 
 
 def in_new_process(*arguments, program=DOOR, folder="", **variables):

@@ -1,5 +1,8 @@
 """The command ``plugrad`` as a whole: help, exit statuses, terminals, the door, and the commands of plugins."""
 
+import os
+import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugins.hostile import write_backend
-from plugins.running import DOOR, in_new_process
+from plugins.running import DOOR, environment, in_new_process
 from plugrad.cli import COMMANDS, layout
 
 # --- the whole -----------------------------------------------------------------------------------
@@ -35,16 +38,27 @@ def test_version(command):
     assert command("--version") == (0, f"plugrad {version('plugrad-core')}\n", "")
 
 
-def test_unknown_command_names_the_known_ones(command):
-    status, _, error = command("lits")
-    assert status == 2
-    assert "choose from" in error
-    assert "list" in error
-
-
-def test_wrong_argument_is_misuse(command):
-    assert command("doctor", "--timeout", "soon")[0] == 2
-    assert command("list", "--colour")[0] == 2
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("lst", "plugrad: no command called 'lst' (did you mean 'list'?); `plugrad --help` lists"),
+        ("qqq --json", "plugrad: no command called 'qqq'; `plugrad --help` lists"),
+        ("--vresion", "plugrad: error: unknown argument '--vresion' (did you mean '--version'?)"),
+        ("list --colour", "plugrad list: error: unknown argument '--colour'\n"),
+        ("list toy", "plugrad list: error: unknown argument 'toy'\n"),
+        ("kernels --backnd=cpu", "unknown argument '--backnd=cpu' (did you mean '--backend'?)"),
+        ("--json list", "plugrad list: error: --json must come after the command"),
+        ("doctor --timeout soon", "'soon' must be a number of seconds between 0 and a million"),
+        ("info cpu --timeout 0", "'0' must be a number of seconds between 0 and a million"),
+        ("conformance cpu --level ful", "must be one of lifecycle, core, gradients, full, edges"),
+        ("conformance cpu --level ful", "(did you mean 'full'?)"),
+        ("new-ops a --license MITT", "Apache-2.0, MIT, BSD-3-Clause (did you mean 'MIT'?)"),
+    ],
+)
+def test_wrong_words_are_misuse_and_get_a_suggestion(command, words, message):
+    status, printed, error = command(*words.split())
+    assert (status, printed) == (2, "")
+    assert message in error
 
 
 def test_reader_that_stops_early_is_no_error(site):
@@ -81,6 +95,55 @@ def test_columns_line_up(capsys, monkeypatch):
     assert all(
         line.startswith(("NAME    T", "a       w", " " * 8 + "w", "longer  x")) for line in lines
     )
+
+
+def test_names_are_never_split(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    names = ["acme-" + "x" * 30, "acme_" + "y" * 30, "/a/path/" + "z" * 80]
+    layout.table(("NAME", "FROM", "TEXT"), [(*names,), ("a b", "c", "d " * 40)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == names
+    assert {line.find("d") for line in lines[2:]} == {lines[0].index("TEXT")}
+    for width in range(60, 90):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert "plugrad-xfail.toml" in command("conformance", "--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_terminal", "is_coloured"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "xterm"}, False, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, False, True),
+        ({"TERM": "xterm", "NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
+    ],
+)
+def test_colour_is_for_terminals(capsys, monkeypatch, variables, is_terminal, is_coloured):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    layout.table(("NAME", "STATUS"), [("failed \x1b[31m", "failed"), ("cpu", "active")], indent="")
+    printed = capsys.readouterr().out
+    red, green = "\x1b[31mfailed\x1b[0m", "\x1b[32mactive\x1b[0m"
+    assert (red in printed, green in printed, "\x1b" in printed) == (is_coloured,) * 3
+    plain = re.sub(r"\x1b\[\d*m", "", printed).splitlines()
+    assert plain == ["NAME             STATUS", r"failed \x1b[31m  failed", f"{'cpu':17}active"]
+
+
+def test_real_terminal_gets_colour():
+    parent, child = pty.openpty()
+    environment_ = environment(TERM="xterm", NO_COLOR="", FORCE_COLOR="")
+    done = subprocess.run(
+        [sys.executable, "-m", "plugrad", "config"], stdout=child, env=environment_, check=True
+    )
+    os.close(child)
+    assert done.returncode == 0
+    assert os.read(parent, 200).startswith(b"\x1b[2mSETTING\x1b[0m ")
+    os.close(parent)
 
 
 # --- the door -------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """What the commands that list and show print, as text and as JSON, and their exit statuses."""
 
 import json
+import re
+import subprocess
 
 import pytest
 
@@ -25,15 +27,16 @@ def json_of(command):
 # --- list and info --------------------------------------------------------------------------------
 
 
-def test_list(command, site):
+def test_list(command, site, monkeypatch):
     site.install("toy")
+    monkeypatch.setenv("PLUGRAD_BACKEND", "toy:1")
     site.install_pack("kernels", "toy.extra", "", target=":kernels")
     status, printed, error = command("list")
     assert (status, error) == (0, "")
     lines = [line.split() for line in printed.splitlines()]
     assert ["Backends"] in lines
     assert ["NAME", "STATUS", "FROM", "SUMMARY"] in lines
-    assert ["toy", "available", "acme-toy", "1.2", "a", "toy"] in lines
+    assert ["toy", "active", "acme-toy", "1.2", "a", "toy"] in lines
     assert ["toy.extra", "available", "acme-toy-extra", "1.2"] in lines
     assert site.imported() == []
 
@@ -48,6 +51,14 @@ def test_list_gives_the_status_and_reason_of_each(json_of, command, site):
     printed = " ".join(command("list")[1].split())
     assert "it needs plugin API 2.0 and this plugrad-core offers 1.0" in printed
     assert "priority = 'high' must be an integer" in printed.replace("d- backend", "d-backend")
+
+
+def test_list_without_an_active_backend_says_why(command, json_of, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_BACKEND", "webgup")
+    status, printed, _ = command("list")
+    assert status == 0
+    assert "No backend is active: no installed plugin brings a backend called 'webgup'" in printed
+    assert not any(record["is_active"] for record in json_of("list")[1])
 
 
 def test_list_without_backends_says_what_to_install(command, monkeypatch):
@@ -174,12 +185,17 @@ def test_kernels_of_a_backend_that_cannot_start_are_its_manifests(command, json_
     assert "SystemExit: 3" in command("kernels", "--backend", "exits")[1]
 
 
-def test_kernels_that_match_nothing(command):
-    assert command("kernels", "nothing", "--backend", "cpu") == (
-        0,
-        "No kernel matches 'nothing'.\n",
-        "",
-    )
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("qqq", ""),
+        ("Conv2DD", " (did you mean 'Conv2D'?)"),
+        ("poling", " (did you mean 'pooling'?)"),
+    ],
+)
+def test_kernels_that_match_nothing(command, pattern, hint):
+    printed = f"No kernel matches {pattern!r}{hint}.\n"
+    assert command("kernels", pattern, "--backend", "cpu") == (0, printed, "")
 
 
 # --- config ---------------------------------------------------------------------------------------
@@ -256,6 +272,17 @@ def test_conformance_of_one_that_computes_wrongly_is_a_finding(site):
     done = in_new_process("conformance", "wrong", "-k", "Exp", folder=site.folder)
     assert done.returncode == 1
     assert "failed" in done.stdout
+    progress, _, summary = done.stdout.partition("plugrad conformance")
+    assert "F" in progress.split()[0]
+    assert "s" not in progress.split()[0]
+    assert re.search(r"  skipped: wrong does not store float64 \(\d+\)\n", summary)
+
+
+def test_conformance_without_a_test_says_so(command, monkeypatch):
+    ended = subprocess.CompletedProcess[bytes]([], int(pytest.ExitCode.NO_TESTS_COLLECTED))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+    status, _, error = command("conformance", "cpu", "-k", "nothing")
+    assert (status, error) == (2, "plugrad: no test up to level edges matches -k 'nothing'\n")
 
 
 def test_conformance_of_one_that_dies_is_a_finding(site):

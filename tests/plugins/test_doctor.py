@@ -232,6 +232,26 @@ def test_environment_says_what_is_set_and_who_is_active(site, monkeypatch):
     assert sys.executable in printed
 
 
+@pytest.mark.parametrize(
+    ("setting", "text", "remedy"),
+    [
+        (
+            {"PLUGRAD_BACKEND": "webgup"},
+            "no installed plugin brings a backend called 'webgup' (did you mean 'webgpu'?)",
+            "correct the backend in environment variable PLUGRAD_BACKEND, or remove it",
+        ),
+        ({}, "cpu is blocked: plugins.disable in environment variable PLUGRAD_PLUGINS_DISABLE", ""),
+    ],
+)
+def test_no_active_backend_is_a_problem(site, setting, text, remedy):
+    disabled = ",".join(plugin.name for plugin in plugrad.plugins())
+    status, printed = doctor(site.folder, "--json", PLUGRAD_PLUGINS_DISABLE=disabled, **setting)
+    (finding,) = [f for f in json.loads(printed)["findings"] if f["level"] == "problem"]
+    assert (status, finding["subject"], finding["remedy"]) == (1, "plugrad", remedy)
+    assert finding["text"].startswith("has no active backend: ")
+    assert text in finding["text"]
+
+
 def test_active_backend_that_is_passed_over_has_a_reason(site):
     write_backend(
         site.folder,

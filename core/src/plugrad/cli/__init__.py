@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.cli import layout, page
+from plugrad.cli import layout, page, words
 from plugrad.errors import PlugradError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MISUSE: Final = 2
 INTERRUPTED: Final = 130
 
 COMMANDS: Final = {
-    "list": "list the installed backends, kernel packs, op packs and hooks",
+    "list": "list the installed plugins, and mark the active backend",
     "info": "show everything about one plugin, and load it to test it",
     "doctor": "check every plugin, and suggest a remedy for each problem",
     "devices": "list the devices of each backend",
@@ -37,7 +37,7 @@ COMMANDS: Final = {
 STATUSES: Final = """\
 exit status:
   0    success
-  1    a finding: a plugin or a test fails
+  1    a finding: a plugin or a test fails, or no backend is active
   2    the command cannot do what was asked: wrong argument,
        unknown name, malformed setting, missing package
   130  interrupted
@@ -49,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     layout.start()
     try:
-        arguments = _parser(argv).parse_args(argv)
+        arguments, unknown = _parser(argv).parse_known_args(argv)
+        if unknown:
+            words.refuse_argument(arguments.command_parser, unknown[0])
         status = arguments.run(arguments)
         sys.stdout.flush()
     except PlugradError as error:
@@ -81,7 +83,7 @@ def _parser(argv: Sequence[str]) -> ArgumentParser:
         else:
             parser.print_help()
 
-    parser.set_defaults(run=overview)
+    parser.set_defaults(run=overview, command_parser=parser)
     subcommands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         sub = subcommands.add_parser(
@@ -94,9 +96,11 @@ def _parser(argv: Sequence[str]) -> ArgumentParser:
         if name == command:
             module: Any = import_module(f"plugrad.cli.commands.{name.replace('-', '_')}")
             module.add_arguments(sub)
-            sub.set_defaults(run=module.run)
+            sub.set_defaults(run=module.run, command_parser=sub)
     if command not in COMMANDS and "--version" not in argv:
         _add_others(subcommands)
+        if command and command not in subcommands.choices:
+            words.refuse_command(command, subcommands.choices)
     return parser
 
 
@@ -124,3 +128,6 @@ class _Help(RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28, width=layout.columns())
         # argparse does not take into account that commands are indented once more than the rest.
         self._action_max_length = max(map(len, COMMANDS)) + 4
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return layout.wrapped(text, width)  # argparse splits names at hyphens

@@ -163,12 +163,25 @@ def _leave_out_hooks(but: str) -> None:
 
 
 def active(report: Report) -> None:
-    """Report the backend that the settings select, what decided it, and which backends were passed over."""
+    """Report the backend that the settings select, what decided it and which were passed over, or why there is none."""
     from plugrad.discovery.selection import automatic_choices, objection, which
+    from plugrad.discovery.state import state
+    from plugrad.settings.layers import config
 
     report.add(stage="a backend is chosen")
-    selection = which()
-    report.add(device=selection.device, layer=selection.layer, description=selection.description)
+    try:
+        selection = which()
+    except PlugradError as error:
+        setting = config.explain("backend")
+        report.add(none=str(error), decided_by=setting.layer if setting.value is not None else "")
+        return
+    name = next(name for (name, _), opened in state.opened.items() if opened is selection.backend)
+    report.add(
+        device=selection.device,
+        layer=selection.layer,
+        description=selection.description,
+        qualified_name=name,
+    )
     if selection.layer == "automatic choice":
         better = takewhile(lambda p: p.name != selection.backend.name, automatic_choices())
         report.add(passed_over={plugin.name: objection(plugin) for plugin in better})

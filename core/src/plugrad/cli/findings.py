@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plugrad.cli.environment import homepage
-from plugrad.cli.records import UNUSABLE
+from plugrad.cli.records import UNUSABLE, chosen_backend
 from plugrad.discovery.listing import plugins, several
 
 if TYPE_CHECKING:
@@ -88,6 +88,16 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
     if devices and all(device["is_software"] for device in devices):
         text = "has only software devices, so it is never chosen automatically"
         yield Finding("note", name, text, "select it by name, or install a driver for your GPU")
+
+
+def without_active(outcome: Outcome) -> Iterator[Finding]:
+    """Yield that no backend is active, so that programs cannot create a tensor without naming one."""
+    error = chosen_backend(outcome).get("error")
+    if error and outcome.has_started:
+        decided_by = outcome.found.get("decided_by")
+        remedy = f"correct the backend in {decided_by}, or remove it" if decided_by else ""
+        details = essence(outcome.details)
+        yield Finding("problem", "plugrad", f"has no active backend: {error}", remedy, details)
 
 
 def _replacing(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:

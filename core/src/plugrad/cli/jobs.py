@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import ArgumentTypeError
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -45,10 +46,10 @@ def add_timeout(parser: ArgumentParser) -> None:
 
 def seconds(text: str) -> float:
     """Return the number of seconds that `text` denotes; it must be greater than 0 and less than a million."""
-    value = float(text)
-    if not 0 < value < 1e6:
-        raise ValueError
-    return value
+    with contextlib.suppress(ValueError):
+        if 0 < (value := float(text)) < 1e6:
+            return value
+    raise ArgumentTypeError(f"{text!r} must be a number of seconds between 0 and a million")
 
 
 class Job(NamedTuple):

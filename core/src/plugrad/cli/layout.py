@@ -1,8 +1,9 @@
-"""Text for terminals: tables and lists with aligned columns, 60 to 120 characters wide."""
+"""Text for terminals: tables and lists with aligned columns, 60 to 120 characters wide, in colour on a terminal."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
 NARROW: Final = 12
 """The smallest width to which a column is reduced to fit the terminal."""
 GAP: Final = "  "
+BOLD: Final = "1"
+FAINT: Final = "2"
+RED: Final = "31"
+GREEN: Final = "32"
+YELLOW: Final = "33"
+COLOURS: Final = {
+    "active": GREEN,
+    "ok": GREEN,
+    "note": YELLOW,
+    "blocked": YELLOW,
+    "FAILS": RED,
+    "failed": RED,
+    "conflict": RED,
+    "incompatible": RED,
+}
+"""The colour of a word that fills a cell of a table."""
 
 
 def columns() -> int:
@@ -22,11 +39,30 @@ def columns() -> int:
     return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
 
 
-def say(text: str = "") -> None:
+def is_coloured() -> bool:
+    """Return whether output has colours: ``NO_COLOR`` and ``FORCE_COLOR`` decide, then whether a terminal shows it."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def say(text: str = "", style: str = "") -> None:
     """Print a line; control characters and what the terminal's encoding lacks are printed as escape sequences."""
+    print(_painted(_safe(text), style))
+
+
+def _safe(text: str) -> str:
+    """Return text that is safe to print."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = re.sub(r"[^\S\n ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", _escaped, text)
-    print(text.encode(encoding, "backslashreplace").decode(encoding))
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _painted(text: str, style: str) -> str:
+    """Return text in a style, if output has colours."""
+    return f"\x1b[{style}m{text}\x1b[0m" if style and text and is_coloured() else text
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -38,9 +74,11 @@ def say_json(value: object) -> None:
     print(json.dumps(value, indent=2))
 
 
-def title(text: str) -> None:
+def title(text: str, style: str = BOLD) -> None:
     """Print a heading, with an empty line before it unless it is the first one."""
-    say(f"\n{text}" if _parts else text)
+    if _parts:
+        say()
+    say(text, style)
     _parts.append(text)
 
 
@@ -83,30 +121,41 @@ def pairs(rows: Iterable[tuple[str, str]], indent: str = GAP) -> None:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = GAP) -> None:
-    """Print rows in columns under a header; the cells of the widest columns are wrapped if necessary."""
-    cells = [list(header), *(list(row) for row in rows)]
-    widths = _fitted([max(len(row[i]) for row in cells) for i in range(len(header))], len(indent))
+    """Print rows in columns under a header; the cells of the widest columns are wrapped if necessary.
+
+    A word is never split, because it may be a name: what does not fit is wider than the terminal.
+    """
+    cells = [list(map(_safe, row)) for row in (header, *rows)]
+    widths = _fitted(list(zip(*cells, strict=True)), len(indent))
     for row in cells:
-        lines = [
-            wrap(cell, width, break_on_hyphens=False) or [""]
-            for cell, width in zip(row, widths, strict=True)
-        ]
+        styles = [FAINT] * len(row) if row is cells[0] else [COLOURS.get(cell, "") for cell in row]
+        lines = [wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
         for i in range(max(map(len, lines))):
-            parts = [
-                f"{line[i] if i < len(line) else '':{width}}"
-                for line, width in zip(lines, widths, strict=True)
+            parts = [line[i] if i < len(line) else "" for line in lines]
+            padded = [
+                _painted(part, style) + " " * (width - len(part))
+                for part, style, width in zip(parts, styles, widths, strict=True)
             ]
-            say(f"{indent}{GAP.join(parts)}".rstrip())
+            print(f"{indent}{GAP.join(padded)}".rstrip())
 
 
-def _fitted(widths: list[int], indent: int) -> list[int]:
-    """Return widths that fit the terminal; the widest column is reduced first."""
-    room = columns() - indent - len(GAP) * (len(widths) - 1)
-    while sum(widths) > room and max(widths) > NARROW:
-        widest = widths.index(max(widths))
-        second = max([w for i, w in enumerate(widths) if i != widest], default=NARROW)
-        excess = sum(widths) - room
-        widths[widest] -= max(1, min(excess, widths[widest] - max(second, NARROW)))
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text; they break only between words, because a word may be a name."""
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _fitted(cells_by_column: list[tuple[str, ...]], indent: int) -> list[int]:
+    """Return widths that fit the terminal; the widest column is reduced first, no further than to its longest word.
+
+    The last column may be narrower than its longest word, which then sticks out at the end of the line.
+    """
+    widths = [max(map(len, column)) for column in cells_by_column]
+    words = [max(map(len, " ".join(column).split()), default=0) for column in cells_by_column[:-1]]
+    least = [max(NARROW, longest) for longest in [*words, 0]]
+    excess = sum(widths) - columns() + indent + len(GAP) * (len(widths) - 1)
+    while excess > 0 and (spare := [i for i, w in enumerate(widths) if w > least[i]]):
+        widths[max(spare, key=widths.__getitem__)] -= 1
+        excess -= 1
     return widths
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.cli import layout
 from plugrad.cli.environment import installed
+from plugrad.cli.words import one_of
 from plugrad.discovery.listing import plugins
 from plugrad.discovery.manifest import API
 from plugrad.errors import ArgumentValueError, PluginConflict
@@ -30,11 +31,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--license",
-        choices=LICENCES,
+        type=one_of(LICENCES),
+        metavar="L",
         default=LICENCES[0],
-        help="the licence (default: %(default)s)",
+        help=f"the licence: {', '.join(LICENCES)} (default: %(default)s)",
     )
-    parser.add_argument("--author", help="the author in the licence and the metadata")
+    parser.add_argument("--author", metavar="A", help="the author in the licence and the metadata")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -10,6 +10,7 @@ from plugrad.errors import PluginNotFound, suggestion
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from plugrad.cli.jobs import Outcome
     from plugrad.discovery.plugin import Kind, Plugin
 
 KINDS = {
@@ -41,6 +42,12 @@ def described(plugin: Plugin) -> dict[str, Any]:
         "options": options,
         "replaces": announced(plugin),
     }
+
+
+def chosen_backend(outcome: Outcome) -> dict[str, Any]:
+    """Return what the job ``active`` found; if no backend is active, ``"error"`` says why."""
+    why = outcome.problem or outcome.found.get("none", "")
+    return {**outcome.found, "error": why} if why else outcome.found
 
 
 def chosen(names: Collection[str], kind: Kind | None = None) -> list[Plugin]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.cli import layout
 from plugrad.cli.jobs import end_of
+from plugrad.cli.words import one_of
 from plugrad.discovery.listing import MODULE, find
 from plugrad.errors import PluginUnavailable
 
@@ -25,6 +26,7 @@ BOOTSTRAP: Final = (
 )
 STATUSES: Final = {0: 0, 1: 1, 2: 130}
 """Our exit status for pytest's: all passed, some failed, interrupted."""
+NO_TESTS: Final = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,9 +36,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--level",
-        choices=LEVELS,
+        type=one_of(LEVELS),
         default=LEVELS[-1],
-        help="the last level to run (default: all levels)",
+        metavar="LEVEL",
+        help=f"the last level to run: {', '.join(LEVELS)} (default: all)",
     )
     parser.add_argument(
         "-k", dest="only", metavar="WORDS", help="run only tests whose names match, as in pytest"
@@ -85,6 +88,11 @@ def run(arguments: Namespace) -> int:
         ).returncode
         if code in (0, 1) and arguments.json:
             layout.say(report.read_text("utf-8").rstrip())
+    if code == NO_TESTS:
+        print(
+            f"plugrad: no test up to level {arguments.level} matches -k {arguments.only!r}",
+            file=sys.stderr,
+        )
     if code < 0:
         print(f"plugrad: backend {name!r} {end_of(code)} during the tests", file=sys.stderr)
         return 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.cli import findings, jobs, layout
 from plugrad.cli.environment import environment
 from plugrad.cli.findings import Finding
 from plugrad.cli.jobs import Job, Outcome
-from plugrad.cli.records import chosen, described
+from plugrad.cli.records import chosen, chosen_backend, described
 from plugrad.discovery.listing import backends
 from plugrad.errors import ConfigError
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.discovery.plugin import Plugin
+
+HEADINGS: Final = (("problem", "Problems", layout.RED), ("note", "Notes", layout.YELLOW))
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -77,10 +79,10 @@ def _examined(names: list[str], timeout: float) -> dict[str, Any]:
     if names:  # a plugin that is asked for by name is expected to run
         found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
     else:
-        found += _shadowed()
+        found += [*findings.without_active(outcomes[-1]), *_shadowed()]
     return {
         "environment": environment(),
-        "active": {} if names else _active(outcomes[-1]),
+        "active": {} if names else chosen_backend(outcomes[-1]),
         "plugins": [
             _summary(p, refused.get(id(p)), by_plugin.get(id(p)), found) for p in candidates
         ],
@@ -131,12 +133,6 @@ def _shadowed() -> Iterator[Finding]:
             f"run `pip uninstall {name}` until it finds nothing, remove what is left in {path}, and "
             "reinstall it",
         )
-
-
-def _active(outcome: Outcome) -> dict[str, Any]:
-    if outcome.problem:
-        return {"error": outcome.problem}
-    return outcome.found
 
 
 def _summary(
@@ -201,10 +197,10 @@ def _print(report: dict[str, Any], problems: int) -> None:
     for section in report["sections"]:
         layout.title(section["title"])
         layout.verbatim(section["text"], layout.GAP)
-    for level, heading in (("problem", "Problems"), ("note", "Notes")):
+    for level, heading, style in HEADINGS:
         chosen_ones = [f for f in report["findings"] if f["level"] == level]
         if chosen_ones:
-            layout.title(heading)
+            layout.title(heading, style)
         for i, finding in enumerate(chosen_ones):
             if i:
                 layout.say()
@@ -215,7 +211,8 @@ def _print(report: dict[str, Any], problems: int) -> None:
                 layout.paragraph(f"→ {finding['remedy']}", layout.GAP * 2, layout.GAP * 3)
     notes = len(report["findings"]) - problems
     layout.say()
-    layout.say(f"{layout.count(problems, 'problem')}, {layout.count(notes, 'note')}.")
+    style = layout.RED if problems else layout.GREEN
+    layout.say(f"{layout.count(problems, 'problem')}, {layout.count(notes, 'note')}.", style)
 
 
 def _environment_lines(found: dict[str, Any], active: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -227,7 +224,7 @@ def _environment_lines(found: dict[str, Any], active: dict[str, Any]) -> Iterato
     for name, value in found["variables"].items():
         yield "", f"{name}={value}"
     if "error" in active:
-        yield "Active", f"none: {active['error']}"
+        yield "Active", "none; see below"
     elif active:
         yield "Active", f"{active['device']} ({active['description']}), chosen by {active['layer']}"
         for name, reason in active.get("passed_over", {}).items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
 from plugrad.cli.records import chosen
-from plugrad.errors import PluginUnavailable
+from plugrad.errors import PluginUnavailable, suggestion
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -71,7 +71,9 @@ def run(arguments: Namespace) -> None:
         )
         return
     if not names:
-        layout.say(f"No kernel matches {arguments.pattern!r}.")
+        families = {contract["family"] for contract in contracts.values()}
+        hint = suggestion(arguments.pattern, [*everything, *families])
+        layout.say(f"No kernel matches {arguments.pattern!r}{hint}.")
     elif arguments.matrix:
         _print_matrix(names, contracts, have)
     else:

@@ -1,11 +1,11 @@
-"""``plugrad list``: the installed plugins. None of them is imported."""
+"""``plugrad list``: the installed plugins; only which backend is active is found out by running some of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.cli import layout
-from plugrad.cli.records import KINDS, described
+from plugrad.cli import jobs, layout
+from plugrad.cli.records import KINDS, chosen_backend, described
 from plugrad.discovery.listing import plugins, several
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 LONGEST = 500
 """The most characters of a summary; `plugrad info` shows all."""
+PATIENCE = 10.0
+"""How many seconds the choice of a backend may take; the doctor waits longer."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,6 +25,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> None:
     """Print a table for each kind of plugin."""
     records = [described(plugin) for plugin in plugins()]
+    active: dict[str, str] = {}
+    if any(record["kind"] == "backend" for record in records):
+        (outcome,) = jobs.run([jobs.Job("active", {})], PATIENCE)
+        active = chosen_backend(outcome)
+    for record in records:
+        record["is_active"] = record["qualified_name"] == active.get("qualified_name")
     if arguments.json:
         layout.say_json(records)
         return
@@ -30,7 +38,7 @@ def run(arguments: Namespace) -> None:
         rows = [
             (
                 record["name"],
-                record["status"],
+                "active" if record["is_active"] else record["status"],
                 f"{record['distribution']} {record['version']}".rstrip(),
                 _summary(record),
             )
@@ -42,6 +50,10 @@ def run(arguments: Namespace) -> None:
             layout.table(("NAME", "STATUS", "FROM", "SUMMARY"), rows)
     if not any(record["kind"] == "backend" for record in records):
         layout.say("No backend is installed; run: pip install plugrad")
+    elif "error" in active:
+        layout.say()
+        layout.paragraph(f"No backend is active: {active['error']}", "")
+        layout.say("`plugrad doctor` tells more.")
 
 
 def _summary(record: dict[str, Any]) -> str:

@@ -1,0 +1,42 @@
+"""What the command says of flags, values and commands that it does not know."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING, NoReturn
+
+from plugrad.errors import ArgumentValueError, suggestion
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Callable, Collection
+
+
+def one_of(known: Collection[str]) -> Callable[[str], str]:
+    """Return a type for an argument that takes one of a few words."""
+
+    def word(text: str) -> str:
+        if text not in known:
+            raise ArgumentTypeError(
+                f"{text!r} must be one of {', '.join(known)}{suggestion(text, known)}"
+            )
+        return text
+
+    return word
+
+
+def refuse_command(name: str, known: Collection[str]) -> NoReturn:
+    """Raise the error for a command that does not exist."""
+    raise ArgumentValueError(
+        f"no command called {name!r}{suggestion(name, known)}; `plugrad --help` lists the commands"
+    )
+
+
+def refuse_argument(parser: ArgumentParser, text: str) -> NoReturn:
+    """End the command for an argument that its parser has left over."""
+    flag = text.partition("=")[0]
+    known = re.findall(r"(?<!\w)--?[a-z][a-z-]*", parser.format_usage())
+    if flag in known:
+        parser.error(f"{flag} must come after the command")
+    parser.error(f"unknown argument {text!r}{suggestion(flag, known)}")
