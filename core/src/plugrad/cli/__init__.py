@@ -37,7 +37,8 @@ COMMANDS: Final = {
 STATUSES: Final = """\
 exit status:
   0    success
-  1    a finding: a plugin or a test fails, or no backend is active
+  1    a finding: a plugin or a test fails,
+       or no backend is active
   2    the command cannot do what was asked: wrong argument,
        unknown name, malformed setting, missing package
   130  interrupted
