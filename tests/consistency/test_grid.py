@@ -44,6 +44,7 @@ OPS_ONLY = {
     # what all ops share
     "arguments",
     "attributes",
+    "chained",
     "operators",
 }
 MOST_LINES = 600

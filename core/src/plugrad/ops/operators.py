@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from plugrad.engine.dispatch import run_pair
@@ -22,6 +23,7 @@ from plugrad.ops import (
     transfer,
     unary,
 )
+from plugrad.ops.chained import CHAINED, LATER
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
-    from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike
 
@@ -114,7 +115,7 @@ def iterated(x: Tensor) -> Iterator[Tensor]:
     return iter(movement.unstack(x))
 
 
-# --- methods: the few that people expect; everything else is a function --------------------------
+# --- methods that take what NumPy passes; those of ops/chained.py are ops -------------------------
 
 
 def astype(self: Tensor, dtype: DTypeLike) -> Tensor:
@@ -287,14 +288,22 @@ def _check_out(method: str, out: object) -> None:
         )
 
 
-def square(self: Tensor) -> Tensor:
-    """Return each element multiplied by itself; see `plugrad.square`."""
-    return unary.square(self)
+class Later:
+    """An op that is a method, in a module that is imported when the method is first used.
 
+    So `import plugrad` does not import the module. From then on, the op itself is the method.
+    """
 
-def squared_difference(self: Tensor, other: TensorLike) -> Tensor:
-    """Return ``(self - other)**2``; see `plugrad.squared_difference`."""
-    return binary.squared_difference(self, other)
+    def __init__(self, name: str, module: str) -> None:
+        """Stand for the op of a name in a module."""
+        self.name = name
+        self.module = module
+
+    def __get__(self, x: Tensor | None, kind: type[Tensor]) -> Any:
+        """Return the op, bound to the tensor as any method is."""
+        op = getattr(import_module(self.module), self.name)
+        setattr(Tensor, self.name, op)
+        return getattr(kind if x is None else x, self.name)
 
 
 # --- what tensors of other frameworks have, and what plugrad has instead ---------------------------
@@ -361,6 +370,8 @@ ATTACHED: dict[str, Any] = {
     **{name: absent(name) for name in INSTEAD},
     "T": property(transposed),
     "mT": property(matrix_transposed),
+    **{op.__name__: op for op in CHAINED},
+    **{name: Later(name, module) for name, module in LATER.items()},
     **{
         method.__name__: method
         for method in (
@@ -382,8 +393,6 @@ ATTACHED: dict[str, Any] = {
             argmin,
             cumsum,
             cumprod,
-            square,
-            squared_difference,
         )
     },
 }

@@ -15,6 +15,7 @@ from plugrad.ops.attributes import flag
 from plugrad.ops.binary import equal, minimum, not_equal
 from plugrad.ops.indexing import nonzero
 from plugrad.ops.unary import logical_not
+from plugrad.tensor.tensor import UniqueInverse
 from plugrad.types.dtype import bool_, int32
 from plugrad.types.shapes import axis_of
 
@@ -36,13 +37,6 @@ class UniqueCounts(NamedTuple):
 
     values: Tensor
     counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    """The unique elements or slices, and the place of each element or slice of x among them."""
-
-    values: Tensor
-    inverse_indices: Tensor
 
 
 class Difference(NamedTuple):

@@ -6,25 +6,19 @@ parts, as in NumPy; False is less than True.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement, sorting
 from plugrad.ops.arguments import coerced, promoted
 from plugrad.ops.attributes import chosen, flag, integer
 from plugrad.ops.indexing import take_along_axis
+from plugrad.tensor.tensor import TopK
 from plugrad.types.shapes import axis_of
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.sorting import Side
     from plugrad.tensor.tensor import Tensor, TensorLike
-
-
-class TopK(NamedTuple):
-    """The largest elements and their positions."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:

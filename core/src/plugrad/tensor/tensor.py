@@ -7,7 +7,7 @@ attaches them.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 from weakref import finalize
 
 import numpy as np
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
+    from plugrad.tensor.chained import Chained
     from plugrad.types.specs import AxisLike, Shape
+
+    Methods = Chained["Tensor"]
+else:
+    Methods = object
 
 Result = TypeVar("Result")
 SHOWN = 1000
@@ -39,7 +44,21 @@ SHOWN = 1000
 TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
 
 
-class Tensor:
+class TopK(NamedTuple):
+    """The largest elements and their positions."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """The unique elements or slices, and the place of each element or slice among them."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+class Tensor(Methods):
     """An n-dimensional array on a backend.
 
     Make one with `asarray`, `zeros`, `ones`, `arange` and the like, or as the result of an op.
@@ -491,9 +510,9 @@ class Tensor:
 
         def transpose(self, *axes: Any) -> Tensor: ...
 
-        def square(self) -> Tensor: ...
+        def top_k(self, k: int = 1, *, sorted: bool = True) -> TopK: ...
 
-        def squared_difference(self, other: TensorLike) -> Tensor: ...
+        def unique(self, *, axis: int = 0) -> UniqueInverse: ...
 
 
 @cache

@@ -1,0 +1,151 @@
+"""Ops as methods: each does what the function of its name does."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.ops.chained import CHAINED, LATER
+from plugrad.tensor.trees import tensors_in
+
+SHAPE = (2, 4, 4, 2)
+FILTER = plugrad.asarray(np.random.default_rng(1).normal(size=(2, 2, 2, 2)).astype("float32"))
+PAIRS = [(0, 0), (1, 1), (1, 1), (0, 0)]
+# What follows the tensor, where that is more than nothing or one tensor of its shape.
+ARGUMENTS = {
+    "avg_pool": (2, 1, "same"),
+    "batch_norm": ([0.5, 1.0], [1.0, 2.0]),
+    "batch_to_space_nd": ((2, 2), [(0, 0), (0, 1)]),
+    "broadcast_to": ((3, *SHAPE),),
+    "clip": (0.3, 0.6),
+    "conv1d": (plugrad.ones((3, 2, 1)),),
+    "conv2d": (FILTER,),
+    "conv2d_transpose": (FILTER, (2, 5, 5, 2)),
+    "depth_to_space": (2,),
+    "depthwise_conv2d": (FILTER,),
+    "dilation2d": (FILTER[0],),
+    "dot": ([1.0, 2.0, 3.0, 4.0],),
+    "expand_dims": (1,),
+    "local_response_normalization": (1,),
+    "max_pool": (2,),
+    "mirror_pad": (PAIRS, "reflect"),
+    "norm": (1, -1),
+    "pad": (PAIRS, 7),
+    "permute_dims": ((3, 0, 1, 2),),
+    "pool": (2, "max"),
+    "prelu": ([0.1, 0.2],),
+    "resize_bilinear": ((3, 5),),
+    "resize_nearest_neighbor": ((3, 5),),
+    "separable_conv2d": (FILTER, plugrad.ones((1, 1, 4, 3))),
+    "slice": ((0, 1, 1, 0), (1, 2, 2, 2)),
+    "space_to_batch_nd": ((2, 2), [(0, 0), (0, 0)]),
+    "split": (2, 1),
+    "step": (0.5,),
+    "strided_slice": ((0, 0), (2, 3), (1, 2)),
+    "take": ([1, 0],),
+    "tile": ((1, 2, 1, 1),),
+    "top_k": (1,),
+    "unsorted_segment_sum": ([1, 0], 2),
+}
+ALONE = (
+    "abs acos acosh asin asinh atan atanh ceil cos cosh elu erf euclidean_norm exp expm1 fft flip floor ifft irfft "
+    "isfinite isinf isnan leaky_relu log log1p log_sigmoid log_softmax log_sum_exp negative ones_like reciprocal relu "
+    "relu6 rfft round rsqrt selu sigmoid sign sin sinh softmax softplus sqrt square squeeze tan tanh unique unstack "
+    "zeros_like"
+)
+OF_TWO = (
+    "add atan2 div_no_nan divide equal floor_divide greater greater_equal less less_equal logical_and logical_or "
+    "logical_xor matmul maximum minimum multiply not_equal pow remainder squared_difference subtract"
+)
+OWN_SHAPE = {
+    "batch_to_space_nd": (4, 2, 2, 1),
+    "conv1d": (2, 6, 2),
+    "cumulative_prod": (5,),
+    "cumulative_sum": (5,),
+    "depth_to_space": (1, 2, 2, 4),
+    "dot": (4,),
+    "matmul": (3, 3),
+    "take": (5,),
+}
+OTHERWISE = {"concat", "logical_not", "one_hot", "stack", "where"}  # have tests of their own
+SIMPLE = sorted({*ALONE.split(), *OF_TWO.split(), *ARGUMENTS, *OWN_SHAPE})
+
+
+def same(one, other):
+    ours, theirs = list(tensors_in(one)), list(tensors_in(other))
+    assert len(ours) == len(theirs) > 0
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.fixture(autouse=True)
+def cpu():
+    with plugrad.use("cpu"):
+        yield
+
+
+def test_every_method_has_a_test():
+    assert OTHERWISE | set(SIMPLE) == {*(op.__name__ for op in CHAINED), *LATER}
+
+
+def function(name):
+    """Return the public op of a name."""
+    pages = (plugrad.fft, plugrad.image, plugrad.linalg, plugrad)
+    return next(getattr(page, name) for page in pages if hasattr(page, name))
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_method_is_the_op(name, rng):
+    shape = OWN_SHAPE.get(name, SHAPE)
+    x, y = (plugrad.asarray(rng.uniform(0.1, 2.5, shape).astype("float32")) for _ in range(2))
+    if name.startswith("logical"):
+        x, y = x > 1, y > 1
+    rest = (y,) if name in OF_TWO.split() else ARGUMENTS.get(name, ())
+    same(getattr(x, name)(*rest), function(name)(x, *rest))
+
+
+def test_methods_that_take_several_tensors(rng):
+    x, y = (plugrad.asarray(rng.normal(size=(2, 3)).astype("float32")) for _ in range(2))
+    same(x.concat(y), plugrad.concat([x, y]))
+    same(x.concat([y, x], axis=1), plugrad.concat([x, y, x], axis=1))
+    same(x.stack(y, axis=-1), plugrad.stack([x, y], axis=-1))
+    same(x.stack((y, [[1.0] * 3] * 2)), plugrad.stack([x, y, plugrad.ones((2, 3))]))
+    same(x.where(x > 0, y), plugrad.where(x > 0, x, y))
+    labels = plugrad.asarray([2, 0])
+    same((x > 0).logical_not(), x <= 0)
+    same(labels.one_hot(3, 5, -1), plugrad.one_hot(labels, 3, 5, -1))
+
+
+def test_chains_have_gradients_and_variables_chain():
+    slope = plugrad.grad(lambda x: x.square().relu().concat(x).sum())
+    same(slope(plugrad.asarray([3.0])), plugrad.asarray([7.0]))
+    curve = plugrad.grad(lambda x: slope(x).sum())
+    same(curve(plugrad.asarray([3.0])), plugrad.asarray([2.0]))
+    assert type(plugrad.Variable([4.0]).sqrt()) is plugrad.Tensor
+
+
+def test_mistakes_are_errors_of_the_op():
+    x = plugrad.asarray([1.0])
+    with pytest.raises(plugrad.errors.ShapeError, match="Concat"):
+        x.concat([[[1.0]]])
+    x.dispose()
+    with pytest.raises(plugrad.errors.DisposedTensor):
+        x.sqrt()
+    with pytest.raises(plugrad.errors.DisposedTensor):
+        x.fft()
+
+
+def test_what_is_imported_later_is_the_op_from_then_on():
+    code = """
+import sys, plugrad
+names = sorted(set(sys.modules) & {"plugrad.ops.fft", "plugrad.ops.resize"})
+x = plugrad.asarray([1.0, 2.0])
+assert names == [] and "fft" in dir(x), names
+assert x.fft().shape == (2,)
+from plugrad.ops.fft import fft, rfft
+assert plugrad.Tensor.fft is fft and plugrad.Tensor.rfft is rfft and plugrad.Tensor.rfft is rfft
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
