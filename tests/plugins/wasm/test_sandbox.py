@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from threading import Thread
 
@@ -23,12 +23,14 @@ from plugrad.errors import (
 )
 from plugrad.extend import (
     NUMERIC,
+    Axes,
     KernelConfig,
     Shaped,
     Spec,
     float32,
     int32,
     kernel,
+    reduced,
     register_kernel,
 )
 from plugrad.registry.transaction import snapshot
@@ -131,6 +133,43 @@ def test_the_kernel_in_c_of_the_documentation(compiled, registered, tmp_path):
     assert run(plugrad.asarray([1.0, 2.0, 3.0, 4.0]), width=2).tolist() == [3, 5, 7]
     with pytest.raises(KernelFailed, match="reported failure 1"):
         run(plugrad.asarray([1, 2, 3]), width=2)
+
+
+def test_the_kernels_in_c_of_the_guide(compiled, registered, tmp_path):
+    page = (ROOT / "docs" / "guide" / "writing-a-kernel.md").read_text("utf-8")
+    sources = [tmp_path / "root_mean_square.c", tmp_path / "heat_step.c"]
+    for path, text in zip(sources, page.split("```c\n")[1:], strict=True):
+        path.write_text(text.split("```")[0])
+
+    def root_mean_square(
+        x: Spec, *, axes: Axes, keep_dims: bool = False, epsilon: float = 0.0
+    ) -> Spec:
+        return Shaped(reduced(x.shape, axes, keep_dims), x.dtype)
+
+    def heat_step(x: Spec, *, rate: float) -> Spec:
+        return x
+
+    reduce, step = map(registered, map(compiled, sources), (root_mean_square, heat_step))
+    rng = np.random.default_rng(0)
+    for dtype, epsilon in product(("float32", "float64"), (0.0, 0.5)):
+        x = rng.normal(size=(2, 3, 4)).astype(dtype)
+        for axes, keep_dims in [((), False), ((1,), False), ((0, 2), True), ((0, 1, 2), False)]:
+            found = reduce(plugrad.asarray(x), axes=axes, keep_dims=keep_dims, epsilon=epsilon)
+            expected = np.sqrt(np.mean(x * x, axis=axes, keepdims=keep_dims) + epsilon)
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+    empty = reduce(plugrad.zeros((0, 3)), axes=(1,))
+    assert empty.shape == (0,)
+    assert reduce(plugrad.asarray([[3.0, np.nan]]), axes=(0,)).tolist()[0] == 3
+    with pytest.raises(KernelFailed, match="reported failure 1"):
+        reduce(plugrad.asarray([1, 2]), axes=(0,))
+
+    x = rng.normal(size=(3, 5)).astype("float32")
+    around = np.pad(x, 1)
+    neighbours = around[:-2, 1:-1] + around[2:, 1:-1] + around[1:-1, :-2] + around[1:-1, 2:]
+    expected = x + np.float32(0.2) * (neighbours - 4 * x)
+    np.testing.assert_allclose(step(plugrad.asarray(x), rate=0.2).numpy(), expected, atol=1e-6)
+    assert step(plugrad.zeros((0, 2)), rate=0.2).shape == (0, 2)
 
 
 def test_a_kernel_in_text_form_with_an_optional_input(registered):
