@@ -81,6 +81,7 @@ CALLS = [
     (lambda: plugrad.asarray(Lying()), ArgumentError, "Lying, which does not convert"),
     (lambda: plugrad.asarray(range(2**40)), OutOfMemory, r"range\(0, 1099511627776\)"),
     (lambda: plugrad.asarray([range(2**40)]), OutOfMemory, "more than 2147483648 elements"),
+    (lambda: plugrad.random.integers(2, 10**5000, 6), ArgumentValueError, "low=<int> must be less"),
     (lambda: plugrad.zeros(itertools.count()), ShapeError, r"count\(.*is not a shape"),
     (lambda: plugrad.concat(itertools.count()), ArgumentError, "more than 1048576 members"),
     (

@@ -26,6 +26,7 @@ from plugrad.errors import (
     ConfigError,
     PluginNotFound,
     RegistrationError,
+    shown,
     suggestion,
     told,
     warn,
@@ -172,7 +173,7 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
             raise RegistrationError(
                 f"hooks called {name!r} are registered already; choose another name, or call unregister_plugin first"
             )
-        record = Plugin("hooks", name, THIS_PROCESS, target=repr(plugin), loaded=plugin)
+        record = Plugin("hooks", name, THIS_PROCESS, target=shown(plugin), loaded=plugin)
         journal.note(("hooks", name), partial(_dismiss, record), partial(_introduce, record))
         _introduce(record)
     return name

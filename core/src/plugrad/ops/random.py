@@ -311,7 +311,7 @@ class Generator:
         limits = np.iinfo(str(wanted))
         if not limits.min <= low < high <= limits.max + 1:
             raise ArgumentValueError(
-                f"integers: low={low} must be less than high={high}, and all numbers between "
+                f"integers: low={shown(low)} must be less than high={shown(high)}, and all numbers between "
                 f"fit {wanted}"
             )
         sizes = _shape("integers", shape)
