@@ -244,16 +244,15 @@ def override_kernel(
     The override holds for the whole process, not only for the calling thread. It may begin before the
     backend is loaded.
     """
-    configs = [KernelConfig(kernel_name, backend_name, kernel_func)]
-    _check(configs)
-    _warn_in_debug_mode(configs)
+    config = KernelConfig(kernel_name, backend_name, kernel_func)
+    _check([config])
+    _warn_in_debug_mode([config])
     with lock:
-        for config in configs:
-            _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
+        _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
     try:
         yield
     finally:
-        take_away(configs)
+        take_away([config])
 
 
 def register_from_plugin(configs: Iterable[KernelConfig]) -> None:
