@@ -83,7 +83,7 @@ def run(page: Path, text: str, known: dict[str, object], backend: str) -> None:
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_examples_run(page, alone):
-    known = {"__name__": "__main__", "plugrad": plugrad, "np": np}
+    known = {"__name__": "__main__"}
     if page == PROGRAM:
         for block in blocks(page):
             run(page, block, known, alone) if block.startswith(">>>") else exec(block, known)
