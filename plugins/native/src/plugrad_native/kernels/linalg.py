@@ -48,7 +48,7 @@ LEAST_SIZE: Final = 2048
 LEAST_ROWS: Final = 4
 LEAST_COLUMNS: Final = 16
 """The sizes of a product from which on C is faster: those of a tile of its sums, or of a vector."""
-STEP: Final = 32
+STEP: Final = 64
 """How many multiplications of floats take the time of one step, as `in_parts` counts."""
 MOST_WORK: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
