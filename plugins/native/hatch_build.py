@@ -120,15 +120,14 @@ def is_stale(name: str) -> bool:
     return min(p.stat().st_mtime for p in built) < max(p.stat().st_mtime for p in sources)
 
 
-def compile_variant(
-    name: str, variant: str, target: Path, folder: Path, checks: tuple[str, ...] = ()
+def compile_variants(
+    name: str, targets: dict[str, Path], folder: Path, checks: tuple[str, ...] = ()
 ) -> None:
-    """Compile all sources for one variant into the file `target`.
+    """Compile all sources for variants of a platform.
 
     Args:
         name: a key of `PLATFORMS`.
-        variant: a key of its variants.
-        target: the file to write.
+        targets: the file to write for each variant.
         folder: where intermediate files and the caches of the compiler go.
         checks: more options of the compiler, such as `SANITIZE`.
 
@@ -136,34 +135,48 @@ def compile_variant(
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
     triple, variants = PLATFORMS[name]
-    processor, vector_bytes = variants[variant]
-    flags = ("-target", triple, f"-mcpu={processor}", f"-DVECTOR_BYTES={vector_bytes}")
-    flags += ("-I", str(SOURCES), "-I", str(EXTENSION), "-I", str(folder))
-    flags += (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
-    sources = {stem: SOURCES / f"{stem}.c" for stem in KERNELS}
+    platform_flags = (
+        "-target",
+        triple,
+        "-I",
+        str(SOURCES),
+        "-I",
+        str(EXTENSION),
+        "-I",
+        str(folder),
+    )
+    sources = [SOURCES / f"{stem}.c" for stem in KERNELS]
+    table = folder / f"{name}-table.c"
 
     def declared(source: Path) -> list[tuple[str, str, str]]:
-        """Return the result, name and parameters of each kernel of a source."""
-        text = run_compiler(folder, *flags, "-std=c23", "-E", "-P", str(source))
+        """Return the result, name and parameters of each kernel of a source: the same in all variants."""
+        text = run_compiler(folder, *platform_flags, "-std=c23", "-E", "-P", str(source))
         return DECLARATION.findall(text)
 
-    def compiled(source: Path) -> str:
-        """Return the object of a source, which is compiled while other threads compile others."""
+    def compiled(job: tuple[str, Path]) -> str:
+        """Return the object of a source for a variant, which is compiled while other threads compile others."""
+        variant, source = job
+        processor, vector_bytes = variants[variant]
+        flags = (f"-mcpu={processor}", f"-DVECTOR_BYTES={vector_bytes}", *COMPILE, *checks)
+        module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
         target = str(folder / f"{name}-{variant}-{source.stem}.o")
-        run_compiler(folder, *flags, *COMPILE, *checks, "-c", str(source), "-o", target)
+        run_compiler(folder, *platform_flags, *flags, *module, "-c", str(source), "-o", target)
         return target
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = [kernel for found in pool.map(declared, sources.values()) for kernel in found]
-        table = folder / f"{name}-{variant}-table.c"
-        table.write_text(table_of(sorted(set(kernels), key=lambda kernel: kernel[1])))
-        objects = list(pool.map(compiled, [*sources.values(), table, EXTENSION / "extension.c"]))
     link = ["-shared", "-s", "-Wl,--gc-sections"]
     if "macos" in triple:
         link = ["-shared", "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
     if "windows" in triple:
         link.append(import_library(triple, folder))
-    run_compiler(folder, *flags[:3], *objects, *link, "-o", str(target))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        kernels = {kernel for found in pool.map(declared, sources) for kernel in found}
+        table.write_text(table_of(sorted(kernels, key=lambda kernel: kernel[1])))
+        parts = [*sources, table, EXTENSION / "extension.c"]
+        objects = {v: pool.map(compiled, [(v, part) for part in parts]) for v in targets}
+        for variant, target in targets.items():
+            processor = f"-mcpu={variants[variant].processor}"
+            arguments = ("-target", triple, processor, *objects[variant], *link)
+            run_compiler(folder, *arguments, "-o", str(target))
 
 
 def table_of(kernels: list[tuple[str, str, str]]) -> str:
@@ -215,14 +228,13 @@ def run_compiler(folder: Path, *arguments: str) -> str:
 
 def compile_extensions(name: str) -> list[Path]:
     """Compile the variants for a platform into the package unless they are up to date; return the files."""
+    targets = {variant: extension_of(name, variant) for variant in PLATFORMS[name].variants}
     if is_stale(name):
-        extension_of(name, next(iter(PLATFORMS[name].variants))).parent.mkdir(
-            parents=True, exist_ok=True
-        )
+        for target in targets.values():
+            target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            for variant in PLATFORMS[name].variants:
-                compile_variant(name, variant, extension_of(name, variant), Path(folder))
-    return [extension_of(name, variant) for variant in PLATFORMS[name].variants]
+            compile_variants(name, targets, Path(folder))
+    return list(targets.values())
 
 
 def sanitize(name: str) -> Path:
@@ -231,10 +243,9 @@ def sanitize(name: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     copy = folder / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    targets = {v: copy / extension_of(name, v).name for v in PLATFORMS[name].variants}
     with tempfile.TemporaryDirectory() as caches:
-        for variant in PLATFORMS[name].variants:
-            target = copy / extension_of(name, variant).name
-            compile_variant(name, variant, target, Path(caches), SANITIZE)
+        compile_variants(name, targets, Path(caches), SANITIZE)
     return folder
 
 

@@ -66,5 +66,5 @@ def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch, request):
         folder = tmp_path / f"caches {number}"
         folder.mkdir()
         files.append(folder / "extension")
-        hook.compile_variant(name, variant, files[-1], folder)
+        hook.compile_variants(name, {variant: files[-1]}, folder)
     assert files[0].read_bytes() == files[1].read_bytes()
