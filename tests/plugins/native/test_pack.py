@@ -64,20 +64,6 @@ CALLS = {
         q_k_v(xp)[0]
     ),
 }
-FACTORS = [
-    ((301, 600), (600, 99)),
-    ((9, 99, 400), (400, 60)),
-    ((9, 99, 400), (9, 400, 60)),
-    ((9, 99, 400), (1, 400, 60)),
-    ((4, 1, 99, 200), (5, 200, 60)),
-]
-if declare.LANES == 16:  # elsewhere, BLAS has all products of floats
-    CALLS |= {
-        f"product of {a} and {b}": lambda xp, a=a, b=b: xp.matmul(
-            xp.asarray(numbers(*a)), xp.asarray(numbers(*b))
-        )
-        for a, b in FACTORS
-    }
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -151,26 +137,6 @@ def test_results_are_upon_the_memory_of_the_pool():
         leased = [lease() for lease in pool._leases.values()]
         places = {x.ctypes.data for x in leased if x is not None}
         assert {y.numpy().ctypes.data for y in results} <= places
-
-
-@pytest.mark.parametrize(("a", "b"), FACTORS)
-@pytest.mark.usefixtures("many_threads")
-def test_products_of_views_and_of_transposes(a, b):
-    a, b = numbers(*a), numbers(*b)
-    expected = a.astype(float) @ b
-    with plugrad.use("cpu"):
-        turned = [plugrad.asarray(x.swapaxes(-1, -2).copy()) for x in (a, b)]
-        views = [plugrad.matrix_transpose(x) for x in turned]
-        strided = [plugrad.asarray(np.repeat(x, 2, -1))[..., ::2] for x in (a, b)]
-        matmul = plugrad.kernels.linalg.matmul
-        for product in (
-            matmul(*views, transpose_a=False, transpose_b=False),
-            matmul(*turned, transpose_a=True, transpose_b=True),
-            matmul(turned[0], views[1], transpose_a=True, transpose_b=False),
-            matmul(views[0], turned[1], transpose_a=False, transpose_b=True),
-            matmul(*strided, transpose_a=False, transpose_b=False),
-        ):
-            np.testing.assert_allclose(product.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
 # --- more elements than 32 bits count ----------------------------------------------------------------

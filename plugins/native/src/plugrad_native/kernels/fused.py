@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.kernels import convolution as convolutions, fused
+from plugrad.kernels import convolution as convolutions, fused, linalg
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
 from plugrad_cpu.kernels.fused import finished as finished_in_numpy
-from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, table, walk
+from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table, walk
 from plugrad_native.kernels.convolution import correlation
 from plugrad_native.kernels.depthwise import depthwise_conv2d as depthwise_convolution
-from plugrad_native.kernels.linalg import matmul as product
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Pair, Rounding
 
 FINISH = exports("finish", *FLOATS)
 
+product = in_numpy(linalg.matmul)
 convolution = correlation(convolutions.conv2d)
 
 
