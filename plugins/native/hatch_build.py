@@ -31,8 +31,18 @@ SOURCES = ROOT / "csrc"
 EXTENSION = ROOT / "extension"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
-    *("activation", "attention", "binary", "convolution", "depthwise", "fused", "half", "indexing"),
-    *("linalg", "movement", "normalization", "pooling", "reduction", "scan", "sorting", "unary"),
+    *("activation", "attention", "binary", "convolution", "depthwise", "direct", "fused", "half"),
+    *(
+        "indexing",
+        "linalg",
+        "movement",
+        "normalization",
+        "pooling",
+        "reduction",
+        "scan",
+        "sorting",
+        "unary",
+    ),
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),

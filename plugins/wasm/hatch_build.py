@@ -50,6 +50,9 @@ MODULES = {
     "half": ("half",),
 }
 
+NATIVE_ONLY = ("direct",)
+"""The sources that only plugrad-native compiles."""
+
 EXPORT_SECTION = 7
 
 # The import of the memory, up to the byte that says that it has a maximum, or that it is shared.
@@ -97,6 +100,7 @@ def compile_variant(variant: str, target: Path, folder: Path) -> None:
         return target
 
     sources = {source.stem: source for source in SOURCES.glob("*.c")} | {"microkernel": generated}
+    sources = {stem: source for stem, source in sources.items() if stem not in NATIVE_ONLY}
     grouped = [name for names in MODULES.values() for name in names]
     if sorted(grouped) != sorted(sources):
         raise ValueError(f"MODULES must name each source once; the sources are {sorted(sources)}")

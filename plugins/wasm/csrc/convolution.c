@@ -3,7 +3,8 @@
 //
 // Images have their channels at the end, filters the input and then the output channels. The
 // forward pass in float32 packs patches directly into strips; the other passes copy a chunk of
-// patches at a time to scratch memory.
+// patches at a time to scratch memory. Natively, direct.c has the forward pass in float32 and the
+// gradient of the filter.
 #include "gemm.h"
 #include "window.h"
 
@@ -45,6 +46,7 @@ static inline int is_one_run(const window *w, corner c) {
     return w->width.dilation == 1 && c.column >= 0 && c.column + w->width.filter <= w->width.size;
 }
 
+#ifdef __wasm__
 // ---- forward in float32 ----
 
 // Pack the patches of four pixels into a strip; `zeros` stands for pixels in the padding.
@@ -98,6 +100,7 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
                         out_channels, depth, 0);
     }
 }
+#endif
 
 // ---- the other passes, chunk by chunk ----
 
@@ -193,10 +196,12 @@ KERNEL(convolution_float64)(const double *x, const double *filter, double *out, 
 
 // ---- the number of elements of scratch memory that these kernels need ----
 
+#ifdef __wasm__
 EXPORTED(packed_scratch) int64_t packed_scratch(const window *w, int out_channels) {
     const int64_t depth = patch_size(w);
     return w->channels + depth * round_up(out_channels, LANES) + STRIP_FLOATS + 8 * depth;
 }
+#endif
 
 EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int) {
     return (int64_t)patch_size(w) * smaller(CHUNK, position_count(w));

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import convolution
@@ -25,46 +26,63 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DataFormat, Kernel, Padding, Rounding, Shape, Window
 
-FORWARD = variant().kernel("convolution_float32")
-FILTER_GRADIENT = variant().kernel("convolution_filter_gradient_float32")
+    Attributes = tuple[Shape, Padding, DataFormat, Shape, Rounding]
+
+FORWARD = variant().kernel("convolution_direct_float32")
+FILTER_GRADIENT = variant().kernel("convolution_direct_filter_gradient_float32")
 INPUT_GRADIENT = variant().kernel("convolution_input_gradient_float32")
-PACKED_SCRATCH = variant().kernel("packed_scratch")
+DIRECT_SCRATCH = variant().kernel("direct_scratch")
 CHUNK_SCRATCH = variant().kernel("chunk_scratch")
-LEAST_RUN = 8
-"""The numbers in a row of a patch from which on C gathers many patches faster than NumPy."""
-MANY = 1024
+
+
+UNLIMITED: Final = -math.inf, math.inf
 
 
 def is_served(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
-    """Return whether C is to convolve channels-last images: the others are empty, large, or plain products."""
+    """Return whether C is to convolve channels-last images: it takes none that are empty or very large."""
     positions = image[0] * size_of(window.out)
     largest = max(size_of(image), size_of(filter), positions * filter[-1])
-    return (
-        dtype == FLOAT32
-        and 0 < largest < LIMIT
-        and 0 not in (*image, *window.out, *filter)
-        and not is_pointwise(image, window)
-    )
+    return dtype == FLOAT32 and 0 < largest < LIMIT and 0 not in (*image, *window.out, *filter)
 
 
 def is_pointwise(image: Shape, window: Window) -> bool:
-    """Return whether each window is one pixel, so that images are multiplied as matrices, which BLAS does."""
+    """Return whether each window is one pixel, so that the gradients are products of matrices, which BLAS computes."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.pad)
     return is_dense and size_of(window.filter) == 1
 
 
-def has_short_runs(image: Shape, window: Window) -> bool:
-    """Return whether the rows of patches are so short, and so many, that NumPy gathers them faster."""
-    is_short = image[-1] * window.filter[-1] < LEAST_RUN
-    return is_short and image[0] * size_of(window.out) >= MANY
-
-
-def correlated(x: Array, filter: Array, window: Window, descriptor: Array) -> Array:
-    """Return the cross-correlation of channels-last images with filters."""
+def correlated(
+    x: Array,
+    filter: Array,
+    window: Window,
+    descriptor: Array,
+    bias: Array | None = None,
+    limits: tuple[float, float] = UNLIMITED,
+) -> Array:
+    """Return the cross-correlation of channels-last images with filters, plus a bias, within limits."""
     out = empty((x.shape[0], *window.out, filter.shape[-1]), x.dtype)
-    scratch = empty((PACKED_SCRATCH(descriptor, filter.shape[-1]),), x.dtype)
-    FORWARD(dense(x), dense(filter), out, descriptor, filter.shape[-1], scratch)
+    scratch = empty((DIRECT_SCRATCH(descriptor),), x.dtype)
+    bias = bias if bias is None else dense(bias)
+    FORWARD(dense(x), dense(filter), bias, out, descriptor, filter.shape[-1], *limits, scratch)
     return out
+
+
+def convolved(
+    x: Array,
+    filter: Array,
+    attributes: Attributes,
+    bias: Array | None = None,
+    limits: tuple[float, float] = UNLIMITED,
+) -> Array | None:
+    """Return a convolution plus a bias for each channel, within limits; None if NumPy is to compute it."""
+    _, _, window = geometry(x.shape, filter.shape, *attributes)
+    data_format = attributes[2]
+    image = image_of(x.shape, data_format)
+    descriptor = descriptor_of(image, window)
+    if descriptor is None or not is_served(image, filter.shape, window, x.dtype):
+        return None
+    y = correlated(channels_last(x, data_format), filter, window, descriptor, bias, limits)
+    return formatted(y, data_format)
 
 
 def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
@@ -82,17 +100,10 @@ def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         dim_rounding_mode: Rounding,
     ) -> Array:
         attributes = strides, pad, data_format, dilations, dim_rounding_mode
-        _, _, window = geometry(x.shape, filter.shape, *attributes)
-        image = image_of(x.shape, data_format)
-        descriptor = descriptor_of(image, window)
-        if (
-            descriptor is None
-            or has_short_runs(image, window)
-            or not is_served(image, filter.shape, window, x.dtype)
-        ):
+        y = convolved(x, filter, attributes)
+        if y is None:
             return numpy_correlate(x, filter, **window_attributes(attributes))
-        y = correlated(channels_last(x, data_format), filter, window, descriptor)
-        return formatted(y, data_format)
+        return y
 
     return implementation
 
@@ -116,7 +127,11 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         _, _, window = geometry(input_shape, filter.shape, *attributes)
         image = image_of(input_shape, data_format)
         descriptor = descriptor_of(image, window)
-        if descriptor is None or not is_served(image, filter.shape, window, dy.dtype):
+        if (
+            descriptor is None
+            or is_pointwise(image, window)
+            or not is_served(image, filter.shape, window, dy.dtype)
+        ):
             return numpy_gradient(
                 dy, filter, input_shape=input_shape, **window_attributes(attributes)
             )
@@ -166,13 +181,13 @@ def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         descriptor = descriptor_of(image, window)
         if (
             descriptor is None
-            or has_short_runs(image, window)
+            or is_pointwise(image, window)
             or not is_served(image, filter_shape, window, x.dtype)
         ):
             return numpy_gradient(x, dy, filter_shape=filter_shape, **window_attributes(attributes))
         x, dy = channels_last(x, data_format), channels_last(dy, data_format)
         dfilter = zeros(filter_shape, x.dtype)
-        scratch = empty((CHUNK_SCRATCH(descriptor, filter_shape[-1]),), x.dtype)
+        scratch = empty((DIRECT_SCRATCH(descriptor),), x.dtype)
         FILTER_GRADIENT(dense(x), dense(dy), dfilter, descriptor, filter_shape[-1], scratch)
         return dfilter
 

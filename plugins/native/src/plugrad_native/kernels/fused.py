@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import convolution as convolutions, fused, linalg
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
 from plugrad_cpu.kernels.fused import finished as finished_in_numpy
 from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table, walk
-from plugrad_native.kernels.convolution import correlation
+from plugrad_native.kernels.convolution import UNLIMITED, convolved, correlation
 from plugrad_native.kernels.depthwise import depthwise_conv2d as depthwise_convolution
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Pair, Rounding
 
 FINISH = exports("finish", *FLOATS)
+
+LIMITS: Final = {"linear": UNLIMITED, "relu": (0, math.inf), "relu6": (0, 6)}
+"""The activations that limit numbers, which a convolution does before it stores them."""
 
 product = in_numpy(linalg.matmul)
 convolution = correlation(convolutions.conv2d)
@@ -72,6 +76,12 @@ def conv2d(
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the convolution with its bias and activation."""
+    limits = LIMITS.get(activation)
+    if limits and (bias is None or bias.shape == filter.shape[-1:]):
+        attributes = strides, pad, data_format, dilations, dim_rounding_mode
+        done = convolved(x, filter, attributes, bias, limits)
+        if done is not None:
+            return done
     y = convolution(
         x,
         filter,

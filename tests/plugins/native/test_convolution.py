@@ -1,0 +1,84 @@
+"""Convolutions in bands and panels agree with plugrad-cpu's, which copy each window."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad.kernels import convolution as kernels
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+declare = import_module("plugrad_native.declare")
+convolution = import_module("plugrad_native.kernels.convolution")
+open_backend("cpu")
+
+GEOMETRIES = {
+    # images, filter, strides, pad, dilations
+    "several panels of filters, the last one partial": ((2, 9, 9, 5), (3, 3, 5, 100), 1, "same", 1),
+    "patches longer than a panel": ((1, 5, 5, 300), (3, 3, 300, 17), 1, "same", 1),
+    "runs longer than a panel": ((1, 3, 3, 700), (2, 2, 700, 48), 1, "valid", 1),
+    "rows longer than a band": ((2, 3, 700, 4), (3, 3, 4, 8), 1, "same", 1),
+    "frames larger than the cache": ((3, 7, 7, 600), (3, 3, 600, 4), 2, "same", 1),
+    "single pixels": ((40, 3, 3, 3), (3, 3, 3, 33), 1, "valid", 1),
+    "padding wider than the filter": ((2, 4, 5, 3), (2, 3, 3, 7), 1, ((5, 4), (6, 7)), 1),
+    "dilations": ((2, 11, 13, 6), (2, 3, 6, 20), 1, "same", (4, 3)),
+    "strides": ((3, 11, 13, 6), (3, 2, 6, 20), (3, 2), "same", 1),
+    "strides without padding": ((2, 17, 16, 6), (3, 1, 6, 20), (2, 3), "valid", 1),
+    "one axis": ((2, 999, 3), (5, 3, 4), 2, "same", 1),
+    "three axes": ((2, 5, 6, 7, 3), (3, 2, 3, 3, 18), (2, 1, 1), "same", 1),
+}
+
+
+def numbers(seed, shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("images", "filter", "strides", "pad", "dilations"), GEOMETRIES.values(), ids=GEOMETRIES
+)
+def test_bands_of_results_are_those_of_numpy(images, filter, strides, pad, dilations):
+    axes = len(filter) - 2
+    attributes = {
+        "strides": (strides,) * axes if isinstance(strides, int) else strides,
+        "pad": pad,
+        "data_format": ("NWC", "NHWC", "NDHWC")[axes - 1],
+        "dilations": (dilations,) * axes if isinstance(dilations, int) else dilations,
+        "dim_rounding_mode": None,
+    }
+    x, weights = numbers(1, images), numbers(2, filter)
+    y = declare.in_numpy(kernels.conv2d)(x, weights, **attributes)
+    dy, bias = numbers(3, y.shape), numbers(4, filter[-1:])
+    filter_gradient = kernels.conv2d_filter_gradient, (x, dy), {"filter_shape": filter}
+    input_gradient = kernels.conv2d_input_gradient, (dy, weights), {"input_shape": images}
+    for make, (kernel, arrays, shape) in (
+        (convolution.filter_gradient, filter_gradient),
+        (convolution.input_gradient, input_gradient),
+    ):
+        expected = declare.in_numpy(kernel)(*arrays, **shape, **attributes)
+        close(make(kernel)(*arrays, **shape, **attributes), expected, expected)
+    values = tuple(attributes.values())
+    close(convolution.convolved(x, weights, values), y, y)
+    limits = -0.5, 1.5
+    close(convolution.convolved(x, weights, values, bias, limits), (y + bias).clip(*limits), y)
+
+
+def close(found, expected, sums):
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(sums).max())
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu", "relu6"])
+def test_limits_let_special_values_pass(activation):
+    special = np.array([np.nan, np.inf, -np.inf, -0.0, -1, 7], np.float32)
+    x, one = special.reshape(1, 2, 3, 1), np.ones((1, 1, 1, 1), np.float32)
+    expected = {
+        "linear": special,
+        "relu": [np.nan, np.inf, 0, 0, 0, 7],
+        "relu6": [np.nan, 6, 0, 0, 0, 6],
+    }[activation]
+    with plugrad.use("cpu"):
+        y = plugrad.fused.conv2d(x, one, 1, "valid", activation=activation).numpy()
+    np.testing.assert_array_equal(y.reshape(-1), expected)
