@@ -37,6 +37,10 @@ def numbers(*shape, dtype="float32"):
     return np.random.default_rng(1).normal(size=shape).astype(dtype)
 
 
+def integers(*shape):
+    return np.random.default_rng(1).integers(-9, 9, shape).astype(np.int32)
+
+
 def q_k_v(xp):
     return [xp.asarray(numbers(9, 99, 40)) for _ in range(3)]
 
@@ -59,6 +63,8 @@ CALLS = {
         xp.asarray(np.random.default_rng(2).integers(-999, 999, (301, 999)).astype(np.int32)),
         axis=1,
     ),
+    "product": lambda xp: xp.asarray(integers(301, 301)) @ xp.asarray(integers(301, 301)),
+    "products": lambda xp: xp.matmul(*(xp.asarray(integers(9, 101, 101)) for _ in range(2))),
     "attention": lambda xp: xp.attention(*q_k_v(xp)),
     "gradient of attention": lambda xp: xp.grad(lambda q: xp.sum(xp.attention(q, *q_k_v(xp)[1:])))(
         q_k_v(xp)[0]

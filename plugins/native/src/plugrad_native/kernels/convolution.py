@@ -9,6 +9,7 @@ from plugrad.extend import geometry, size_of
 from plugrad.kernels import convolution
 from plugrad_cpu.memory import empty, zeros
 from plugrad_native.declare import FLOAT32, LANES, LIMIT, Array, dense, in_numpy, table
+from plugrad_native.kernels.linalg import matmul
 from plugrad_native.variants import variant
 from plugrad_native.windows import (
     channels_last,
@@ -46,9 +47,14 @@ def is_served(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any])
 
 
 def is_pointwise(image: Shape, window: Window) -> bool:
-    """Return whether each window is one pixel, so that the gradients are products of matrices, which BLAS computes."""
+    """Return whether each window is one pixel, so that the gradients are products of matrices."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.pad)
     return is_dense and size_of(window.filter) == 1
+
+
+def matrix(x: Array) -> Array:
+    """Return the channels of all pixels as rows."""
+    return dense(x).reshape(-1, x.shape[-1])
 
 
 def correlated(
@@ -127,15 +133,14 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         _, _, window = geometry(input_shape, filter.shape, *attributes)
         image = image_of(input_shape, data_format)
         descriptor = descriptor_of(image, window)
-        if (
-            descriptor is None
-            or is_pointwise(image, window)
-            or not is_served(image, filter.shape, window, dy.dtype)
-        ):
+        if descriptor is None or not is_served(image, filter.shape, window, dy.dtype):
             return numpy_gradient(
                 dy, filter, input_shape=input_shape, **window_attributes(attributes)
             )
         dy = channels_last(dy, data_format)
+        if is_pointwise(image, window):
+            dx = matmul(matrix(dy), matrix(filter), transpose_a=False, transpose_b=True)
+            return formatted(dx.reshape(image), data_format)
         if max(strides) == 1 and is_better_reversed(size_of(window.filter), image[-1]):
             back = reversed_window(image[1:-1], window)
             there = descriptor_of(dy.shape, back)
@@ -179,13 +184,12 @@ def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         _, _, window = geometry(x.shape, filter_shape, *attributes)
         image = image_of(x.shape, data_format)
         descriptor = descriptor_of(image, window)
-        if (
-            descriptor is None
-            or is_pointwise(image, window)
-            or not is_served(image, filter_shape, window, x.dtype)
-        ):
+        if descriptor is None or not is_served(image, filter_shape, window, x.dtype):
             return numpy_gradient(x, dy, filter_shape=filter_shape, **window_attributes(attributes))
         x, dy = channels_last(x, data_format), channels_last(dy, data_format)
+        if is_pointwise(image, window):
+            dfilter = matmul(matrix(x), matrix(dy), transpose_a=True, transpose_b=False)
+            return dfilter.reshape(filter_shape)
         dfilter = zeros(filter_shape, x.dtype)
         scratch = empty((DIRECT_SCRATCH(descriptor),), x.dtype)
         FILTER_GRADIENT(dense(x), dense(dy), dfilter, descriptor, filter_shape[-1], scratch)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from plugrad.kernels import convolution as convolutions, fused, linalg
+from plugrad.kernels import convolution as convolutions, fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
 from plugrad_cpu.kernels.fused import finished as finished_in_numpy
-from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, in_numpy, table, walk
+from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, table, walk
 from plugrad_native.kernels.convolution import UNLIMITED, convolved, correlation
 from plugrad_native.kernels.depthwise import depthwise_conv2d as depthwise_convolution
+from plugrad_native.kernels.linalg import matmul as product
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Pair, Rounding
@@ -20,7 +21,6 @@ FINISH = exports("finish", *FLOATS)
 LIMITS: Final = {"linear": UNLIMITED, "relu": (0, math.inf), "relu6": (0, 6)}
 """The activations that limit numbers, which a convolution does before it stores them."""
 
-product = in_numpy(linalg.matmul)
 convolution = correlation(convolutions.conv2d)
 
 

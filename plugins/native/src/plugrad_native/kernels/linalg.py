@@ -1,4 +1,4 @@
-"""Products of matrices: those of integers, and those of float16, which are computed in single precision by BLAS."""
+"""Products of matrices: of integers; of float16, in single precision; and of float32, in wide vectors."""
 
 from __future__ import annotations
 
@@ -13,23 +13,36 @@ from plugrad_cpu.kernels.linalg import fits_float64
 from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
     FLOAT16,
+    FLOAT32,
     INTEGERS,
+    LANES,
     LIMIT,
+    SHARED,
     dense,
     exports,
     in_numpy,
-    strides_in,
+    in_parts,
     table,
+    walk,
 )
 from plugrad_native.kernels.unary import narrowed, widened
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
-    from plugrad_native.declare import Array
+    from plugrad_native.declare import Array, Export
 
-MATMUL = exports("matmul", *INTEGERS)
+WIDE: Final = 16
+"""The float32 in a vector from which on C multiplies faster than NumPy's BLAS: it takes half of its time."""
+MATMUL = exports("matmul", *INTEGERS, *(("float32",) if LANES >= WIDE else ()))
 MOST_WORK: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
+LEAST_BYTES: Final = 1 << 14
+LEAST_SIDE: Final = 2
+"""The bytes of some factor, and the rows, vectors of columns, and depth from which on C is faster in float32."""
+PRODUCTS: Final = 24
+"""How many products of a matrix product take as long as an addition of two arrays takes for an element."""
+ROWS: Final = 96
+"""Those of the blocks in csrc/linalg.c."""
 
 numpy_matmul = in_numpy(linalg.matmul)
 
@@ -47,40 +60,74 @@ class Product(NamedTuple):
 @lru_cache(maxsize=1024)
 def product(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Product:
     """Return the geometry of the product of dense arrays of two shapes."""
-    rows, depth = a[-2:][::-1] if transpose_a else a[-2:]
+    depth, rows = a[-2:] if transpose_a else a[-2:][::-1]
     columns = b[-2] if transpose_b else b[-1]
     batch = np.broadcast_shapes(a[:-2], b[:-2])
-    steps = [
-        [step * size_of(shape[-2:]) for step in strides_in(batch, shape[:-2])] for shape in (a, b)
-    ]
+    shape = (*batch, rows, columns)
+    if len(b) == 2 and not transpose_a:
+        rows, batch = size_of(a[:-1]), ()  # one product of many rows
+    descriptor = walk(batch, a[:-2] if batch else (), b[:-2]).copy()
+    axes = descriptor[0]
+    descriptor[1 + axes : 1 + 2 * axes] *= size_of(a[-2:])
+    descriptor[1 + 2 * axes :] *= size_of(b[-2:])
     strides = [
         (1, shape[-1]) if turned else (shape[-1], 1)
         for shape, turned in ((a, transpose_a), (b, transpose_b))
     ]
-    return Product(
-        (*batch, rows, columns),
-        (rows, columns, depth, *strides[0], *strides[1]),
-        np.array([len(batch), *batch, *steps[0], *steps[1]], np.int32),
-    )
+    return Product(shape, (rows, columns, depth, *strides[0], *strides[1]), descriptor)
 
 
 @table.implements(linalg.matmul)
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
-    if a.dtype == FLOAT16:
-        product_in_single = numpy_matmul(
-            widened(a), widened(b), transpose_a=transpose_a, transpose_b=transpose_b
-        )
-        return narrowed(product_in_single)
     run = MATMUL.get(a.dtype)
-    if run is None or not (a.size and b.size) or max(a.size, b.size) >= LIMIT:
-        return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    plan = product(a.shape, b.shape, transpose_a, transpose_b)
-    size = size_of(plan.shape)
-    if size >= LIMIT or (
-        size * plan.numbers[2] > MOST_WORK and fits_float64(a, b, plan.numbers[2])
+    if (
+        run is None
+        or (a.nbytes < LEAST_BYTES and b.nbytes < LEAST_BYTES and a.dtype == FLOAT32)
+        or not (a.size and b.size)
+        or max(a.size, b.size) >= LIMIT
     ):
+        if a.dtype != FLOAT16:
+            return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        factors = widened(a), widened(b)
+        return narrowed(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
+    dense_a, turned_a = laid_out(a, transpose_a)
+    dense_b, turned_b = laid_out(b, transpose_b)
+    plan = product(dense_a.shape, dense_b.shape, turned_a, turned_b)
+    size, (rows, columns, depth) = size_of(plan.shape), plan.numbers[:3]
+    if a.dtype == FLOAT32:
+        is_served = min(rows, columns // LANES, depth) >= LEAST_SIDE
+    else:
+        is_served = size * depth <= MOST_WORK or not fits_float64(a, b, depth)
+    if size >= LIMIT or not is_served:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     out = empty(plan.shape, a.dtype)
-    run(dense(a), dense(b), out, *plan.numbers, plan.batch)
+    multiply(run, dense_a, dense_b, out, plan, size * depth // PRODUCTS)
     return out
+
+
+def multiply(run: Export, a: Array, b: Array, out: Array, plan: Product, work: int) -> None:
+    """Write products, in several threads if they are long work: some products each, or some rows."""
+    axes, count, *steps = plan.batch.tolist()
+    if axes > 1 or work < SHARED:
+        run(a, b, out, *plan.numbers, plan.batch)
+    elif count > 1:
+
+        def some(a: Array, b: Array, out: Array, count: int) -> None:
+            run(a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32))
+
+        size = size_of(plan.shape[-2:])
+        in_parts(some, ((a, steps[0]), (b, steps[1]), (out, size)), count, work=work)
+    else:
+        rows, columns, *others = plan.numbers
+        places = (a, others[1]), (b, 0), (out, columns)
+        in_parts(run, places, rows, columns, *others, plan.batch, work=work, multiple=ROWS)
+
+
+def laid_out(x: Array, is_transposed: bool) -> tuple[Array, bool]:
+    """Return dense matrices, and whether they are to be transposed."""
+    if not x.flags.c_contiguous:
+        turned = x.swapaxes(-1, -2)
+        if turned.flags.c_contiguous:
+            return turned, not is_transposed
+    return dense(x), is_transposed
