@@ -32,17 +32,8 @@ EXTENSION = ROOT / "extension"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
     *("activation", "attention", "binary", "convolution", "depthwise", "direct", "fused", "half"),
-    *(
-        "indexing",
-        "linalg",
-        "movement",
-        "normalization",
-        "pooling",
-        "reduction",
-        "scan",
-        "sorting",
-        "unary",
-    ),
+    *("indexing", "linalg", "movement", "normalization", "pooling", "reduction", "resize", "scan"),
+    *("signal", "sorting", "unary"),
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
@@ -190,12 +181,15 @@ def compile_variants(
 
 
 def table_of(kernels: list[tuple[str, str, str]]) -> str:
-    """Return C that lists kernels for the extension, each with a function that passes its arguments on."""
-    lines = ['#include "table.h"', '#include "window.h"', "", "typedef uint16_t half;", ""]
+    """Return C that lists kernels for the extension, each with a function that passes its arguments on.
+
+    A pointer is passed on whatever it points to; so the types of structs need not be known here.
+    """
+    lines = ['#include "table.h"', '#include "common.h"', "", "typedef uint16_t half;", ""]
     entries: list[str] = []
     for result, name, parameters in kernels:
         types = [
-            re.sub(r"\brestrict\b|(?<=[\s*])\w+$", "", p.strip()).strip()
+            ("const " * ("const" in p) + "void *") if "*" in p else p.split()[0]
             for p in parameters.split(",")
         ]
         kinds = [KINDS.get(t, "i") if "*" not in t else "r" if "const" in t else "w" for t in types]

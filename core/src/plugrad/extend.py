@@ -84,6 +84,7 @@ from plugrad.types.dtype import (
     uint32 as uint32,
     uint64 as uint64,
 )
+from plugrad.types.factors import fourier_stages as fourier_stages
 from plugrad.types.shapes import (
     axes_of as axes_of,
     axis_of as axis_of,

@@ -3,7 +3,7 @@
 
 // The geometry as the host writes it to linear memory.
 typedef struct {
-    int batch, height, width, channels;
+    int height, width, channels;
     int out_height, out_width;
     int align_corners, half_pixel_centers;
     int first, last;  // the rows of the results to compute
@@ -45,7 +45,7 @@ __attribute__((noinline)) static void place_columns(const resizing *r, place_of 
 #define EACH_ROW(r)                                                                                \
     const int channels = (r)->channels, length = (r)->width * channels;                            \
     ptrdiff_t image = 0;                                                                           \
-    for (int n = 0; n < (r)->batch; n++, image += (ptrdiff_t)(r)->height * length)                 \
+    for (int n = 0; n < batch; n++, image += (ptrdiff_t)(r)->height * length)                      \
         for (int i = (r)->first; i < (r)->last; i++)
 
 // scratch: the places of the columns, and one row of the images.
@@ -61,7 +61,8 @@ __attribute__((noinline)) static void place_columns(const resizing *r, place_of 
         }                                                                                          \
     }                                                                                              \
     SHORT_LOOPS effort KERNEL(resize_bilinear_##dtype)(const type *restrict x, type *restrict out, \
-                                                       const resizing *r, place *columns) {        \
+                                                       int batch, const resizing *r,               \
+                                                       place *columns) {                           \
         type *restrict line = (type *)(columns + r->out_width);                                    \
         place_columns(r, place_between, columns);                                                  \
         EACH_ROW(r) {                                                                              \
@@ -89,7 +90,7 @@ __attribute__((noinline)) static void place_columns(const resizing *r, place_of 
                                    type share) {                                                   \
         for (int k = 0; k < count; k++) dx[k] += line[k] * share;                                  \
     }                                                                                              \
-    effort KERNEL(resize_gradient_##dtype)(const type *restrict dy, type *restrict dx,             \
+    effort KERNEL(resize_gradient_##dtype)(const type *restrict dy, type *restrict dx, int batch,  \
                                            const resizing *r, int is_nearest, place *columns) {    \
         place_of *find = is_nearest ? nearest_place : place_between;                               \
         type *line = (type *)(columns + r->out_width);                                             \
@@ -113,8 +114,8 @@ EACH_FLOAT(RESIZING)
         for (int j = 0; j < width; j++, out += channels)                                           \
             for (int k = 0; k < channels; k++) out[k] = line[columns[j].low + k];                  \
     }                                                                                              \
-    SHORT_LOOPS KERNEL(resize_nearest_##item_size)(const type *x, type *out, const resizing *r,    \
-                                                   place *columns) {                               \
+    SHORT_LOOPS KERNEL(resize_nearest_##item_size)(const type *x, type *out, int batch,            \
+                                                   const resizing *r, place *columns) {            \
         place_columns(r, nearest_place, columns);                                                  \
         EACH_ROW(r) {                                                                              \
             const place row = nearest_place(i, r->height, r->out_height, r);                       \

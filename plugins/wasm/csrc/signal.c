@@ -6,6 +6,10 @@
 // planes; exchanging the planes gives the inverse transform.
 //
 // A length with a large prime factor becomes a convolution of a convenient length (Bluestein).
+//
+// A row of real numbers, if their count is even, is transformed as half as many complex numbers: z = even
+// + i odd. As E and O, the transforms of even and odd ones, are symmetric, that of z gives them both, and
+// X[k] = E[k] + w^k O[k], where w is exp(-2 pi i / n).
 #include <math.h>
 
 #include "gemm.h"
@@ -14,16 +18,19 @@
 #define TAU 6.28318530717958647693
 #define INLINE static inline __attribute__((always_inline))
 
-// As the host writes it: the length of a row, that of the transform, and its radices.
+// As the host writes it: the complex numbers of a row, the length of the transform, the real numbers of
+// a row or 0, and the radices.
 typedef struct {
-    int row, size, stages, radices[];
+    int row, size, length, stages, radices[];
 } plan;
+
+static inline int is_packed(const plan *f) { return f->length == 2 * f->row; }
 
 typedef struct {
     float *re, *im;
 } planes;
 
-// ---- tables: the factors of each stage, the roots of its radix, then those of Bluestein ----
+// ---- tables: the powers of w, the factors of each stage, the roots of its radix, those of Bluestein ----
 
 static complex128 root_of_unity(double turns) {
     const double angle = TAU * (turns - floor(turns));
@@ -58,6 +65,10 @@ static planes transform(const plan *f, const float *table, planes x, planes y);
 // descriptor: a plan. The table ends with room for one transform.
 KERNEL(fft_table)(float *table, const plan *f) {
     const int n = f->row, size = f->size;
+    if (is_packed(f)) {
+        write_powers(table, table + n, n, 1. / f->length);
+        table += 2 * n;
+    }
     const float *stages = table;
     for (int i = 0, rest = size; i < f->stages; i++)
         table = write_stage(table, f->radices[i], rest /= f->radices[i]);
@@ -114,6 +125,9 @@ KERNEL(fft_table)(float *table, const plan *f) {
     }
 BUTTERFLY(float)
 BUTTERFLY(floats)
+#if LANES > 4
+BUTTERFLY(quad)  // for an s less than LANES
+#endif
 
 #define ROTATE(re, im, a, b)                                                                       \
     do {                                                                                           \
@@ -122,7 +136,54 @@ BUTTERFLY(floats)
         re = real;                                                                                 \
     } while (0)
 
-// Four neighbours p of the first stage, where s = 1: the results of one p are contiguous.
+INLINE void rotate_float(float *re, float *im, float a, float b) { ROTATE(*re, *im, a, b); }
+
+INLINE void rotate_floats(floats *re, floats *im, floats a, floats b) {
+    const floats real = multiply_add(*re, a, -(*im * b));
+    *im = multiply_add(*re, b, *im * a);
+    *re = real;
+}
+
+// Store vectors with the runs of the four in turn: one of each, then the next one of each.
+#define STORE_IN_TURN(vectors, target, low, high)                                                  \
+    do {                                                                                           \
+        const floats a = __builtin_shufflevector(vectors[0], vectors[2], low);                     \
+        const floats b = __builtin_shufflevector(vectors[0], vectors[2], high);                    \
+        const floats c = __builtin_shufflevector(vectors[1], vectors[3], low);                     \
+        const floats d = __builtin_shufflevector(vectors[1], vectors[3], high);                    \
+        store(target, __builtin_shufflevector(a, c, low));                                         \
+        store((target) + LANES, __builtin_shufflevector(a, c, high));                              \
+        store((target) + 2 * LANES, __builtin_shufflevector(b, d, low));                           \
+        store((target) + 3 * LANES, __builtin_shufflevector(b, d, high));                          \
+    } while (0)
+
+// The indices that interleave runs of 1 or of 4 in the lower, or in the upper halves of two vectors.
+#if LANES == 4
+#define LOW_1 0, 4, 1, 5
+#define HIGH_1 2, 6, 3, 7
+#else
+INLINE void rotate_quad(quad *re, quad *im, float a, float b) { ROTATE(*re, *im, a, b); }
+#if LANES == 8
+#define LOW_1 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_1 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW_4 0, 1, 2, 3, 8, 9, 10, 11
+#define HIGH_4 4, 5, 6, 7, 12, 13, 14, 15
+INLINE floats each_four_times(const float *x) {
+    return (floats){x[0], x[0], x[0], x[0], x[1], x[1], x[1], x[1]};
+}
+#else
+#define LOW_1 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_1 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LOW_4 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23
+#define HIGH_4 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31
+INLINE floats each_four_times(const float *x) {
+    const quad four = load_quad(x);
+    return __builtin_shufflevector(four, four, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+}
+#endif
+#endif
+
+// LANES neighbours p of the first stage, where s = 1: the results of one p are contiguous.
 INLINE void first_step(int radix, int rest, const float *factors, const float *roots, int p,
                        planes x, planes y) {
     floats re[LARGEST_RADIX], im[LARGEST_RADIX];
@@ -133,12 +194,12 @@ INLINE void first_step(int radix, int rest, const float *factors, const float *r
     butterfly_floats(radix, roots, re, im);
     for (int k = 1; k < radix; k++) {
         const float *factor = factors + (k - 1) * rest + p;
-        ROTATE(re[k], im[k], load(factor), load(factor + (radix - 1) * rest));
+        rotate_floats(re + k, im + k, load(factor), load(factor + (radix - 1) * rest));
     }
     float *to_re = y.re + p * radix, *to_im = y.im + p * radix;
     if (radix == 4) {
-        store_transposed(re, to_re, 4);
-        store_transposed(im, to_im, 4);
+        STORE_IN_TURN(re, to_re, LOW_1, HIGH_1);
+        STORE_IN_TURN(im, to_im, LOW_1, HIGH_1);
     } else
         for (int k = 0; k < radix; k++)
             for (int i = 0; i < LANES; i++) {
@@ -147,9 +208,28 @@ INLINE void first_step(int radix, int rest, const float *factors, const float *r
             }
 }
 
-#define STEP(T, load, store)                                                                       \
-    INLINE void step_##T(int radix, int rest, const float *factors, const float *roots, int p,     \
-                         int s, planes x, planes y) {                                              \
+#if LANES > 4
+// The same for a second stage of radix 4, where s = 4: a vector has four neighbours q for each p.
+INLINE void second_step(int rest, const float *factors, int p, planes x, planes y) {
+    floats re[4], im[4];
+    for (int j = 0; j < 4; j++) {
+        re[j] = load(x.re + 4 * (p + j * rest));
+        im[j] = load(x.im + 4 * (p + j * rest));
+    }
+    butterfly_floats(4, factors, re, im);
+    for (int k = 1; k < 4; k++) {
+        const float *factor = factors + (k - 1) * rest + p;
+        rotate_floats(re + k, im + k, each_four_times(factor), each_four_times(factor + 3 * rest));
+    }
+    STORE_IN_TURN(re, y.re + 16 * p, LOW_4, HIGH_4);
+    STORE_IN_TURN(im, y.im + 16 * p, LOW_4, HIGH_4);
+}
+#endif
+
+// One p and the neighbours q that T holds. The factors are those of p: radix - 1 real and imaginary parts.
+#define STEP(T, load, store, splat)                                                                \
+    INLINE void step_##T(int radix, int rest, const float *factors, const float *roots,            \
+                         int is_turned, int s, planes x, planes y) {                               \
         T re[LARGEST_RADIX], im[LARGEST_RADIX];                                                    \
         for (int j = 0; j < radix; j++) {                                                          \
             re[j] = load(x.re + (ptrdiff_t)j * s * rest);                                          \
@@ -157,33 +237,46 @@ INLINE void first_step(int radix, int rest, const float *factors, const float *r
         }                                                                                          \
         butterfly_##T(radix, roots, re, im);                                                       \
         for (int k = 0; k < radix; k++) {                                                          \
-            if (k && p) {                                                                          \
-                const float *factor = factors + (k - 1) * rest + p;                                \
-                ROTATE(re[k], im[k], factor[0], factor[(radix - 1) * rest]);                       \
-            }                                                                                      \
+            if (k && is_turned)                                                                    \
+                rotate_##T(re + k, im + k, splat(factors[k]), splat(factors[radix + k]));          \
             store(y.re + k * s, re[k]);                                                            \
             store(y.im + k * s, im[k]);                                                            \
         }                                                                                          \
     }
 #define LOAD_ONE(source) (*(source))
 #define STORE_ONE(target, value) (*(target) = (value))
-STEP(float, LOAD_ONE, STORE_ONE)
-STEP(floats, load, store)
+STEP(float, LOAD_ONE, STORE_ONE, )
+STEP(floats, load, store, splat)
+#if LANES > 4
+STEP(quad, load_quad, store_quad, )
+#endif
 
 INLINE void stage(int radix, int rest, int s, const float *table, planes x, planes y) {
     const float *roots = table + 2 * (radix - 1) * rest;
     int p = 0;
     if (s == 1)
         for (; p + LANES <= rest; p += LANES) first_step(radix, rest, table, roots, p, x, y);
+#if LANES > 4
+    if (s == 4 && radix == 4)
+        for (; p + LANES / 4 <= rest; p += LANES / 4) second_step(rest, table, p, x, y);
+#endif
     for (; p < rest; p++) {
         const ptrdiff_t from = (ptrdiff_t)s * p, to = from * radix;
+        float factors[2 * LARGEST_RADIX];  // copied, because y might be the table for all the compiler knows
+        for (int k = 1; k < radix; k++) {
+            factors[k] = table[(k - 1) * rest + p];
+            factors[radix + k] = table[(k + radix - 2) * rest + p];
+        }
+#define STEPS(T, lanes)                                                                            \
+    for (; q + lanes <= s; q += lanes)                                                             \
+        step_##T(radix, rest, factors, roots, p, s, (planes){x.re + from + q, x.im + from + q},    \
+                 (planes){y.re + to + q, y.im + to + q});
         int q = 0;
-        for (; q + LANES <= s; q += LANES)
-            step_floats(radix, rest, table, roots, p, s, (planes){x.re + from + q, x.im + from + q},
-                        (planes){y.re + to + q, y.im + to + q});
-        for (; q < s; q++)
-            step_float(radix, rest, table, roots, p, s, (planes){x.re + from + q, x.im + from + q},
-                       (planes){y.re + to + q, y.im + to + q});
+        STEPS(floats, LANES)
+#if LANES > 4
+        STEPS(quad, 4)
+#endif
+        STEPS(float, 1)
     }
 }
 
@@ -211,7 +304,7 @@ static planes transform(const plan *f, const float *table, planes x, planes y) {
     return x;
 }
 
-// ---- the kernel ----
+// ---- the kernels ----
 
 static const float *end_of_stages(const plan *f, const float *table) {
     for (int i = 0, rest = f->size; i < f->stages; i++) {
@@ -235,6 +328,19 @@ static planes transform_by_convolution(const plan *f, const float *table, planes
     return (planes){back.im, back.re};
 }
 
+static planes transform_row(const plan *f, const float *table, planes x, planes y) {
+    return f->row == f->size ? transform(f, table, x, y) : transform_by_convolution(f, table, x, y);
+}
+
+static void separate(const float *restrict x, float *restrict re, float *restrict im, int count) {
+    for (int i = 0; i < count; i++) re[i] = x[2 * i], im[i] = x[2 * i + 1];
+}
+
+static void join(const float *restrict re, const float *restrict im, float *restrict out, int count,
+                 float scale) {
+    for (int i = 0; i < count; i++) out[2 * i] = re[i] * scale, out[2 * i + 1] = im[i] * scale;
+}
+
 // x and out are (rows, row). scratch: four planes.
 KERNEL(fft_complex64)(const float *x, float *out, int rows, const plan *f, const float *table,
                       int is_inverse, float *scratch) {
@@ -243,10 +349,79 @@ KERNEL(fft_complex64)(const float *x, float *out, int rows, const plan *f, const
     const float scale = is_inverse ? 1.f / n : 1;
     for (; rows > 0; rows--, x += 2 * n, out += 2 * n) {
         planes z = {scratch, scratch + size};
-        float *re = is_inverse ? z.im : z.re, *im = is_inverse ? z.re : z.im;
-        for (int i = 0; i < n; i++) re[i] = x[2 * i], im[i] = x[2 * i + 1];
-        z = n == size ? transform(f, table, z, room) : transform_by_convolution(f, table, z, room);
-        re = is_inverse ? z.im : z.re, im = is_inverse ? z.re : z.im;
-        for (int i = 0; i < n; i++) out[2 * i] = re[i] * scale, out[2 * i + 1] = im[i] * scale;
+        separate(x, is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, n);
+        z = transform_row(f, table, z, room);
+        join(is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, out, n, scale);
+    }
+}
+
+// out[k] = E + w^k O for k from 1 to n - 1; the planes hold the transform of z.
+static void untangle(const float *restrict re, const float *restrict im,
+                     const float *restrict powers, float *restrict out, int n) {
+    for (int k = 1; k < n; k++) {
+        const float a = re[k] + re[n - k], b = im[k] - im[n - k];  // 2 E
+        const float c = im[k] + im[n - k], d = re[n - k] - re[k];  // 2 O
+        const float u = powers[k], v = powers[n + k];
+        out[2 * k] = (a + (c * u - d * v)) * 0.5f;
+        out[2 * k + 1] = (b + (c * v + d * u)) * 0.5f;
+    }
+}
+
+// The inverse: 2 z[k] = 2 (E + i O).
+static void entangle(const float *restrict x, const float *restrict y, const float *restrict powers,
+                     float *restrict re, float *restrict im, int n) {
+    for (int k = 1; k < n; k++) {
+        const float a = x[k] + x[n - k], b = y[k] - y[n - k];
+        const float c = x[k] - x[n - k], d = y[k] + y[n - k];
+        const float u = powers[k], v = -powers[n + k];
+        re[k] = a - (c * v + d * u);
+        im[k] = b + (c * u - d * v);
+    }
+}
+
+// x is (rows, length) and out (rows, length / 2 + 1). scratch: four planes.
+KERNEL(rfft_float32)(const float *x, float *out, int rows, const plan *f, const float *table,
+                     float *scratch) {
+    const int n = f->row, size = f->size, count = f->length / 2 + 1;
+    const planes room = {scratch + 2 * size, scratch + 3 * size};
+    for (; rows > 0; rows--, x += f->length, out += 2 * count) {
+        planes z = {scratch, scratch + size};
+        if (is_packed(f)) {
+            separate(x, z.re, z.im, n);
+            z = transform_row(f, table + 2 * n, z, room);
+            untangle(z.re, z.im, table, out, n);
+            out[0] = z.re[0] + z.im[0], out[1] = 0;
+            out[2 * n] = z.re[0] - z.im[0], out[2 * n + 1] = 0;
+        } else {
+            memcpy(z.re, x, n * sizeof(float));
+            memset(z.im, 0, n * sizeof(float));
+            z = transform_row(f, table, z, room);
+            join(z.re, z.im, out, count, 1);
+        }
+    }
+}
+
+// The inverse; imaginary parts that no real numbers have are not looked at. scratch: four planes of one
+// number more.
+KERNEL(irfft_complex64)(const float *x, float *out, int rows, const plan *f, const float *table,
+                        float *scratch) {
+    const int n = f->row, size = f->size, length = f->length, count = length / 2 + 1;
+    const planes room = {scratch + 2 * size, scratch + 3 * size + 1};
+    const float scale = 1.f / length;
+    for (; rows > 0; rows--, x += 2 * count, out += length) {
+        planes z = {scratch, scratch + size};
+        if (is_packed(f)) {
+            separate(x, room.re, room.im, count);
+            entangle(room.re, room.im, table, z.re, z.im, n);
+            z.re[0] = x[0] + x[2 * n], z.im[0] = x[0] - x[2 * n];
+            z = transform_row(f, table + 2 * n, (planes){z.im, z.re}, room);
+            join(z.im, z.re, out, n, scale);
+        } else {
+            separate(x, z.re, z.im, count);
+            z.im[0] = 0;
+            for (int k = 1; k < count; k++) z.re[n - k] = z.re[k], z.im[n - k] = -z.im[k];
+            z = transform_row(f, table, (planes){z.im, z.re}, room);
+            for (int i = 0; i < n; i++) out[i] = z.im[i] * scale;
+        }
     }
 }

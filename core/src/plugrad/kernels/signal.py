@@ -2,25 +2,51 @@
 
 from plugrad.contract.kernel import kernel
 from plugrad.errors import ShapeError
-from plugrad.types.dtype import COMPLEX
+from plugrad.types.dtype import COMPLEX, FLOATING, complex64, complex128, float16, float32, float64
 from plugrad.types.specs import Shaped, Spec
 
 
 @kernel("FFT", accepts=COMPLEX)
 def fft(input: Spec) -> Spec:
     """Return the discrete Fourier transform, without a normalization factor."""
-    return _transformed(input)
+    _check_axis(input)
+    return Shaped(input.shape, input.dtype)
 
 
 @kernel("IFFT", accepts=COMPLEX)
 def ifft(input: Spec) -> Spec:
     """Return the inverse transform, divided by the length of the axis."""
-    return _transformed(input)
+    _check_axis(input)
+    return Shaped(input.shape, input.dtype)
 
 
-def _transformed(input: Spec) -> Spec:
+@kernel("RFFT", accepts=FLOATING - {float16})
+def rfft(input: Spec) -> Spec:
+    """Return the first ``n // 2 + 1`` elements of the transform of `n` real numbers."""
+    _check_axis(input)
+    dtype = complex128 if input.dtype is float64 else complex64
+    return Shaped((*input.shape[:-1], input.shape[-1] // 2 + 1), dtype)
+
+
+@kernel("IRFFT", accepts=COMPLEX)
+def irfft(input: Spec, *, length: int) -> Spec:
+    """Return the inverse of the transform of `length` real numbers.
+
+    Imaginary parts that the transform of real numbers does not have make no difference: that of the first
+    element and, if `length` is even, of the last one.
+    """
+    _check_axis(input)
+    if length < 1 or input.shape[-1] != length // 2 + 1:
+        raise ShapeError(
+            f"shape {input.shape} must end with {max(length, 1) // 2 + 1}, for the transform of "
+            f"length={length} real numbers"
+        )
+    dtype = float64 if input.dtype is complex128 else float32
+    return Shaped((*input.shape[:-1], length), dtype)
+
+
+def _check_axis(input: Spec) -> None:
     if not input.shape or not input.shape[-1]:
         raise ShapeError(
             f"shape {input.shape} must have a last axis with at least one element to transform"
         )
-    return Shaped(input.shape, input.dtype)

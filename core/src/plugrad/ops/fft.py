@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError
 from plugrad.kernels import signal
-from plugrad.ops.arguments import as_tensor
+from plugrad.ops.arguments import as_tensor, cast
 from plugrad.ops.attributes import chosen, finite, integer, listed
-from plugrad.ops.complex import as_complex, conj, real
+from plugrad.ops.complex import as_complex, conj
 from plugrad.ops.creation import arange
-from plugrad.ops.movement import concat, flip, moveaxis, pad
+from plugrad.ops.movement import concat, moveaxis, pad
 from plugrad.ops.rearrangement import roll
+from plugrad.types.dtype import float16, float32
 from plugrad.types.shapes import axes_of, axis_of
 
 if TYPE_CHECKING:
@@ -154,9 +155,7 @@ def rfft(
         DTypeError: x is not floating.
         AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
-    x = _floating(x, "rfft")
-    whole = _transformed(as_complex(x, "rfft"), n, axis, norm, "rfft")
-    return _resized(whole, whole.shape[axis] // 2 + 1, axis_of(axis, x.ndim, name="rfft: axis"))
+    return _transformed(_floating(x, "rfft"), n, axis, norm, "rfft")
 
 
 def irfft(
@@ -175,9 +174,10 @@ def irfft(
     """
     x = _complex(x, "irfft")
     axis = axis_of(axis, x.ndim, name="irfft: axis")
-    n = 2 * (x.shape[axis] - 1) if n is None else n
-    whole = _mirrored(x, _checked_length(n, x, axis, "irfft"), axis)
-    return real(_transformed(whole, n, axis, norm, "irfft", is_inverse=True))
+    n = _checked_length(2 * (x.shape[axis] - 1) if n is None else n, x, axis, "irfft")
+    half = moveaxis(_resized(x, n // 2 + 1, axis), axis, -1)
+    y = _scaled(signal.irfft(half, length=n), n, norm, "irfft", is_inverse=True)
+    return moveaxis(y, -1, axis)
 
 
 def rfftn(
@@ -357,13 +357,15 @@ def ifftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
     return roll(x, tuple(-(x.shape[a] // 2) for a in along), axis=along)
 
 
-# --- composition of the two kernels ---------------------------------------------------------------
+# --- composition of the kernels -------------------------------------------------------------------
 
 
 def _transformed(
     x: Tensor, n: int | None, axis: int, norm: str, op: str, *, is_inverse: bool = False
 ) -> Tensor:
     """Return the transform along one axis, truncated or padded to length `n`, with the factor of the norm.
+
+    For real numbers, it is the first half of the transform.
 
     Raises:
         AxisError: the axis is out of range.
@@ -373,12 +375,22 @@ def _transformed(
     axis = axis_of(axis, x.ndim, name=f"{op}: axis")
     n = _checked_length(x.shape[axis] if n is None else n, x, axis, op)
     x = moveaxis(_resized(x, n, axis), axis, -1)
-    y = signal.ifft(x) if is_inverse else signal.fft(x)
+    is_real = x.dtype.kind == "floating"
+    y = signal.ifft(x) if is_inverse else signal.rfft(x) if is_real else signal.fft(x)
+    return moveaxis(_scaled(y, n, norm, op, is_inverse=is_inverse), -1, axis)
+
+
+def _scaled(y: Tensor, n: int, norm: str, op: str, *, is_inverse: bool) -> Tensor:
+    """Return a transform of length `n` with the factor of the norm instead of that of the kernels.
+
+    Raises:
+        ArgumentValueError: the norm is unknown.
+    """
     chosen(norm, NORMS, op, "norm")
-    if norm != "backward":  # that is the factor of the kernels
-        factor = float(n) if norm == "forward" else sqrt(n)
-        y = y * (factor if is_inverse else 1 / factor)
-    return moveaxis(y, -1, axis)
+    if norm == "backward":
+        return y
+    factor = float(n) if norm == "forward" else sqrt(n)
+    return y * (factor if is_inverse else 1 / factor)
 
 
 def _resized(x: Tensor, n: int, axis: int) -> Tensor:
@@ -389,15 +401,6 @@ def _resized(x: Tensor, n: int, axis: int) -> Tensor:
     if n < size:
         return x[(slice(None),) * axis + (slice(n),)]
     return pad(x, [(0, n - size if a == axis else 0) for a in range(x.ndim)])
-
-
-def _mirrored(x: Tensor, n: int, axis: int) -> Tensor:
-    """Return the whole spectrum of `n` real numbers, given its first half."""
-    half = _resized(x, n // 2 + 1, axis)
-    before = (slice(None),) * axis
-    # Element n - k is the conjugate of element k. For even n, the middle element occurs once.
-    mirror = flip(conj(half[(*before, slice(1, (n + 1) // 2))]), axis=axis)
-    return concat([half, mirror], axis=axis)
 
 
 def _sizes(
@@ -428,7 +431,7 @@ def _complex(x: TensorLike, op: str) -> Tensor:
 
 
 def _floating(x: TensorLike, op: str) -> Tensor:
-    """Return x as a floating tensor.
+    """Return x as a floating tensor, of float32 if it is float16.
 
     Raises:
         DTypeError: it is not floating.
@@ -439,7 +442,7 @@ def _floating(x: TensorLike, op: str) -> Tensor:
             f"{op} takes floating tensors, not {x.dtype}; use plugrad.fft.{op.removeprefix('r')} for complex numbers, "
             "or cast it with astype('float32')"
         )
-    return x
+    return cast(x, float32) if x.dtype is float16 else x
 
 
 def _checked_length(n: int, x: Tensor, axis: int, op: str) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import pi
-from typing import TYPE_CHECKING
+from math import gcd, pi
+from typing import TYPE_CHECKING, Final
 
 from plugrad.errors import ArgumentError, ShapeError, shown
+from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.creation import arange, ones
@@ -133,9 +134,36 @@ def _framed(
         x = pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)], pad_value)
     else:
         count = max(0, (size - frame_length) // frame_step + 1)
+    width = gcd(frame_length, frame_step)
+    if count and frame_length <= MOST_BLOCKS * width:
+        return _joined_blocks(x, count, frame_length // width, frame_step // width, width)
     starts = arange(count, dtype="int32", device=x.backend) * frame_step
     places = starts.reshape(count, 1) + arange(frame_length, dtype="int32", device=x.backend)
     return take(x, places, axis=-1)
+
+
+MOST_BLOCKS: Final = 16
+"""Frames of so many blocks are joined; elements of smaller blocks are picked one by one."""
+
+
+def _joined_blocks(x: Tensor, count: int, blocks: int, step: int, width: int) -> Tensor:
+    """Return frames of some blocks, which are `width` samples; each frame begins `step` blocks after the last."""
+    lead = x.shape[:-1]
+    whole = ((count - 1) * step + blocks) * width
+    if whole != x.shape[-1]:
+        x = movement.slice(x, begin=(0,) * x.ndim, size=(*lead, whole))
+    rows = movement.reshape(x, shape=(*lead, whole // width, width))
+    ones = (1,) * len(lead)
+    parts = [
+        movement.strided_slice(
+            rows,
+            begin=(*(0 for _ in lead), i, 0),
+            end=(*lead, i + (count - 1) * step + 1, width),
+            strides=(*ones, step, 1),
+        )
+        for i in range(blocks)
+    ]
+    return movement.concat(*parts, axis=x.ndim)
 
 
 def stft(

@@ -25,6 +25,7 @@ Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
 LIMIT: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
+COMPLEX64: Final = np.dtype(np.complex64)
 FLOAT16: Final = np.dtype(np.float16)
 FLOAT32: Final = np.dtype(np.float32)
 FLOAT64: Final = np.dtype(np.float64)

@@ -9,19 +9,45 @@ from plugrad.testing.rows import Row, of_shape
 LONG = 36
 # Powers of two, other small factors, vectors with a rest, and large primes with and without company.
 LENGTHS = [(2, 64), (1000,), (2, 243), (3, 525), (2, 1001), (1024,), (2, 37), (202,), (1009,)]
+REAL_LENGTHS = [(3, 8), (2, 7), (1, 1), (2, 2), (0, 4), (2, 128), (1, 1000), (2, 243), (1, 74)]
 
 ROWS = [
-    Row(
-        kernel,
-        lambda x, f=reference: f(x),
-        [of_shape(*shape)],
-        factor=2,
-        op=op,
-        is_edge=0 in shape or shape[-1] > LONG,
-    )
-    for kernel, op, reference in [
-        (signal.fft, plugrad.fft.fft, np.fft.fft),
-        (signal.ifft, plugrad.fft.ifft, np.fft.ifft),
-    ]
-    for shape in [(8,), (7,), (3, 5), (2, 3, 4), (2, 2, 12), (1,), (31,), (0, 4), *LENGTHS]
+    *(
+        Row(
+            kernel,
+            lambda x, f=reference: f(x),
+            [of_shape(*shape)],
+            factor=2,
+            op=op,
+            is_edge=0 in shape or shape[-1] > LONG,
+        )
+        for kernel, op, reference in [
+            (signal.fft, plugrad.fft.fft, np.fft.fft),
+            (signal.ifft, plugrad.fft.ifft, np.fft.ifft),
+        ]
+        for shape in [(8,), (7,), (3, 5), (2, 3, 4), (2, 2, 12), (1,), (31,), (0, 4), *LENGTHS]
+    ),
+    *(
+        Row(
+            signal.rfft,
+            np.fft.rfft,
+            [of_shape(rows, n)],
+            factor=2,
+            op=plugrad.fft.rfft,
+            is_edge=rows == 0 or n > LONG,
+        )
+        for rows, n in REAL_LENGTHS
+    ),
+    *(
+        Row(
+            signal.irfft,
+            lambda x, n=n: np.fft.irfft(x, n),
+            [of_shape(rows, n // 2 + 1)],
+            {"length": n},
+            factor=2,
+            op=lambda x, length: plugrad.fft.irfft(x, n=length),
+            is_edge=rows == 0 or n > LONG,
+        )
+        for rows, n in REAL_LENGTHS
+    ),
 ]

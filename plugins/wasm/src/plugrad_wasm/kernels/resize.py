@@ -38,7 +38,7 @@ def resized(
     held: list[object] = [x, out]
     work = x.size + out.size
     for (n, count), (row, rows) in ranges((batch, size[0]), work, ELEMENTS.most):
-        fields = (count, height, width, channels, *size, align_corners, half_pixel_centers)
+        fields = (height, width, channels, *size, align_corners, half_pixel_centers)
         descriptor = memory.store.descriptor((*fields, row, row + rows))
         held.append(descriptor)
         image = n * height * width * channels
@@ -47,7 +47,7 @@ def resized(
         addresses = (y.address + at * itemsize for y, at in zip((x, out), starts, strict=True))
         if row == 0 or not is_gradient:  # the rows of a gradient are added to one image, in order
             chains.append([])
-        chains[-1].append((*addresses, descriptor.address, *is_nearest))
+        chains[-1].append((*addresses, count, descriptor.address, *is_nearest))
     run_chains(x, export, chains, held, work, PLACE * size[1] + width * channels * itemsize)
     return out
 

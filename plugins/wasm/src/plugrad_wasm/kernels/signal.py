@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from plugrad.extend import fourier_stages
 from plugrad.kernels import signal
 from plugrad_wasm.declare import ExportNames, run_items, table
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 FFT = ExportNames("fft")
-LARGEST_RADIX: Final = 31
+RFFT = ExportNames("rfft")
+IRFFT = ExportNames("irfft")
 
 
 class Plan(NamedTuple):
@@ -23,61 +25,39 @@ class Plan(NamedTuple):
     table_bytes: int
 
 
-def radices_of(n: int) -> list[int]:
-    """Return the factors of `n`: fours first, which make the following loops multiples of a vector.
-
-    >>> radices_of(360)
-    [4, 2, 3, 3, 5]
-    """
-    radices: list[int] = []
-    for radix in (4, 2, *range(3, LARGEST_RADIX + 1, 2)):
-        while n % radix == 0:
-            radices.append(radix)
-            n //= radix
-    return radices if n == 1 else [*radices, n]
-
-
-def convenient(least: int) -> int:
-    """Return a number from `least` on whose factors are small.
-
-    >>> convenient(73), convenient(2 * 1009 - 1)
-    (80, 2048)
-    """
-    return min(odd << max(0, (-(-least // odd) - 1).bit_length()) for odd in (1, 3, 5, 9, 15))
-
-
 @lru_cache(maxsize=1024)
-def plan_of(row: int) -> Plan:
-    """Return how rows of a length are transformed."""
-    size, radices = row, radices_of(row)
-    if radices and radices[-1] > LARGEST_RADIX:
-        size = convenient(2 * row - 1)
-        radices = radices_of(size)
-    floats = 0 if size == row else 2 * row + 4 * size
+def plan_of(row: int, length: int = 0) -> Plan:
+    """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
+    size, radices = fourier_stages(row)
+    floats = 2 * row if length == 2 * row else 0
+    floats += 0 if size == row else 2 * row + 4 * size
     rest = size
     for radix in radices:
         rest //= radix
         floats += 2 * (radix - 1) * rest + 2 * radix
-    return Plan(size, (row, size, len(radices), *radices), 4 * floats)
+    return Plan(size, (row, size, length, len(radices), *radices), 4 * floats)
 
 
-def transformed(x: WasmArray, is_inverse: bool) -> WasmArray:
-    """Return the transforms of the rows of an array."""
-    memory, row = x.memory, x.shape[-1]
-    plan = plan_of(row)
-    out = memory.like(x)
-    descriptor = memory.store.descriptor(plan.descriptor)
-    factors = memory.store.table("fft_table", plan.descriptor, plan.table_bytes)
+def plan_of_reals(length: int) -> Plan:
+    """Return how rows of real numbers are transformed: an even number as half as many complex ones."""
+    return plan_of(length if length % 2 else length // 2, length)
+
+
+def run(export: str, plan: Plan, x: WasmArray, out: WasmArray, *attributes: bool) -> WasmArray:
+    """Transform the rows of an array to those of another one, which is returned."""
+    row, store = x.shape[-1], x.memory.store
+    descriptor = store.descriptor(plan.descriptor)
+    factors = store.table("fft_table", plan.descriptor, plan.table_bytes)
     run_items(
         x,
-        FFT[x.dtype],
+        export,
         x.size // row,
-        ((x, row), (out, row)),
+        ((x, row), (out, out.shape[-1])),
         descriptor.address,
         factors.address,
-        is_inverse,
+        *attributes,
         work=x.size // row * plan.size * 2 * len(plan.descriptor),
-        scratch=16 * plan.size,  # four planes of floats
+        scratch=16 * plan.size + 8,  # four planes of floats
         held=(descriptor, factors),
     )
     return out
@@ -86,10 +66,24 @@ def transformed(x: WasmArray, is_inverse: bool) -> WasmArray:
 @table.implements(signal.fft)
 def fft(input: WasmArray) -> WasmArray:
     """Return the transform of each row."""
-    return transformed(input, is_inverse=False)
+    return run(FFT[input.dtype], plan_of(input.shape[-1]), input, input.memory.like(input), False)
 
 
 @table.implements(signal.ifft)
 def ifft(input: WasmArray) -> WasmArray:
     """Return the inverse transform of each row."""
-    return transformed(input, is_inverse=True)
+    return run(FFT[input.dtype], plan_of(input.shape[-1]), input, input.memory.like(input), True)
+
+
+@table.implements(signal.rfft)
+def rfft(input: WasmArray) -> WasmArray:
+    """Return the first half of the transform of each row."""
+    out = input.memory.empty(*signal.rfft.infer(input))
+    return run(RFFT[input.dtype], plan_of_reals(input.shape[-1]), input, out)
+
+
+@table.implements(signal.irfft)
+def irfft(input: WasmArray, *, length: int) -> WasmArray:
+    """Return the rows whose transforms have these first halves."""
+    out = input.memory.empty(*signal.irfft.infer(input, length=length))
+    return run(IRFFT[input.dtype], plan_of_reals(length), input, out)

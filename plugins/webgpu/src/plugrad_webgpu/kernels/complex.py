@@ -7,12 +7,15 @@ from plugrad.kernels import complex
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.expressions import elementwise
 
+real = elementwise({complex64: "x.x"}, result=float32)
+conj = elementwise({complex64: "vec2f(x.x, -x.y)"})
+
 table.update(
     {
         complex.complex: elementwise("vec2f(real, imag)", ("real", "imag"), result=complex64),
-        complex.real: elementwise({complex64: "x.x"}, result=float32),
+        complex.real: real,
         complex.imag: elementwise({complex64: "x.y"}, result=float32),
         complex.complex_abs: elementwise({complex64: "hypotenuse(x.x, x.y)"}, result=float32),
-        complex.conj: elementwise({complex64: "vec2f(x.x, -x.y)"}),
+        complex.conj: conj,
     }
 )

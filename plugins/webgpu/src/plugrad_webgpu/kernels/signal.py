@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import complex64
+from plugrad.extend import complex64, fourier_stages
 from plugrad.kernels import signal
+from plugrad_webgpu.copying import block, joined
 from plugrad_webgpu.declare import table
+from plugrad_webgpu.kernels.complex import conj, real
+from plugrad_webgpu.kernels.movement import reverse
+from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
 
@@ -21,37 +25,13 @@ if TYPE_CHECKING:
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan
 
-LARGEST_RADIX: Final = 31
+RADICES: Final = (8, 4, 2)
+"""The factors that have a pass of their own, the fastest first; so have 3 and 5."""
 
 _SOURCE = partial(shader, "signal")
 _PASSES = {r: Program(f"fft radix {r}", _SOURCE, entry_point=f"radix_{r}") for r in (2, 3, 4, 5, 8)}
 _ANY_RADIX = Program("fft any radix", _SOURCE, entry_point="any_radix")
 _MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
-
-# ---- how a length is transformed ----
-
-
-def radices_of(n: int) -> list[int]:
-    """Return the factors of `n`, the eights first.
-
-    >>> radices_of(720)
-    [8, 2, 3, 3, 5]
-    """
-    radices: list[int] = []
-    for radix in (8, 4, 2, *range(3, LARGEST_RADIX + 1, 2)):
-        while n % radix == 0:
-            radices.append(radix)
-            n //= radix
-    return radices if n == 1 else [*radices, n]
-
-
-def convenient(least: int) -> int:
-    """Return a number from `least` on whose factors are small.
-
-    >>> convenient(73), convenient(2 * 1009 - 1)
-    (80, 2048)
-    """
-    return min(odd << max(0, (-(-least // odd) - 1).bit_length()) for odd in (1, 3, 5, 9, 15))
 
 
 class Ends(NamedTuple):
@@ -107,7 +87,7 @@ def passes(x: GpuArray, ends: Ends) -> GpuArray:
     """Return the transforms of rows whose length has small factors."""
     device, size = x.buffer.device, x.shape[-1]
     factors = device.constant(roots, size)
-    radices = radices_of(size) or [1]
+    radices = fourier_stages(size, RADICES)[1] or (1,)
     span = 1
     for number, radix in enumerate(radices):
         is_last = number == len(radices) - 1
@@ -131,9 +111,9 @@ def transformed(x: GpuArray, *, is_inverse: bool) -> GpuArray:
     """Return the transforms of the rows of an array, by Bluestein's convolution if a factor is large."""
     row = x.shape[-1]
     scale = 1 / row if is_inverse else 1.0
-    if max(radices_of(row), default=1) <= LARGEST_RADIX:
+    device, (size, _) = x.buffer.device, fourier_stages(row, RADICES)
+    if size == row:
         return passes(x, Ends(is_inverse, is_inverse, scale))
-    device, size = x.buffer.device, convenient(2 * row - 1)
     around = device.constant(chirp, row)
     x = passes(modulated(x, around, size, Ends(is_first_swapped=is_inverse)), Ends())
     x = modulated(x, device.constant(chirp_filter, row, size), size, Ends())
@@ -151,3 +131,21 @@ def fft(input: GpuArray) -> GpuArray:
 def ifft(input: GpuArray) -> GpuArray:
     """Return the inverse transform of each row."""
     return transformed(input, is_inverse=True)
+
+
+@table.implements(signal.rfft)
+def rfft(input: GpuArray) -> GpuArray:
+    """Return the first half of the transform of each row."""
+    whole = transformed(cast(input, dtype=complex64), is_inverse=False)
+    *lead, count = input.shape
+    return block(whole, (0,) * len(whole.shape), (*lead, count // 2 + 1))
+
+
+@table.implements(signal.irfft)
+def irfft(input: GpuArray, *, length: int) -> GpuArray:
+    """Return the rows whose transforms have these first halves; the others are their mirror images."""
+    *lead, _ = input.shape
+    axis = len(lead)
+    inner = block(input, (*(0 for _ in lead), 1), (*lead, (length + 1) // 2 - 1))
+    mirrored = reverse(conj(inner), dims=(axis,))
+    return real(transformed(joined([input, mirrored], axis), is_inverse=True))

@@ -1,0 +1,137 @@
+"""Images of another size, and the gradients, row by row."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.extend import Pair, Shape, size_of
+from plugrad.kernels import resize
+from plugrad_cpu.memory import empty, zeros
+from plugrad_native.declare import (
+    FLOATS,
+    INT32,
+    LIMIT,
+    dense,
+    exports,
+    in_numpy,
+    in_parts,
+    table,
+)
+from plugrad_native.variants import variant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import Kernel
+    from plugrad_native.declare import Array, Export
+
+BILINEAR: Final = exports("resize_bilinear", *FLOATS)
+NEAREST: Final = {size: variant().kernel(f"resize_nearest_{size}") for size in (1, 2, 4, 8)}
+"""Functions by the size of elements."""
+GRADIENT: Final = exports("resize_gradient", *FLOATS)
+PLACE: Final = 4
+"""The numbers of float32 that a place in csrc/resize.c takes."""
+
+
+@lru_cache(maxsize=1024)
+def geometry(images: Shape, size: Pair, align_corners: bool, half_pixel_centers: bool) -> Array:
+    """Return ``resizing`` of csrc/resize.c for images of a shape and a size: for all rows of the results."""
+    fields = *images[1:], *size, align_corners, half_pixel_centers, 0, size[0]
+    return np.array(fields, INT32)
+
+
+def resized(
+    run: Export,
+    x: Array,
+    out: Array,
+    images: Shape,
+    how: tuple[Pair, bool, bool],
+    *is_nearest: bool,
+) -> Array:
+    """Call a function for images of a shape, whose results or gradients it writes to `out`; return these."""
+    count, (_, width), itemsize = images[0], how[0], x.itemsize
+    in_parts(
+        run,
+        ((dense(x), x.size // count), (out, out.size // count)),
+        count,
+        *(geometry(images, *how), *is_nearest),
+        work=2 * (x.size + out.size),
+        scratch=PLACE * width + -(-images[2] * images[3] * itemsize // 4),
+    )
+    return out
+
+
+def is_served(*shapes: Shape) -> bool:
+    """Return whether images of these shapes have elements, and not too many."""
+    return all(0 < size_of(shape) < LIMIT for shape in shapes)
+
+
+def forward(
+    kernel: Kernel[..., Any], export_for: Callable[[Array], Export | None]
+) -> Callable[..., Array]:
+    """Return the implementation of a kernel that resizes images, by the function that there is for them."""
+    numpy_function = in_numpy(kernel)
+
+    def implementation(
+        images: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
+    ) -> Array:
+        shape = (images.shape[0], *size, images.shape[3])
+        run = export_for(images)
+        if run is None or not is_served(images.shape, shape):
+            return numpy_function(
+                images,
+                size=size,
+                align_corners=align_corners,
+                half_pixel_centers=half_pixel_centers,
+            )
+        how = size, align_corners, half_pixel_centers
+        return resized(run, images, empty(shape, images.dtype), images.shape, how)
+
+    return implementation
+
+
+def backward(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Array]:
+    """Return the implementation of the gradient of such a kernel."""
+    numpy_function = in_numpy(kernel)
+
+    def implementation(
+        images: Array, dy: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
+    ) -> Array:
+        run = GRADIENT.get(dy.dtype)
+        if run is None or not is_served(images.shape, dy.shape):
+            return numpy_function(
+                images,
+                dy,
+                size=size,
+                align_corners=align_corners,
+                half_pixel_centers=half_pixel_centers,
+            )
+        out = zeros(images.shape, dy.dtype)
+        how = size, align_corners, half_pixel_centers
+        return resized(run, dy, out, images.shape, how, is_nearest)
+
+    return implementation
+
+
+def copying(images: Array) -> Export | None:
+    """Return the function for the nearest pixels of images: of any numbers."""
+    return NEAREST.get(images.itemsize) if images.dtype.kind in "biufc" else None
+
+
+table.update(
+    {
+        resize.resize_bilinear: forward(
+            resize.resize_bilinear, lambda images: BILINEAR.get(images.dtype)
+        ),
+        resize.resize_nearest_neighbor: forward(resize.resize_nearest_neighbor, copying),
+        resize.resize_bilinear_gradient: backward(
+            resize.resize_bilinear_gradient, is_nearest=False
+        ),
+        resize.resize_nearest_neighbor_gradient: backward(
+            resize.resize_nearest_neighbor_gradient, is_nearest=True
+        ),
+    }
+)

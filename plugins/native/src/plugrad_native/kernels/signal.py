@@ -1,0 +1,109 @@
+"""Fourier transforms in single precision; those in double precision are NumPy's."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from plugrad.extend import fourier_stages
+from plugrad.kernels import signal
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import COMPLEX64, FLOAT32, INT32, dense, in_numpy, in_parts, table
+from plugrad_native.variants import variant
+
+if TYPE_CHECKING:
+    from plugrad_native.declare import Array, Export
+
+TABLE: Final = variant().kernel("fft_table")
+FFT: Final = variant().kernel("fft_complex64")
+RFFT: Final = variant().kernel("rfft_float32")
+IRFFT: Final = variant().kernel("irfft_complex64")
+LONGEST: Final = 1 << 24
+"""The longest rows; for longer ones, the tables would be large."""
+
+numpy_fft = in_numpy(signal.fft)
+numpy_ifft = in_numpy(signal.ifft)
+numpy_rfft = in_numpy(signal.rfft)
+numpy_irfft = in_numpy(signal.irfft)
+
+
+class Plan(NamedTuple):
+    """How rows of a length are transformed: its ``plan`` in csrc/signal.c, the table, and the length of transforms."""
+
+    descriptor: Array
+    factors: Array
+    size: int
+
+
+@lru_cache(maxsize=32)
+def plan_of(row: int, length: int = 0) -> Plan:
+    """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
+    size, radices = fourier_stages(row)
+    floats = 2 * row if length == 2 * row else 0
+    floats += 0 if size == row else 2 * row + 4 * size
+    rest = size
+    for radix in radices:
+        rest //= radix
+        floats += 2 * (radix - 1) * rest + 2 * radix
+    descriptor = np.array([row, size, length, len(radices), *radices], INT32)
+    factors = np.empty(floats, FLOAT32)
+    TABLE(factors, descriptor)
+    return Plan(descriptor, factors, size)
+
+
+def plan_of_reals(length: int) -> Plan:
+    """Return how rows of real numbers are transformed: an even number as half as many complex ones."""
+    return plan_of(length if length % 2 else length // 2, length)
+
+
+def transformed(run: Export, plan: Plan, x: Array, out: Array, *attributes: bool) -> Array:
+    """Transform the rows of an array to those of another one, which is returned."""
+    row = x.shape[-1]
+    in_parts(
+        run,
+        ((dense(x), row), (out, out.shape[-1])),
+        x.size // row,
+        *(plan.descriptor, plan.factors, *attributes),
+        work=x.size // row * plan.size * len(plan.descriptor),
+        scratch=4 * plan.size + 2,
+    )
+    return out
+
+
+@table.implements(signal.fft)
+def fft(input: Array) -> Array:
+    """Return the transform of each row."""
+    row = input.shape[-1]
+    if input.dtype != COMPLEX64 or row > LONGEST:
+        return numpy_fft(input)
+    return transformed(FFT, plan_of(row), input, empty(input.shape, COMPLEX64), False)
+
+
+@table.implements(signal.ifft)
+def ifft(input: Array) -> Array:
+    """Return the inverse transform of each row."""
+    row = input.shape[-1]
+    if input.dtype != COMPLEX64 or row > LONGEST:
+        return numpy_ifft(input)
+    return transformed(FFT, plan_of(row), input, empty(input.shape, COMPLEX64), True)
+
+
+@table.implements(signal.rfft)
+def rfft(input: Array) -> Array:
+    """Return the first half of the transform of each row."""
+    row = input.shape[-1]
+    if input.dtype != FLOAT32 or row > LONGEST:
+        return numpy_rfft(input)
+    out = empty((*input.shape[:-1], row // 2 + 1), COMPLEX64)
+    return transformed(RFFT, plan_of_reals(row), input, out)
+
+
+@table.implements(signal.irfft)
+def irfft(input: Array, *, length: int) -> Array:
+    """Return the rows whose transforms have these first halves."""
+    if input.dtype != COMPLEX64 or length > LONGEST:
+        return numpy_irfft(input, length=length)
+    out = empty((*input.shape[:-1], length), FLOAT32)
+    return transformed(IRFFT, plan_of_reals(length), input, out)
