@@ -7,6 +7,8 @@ Some gradients do not exist at singular matrices or at equal eigenvalues. These 
 host, so their rules read values there and raise an error instead of returning NaN.
 """
 
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from math import log, prod
 from typing import Any
 
@@ -23,7 +25,7 @@ from plugrad.ops.linalg import tril
 from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import round
-from plugrad.tape.rules import gradient
+from plugrad.tape.rules import GradientConfig, gradient, register_gradient
 from plugrad.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -100,12 +102,15 @@ def _inverse(dy: Tensor, out: Tensor) -> Tensor:
     return -matmul(matmul(turned, dy), turned)
 
 
-def _solve_rhs(dy: Tensor, matrix: Tensor) -> Tensor:
-    return decomposition.solve(transposed(matrix), dy)
+def _solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both gradients, which share the solution of the transposed equations."""
+    matrix, out = saved
 
+    @cache
+    def of_rhs() -> Tensor:
+        return decomposition.solve(transposed(matrix), dy)
 
-def _solve_matrix(dy: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-    return -matmul(_solve_rhs(dy, matrix), out, transpose_b=True)
+    return {"matrix": lambda: -matmul(of_rhs(), out, transpose_b=True), "rhs": of_rhs}
 
 
 def _determinant(dy: Tensor, input: Tensor) -> Tensor:
@@ -227,7 +232,7 @@ def _log_determinant(dy: list[Tensor], input: Tensor, outs: list[Tensor]) -> Ten
 
 
 gradient(decomposition.inverse, input=_inverse)
-gradient(decomposition.solve, matrix=_solve_matrix, rhs=_solve_rhs)
+register_gradient(GradientConfig(decomposition.solve.name, _solve, ("matrix",), (True,)))
 gradient(decomposition.determinant, input=_determinant)
 gradient(decomposition.log_determinant, input=_log_determinant)
 
@@ -240,11 +245,16 @@ def _hermitian(x: Tensor) -> Tensor:
 
 
 def _cholesky(dy: Tensor, out: Tensor) -> Tensor:
-    dy = conj(dy)
-    inner = matmul(adjoint(out), dy)
-    below = tril(inner) - unit_like(out) * inner * 0.5
-    right = adjoint(decomposition.solve(adjoint(out), adjoint(below)))
-    return conj(_hermitian(decomposition.solve(adjoint(out), right)))
+    """Return ``inverse(L)ᴴ P(Lᴴ dy) inverse(L)``, where P takes the lower triangle and half of the diagonal."""
+    inverse = decomposition.inverse(out)
+    below = matmul(adjoint(out), conj(dy)) * on_device(_lower(out.shape[-1], str(out.dtype)), out)
+    return conj(_hermitian(matmul(matmul(adjoint(inverse), below), inverse)))
+
+
+@lru_cache(maxsize=64)
+def _lower(n: int, dtype: str) -> Array:
+    """Return a matrix with 1 below the diagonal and 0.5 on it."""
+    return (np.tri(n, dtype=dtype) + np.tri(n, k=-1, dtype=dtype)) / 2
 
 
 def _eigh(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
