@@ -98,13 +98,16 @@ static inline floats gelu_tanh_gradient_floats(floats dy, floats x) {
     return dy * multiply_add(slope, least * inverse, s);
 }
 
-static inline double gelu_double(double x) {
-    return 0.5 * (x < -FAR ? -FAR : x) * (1 + erf(x * ROOT_HALF));
+static inline doubles gelu_doubles(doubles x) {
+    return 0.5 * choose_doubles(x < repeated(-FAR), repeated(-FAR), x) *
+           (1. + erf_doubles(x * ROOT_HALF));
 }
 
-static inline double gelu_slope_double(double x) {
-    x = x < -FAR ? -FAR : x > FAR ? FAR : x;
-    return 0.5 * (1 + erf(x * ROOT_HALF)) + x * DENSITY_AT_0 * exp(-0.5 * x * x);
+static inline doubles gelu_gradient_doubles(doubles dy, doubles x) {
+    x = choose_doubles(x < repeated(-FAR), repeated(-FAR), x);
+    x = choose_doubles(x > repeated(FAR), repeated(FAR), x);
+    const doubles density = DENSITY_AT_0 * exp_doubles(-0.5 * x * x);
+    return dy * (0.5 * (1. + erf_doubles(x * ROOT_HALF)) + x * density);
 }
 
 static inline doubles gelu_tanh_doubles(doubles x) {
@@ -122,11 +125,12 @@ static inline doubles gelu_tanh_gradient_doubles(doubles dy, doubles x) {
     return dy * (choose_doubles(inner < repeated(0), least, inverse) + slope * (least * inverse));
 }
 
-VECTOR_KERNEL(gelu, gelu_double(x))
+FLOATS_KERNEL(gelu)
+DOUBLES_KERNEL(gelu)
 FLOATS_KERNEL(gelu_tanh)
 DOUBLES_KERNEL(gelu_tanh)
 VECTOR_PAIRS(gelu_gradient, float32, float, floats)
-PAIRS(gelu_gradient, float64, double, double, SMALL, a *gelu_slope_double(b))
+VECTOR_PAIRS(gelu_gradient, float64, double, doubles)
 VECTOR_PAIRS(gelu_tanh_gradient, float32, float, floats)
 VECTOR_PAIRS(gelu_tanh_gradient, float64, double, doubles)
 
@@ -144,5 +148,7 @@ EACH_NUMBER(NUMBER_KERNELS)
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     MAP(leaky_relu, dtype, type, type, effort, x > 0 ? x : alpha * x, type alpha)                  \
     PAIRS(prelu, dtype, type, type, effort, a > 0 ? a : b * a)                                     \
-    PAIRS(elu_gradient, dtype, type, type, effort, b >= 0 ? a : a * (b + 1))
+    PAIRS(elu_gradient, dtype, type, type, effort, b >= 0 ? a : a * (b + 1))                       \
+    PAIRS(relu6_gradient, dtype, type, type, effort, b <= 0 || b >= 6 ? 0 : a)                     \
+    PAIRS(sigmoid_gradient, dtype, type, type, effort, a *b * (1 - b))
 EACH_FLOAT(FLOAT_KERNELS)

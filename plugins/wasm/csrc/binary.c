@@ -60,20 +60,91 @@ EACH_FLOAT(FLOAT_ARITHMETIC)
     PAIRS(maximum, dtype, type, type, effort, a > b || a != a ? a : b)                             \
     PAIRS(minimum, dtype, type, type, effort, a < b || a != a ? a : b)                             \
     PAIRS(squared_difference, dtype, type, type, effort, (a - b) * (a - b))                        \
-    PAIRS(floor_divide, dtype, type, type, SMALL, quotient_##dtype(a, b))                          \
-    PAIRS(remainder, dtype, type, type, SMALL, modulo_##dtype(a, b))                               \
     PAIRS(equal, dtype, type, boolean, effort, a == b)                                             \
     PAIRS(not_equal, dtype, type, boolean, effort, a != b)                                         \
     PAIRS(less, dtype, type, boolean, effort, a < b)                                               \
     PAIRS(less_equal, dtype, type, boolean, effort, a <= b)
 EACH_NUMBER(NUMBER_KERNELS)
 
+#define DIVISIONS(dtype, type, effort)                                                             \
+    PAIRS(floor_divide, dtype, type, type, SMALL, quotient_##dtype(a, b))                          \
+    PAIRS(remainder, dtype, type, type, SMALL, modulo_##dtype(a, b))
+EACH_INTEGER(DIVISIONS)
+DIVISIONS(float64, double, SMALL)
+
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     PAIRS(divide, dtype, type, type, effort, a / b)                                                \
-    PAIRS(hypot, dtype, type, type, SMALL, hypot(a, b))                                            \
     PAIRS(log_add_exp, dtype, type, type, SMALL, log_of_sum_##dtype(a, b))                         \
     PAIRS(next_after, dtype, type, type, SMALL, nextafter(a, b))
 EACH_FLOAT(FLOAT_KERNELS)
+
+// A half of a vector, in double precision; and two such halves.
+static inline doubles half_of(floats x, int is_upper) {
+    typedef float pair __attribute__((vector_size(VECTOR_BYTES / 2)));
+    pair y;
+    memcpy(&y, (const char *)&x + is_upper * sizeof y, sizeof y);
+    return __builtin_convertvector(y, doubles);
+}
+
+static inline floats both_halves(const doubles *halves) {
+    typedef float pair __attribute__((vector_size(VECTOR_BYTES / 2)));
+    const pair parts[2] = {__builtin_convertvector(halves[0], pair),
+                           __builtin_convertvector(halves[1], pair)};
+    floats y;
+    memcpy(&y, parts, sizeof y);
+    return y;
+}
+
+// Of floats whose quotient is less than 2^29: a double has 29 more bits, so that the quotient rounds
+// down as the exact one does, and that its product with b is exact. Others take the long way.
+#define WHOLE_QUOTIENTS(name, expression, other)                                                   \
+    static inline floats name##_floats(floats a, floats b) {                                       \
+        doubles halves[2];                                                                         \
+        longs is_usual = (longs){} - 1;                                                            \
+        for (int i = 0; i < 2; i++) {                                                              \
+            const doubles x = half_of(a, i), z = half_of(b, i);                                    \
+            const doubles q = __builtin_elementwise_floor(x / z);                                  \
+            is_usual &= absolute_doubles(q) < repeated(0x1p29);                                    \
+            is_usual &= absolute_doubles(z) < repeated(__builtin_inf());                           \
+            halves[i] = expression;                                                                \
+        }                                                                                          \
+        floats y = both_halves(halves);                                                            \
+        if (any_lane((ints)~is_usual))                                                             \
+            for (int i = 0; i < LANES; i++) y[i] = other##_float32(a[i], b[i]);                    \
+        return y;                                                                                  \
+    }                                                                                              \
+    VECTOR_PAIRS(name, float32, float, floats)
+WHOLE_QUOTIENTS(floor_divide, q, quotient)
+WHOLE_QUOTIENTS(remainder, with_sign_of_doubles(z, absolute_doubles(x - q * z)), modulo)
+
+// The root of the sum of the squares of both, which are multiplied by a power of two that brings the
+// larger one close to 1: squares would leave the range earlier than the result. Infinity wins over NaN.
+#define HYPOT(dtype, type, vector, integers, bias)                                                 \
+    static inline vector hypot_##vector(vector a, vector b) {                                      \
+        const vector zero = {0}, infinity = zero + (type)INFINITY;                                 \
+        a = __builtin_elementwise_abs(a), b = __builtin_elementwise_abs(b);                        \
+        const integers least = (integers)(zero + 1) / bias, one = least * bias;                    \
+        const integers x = (integers)a, z = (integers)b;                                           \
+        integers place = __builtin_elementwise_max(x, z) & (integers)infinity;                     \
+        place = __builtin_elementwise_max(place, least);                                           \
+        place = __builtin_elementwise_min(place, least * (2 * bias - 1));                          \
+        const vector scale = (vector)(2 * one - place);                                            \
+        const vector c = a * scale, d = b * scale;                                                 \
+        const vector y = __builtin_elementwise_sqrt(c * c + d * d) * (vector)place;                \
+        const integers is_infinite = (a == infinity) | (b == infinity);                            \
+        return (vector)(((integers)infinity & is_infinite) | ((integers)y & ~is_infinite));        \
+    }                                                                                              \
+    VECTOR_PAIRS(hypot, dtype, type, vector)
+HYPOT(float32, float, floats, ints, 127)
+HYPOT(float64, double, doubles, longs, 1023)
+
+// alpha a + beta b
+#define AXPBY(dtype, type, effort)                                                                 \
+    effort KERNEL(axpby_##dtype)(const type *restrict a, const type *restrict b,                   \
+                                 type *restrict out, int count, type alpha, type beta) {           \
+        for (int i = 0; i < count; i++) out[i] = alpha * a[i] + beta * b[i];                       \
+    }
+EACH_FLOAT(AXPBY)
 
 VECTOR_PAIRS(atan2, float32, float, floats)
 PAIRS(atan2, float64, double, double, SMALL, atan2(a, b))
@@ -96,14 +167,7 @@ static inline doubles log2_of_pair(doubles m, doubles n) {
     return multiply_add_doubles(p, s, n);
 }
 
-// A half of a vector, in double precision; and the lower 32 bits of two vectors of 64-bit numbers.
-static inline doubles half_of(floats x, int is_upper) {
-    typedef float pair __attribute__((vector_size(VECTOR_BYTES / 2)));
-    pair y;
-    memcpy(&y, (const char *)&x + is_upper * sizeof y, sizeof y);
-    return __builtin_convertvector(y, doubles);
-}
-
+// The lower 32 bits of two vectors of 64-bit numbers.
 static inline ints lower_halves(longs first, longs second) {
     typedef int32_t pair __attribute__((vector_size(VECTOR_BYTES / 2)));
     const pair halves[2] = {__builtin_convertvector(first, pair),
@@ -201,6 +265,10 @@ PAIRS(logical_xor, bool, boolean, boolean, FAST, a ^ b)
                                int condition_step, int yes_step, int no_step) {                    \
         if (condition_step & yes_step & no_step)                                                   \
             for (int i = 0; i < count; i++) out[i] = condition[i] ? yes[i] : no[i];                \
+        else if (condition_step & no_step)                                                         \
+            for (int i = 0; i < count; i++) out[i] = condition[i] ? *yes : no[i];                  \
+        else if (condition_step & yes_step)                                                        \
+            for (int i = 0; i < count; i++) out[i] = condition[i] ? yes[i] : *no;                  \
         else                                                                                       \
             for (int i = 0; i < count; i++)                                                        \
                 out[i] = condition[i * condition_step] ? yes[i * yes_step] : no[i * no_step];      \

@@ -130,6 +130,42 @@ static inline doubles tanh_doubles(doubles x) {
     return with_sign_of_doubles(x, e / (e + 2.));
 }
 
+// ---- the error function ----
+
+// Quotients of polynomials, from Cody, Math. Comp. 23 (1969), 631: erf(x) = x p(x^2) / q(x^2) near 0, and
+// 1 - exp(-x^2) p(x) / q(x) elsewhere; the highest power first.
+static const double ERF_NEAR[2][5] = {
+    {0.185777706184603153, 3.16112374387056560, 113.864154151050156, 377.485237685302021,
+     3209.37758913846947},
+    {1, 23.6012909523441209, 244.024637934444173, 1282.61652607737228, 2844.23683343917062}};
+static const double ERF_FAR[2][9] = {
+    {2.15311535474403846e-8, 0.564188496988670089, 8.88314979438837594, 66.1191906371416295,
+     298.635138197400131, 881.952221241769090, 1712.04761263407058, 2051.07837782607147,
+     1230.33935479799725},
+    {1, 15.7449261107098347, 117.693950891312499, 537.181101862009858, 1621.38957456669019,
+     3290.79923573345963, 4362.61909014324716, 3439.36767414372164, 1230.33935480374942}};
+
+static inline doubles polynomial_doubles(const double *terms, int count, doubles x) {
+    doubles y = repeated(terms[0]);
+    for (int i = 1; i < count; i++) y = multiply_add_doubles(y, x, repeated(terms[i]));
+    return y;
+}
+
+static inline doubles erf_doubles(doubles x) {
+    doubles m = absolute_doubles(x);
+    m = choose_doubles(m > repeated(6), repeated(6), m);  // where erf has reached 1
+    const doubles square = m * m;
+    const longs is_near = m < repeated(0.46875);
+    doubles near = repeated(0), far = repeated(0);
+    if (any_lane((ints)is_near))
+        near = m * polynomial_doubles(ERF_NEAR[0], 5, square) /
+               polynomial_doubles(ERF_NEAR[1], 5, square);
+    if (any_lane((ints)~is_near))
+        far = 1. - exp_doubles(-square) * polynomial_doubles(ERF_FAR[0], 9, m) /
+                       polynomial_doubles(ERF_FAR[1], 9, m);
+    return with_sign_of_doubles(x, choose_doubles(is_near, near, far));
+}
+
 // ---- powers ----
 
 // The lower coefficients of 3 atanh(s) / s = 3 + z + z^2 p(z) with z = s^2, for the least error.

@@ -138,8 +138,8 @@ PREDICATE(is_finite) PREDICATE(is_inf) PREDICATE(is_nan) PREDICATE(sign_bit)
 OPERATION(add) OPERATION(atan2) OPERATION(divide) OPERATION(elu_gradient) OPERATION(floor_divide)
 OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATION(log_add_exp)
 OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
-OPERATION(power) OPERATION(prelu) OPERATION(remainder) OPERATION(squared_difference)
-OPERATION(subtract)
+OPERATION(power) OPERATION(prelu) OPERATION(relu6_gradient) OPERATION(remainder)
+OPERATION(sigmoid_gradient) OPERATION(squared_difference) OPERATION(subtract)
 
 COMPARISON(equal) COMPARISON(less) COMPARISON(less_equal) COMPARISON(not_equal)
 

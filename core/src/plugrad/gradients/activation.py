@@ -9,13 +9,20 @@ from plugrad.ops.unary import exp, step
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
-# Some derivatives follow from the result `out` alone: relu(x) is positive where x is, and the derivative
-# of the sigmoid is out * (1 - out).
+
+def through_sigmoid(dy: Tensor, y: Tensor) -> Tensor:
+    """Return the gradient for the argument of a sigmoid, whose result is y; it may be complex."""
+    if y.dtype.kind == "complex":
+        return dy * y * (1 - y)
+    return activation.sigmoid_gradient(dy, y)
+
+
+# Some derivatives follow from the result `out` alone: relu(x) is positive where x is.
 gradient(activation.relu, x=lambda dy, out: dy * step(out))
-gradient(activation.relu6, x=lambda dy, x: dy * step(x) * step(6 - x))
+gradient(activation.relu6, x=lambda dy, out: activation.relu6_gradient(dy, out))
 gradient(activation.leaky_relu, x=lambda dy, x, alpha: dy * step(x, alpha))
 gradient(activation.elu, x=lambda dy, out: activation.elu_gradient(dy, out))
-gradient(activation.sigmoid, x=lambda dy, out: dy * out * (1 - out))
+gradient(activation.sigmoid, x=lambda dy, out: through_sigmoid(dy, out))
 gradient(activation.softplus, x=lambda dy, x: dy * sigmoid(x))
 
 SELU_SCALE = 1.0507009873554805
@@ -29,6 +36,13 @@ gradient(
     activation.prelu,
     x=lambda dy, x, alpha: dy * where(greater(x, 0), 1, alpha),
     alpha=lambda dy, x: where(greater(x, 0), 0, dy * x),
+)
+# It does not change smoothly with y.
+gradient(activation.relu6_gradient, dy=lambda dy, y: activation.relu6_gradient(dy, y))
+gradient(
+    activation.sigmoid_gradient,
+    dy=lambda dy, y: activation.sigmoid_gradient(dy, y),
+    y=lambda dy, dy_input, y: dy * dy_input * (1 - 2 * y),
 )
 # dy * (y + 1) where y < 0, else dy
 gradient(

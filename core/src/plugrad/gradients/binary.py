@@ -1,9 +1,10 @@
 """Gradients of the binary kernels. The tape sums each to the shape of its input."""
 
+from math import inf
+
 from plugrad.kernels import binary
 from plugrad.ops.activation import sigmoid
 from plugrad.ops.binary import (
-    div_no_nan,
     equal,
     floor_divide,
     greater,
@@ -25,9 +26,10 @@ gradient(binary.divide, a=lambda dy, b: dy / b, b=lambda dy, b, out: -dy * out /
 gradient(binary.remainder, a=lambda dy: dy, b=lambda dy, a, b: -dy * floor_divide(a, b))
 gradient(
     binary.squared_difference,
-    a=lambda dy, a, b: dy * 2 * (a - b),
-    b=lambda dy, a, b: dy * 2 * (b - a),
+    a=lambda dy, a, b: dy * (a - b) * 2,
+    b=lambda dy, a, b: dy * (b - a) * 2,
 )
+gradient(binary.axpby, a=lambda dy, alpha: dy * alpha, b=lambda dy, beta: dy * beta)
 gradient(binary.add_n, inputs=lambda dy, inputs_spec: [dy] * len(inputs_spec))
 
 
@@ -67,6 +69,13 @@ gradient(
     a=lambda dy, a, b: where(greater(a, b), 0, dy),
     b=lambda dy, a, b: where(greater(a, b), dy, 0),
 )
+
+
+def _divisor(x: Tensor) -> Tensor:
+    """Return x, or where it is 0, infinity, so that quotients are 0."""
+    return where(equal(x, 0), inf, x)
+
+
 # With r² = a² + b², the partial derivatives of the angle of the point (b, a) are b / r² and -a / r².
 gradient(
     binary.atan2,
@@ -76,8 +85,8 @@ gradient(
 # a / out and b / out; at the origin, where there is no derivative, 0
 gradient(
     binary.hypot,
-    a=lambda dy, a, out: div_no_nan(dy * a, out),
-    b=lambda dy, b, out: div_no_nan(dy * b, out),
+    a=lambda dy, a, out: dy * (a / _divisor(out)),
+    b=lambda dy, b, out: dy * (b / _divisor(out)),
 )
 # exp(a) / (exp(a) + exp(b)), which is the sigmoid of a - b
 gradient(

@@ -24,9 +24,9 @@ Linear = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
 THROUGH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "linear": lambda dy, y: dy,
     "relu": lambda dy, y: dy * step(y),
-    "relu6": lambda dy, y: dy * step(y) * step(6 - y),
+    "relu6": activation.relu6_gradient,
     "elu": activation.elu_gradient,
-    "sigmoid": lambda dy, y: dy * y * (1 - y),
+    "sigmoid": activation.sigmoid_gradient,
 }
 
 

@@ -44,6 +44,18 @@ def prelu(x: Spec, alpha: Spec) -> Spec:
     return Shaped(broadcast(x.shape, alpha.shape), agreed("Prelu", x, alpha))
 
 
+@kernel("Relu6Grad", is_elementwise=True, accepts=FLOATING)
+def relu6_gradient(dy: Spec, y: Spec) -> Spec:
+    """Return the gradient of `relu6`, given its result y: 0 where y is 0 or 6, else dy."""
+    return Shaped(broadcast(dy.shape, y.shape), agreed("Relu6Grad", dy, y))
+
+
+@kernel("SigmoidGrad", is_elementwise=True, accepts=FLOATING)
+def sigmoid_gradient(dy: Spec, y: Spec) -> Spec:
+    """Return the gradient of `sigmoid`, given its result y: ``dy * y * (1 - y)``."""
+    return Shaped(broadcast(dy.shape, y.shape), agreed("SigmoidGrad", dy, y))
+
+
 @kernel("EluGrad", is_elementwise=True, accepts=FLOATING)
 def elu_gradient(dy: Spec, y: Spec) -> Spec:
     """Return the gradient of `elu`, given its result y: dy where y >= 0, else ``dy * (y + 1)``."""

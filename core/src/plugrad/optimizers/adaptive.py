@@ -8,7 +8,7 @@ from plugrad.ops.attributes import flag
 from plugrad.ops.binary import maximum
 from plugrad.ops.creation import full
 from plugrad.ops.unary import abs, sqrt, square
-from plugrad.optimizers.optimizer import Optimizer
+from plugrad.optimizers.optimizer import Optimizer, combined
 
 if TYPE_CHECKING:
     from plugrad.optimizers.optimizer import Rate, State
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _averaged(average: Tensor, x: Tensor, decay: float) -> Tensor:
     """Return a moving average after one more value."""
-    return average * decay + x * (1 - decay)
+    return combined(average, x, decay, 1 - decay)
 
 
 class Adagrad(Optimizer):
@@ -56,9 +56,9 @@ class Adagrad(Optimizer):
         value = self.initial_accumulator_value
         return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
         a = state["accumulator"] = state["accumulator"] + square(gradient)
-        return gradient * rate / (sqrt(a) + self.epsilon)
+        return combined(variable, gradient / (sqrt(a) + self.epsilon), 1, -rate)
 
 
 class Adadelta(Optimizer):
@@ -93,11 +93,11 @@ class Adadelta(Optimizer):
     def _slots(self) -> tuple[str, ...]:
         return ("s", "u")
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
         s = state["s"] = _averaged(state["s"], square(gradient), self.rho)
         d = gradient * sqrt((state["u"] + self.epsilon) / (s + self.epsilon))
         state["u"] = _averaged(state["u"], square(d), self.rho)
-        return d * rate
+        return combined(variable, d, 1, -rate)
 
 
 class RMSProp(Optimizer):
@@ -143,14 +143,14 @@ class RMSProp(Optimizer):
     def _slots(self) -> tuple[str, ...]:
         return ("s", "momentum", "mean") if self.centered else ("s", "momentum")
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
         s = state["s"] = _averaged(state["s"], square(gradient), self.decay)
         if self.centered:
             mean = state["mean"] = _averaged(state["mean"], gradient, self.decay)
             s = maximum(s - square(mean), 0)  # rounding may make this variance negative
         scaled = gradient / (sqrt(s) + self.epsilon)
-        a = state["momentum"] = state["momentum"] * self.momentum + scaled
-        return a * rate
+        a = state["momentum"] = combined(scaled, state["momentum"], 1, self.momentum)
+        return combined(variable, a, 1, -rate)
 
 
 class Adam(Optimizer):
@@ -188,17 +188,23 @@ class Adam(Optimizer):
         self.beta2 = beta2
         self.epsilon = epsilon
 
+    @property
+    def _decay(self) -> float:
+        """The fraction of the variable, times the learning rate, to subtract in each step."""
+        return 0
+
     def _slots(self) -> tuple[str, ...]:
         return "m", "s"
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
         m = state["m"] = _averaged(state["m"], gradient, self.beta1)
         s = state["s"] = _averaged(state["s"], gradient * gradient, self.beta2)
         # Two numbers hold the corrections of the bias, so that a step makes no more tensors than
-        # the formula has operations.
-        rate /= 1 - self.beta1**state.steps
-        scale = (1 - self.beta2**state.steps) ** -0.5
-        return m * rate / (sqrt(s) * scale + self.epsilon)
+        # the formula has operations: m / (sqrt(s) / root + epsilon) is root m / (sqrt(s) + epsilon root).
+        root = (1 - self.beta2**state.steps) ** 0.5
+        direction = m / (sqrt(s) + self.epsilon * root)
+        factor = rate * root / (1 - self.beta1**state.steps)
+        return combined(variable, direction, 1 - rate * self._decay, -factor)
 
 
 class AdamW(Adam):
@@ -232,9 +238,9 @@ class AdamW(Adam):
         self._check(weight_decay=weight_decay, least=0)
         self.weight_decay = weight_decay
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        step = super()._step(variable, gradient, state, rate)
-        return step + variable * (rate * self.weight_decay)
+    @property
+    def _decay(self) -> float:
+        return self.weight_decay
 
 
 class Adamax(Adam):
@@ -269,7 +275,7 @@ class Adamax(Adam):
     def _slots(self) -> tuple[str, ...]:
         return "m", "u"
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
         m = state["m"] = _averaged(state["m"], gradient, self.beta1)
         u = state["u"] = maximum(state["u"] * self.beta2, abs(gradient) + self.epsilon)
-        return m * (rate / (1 - self.beta1**state.steps)) / u
+        return combined(variable, m / u, 1, -rate / (1 - self.beta1**state.steps))

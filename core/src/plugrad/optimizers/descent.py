@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.ops.attributes import flag
-from plugrad.optimizers.optimizer import Optimizer
+from plugrad.optimizers.optimizer import Optimizer, combined
 
 if TYPE_CHECKING:
     from plugrad.optimizers.optimizer import Rate, State
@@ -27,8 +27,8 @@ class SGD(Optimizer):
         ArgumentValueError: the learning rate is negative.
     """
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        return gradient * rate
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+        return combined(variable, gradient, 1, -rate)
 
 
 class Momentum(Optimizer):
@@ -61,6 +61,7 @@ class Momentum(Optimizer):
     def _slots(self) -> tuple[str, ...]:
         return ("momentum",)
 
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        a = state["momentum"] = state["momentum"] * self.momentum + gradient
-        return (gradient + a * self.momentum if self.nesterov else a) * rate
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+        a = state["momentum"] = combined(gradient, state["momentum"], 1, self.momentum)
+        direction = combined(gradient, a, 1, self.momentum) if self.nesterov else a
+        return combined(variable, direction, 1, -rate)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
+from plugrad.kernels import binary
 from plugrad.ops.attributes import integer, listed, real
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tensor.tensor import Tensor
@@ -31,7 +32,7 @@ class State(dict[str, Tensor]):
 class Optimizer(ABC):
     """An object that moves variables against their gradients, and keeps a state for each variable.
 
-    The set of variables may change from step to step. A subclass implements `_step`, and names in
+    The set of variables may change from step to step. A subclass implements `_moved`, and names in
     `_slots` the tensors of a variable's state.
     """
 
@@ -124,7 +125,9 @@ class Optimizer(ABC):
         for variable, gradient in pairs:
             state = self._state(variable)
             state.steps += 1
-            variable.assign(variable - self._step(variable, gradient, state, rate))
+            if gradient.array.dtype != variable.array.dtype:
+                gradient = gradient.astype(variable.dtype)
+            variable.assign(self._moved(variable, gradient, state, rate))
 
     def get_state(self, variables: Sequence[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -191,8 +194,8 @@ class Optimizer(ABC):
         self.iterations = iterations
 
     @abstractmethod
-    def _step(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        """Return the tensor to subtract from the variable, and update its state."""
+    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
+        """Return the next value of the variable, and update its state; the gradient has its dtype."""
 
     def _state(self, variable: Variable) -> State:
         """Return the state of a variable; tensors that it does not have yet get their initial values."""
@@ -218,6 +221,13 @@ class Optimizer(ABC):
             if not least <= real(value, self._name, name) < below:
                 limits = f"in [{least}, {below})" if below < float("inf") else f"{least} or more"
                 raise ArgumentValueError(f"{self._name}: {name}={value} must be {limits}")
+
+
+def combined(a: Tensor, b: Tensor, alpha: float, beta: float) -> Tensor:
+    """Return ``alpha * a + beta * b`` of tensors of one shape and dtype, in one pass unless they are complex."""
+    if a.dtype.kind == "complex":
+        return a * alpha + b * beta
+    return binary.axpby(a, b, alpha=alpha, beta=beta)
 
 
 def _is_pair(pair: object) -> bool:

@@ -77,6 +77,16 @@ ROWS = [
         [numbers(), numbers(-5, 5)],
     ),
     Row(
+        activation.relu6_gradient,
+        lambda dy, y: np.where((y <= 0) | (y >= 6), 0, dy),
+        [numbers(), numbers(-3, 9, avoid=(0, 6))],
+    ),
+    Row(
+        activation.sigmoid_gradient,
+        lambda dy, y: dy * y * (1 - y),
+        [numbers(), numbers()],
+    ),
+    Row(
         activation.elu_gradient,
         lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),
         [numbers(), away_from_0],

@@ -11,7 +11,7 @@ import numpy as np
 
 from plugrad.kernels import activation
 from plugrad_cpu.declare import Array, roomy, table
-from plugrad_cpu.kernels.binary import select
+from plugrad_cpu.kernels.binary import kept, select
 from plugrad_cpu.kernels.unary import erf
 
 SELU_SCALE = 1.0507009873554805
@@ -32,6 +32,12 @@ def sigmoid(x: Array, out: Array | None = None) -> Array:
     """Return 1 / (1 + exp(-x)); exp may be infinite."""
     y = np.exp(np.negative(x, out=out), out=out)
     return np.divide(1, np.add(1, y, out=out), out=out)
+
+
+def sigmoid_gradient(dy: Array, y: Array, out: Array | None = None) -> Array:
+    """Return dy y (1 - y)."""
+    z = np.multiply(np.subtract(1, y, out=out), y, out=out)
+    return np.multiply(z, dy, out=out)
 
 
 def elu(x: Array, alpha: float = 1.0) -> Array:
@@ -181,6 +187,8 @@ table.update(
         activation.gelu_tanh: in_blocks(gelu_tanh),
         activation.gelu_gradient: in_blocks(gelu_gradient),
         activation.gelu_tanh_gradient: in_blocks(gelu_tanh_gradient),
+        activation.relu6_gradient: lambda dy, y: kept(dy, ~((y <= 0) | (y >= 6))),
+        activation.sigmoid_gradient: sigmoid_gradient,
         activation.elu_gradient: lambda dy, y: select(y >= 0, dy, dy * (y + 1)),
     }
 )

@@ -66,17 +66,17 @@ def _remainder(a: Array, b: Array) -> Array:
 
 
 def _hypotenuse(a: Array, b: Array) -> Array:
-    """Return m sqrt(1 + (n / m)^2) for the larger and the smaller magnitude, whose squares may be out of range."""
-    np.abs(a, out=a)
-    np.abs(b, out=b)
-    larger = np.maximum(a, b)
-    share = np.minimum(a, b)
-    share /= larger
-    share *= share
-    share += 1
-    np.sqrt(share, out=share)
-    share *= larger
-    return share
+    """Return sqrt(a^2 + b^2), or NaN if the squares may be out of range."""
+    a *= a
+    b *= b
+    a += b
+    if not (a.min() > LEAST_SQUARE and a.max() < np.inf):  # also if one is NaN
+        a[:] = np.nan
+    return np.sqrt(a, out=a)
+
+
+LEAST_SQUARE: Final = 2.0**-100
+"""Sums of squares above it have all digits in float32, also if one of the squares is too small for the dtype."""
 
 
 def log_add_exp(a: Array, b: Array) -> Array:
@@ -129,11 +129,16 @@ def select(condition: Array, t: Array, e: Array) -> Array:
     if condition.size <= BRANCHED or t.dtype.hasobject or t.itemsize > 8:
         return np.where(condition, t, e)
     bits = f"u{t.itemsize}"
-    kept = e.view(bits)
-    difference = t.view(bits) ^ kept
-    y = empty(np.broadcast_shapes(condition.shape, difference.shape), kept.dtype)
-    np.multiply(difference, condition, out=y)
-    return np.bitwise_xor(y, kept, out=y).view(t.dtype)
+    others = e.view(bits)
+    y = kept(t.view(bits) ^ others, condition)
+    return np.bitwise_xor(y, others, out=y).view(t.dtype)
+
+
+def kept(x: Array, condition: Array) -> Array:
+    """Return x where the condition holds, else 0: without branches, its bits times 1 or 0."""
+    bits = x.view(f"u{x.itemsize}")
+    y = empty(np.broadcast_shapes(x.shape, condition.shape), bits.dtype)
+    return np.multiply(bits, condition, out=y).view(x.dtype)
 
 
 table.update(
@@ -164,6 +169,13 @@ table.update(
         binary.select: select,
     }
 )
+
+
+@table.implements(binary.axpby)
+def axpby(a: Array, b: Array, *, alpha: float, beta: float) -> Array:
+    """Return alpha a + beta b; a factor of 1 takes no pass."""
+    y = np.multiply(b, beta, out=empty_like(b))
+    return np.add(a if alpha == 1 else a * alpha, y, out=y)
 
 
 @table.implements(binary.add_n)

@@ -61,6 +61,8 @@ table.update(
         activation.gelu: mapped(activation.gelu, exports("gelu", *HALVES)),
         activation.gelu_tanh: mapped(activation.gelu_tanh, exports("gelu_tanh", *HALVES)),
         activation.prelu: combined_of("prelu"),
+        activation.relu6_gradient: combined_of("relu6_gradient"),
+        activation.sigmoid_gradient: combined_of("sigmoid_gradient"),
         activation.elu_gradient: combined_of("elu_gradient"),
         activation.gelu_gradient: combined_of("gelu_gradient"),
         activation.gelu_tanh_gradient: combined_of("gelu_tanh_gradient"),

@@ -35,6 +35,10 @@ table.update(
         activation.gelu_tanh: elementwise("gelu_tanh(x)"),
         activation.gelu_gradient: elementwise("dy * gelu_slope(x)", ("dy", "x")),
         activation.gelu_tanh_gradient: elementwise("dy * gelu_tanh_slope(x)", ("dy", "x")),
+        activation.relu6_gradient: elementwise(
+            "select(dy, 0.0, y <= 0.0 || y >= 6.0)", ("dy", "y")
+        ),
+        activation.sigmoid_gradient: elementwise("dy * y * (1.0 - y)", ("dy", "y")),
         activation.elu_gradient: elementwise("select(dy * (y + 1.0), dy, y >= 0.0)", ("dy", "y")),
     }
 )
