@@ -26,10 +26,11 @@ def test_select_copies_bits(dtype, rng):
     if dtype == "bool":
         t, e = (rng.random(SIZE) < 0.5 for _ in range(2))
     condition = rng.random(SIZE) < 0.5
-    expected = np.where(condition, t, e)
-    found = on_cpu(kernels.binary.select, condition, t, e)
-    assert found.dtype == dtype
-    np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+    for yes, no in ((t, e), (t[0], e), (t, e[:1]), (t[:1], e[1])):
+        expected = np.where(condition, yes, no)
+        found = on_cpu(kernels.binary.select, condition, yes, no)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
 
 
 def test_select_broadcasts(rng):
@@ -66,15 +67,31 @@ def test_products_of_rows(dtype, length, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-3 if dtype == "float16" else 1e-5)
 
 
-@pytest.mark.parametrize("exponent", [2, 3, 4])
+@pytest.mark.parametrize("exponent", [2, 3, 4, -1])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_small_powers(dtype, exponent, rng):
-    x = np.concatenate([rng.normal(size=99), [0, -0.0, np.inf, -np.inf, np.nan]]).astype(dtype)
-    found = on_cpu(kernels.binary.power, x, np.asarray(exponent, dtype))
-    np.testing.assert_allclose(
-        found, np.power(x.astype("float64"), exponent), rtol=4 * np.finfo(dtype).eps, atol=1e-7
-    )
-    assert found.dtype == dtype
+    x = np.concatenate([rng.normal(size=SIZE), [0, -0.0, np.inf, -np.inf, np.nan]]).astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype("float64"), exponent).astype(dtype)
+    for base, result in ((x, expected), (x[:9:-1], expected[:9:-1]), (x[-5:], expected[-5:])):
+        found = on_cpu(kernels.binary.power, base, np.asarray(exponent, dtype))
+        np.testing.assert_allclose(found, result, rtol=4 * np.finfo(dtype).eps, atol=1e-7)
+        assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
+def test_rows_and_columns_are_repeated(name, dtype, rng):
+    if name == "divide" and dtype == "int32":
+        dtype = "float16"
+    x = rng.uniform(1, 9, (3, 170, 210)).astype(dtype)
+    shapes = (210,), (170, 1), (3, 1, 210), (3, 1, 1), (1, 1), (1, 170, 210)
+    for y in (*(rng.uniform(1, 9, shape).astype(dtype) for shape in shapes), x[0, ::2, :1][:1]):
+        for turned in (x, x[:, :, ::-1]):
+            for a, b in ((turned, y), (y, turned)):
+                found = on_cpu(getattr(kernels.binary, name), a, b)
+                np.testing.assert_array_equal(found, getattr(np, name)(a, b))
+                assert found.dtype == dtype
 
 
 @pytest.mark.parametrize("least", [-50, -(2**31)], ids=["exact in float64", "wraps around"])

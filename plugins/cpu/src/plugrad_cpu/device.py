@@ -90,7 +90,8 @@ class Cpu(Backend):
         counted = _counted(function, contract)
         dtypes = getattr(function, "dtypes", None)
         if dtypes is not None and contract is not None:
-            counted = _by_dtype(self._own(kernel_name), contract, counted, dtypes)
+            stretched = getattr(function, "stretched_dtypes", frozenset[Any]())
+            counted = _by_dtype(self._own(kernel_name), contract, counted, dtypes, stretched)
         if pool.limit is None:
             return counted
 
@@ -159,10 +160,12 @@ def _by_dtype(
     contract: Kernel[..., Any],
     brought: Implementation,
     dtypes: Collection[np.dtype[Any]],
+    stretched_dtypes: Collection[np.dtype[Any]],
 ) -> Implementation:
     """Return a function that calls `brought` for arrays of some dtypes that are not small, and else `own`.
 
-    For small arrays, it costs what a kernel costs that was not replaced.
+    For small arrays, it costs what a kernel costs that was not replaced. For `stretched_dtypes`, it calls
+    `brought` for large arrays of different sizes, neither of which is one number.
     """
     counted = _counted(own, contract)
     if len(contract.inputs) == 1:
@@ -174,9 +177,21 @@ def _by_dtype(
 
         return of_one
 
+    def is_stretched(a: Array, b: Array) -> bool:
+        return (
+            a.dtype in stretched_dtypes
+            and a.size > 1 < b.size
+            and max(a.nbytes, b.nbytes) >= LARGE
+            and (a if a.nbytes > b.nbytes else b).flags.c_contiguous
+        )
+
     def of_two(a: Array, b: Array) -> Any:
         if a.nbytes >= FEW or b.nbytes >= FEW:
-            return brought(a, b) if a.dtype in dtypes else counted(a, b)
+            if a.dtype in dtypes or (
+                a.nbytes != b.nbytes and stretched_dtypes and is_stretched(a, b)
+            ):
+                return brought(a, b)
+            return counted(a, b)
         result = own(a, b)
         if result.nbytes >= LARGE:  # a column and a row
             pool.count(result)

@@ -53,12 +53,17 @@ def exports(kernel: str, *dtypes: str, suffix: str = "") -> Exports:
     return {np.dtype(dtype): variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes}
 
 
-def for_dtypes(dtypes: Iterable[np.dtype[Any]], implementation: Implementation) -> Implementation:
+def for_dtypes(
+    dtypes: Iterable[np.dtype[Any]],
+    implementation: Implementation,
+    stretched: Iterable[np.dtype[Any]] = (),
+) -> Implementation:
     """Return the implementation of an elementwise kernel, which the cpu backend calls for some dtypes only.
 
-    For others, and for small arrays, NumPy's kernel runs, at no cost.
+    It is called for dense arrays of more dtypes, `stretched`, if one is to be broadcast. For others, and for
+    small arrays, NumPy's kernel runs, at no cost.
     """
-    vars(implementation)["dtypes"] = frozenset(dtypes)
+    vars(implementation).update(dtypes=frozenset(dtypes), stretched_dtypes=frozenset(stretched))
     return implementation
 
 

@@ -1,4 +1,4 @@
-"""Elementwise kernels of two tensors: those of float16, which are computed in single precision."""
+"""Elementwise kernels of two tensors: those of float16, and where NumPy takes several passes or has no vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,23 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.kernels import binary
-from plugrad_native.declare import FLOAT16, combined, exports, for_dtypes, table
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import (
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    GROUP,
+    LIMIT,
+    combined,
+    dense,
+    exports,
+    for_dtypes,
+    in_numpy,
+    in_parts,
+    table,
+)
+from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation
@@ -15,11 +31,6 @@ if TYPE_CHECKING:
 
 BOOL: Final = np.dtype(np.bool_)
 RESULTS: Final[dict[str, np.dtype[Any] | None]] = {
-    "add": None,
-    "subtract": None,
-    "multiply": None,
-    "divide": None,
-    "squared_difference": None,
     "maximum": None,
     "minimum": None,
     "equal": BOOL,
@@ -30,9 +41,13 @@ RESULTS: Final[dict[str, np.dtype[Any] | None]] = {
 """The dtypes of results, if they are not those of the operands, by the names of functions in C."""
 
 
-def in_half(name: str, result: np.dtype[Any] | None) -> Implementation:
-    """Return the implementation of a kernel by functions of float16."""
-    functions, broadcast = exports(name, "float16"), exports(name, "float16", suffix="_broadcast")
+BROADCAST: Final = frozenset({"add", "subtract", "multiply", "divide"})
+"""Those for which C is faster than NumPy also in float32 and float64 if an operand is to be broadcast."""
+
+
+def in_c(name: str, *dtypes: str, result: np.dtype[Any] | None = None) -> Implementation:
+    """Return the implementation of a kernel by functions of C, for some dtypes."""
+    functions, broadcast = exports(name, *dtypes), exports(name, *dtypes, suffix="_broadcast")
     return combined(vars(binary)[name], functions, broadcast, result)
 
 
@@ -45,7 +60,94 @@ def swapped(implementation: Implementation) -> Implementation:
     return of_two
 
 
-brought = {vars(binary)[name]: in_half(name, result) for name, result in RESULTS.items()}
-brought[binary.greater] = swapped(brought[binary.less])
-brought[binary.greater_equal] = swapped(brought[binary.less_equal])
-table.update({kernel: for_dtypes([FLOAT16], function) for kernel, function in brought.items()})
+halves = {
+    vars(binary)[name]: in_c(name, "float16", result=result) for name, result in RESULTS.items()
+}
+halves[binary.greater] = swapped(halves[binary.less])
+halves[binary.greater_equal] = swapped(halves[binary.less_equal])
+table.update({kernel: for_dtypes([FLOAT16], function) for kernel, function in halves.items()})
+for name in BROADCAST:
+    implementation = in_c(name, "float16", *FLOATS)
+    table.update({vars(binary)[name]: for_dtypes([FLOAT16], implementation, [FLOAT32, FLOAT64])})
+
+
+# --- more dtypes --------------------------------------------------------------------------------
+
+FASTER: Final = {
+    "floor_divide": ("float16", "float32"),
+    "hypot": ("float16", *FLOATS),
+    "remainder": ("float16", "float32"),
+    "squared_difference": ("float16", *FLOATS),
+}
+"""The dtypes for which there are functions that are faster than NumPy's, by their names."""
+
+for name, dtypes in FASTER.items():
+    implementation = for_dtypes(map(np.dtype, dtypes), in_c(name, *dtypes))
+    table.update({vars(binary)[name]: implementation})
+
+FEW: Final = 4096
+"""The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
+POWER = exports("power", *FLOATS)
+FEWER_PASSES: Final = (3, 4, -1)
+"""The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
+numpy_power = in_numpy(binary.power)
+
+
+@table.implements(binary.power)
+def power(a: Array, b: Array) -> Array:
+    """Return a to the power of b."""
+    if a.nbytes < FEW or b.size != 1:
+        return numpy_power(a, b)
+    run = POWER.get(a.dtype)
+    if (
+        run is None
+        or b.ndim > a.ndim
+        or a.size >= LIMIT
+        or b.item() not in FEWER_PASSES
+        or not a.flags.c_contiguous
+    ):
+        return numpy_power(a, b)
+    out = empty(a.shape, a.dtype)
+    places = (a, 1), (b, 0), (out, 1)
+    in_parts(run, places, a.size, 1, 0, work=a.size, multiple=GROUP)
+    return out
+
+
+SELECT: Final = {size: variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)}
+numpy_select = in_numpy(binary.select)
+
+
+@table.implements(binary.select)
+def select(condition: Array, t: Array, e: Array) -> Array:
+    """Return t where the condition holds, else e, of which one or the other may be one number."""
+    shape = condition.shape
+    size = condition.size
+    if (
+        condition.nbytes < FEW
+        or size >= LIMIT
+        or t.dtype.hasobject
+        or t.itemsize not in SELECT
+        or any(x.shape != shape and (x.size != 1 or x.ndim > len(shape)) for x in (t, e))
+    ):
+        return numpy_select(condition, t, e)
+    out = empty(shape, t.dtype)
+    steps = 1, int(t.shape == shape), int(e.shape == shape)
+    places = [(dense(x), step) for x, step in zip((condition, t, e), steps, strict=True)]
+    in_parts(SELECT[t.itemsize], (*places, (out, 1)), size, *steps, work=size, multiple=GROUP)
+    return out
+
+
+AXPBY = exports("axpby", *FLOATS)
+numpy_axpby = in_numpy(binary.axpby)
+
+
+@table.implements(binary.axpby)
+def axpby(a: Array, b: Array, *, alpha: float, beta: float) -> Array:
+    """Return ``alpha * a + beta * b``."""
+    run = AXPBY.get(a.dtype)
+    if run is None or a.size >= LIMIT:
+        return numpy_axpby(a, b, alpha=alpha, beta=beta)
+    out = empty(a.shape, a.dtype)
+    places = (dense(a), 1), (dense(b), 1), (out, 1)
+    in_parts(run, places, a.size, alpha, beta, work=a.size, multiple=GROUP)
+    return out

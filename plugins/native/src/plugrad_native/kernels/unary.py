@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from plugrad.extend import float16, float32
 from plugrad.kernels import unary
 from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
-    FLOAT16,
     FLOATS,
     GROUP,
+    INTEGERS,
     LIMIT,
     dense,
     exports,
@@ -27,8 +29,16 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 STEP = exports("step", *FLOATS)
-NARROW = variant().kernel("cast_float32_float16")
-WIDEN = variant().kernel("cast_float16_float32")
+CASTS: Final = {
+    np.dtype(source).char + np.dtype(target).char: variant().kernel(f"cast_{source}_{target}")
+    for source, targets in (
+        ("float16", ("float32",)),
+        ("float32", ("float16", *INTEGERS)),
+        ("float64", INTEGERS),
+    )
+    for target in targets
+}
+"""Casts that NumPy makes without vectors, or for which it has to check the range first, by the characters of dtypes."""
 
 numpy_step = in_numpy(unary.step)
 numpy_cast = in_numpy(unary.cast)
@@ -49,10 +59,10 @@ def step(x: Array, *, alpha: float) -> Array:
 @table.implements(unary.cast)
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return the elements in another dtype."""
-    if x.dtype.char + dtype.numpy.char not in ("ef", "fe") or x.size >= LIMIT:
+    run = CASTS.get(x.dtype.char + dtype.numpy.char)
+    if run is None or x.size >= LIMIT:
         return numpy_cast(x, dtype=dtype)
     out = empty(x.shape, dtype.numpy)
-    run = WIDEN if x.dtype == FLOAT16 else NARROW
     in_parts(run, ((dense(x), 1), (out, 1)), x.size, work=x.size, multiple=GROUP)
     return out
 
@@ -69,7 +79,7 @@ def narrowed(x: Array) -> Array:
 
 FASTER: Final = {
     "ceil": ("float16",),
-    "erf": ("float16", "float32"),
+    "erf": ("float16", *FLOATS),
     "floor": ("float16",),
     "negative": ("float16",),
     "reciprocal": ("float16", *FLOATS),
