@@ -10,7 +10,7 @@ import pytest
 import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, DisposedTensor, OutOfMemory
 
-LARGE = 100_000  # elements; the cpu backend counts buffers from 64 KiB
+LARGE = 100_000  # elements; the cpu backend counts buffers from 128 KiB
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def memory() -> MemoryReport:
     (1, 400000)
 
     A buffer that several tensors share, such as a reshaped one, counts once. On the cpu backend, buffers
-    under 64 KiB are not counted, because that would take as long as computing with them. A backend that
+    under 128 KiB are not counted, because that would take as long as computing with them. A backend that
     fails to say what it uses is left out, with a warning that names it.
     """
     found = {b.label: memory_of(b) for b in opened_backends()}

@@ -25,8 +25,11 @@ from numpy.typing import NDArray
 from plugrad.extend import Memory, OutOfMemory, Shape
 
 Array = NDArray[Any]
-LARGE: Final = 65536
-"""Arrays with fewer bytes are neither kept nor counted: it would take as long as computing them."""
+LARGE: Final = 1 << 17
+"""Arrays with fewer bytes are neither kept nor counted: it would take as long as computing them.
+
+From so many bytes on, the allocators of Linux return the memory of a freed array at once.
+"""
 BUDGET: Final = 1 << 28
 """The most bytes of blocks, in use or waiting. Beyond it, NumPy makes the arrays and frees them."""
 ROUND: Final = 1024
