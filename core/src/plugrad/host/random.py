@@ -1,6 +1,8 @@
-"""Random numbers from a counter: each depends only on its index and the seed."""
+"""Random numbers from a counter, each of which depends only on its index and the seed; and normal numbers."""
 
-from typing import Any, Final
+from functools import cache
+from math import erfc, exp, log, pi, sqrt
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,72 @@ def multinomial(logits: Array, *, num_samples: int, seed: int, normalized: bool)
     row = np.arange(rows, dtype="int64")[:, None]
     places = np.searchsorted((shares + row).ravel(), uniform + row, "right") - row * classes
     return np.minimum(places, classes - 1).astype("int32")
+
+
+# --- normal numbers: the ziggurat of Marsaglia and Tsang (2000) ----------------------------------------
+
+LAYERS: Final = 256
+TAIL: Final = 3.6541528853610088
+"""Where the tail begins if the layers below the curve ``exp(-x**2 / 2)`` and the tail have one area."""
+
+
+class Ziggurat(NamedTuple):
+    """The layers, from the widest, which has the tail beside it, to the top."""
+
+    steps: Array
+    """Their widths, divided by 2**52."""
+    inner: Array
+    """The widths of the parts that are below the curve from side to side: those of the layers above them."""
+    heights: Array
+    """The curve where each layer ends; the last one is that of 0."""
+
+
+@cache
+def _ziggurat() -> Ziggurat:
+    area = TAIL * exp(-(TAIL**2) / 2) + sqrt(pi / 2) * erfc(TAIL / sqrt(2))
+    widths = [area / exp(-(TAIL**2) / 2), TAIL]
+    while len(widths) < LAYERS:
+        x = widths[-1]
+        widths.append(sqrt(-2 * log(area / x + exp(-(x**2) / 2))))
+    ends = np.array([*widths, 0])
+    return Ziggurat(ends[:-1] * 2.0**-52, ends[1:], np.exp(-(ends**2) / 2))
+
+
+def standard_normal(generator: np.random.Generator, out: Array) -> None:
+    """Fill a vector of doubles with numbers of the normal distribution.
+
+    A number uniform in a layer is taken if it is in its inner part, as 99 of 100 are; NumPy decides
+    for one after the other. The layer is chosen by the lowest 8 of 64 bits, the number by the upper 53.
+    """
+    steps, inner, heights = _ziggurat()
+    bits: Any = generator.bit_generator.random_raw(out.size)
+    layers = (bits & np.uint64(LAYERS - 1)).astype(np.intp)
+    np.multiply(bits.view(np.int64) >> 11, steps.take(layers), out=out)
+    left = np.flatnonzero(np.abs(out) >= inner.take(layers))
+    if not left.size:
+        return
+    x, layers = out[left], layers[left]
+    between = heights[layers] + generator.random(left.size) * (
+        heights[layers + 1] - heights[layers]
+    )
+    is_outside = (between >= np.exp(-0.5 * x * x)) & (layers > 0)
+    in_tail = np.flatnonzero(layers == 0)
+    x[in_tail] = np.copysign(_tail(generator, in_tail.size), x[in_tail])
+    others = np.empty(np.count_nonzero(is_outside))
+    standard_normal(generator, others)
+    x[is_outside] = others
+    out[left] = x
+
+
+def _tail(generator: np.random.Generator, count: int) -> Array:
+    """Return normal numbers above `TAIL`: exponential ones, which are taken with the share of the densities."""
+    found, left = np.empty(count), np.arange(count)
+    while left.size:
+        beyond = generator.standard_exponential(left.size) / TAIL
+        is_taken = 2 * generator.standard_exponential(left.size) > beyond * beyond
+        found[left[is_taken]] = TAIL + beyond[is_taken]
+        left = left[~is_taken]
+    return found
 
 
 BODIES: Final[dict[Kernel[..., Any], Any]] = {

@@ -16,6 +16,7 @@ import numpy as np
 from plugrad.discovery.selection import backend_for
 from plugrad.engine.results import tensor_from
 from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError, shown
+from plugrad.host.random import standard_normal as normal_numbers
 from plugrad.kernels import indexing, movement, random as kernels
 from plugrad.ops.arguments import as_tensor, coerced
 from plugrad.ops.attributes import finite, flag, integer, real
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 _lock: Final = Lock()
-BLOCK: Final = 16_384
+BLOCK: Final = 65_536
 LARGEST: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
 
@@ -145,6 +146,12 @@ class Generator:
             child._source = source
         return children
 
+    def _fill_uniform(self, out: NDArray[Any]) -> None:
+        self._numpy.random(out=out)
+
+    def _fill_normal(self, out: NDArray[Any]) -> None:
+        normal_numbers(self._numpy, out)
+
     # --- floating numbers ------------------------------------------------------------------------
 
     @drawing
@@ -183,7 +190,7 @@ class Generator:
             out[...] = unit
             np.minimum(out, below, out=out)
 
-        return _in_blocks(self._numpy.random, bounded, sizes, wanted, backend)
+        return _in_blocks(self._fill_uniform, bounded, sizes, wanted, backend)
 
     @drawing
     def standard_normal(
@@ -202,7 +209,7 @@ class Generator:
             DTypeError: the dtype is not floating.
         """
         sizes, wanted, backend = _floating("standard_normal", shape, dtype, device)
-        return _in_blocks(self._numpy.standard_normal, _rounded, sizes, wanted, backend)
+        return _in_blocks(self._fill_normal, _rounded, sizes, wanted, backend)
 
     @drawing
     def normal(
@@ -233,7 +240,7 @@ class Generator:
             values += mean
             out[...] = values
 
-        return _in_blocks(self._numpy.standard_normal, scaled, sizes, wanted, backend)
+        return _in_blocks(self._fill_normal, scaled, sizes, wanted, backend)
 
     @drawing
     def truncated_normal(
@@ -261,10 +268,17 @@ class Generator:
         mean = finite(mean, "truncated_normal", "mean")
         std = finite(std, "truncated_normal", "std", least=0)
         sizes, wanted, backend = _floating("truncated_normal", shape, dtype, device)
-        values = self._numpy.standard_normal(size_of(sizes))
-        while (far := np.flatnonzero(np.abs(values) > 2)).size:
-            values[far] = self._numpy.standard_normal(far.size)
-        return _sent((mean + std * values).reshape(sizes), wanted, backend)
+
+        def truncated(numbers: NDArray[Any], out: NDArray[Any]) -> None:
+            while (far := np.flatnonzero(np.abs(numbers) > 2)).size:
+                again = np.empty(far.size)
+                self._fill_normal(again)
+                numbers[far] = again
+            numbers *= std
+            numbers += mean
+            out[...] = numbers
+
+        return _in_blocks(self._fill_normal, truncated, sizes, wanted, backend)
 
     @drawing
     def gamma(
@@ -466,7 +480,7 @@ def _home(dtype: DType, device: DeviceLike | None) -> Backend:
 
 
 def _in_blocks(
-    draw: Callable[..., object],
+    draw: Callable[[NDArray[Any]], None],
     finish: Callable[[NDArray[Any], NDArray[Any]], None],
     sizes: Shape,
     dtype: DType,
@@ -475,7 +489,7 @@ def _in_blocks(
     """Return numbers that stay in the cache until they are finished: 8 bytes for each, in a few passes.
 
     Args:
-        draw: fills an array of doubles, `out`, with the next numbers.
+        draw: fills an array of doubles with the next numbers.
         finish: changes these, and writes them to an array of the result's dtype.
         sizes: the shape of the result.
         dtype: its dtype.
@@ -487,7 +501,7 @@ def _in_blocks(
     for start in range(0, flat.size, BLOCK):
         out = flat[start : start + BLOCK]
         drawn = numbers[: out.size]
-        draw(out=drawn)
+        draw(drawn)
         finish(drawn, out)
     return tensor_from(values, backend)
 
