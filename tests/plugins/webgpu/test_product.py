@@ -9,7 +9,7 @@ from plugrad_webgpu.product import Matrices, multiply
 from plugrad_webgpu.tiles import SUBGROUP, TILES, keep_tiles, kept_tiles, kind_of, tile_for
 from plugrad_webgpu.tuning import tune
 
-SOFTWARE_TILES = ["direct", "broadcast"]
+SOFTWARE_TILES = ["direct", "broadcast 32", "broadcast 64"]
 GPU_TILES = ["shared 32", "shared 64"]
 ODD = (33, 17, 29)
 EVEN = (36, 20, 40)
@@ -18,7 +18,7 @@ EVEN = (36, 20, 40)
 @pytest.fixture
 def schedule(monkeypatch, run):
     def use(name):
-        if name == "broadcast" and run.device.subgroup != SUBGROUP:
+        if TILES[name].schedule == "broadcast" and run.device.subgroup != SUBGROUP:
             pytest.skip("the subgroups of this device have another size")
         monkeypatch.setattr(product, "tile_for", lambda *_: name)
 
@@ -279,7 +279,24 @@ def test_tiles_of_gpus(run, monkeypatch, batch, sizes, expected):
     assert tile_for(run.device, batch, sizes) == expected
 
 
+@pytest.mark.parametrize(
+    ("sizes", "subgroup", "expected"),
+    [
+        ((512, 512, 512), SUBGROUP, "broadcast 64"),
+        ((64, 784, 256), SUBGROUP, "broadcast 32"),
+        ((4096, 64, 96), SUBGROUP, "broadcast 32"),
+        ((512, 512, 512), 4, "direct"),
+    ],
+    ids=str,
+)
+def test_tiles_of_software_devices(run, monkeypatch, sizes, subgroup, expected):
+    monkeypatch.setattr(run.device, "is_software", True)
+    monkeypatch.setattr(run.device, "tiles", {})
+    monkeypatch.setattr(run.device, "_subgroup", subgroup)
+    assert tile_for(run.device, 1, sizes) == expected
+
+
 def test_a_measured_tile_that_is_impossible_is_not_used(run, monkeypatch):
-    monkeypatch.setattr(run.device, "tiles", {kind_of(1, (64, 64, 64)): "broadcast"})
+    monkeypatch.setattr(run.device, "tiles", {kind_of(1, (64, 64, 64)): "broadcast 32"})
     monkeypatch.setattr(run.device, "_subgroup", 4)
     assert tile_for(run.device, 1, (64, 64, 64)) == "direct"

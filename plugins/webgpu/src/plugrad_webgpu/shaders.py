@@ -11,15 +11,15 @@ SNIPPETS = ("snippets.wgsl", "accurate.wgsl", "complex.wgsl", "long.wgsl")
 
 _FUNCTION = re.compile(r"^fn (\w+)\b.*?^}\n", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"\w+")
-_REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) (.*)$", re.MULTILINE)
+_REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) ({\n(?s:.*?)^\1}|.*)$", re.MULTILINE)
 
 
 def shader(*names: str, **substitutions: str) -> str:
     """Return the WGSL of the files ``kernels/<name>.wgsl`` after substitution, followed by its snippets.
 
     A line ``@repeat(i, 4) sum += a[$i];`` is written four times, with ``$i`` from 0 to 3, because
-    some drivers keep an array that is indexed in a loop in memory. The count may be the name of a
-    substitution.
+    some drivers keep an array that is indexed in a loop in memory. If the line ends with ``{``, the block is
+    written four times. The count may be the name of a substitution.
     """
     text = "\n".join(_source(f"kernels/{name}.wgsl") for name in names)
     return linked(Template(_repeated(text, substitutions)).substitute(substitutions))
@@ -40,9 +40,9 @@ def linked(text: str) -> str:
 
 def _repeated(text: str, substitutions: dict[str, str]) -> str:
     def write_out(match: re.Match[str]) -> str:
-        indent, name, count, line = match.groups()
+        indent, name, count, text = match.groups()
         return "\n".join(
-            indent + re.sub(rf"\${name}\b|\${{{name}}}", str(i), line)
+            indent + re.sub(rf"\${name}\b|\${{{name}}}", str(i), text)
             for i in range(int(substitutions.get(count, count)))
         )
 

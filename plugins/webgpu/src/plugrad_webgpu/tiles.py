@@ -21,6 +21,7 @@ Sizes = tuple[int, int, int]
 
 SUBGROUP = 8  # invocations of the schedule "broadcast"
 NARROW = 8  # rows or columns: fewer do not fill the tiles of a workgroup
+WIDE = 64  # columns of the tile "broadcast 64"
 CACHE = "plugrad-webgpu"
 
 
@@ -51,7 +52,8 @@ class Tile(NamedTuple):
 
 TILES: Final[dict[str, Tile]] = {
     "direct": Tile("direct", 2, 2, 128),
-    "broadcast": Tile("broadcast", 8, 8, 16),
+    "broadcast 64": Tile("broadcast", 8, 16, 16, across=2),
+    "broadcast 32": Tile("broadcast", 8, 8, 16),
     "shared 128": Tile("shared", 32, 32, 256, steps=4, down=2, across=2),
     "shared 64": Tile("shared", 16, 16, 256, steps=4),
     "shared 32": Tile("shared", 8, 8, 256, steps=8),
@@ -66,13 +68,19 @@ def tile_for(device: Recorder, batch: int, sizes: Sizes) -> str:
     measured = device.tiles.get(kind_of(batch, sizes)) if device.tiles else None
     if measured is not None and is_possible(device, measured):
         return measured
-    if device.is_software:
-        return "broadcast" if is_possible(device, "broadcast") else "direct"
-    for name in ("shared 128", "shared 64"):
+    if not device.is_software:
+        names = ("shared 128", "shared 64", "shared 32")
+    elif not is_possible(device, "broadcast 32"):
+        return "direct"
+    elif -columns % WIDE <= columns // 8:
+        names = ("broadcast 64", "broadcast 32")
+    else:  # too many of the columns would be computed in vain
+        return "broadcast 32"
+    for name in names[:-1]:
         tile = TILES[name]
         if batch * (rows // (4 * tile.rows)) * (columns // (4 * tile.vectors)) >= tile.busy:
             return name
-    return "shared 32"
+    return names[-1]
 
 
 def is_possible(device: Recorder, name: str) -> bool:

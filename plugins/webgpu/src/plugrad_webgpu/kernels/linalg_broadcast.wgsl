@@ -1,8 +1,9 @@
-// output = a b; each workgroup is one subgroup of 8 invocations, which computes up to 32 rows of 32 columns.
+// output = a b; each workgroup is one subgroup of 8 invocations, which computes up to 32 rows of 32 or 64 columns.
 //
-// An invocation has 4 columns of its own. It loads 4 of the rows and broadcasts their elements to the others. This is
-// the schedule for software devices, which run an invocation in each lane of a vector of the processor: there loads
-// take most of the time, one lane after the other, and a broadcast is one instruction.
+// An invocation has one or two vectors of 4 columns. It loads 4 of the rows and broadcasts their elements to the
+// others. This is the schedule for software devices, which run an invocation in each lane of a vector of the processor:
+// there a load goes through one lane after the other, and a broadcast is one instruction. The sums do not fit the
+// registers of the processor. So each one gets all that a step adds before the next one is touched.
 
 @compute @workgroup_size(8)
 fn main(
@@ -12,10 +13,9 @@ fn main(
 ) {
   let index = group.y * groups.x + group.x;
   if (index >= parameters.count) { return; }
-  let tile = tile_of(index, 4u * ${blocks}u, 8u);
-  let vector = tile.column + lane;
+  let tile = tile_of(index, 4u * ${blocks}u, 8u * ${across}u);
   let rows = rows_at(tile.row + 4u * lane);
-  @repeat(g, blocks) @repeat(i, 4) var sum${g}_$i = vec4<$T>();
+  @repeat(v, across) @repeat(g, blocks) @repeat(i, 4) var sum${v}_${g}_$i = vec4<$T>();
   let run_steps = steps_of_run();
   for (var begin = tile.first; begin < tile.end;) {
     let run = begin / run_steps;
@@ -24,10 +24,12 @@ fn main(
     let start = b_start(tile.element, run);
     for (var step = begin - run * run_steps; step < end - run * run_steps; step++) {
       let own = a_block(own_run, step);
-      let right = b_block(start, vector, step);
-      @repeat(k, 4) @repeat(g, blocks) @repeat(i, 4) sum${g}_$i += subgroupBroadcast(own.lines[$i][$k], ${g}u) * right.lines[$k];
+      @repeat(v, across) {
+        let right = b_block(start, tile.column + 8u * ${v}u + lane, step);
+        @repeat(g, blocks) @repeat(i, 4) @repeat(k, 4) sum${v}_${g}_$i += subgroupBroadcast(own.lines[$i][$k], ${g}u) * right.lines[$k];
+      }
     }
     begin = end;
   }
-  @repeat(g, blocks) @repeat(i, 4) store(tile.start, tile.row + 4u * ${g}u + ${i}u, vector, sum${g}_$i);
+  @repeat(v, across) @repeat(g, blocks) @repeat(i, 4) store(tile.start, tile.row + 4u * ${g}u + ${i}u, tile.column + 8u * ${v}u + lane, sum${v}_${g}_$i);
 }
