@@ -269,7 +269,7 @@ class Device:
             BackendUnavailable: the device does not return its values.
             OutOfMemory: there is no memory for the transfer.
         """
-        with self._lock, whole:
+        with self._lock:
             self.calls.finish_own()
             storage = array.buffer.storage
             if isinstance(storage, Guest):

@@ -11,6 +11,7 @@ at once.
 
 from __future__ import annotations
 
+import os
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from wgpu import GPUBuffer, GPUDevice
@@ -50,6 +51,9 @@ SMALLEST_STAGING = 1 << 16
 LONGEST_SPIN = 1e-4  # seconds without sleep: a sleep takes at least half of this
 LONGEST_SLEEP = 1e-3
 _PENDING = 0
+
+# The threads of a software device may wait for the processor of the thread that waits for them.
+_give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: None)  # Windows does not have it
 
 set_pipeline: Final = lib.wgpuComputePassEncoderSetPipeline
 set_bind_group: Final = lib.wgpuComputePassEncoderSetBindGroup
@@ -345,6 +349,8 @@ class NativeDevice:
             waited = perf_counter() - started
             if waited > LONGEST_SPIN:
                 sleep(min(waited / 16, LONGEST_SLEEP))
+            else:
+                _give_way()
         return True
 
 
