@@ -11,15 +11,16 @@ START = """
 import numpy as np
 import plugrad
 from plugrad.errors import BackendUnavailable
+from plugrad_webgpu import exits
 
 
-def check(use):
+def check(use, lose=lambda device: device.shared.destroy()):
     x = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
     y = x + x  # is recorded
     y.numpy()
     z = x * 3  # is recorded and not submitted
     device = x.backend.opened
-    device.shared.destroy()
+    lose(device)
     for _ in range(2):
         try:
             use(x, z, device)
@@ -49,8 +50,19 @@ def check(use):
     ],
 )
 def test_each_use_of_a_lost_device(use):
+    succeeds(f"check(lambda x, z, device: {use})")
+
+
+@pytest.mark.parametrize("use", ["x.numpy()", "(plugrad.flip(x), device.flush())"])
+def test_a_device_that_is_lost_just_before_a_submission(use):
+    """`pause` is the last that may take time: another thread may use the device until then."""
+    lose = "setattr(exits, 'pause', device.shared.destroy)"
+    succeeds(f"check(lambda x, z, device: {use}, lambda device: {lose})")
+
+
+def succeeds(program):
     done = subprocess.run(
-        [sys.executable, "-c", f"{START}\ncheck(lambda x, z, device: {use})"],
+        [sys.executable, "-c", f"{START}\n{program}"],
         capture_output=True,
         text=True,
         timeout=150,

@@ -272,14 +272,18 @@ class NativeDevice:
             del text, label_text, entry_text  # the C structures only borrow these
 
     def submit(self, encoder: Handle) -> None:
-        """Finish an encoder and submit it; an invalid batch raises instead of aborting the process."""
+        """Finish an encoder and submit it; an invalid batch raises instead of aborting the process.
+
+        To finish it also checks the device. A lost one would abort the process a moment later, so nothing that takes
+        time comes between the two.
+        """
+        exits.pause()
         try:
             commands = checked(libf.wgpuCommandEncoderFinish, encoder, _COMMANDS_DESCRIPTOR)
+            self._submission[0] = commands
+            lib.wgpuQueueSubmit(self.queue, 1, self._submission)
         finally:
-            lib.wgpuCommandEncoderRelease(encoder)
-        self._submission[0] = commands
-        exits.pause()
-        lib.wgpuQueueSubmit(self.queue, 1, self._submission)
+            release_encoder(encoder)
         lib.wgpuCommandBufferRelease(commands)
 
     def write(self, handle: Handle, data: object, size: int) -> None:

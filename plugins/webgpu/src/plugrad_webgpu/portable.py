@@ -176,9 +176,9 @@ class PortableDevice:
         return checked(self.device.create_compute_pipeline, layout=layout, compute=compute)
 
     def submit(self, encoder: Handle) -> None:
-        """Finish an encoder and submit it."""
-        commands = checked(encoder.finish)
+        """Finish an encoder, which checks the device, and submit it at once: a lost device aborts the process."""
         exits.pause()
+        commands = checked(encoder.finish)
         checked(self.device.queue.submit, [commands])
 
     def write(self, handle: Handle, data: object, size: int) -> None:
