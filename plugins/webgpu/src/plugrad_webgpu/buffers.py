@@ -110,6 +110,10 @@ class Recorder(Protocol):
         """Record a call that writes some elements of an array."""
         ...
 
+    def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
+        """Copy bytes of an array to another one that is still being made."""
+        ...
+
     def upload(self, data: object, nbytes: int, shape: Shape, dtype: DType) -> GpuArray:
         """Return a new array with a copy of host memory."""
         ...

@@ -167,6 +167,17 @@ class Device:
         """Record a call that writes some elements of an array that is still being made."""
         self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.storage])
 
+    def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
+        """Submit the batch and a copy of bytes of an array to another one that is still being made."""
+        with self._lock, whole:
+            storage, own = source.buffer.storage, target.buffer.storage
+            if storage.owner is not self or own.owner is not self:
+                raise foreign()
+            if isinstance(storage, Guest):
+                self.check_guests([storage])
+            encoder = None if self._pass is None else self._end(self._pass)
+            self._raw.submit_copy(encoder, (storage.handle, start, size), (own.handle, place, size))
+
     def record(self, plan: Plan, operands: list[Storage]) -> None:
         """Add a dispatch to the batch if there is work to do; submit the batch when it is full."""
         grid = plan.grid

@@ -103,6 +103,10 @@ class RawDevice(Protocol):
         """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
         ...
 
+    def submit_copy(self, encoder: Handle, source: Part, target: Part) -> None:
+        """Submit what `encoder` holds, if it is given, and a copy between buffers; both parts have one size."""
+        ...
+
     def wait_for(self, staging: Any, lock: AbstractContextManager[object]) -> bool:
         """Return whether values have arrived, after waiting for them unless an interrupt comes first."""
         ...

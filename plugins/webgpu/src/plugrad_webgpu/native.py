@@ -327,16 +327,25 @@ class NativeDevice:
         size: int,
     ) -> None:
         """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
-        if encoder is None:
-            encoder = lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
         words = max(-(-size // 4) * 4, 4)
         if handle is None:  # the mapping waits for whatever uses the memory
+            encoder = encoder or self._encoder()
             lib.wgpuCommandEncoderClearBuffer(encoder, staging.handle, 0, words)
+            self.submit(encoder)
         else:
-            copy = lib.wgpuCommandEncoderCopyBufferToBuffer
-            copy(encoder, handle, offset, staging.handle, 0, words)
-        self.submit(encoder)
+            self.submit_copy(encoder, (handle, offset, words), (staging.handle, 0, words))
         staging.map(words)
+
+    def submit_copy(self, encoder: Handle | None, source: Part, target: Part) -> None:
+        """Submit what `encoder` holds and a copy from one buffer to another."""
+        encoder = encoder or self._encoder()
+        handle, start, size = source
+        copy = lib.wgpuCommandEncoderCopyBufferToBuffer
+        copy(encoder, handle, start, target[0], target[1], size)
+        self.submit(encoder)
+
+    def _encoder(self) -> Handle:
+        return lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
 
     def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
         """Return whether values have arrived, after waiting for them unless an interrupt comes first.

@@ -200,15 +200,21 @@ class PortableDevice:
         self, encoder: Handle, staging: Staging, handle: Handle, offset: int, size: int
     ) -> None:
         """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
-        if encoder is None:
-            encoder = checked(self.device.create_command_encoder)
+        words = _words(size)
         if handle is None:
-            checked(encoder.clear_buffer, staging.buffer, 0, _words(size))
+            encoder = encoder or checked(self.device.create_command_encoder)
+            checked(encoder.clear_buffer, staging.buffer, 0, words)
+            self.submit(encoder)
         else:
-            copy = encoder.copy_buffer_to_buffer
-            checked(copy, handle, offset, staging.buffer, 0, _words(size))
+            self.submit_copy(encoder, (handle, offset, words), (staging.buffer, 0, words))
+        staging.promise = checked(staging.buffer.map_async, MapMode.READ, 0, words)
+
+    def submit_copy(self, encoder: Handle, source: Part, target: Part) -> None:
+        """Submit what `encoder` holds and a copy from one buffer to another."""
+        encoder = encoder or checked(self.device.create_command_encoder)
+        handle, start, size = source
+        checked(encoder.copy_buffer_to_buffer, handle, start, target[0], target[1], size)
         self.submit(encoder)
-        staging.promise = checked(staging.buffer.map_async, MapMode.READ, 0, _words(size))
 
     def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
         """Return True after waiting for values.

@@ -23,16 +23,14 @@ var<immediate> parameters: Parameters;
 fn gather(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  let inner = index % parameters.inner;
-  let position = (index / parameters.inner) % parameters.positions;
-  let row = index / (parameters.inner * parameters.positions);
-  let given = indices[(row / parameters.outer) * parameters.positions + position];
+  // Divisions and stores take long on software devices, which also compute what a branch leaves out.
+  let run = index / parameters.inner;
+  let row = run / parameters.positions;
+  let given = indices[(row / parameters.outer) * parameters.positions + run - row * parameters.positions];
   let found = from_front_$T(given, parameters.size);
-  if (found >= parameters.size) {
-    output[index] = $element();
-    return;
-  }
-  output[index] = input[(row * parameters.size + found) * parameters.inner + inner];
+  let is_inside = found < parameters.size;
+  let place = (row * parameters.size + found) * parameters.inner + index - run * parameters.inner;
+  output[index] = select($element(), input[select(0u, place, is_inside)], is_inside);
 }
 
 // hot[p, d] = on where indices[p] is d, otherwise off; both are the bits of an element
@@ -40,6 +38,7 @@ fn gather(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gro
 fn one_hot(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  let is_hot = indices[index / parameters.size] == index % parameters.size;
+  let position = index / parameters.size;
+  let is_hot = indices[position] == index - position * parameters.size;
   hot[index] = select(parameters.off, parameters.on, is_hot);
 }
