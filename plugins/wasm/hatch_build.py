@@ -44,7 +44,7 @@ MODULES = {
     "movement": ("movement", "indexing", "sorting"),
     "reduction": ("reduction", "scan", "complex"),
     "normalization": ("normalization",),
-    "linalg": ("linalg", "attention", "convolution", "depthwise", "winograd", "microkernel"),
+    "linalg": ("linalg", "attention", "convolution", "depthwise", "winograd", "products"),
     "image": ("image", "resize", "pooling", "morphology"),
     "signal": ("signal",),
     "half": ("half",),
@@ -88,19 +88,14 @@ def compile_variant(variant: str, target: Path, folder: Path) -> None:
     Raises:
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
-    generated = folder / f"microkernel-{variant}.s"
-    generator = [sys.executable, str(SOURCES / "microkernel.py"), variant]
-    generated.write_bytes(subprocess.run(generator, check=True, stdout=subprocess.PIPE).stdout)
 
     def compiled(source: Path) -> str:
         """Return the object of a source, which is compiled while other threads compile others."""
         target = str(folder / f"{variant}-{source.stem}.o")
-        flags = COMPILE if source.suffix == ".c" else ()
-        run_compiler(folder, VARIANTS[variant], *flags, "-c", str(source), "-o", target)
+        run_compiler(folder, VARIANTS[variant], *COMPILE, "-c", str(source), "-o", target)
         return target
 
-    sources = {source.stem: source for source in SOURCES.glob("*.c")} | {"microkernel": generated}
-    sources = {stem: source for stem, source in sources.items() if stem not in NATIVE_ONLY}
+    sources = {s.stem: s for s in SOURCES.glob("*.c") if s.stem not in NATIVE_ONLY}
     grouped = [name for names in MODULES.values() for name in names]
     if sorted(grouped) != sorted(sources):
         raise ValueError(f"MODULES must name each source once; the sources are {sorted(sources)}")

@@ -1,15 +1,13 @@
 // Convolution as matrix multiplication: each output pixel is a row, the patch of the image that the
 // filter covers there, times the matrix of filters.
 //
-// Images have their channels at the end, filters the input and then the output channels. The
-// forward pass in float32 packs patches directly into strips; the other passes copy a chunk of
-// patches at a time to scratch memory. Natively, direct.c has the forward pass in float32 and the
-// gradient of the filter.
+// Images have their channels at the end, filters the input and then the output channels. A chunk of
+// patches at a time is copied to scratch memory. Natively, direct.c has the forward pass in float32
+// and the gradient of the filter.
 #include "gemm.h"
 #include "window.h"
 
 #define CHUNK 256  // output pixels whose patches are in scratch memory at a time
-#define STRIP_FLOATS 24576  // packed patches that stay in the cache while all filters use them
 
 static inline int patch_size(const window *w) { return cell_count(w) * w->channels; }
 
@@ -45,64 +43,6 @@ static inline ptrdiff_t row_offset(const window *w, corner c, ptrdiff_t layer, i
 static inline int is_one_run(const window *w, corner c) {
     return w->width.dilation == 1 && c.column >= 0 && c.column + w->width.filter <= w->width.size;
 }
-
-#ifdef __wasm__
-// ---- forward in float32 ----
-
-// Pack the patches of four pixels into a strip; `zeros` stands for pixels in the padding.
-static void pack_patches(const window *w, const float *x, const float *zeros,
-                         const corner corners[4], float *strip) {
-    int fits = 1;
-    for (int p = 0; p < 4; p++) fits &= is_one_run(w, corners[p]);
-    for (int l = 0; l < w->depth.filter; l++) {
-        ptrdiff_t layer[4], row[4];
-        for (int p = 0; p < 4; p++) layer[p] = layer_offset(w, corners[p], l);
-        for (int i = 0; i < w->height.filter; i++) {
-            int one_run = fits;
-            for (int p = 0; p < 4; p++) {
-                row[p] = row_offset(w, corners[p], layer[p], i);
-                one_run &= row[p] >= 0;
-            }
-            const int runs = one_run ? 1 : w->width.filter;
-            const int length = one_run ? w->width.filter * w->channels : w->channels;
-            for (int j = 0; j < runs; j++, strip += 4 * length) {
-                const float *sources[4];
-                for (int p = 0; p < 4; p++) {
-                    const int column = corners[p].column + j * w->width.dilation;
-                    sources[p] = row[p] >= 0 && is_inside(&w->width, column)
-                                     ? x + row[p] + (ptrdiff_t)column * w->channels
-                                     : zeros;
-                }
-                interleave(sources, length, strip, 4);
-            }
-        }
-    }
-}
-
-// scratch: channels zeros, packed filters, strips; see packed_scratch.
-KERNEL(convolution_float32)(const float *x, const float *filter, float *out, const window *w,
-                            int out_channels, float *scratch) {
-    const int depth = patch_size(w), pixels = position_count(w);
-    const int block = smaller(round_up(pixels, 4), STRIP_FLOATS / depth / 4 * 4 + 4);
-    float *panels = scratch + w->channels;
-    float *strips = panels + (ptrdiff_t)depth * round_up(out_channels, LANES);
-    memset(scratch, 0, w->channels * sizeof *scratch);
-    pack_panels((matrix){filter, out_channels, 1}, depth, out_channels, panels);
-    for (int first = 0; first < pixels; first += block) {
-        const int count = smaller(block, pixels - first);
-        for (int p = 0; p < count; p += 4) {
-            corner corners[4];
-            for (int i = 0; i < 4; i++)  // a partial strip repeats the last pixel
-                corners[i] = corner_of(w, smaller(first + p + i, pixels - 1));
-            pack_patches(w, x, scratch, corners, strips + (ptrdiff_t)p * depth);
-        }
-        multiply_packed(strips, panels, out + (ptrdiff_t)first * out_channels, out_channels, count,
-                        out_channels, depth, 0);
-    }
-}
-#endif
-
-// ---- the other passes, chunk by chunk ----
 
 #define product_float32 multiply_matrices
 #define product_float64 multiply_doubles
@@ -181,28 +121,25 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
     }
 EACH_FLOAT(PATCHES)
 
-// scratch: CHUNK patches
-KERNEL(convolution_float64)(const double *x, const double *filter, double *out, const window *w,
-                            int out_channels, double *scratch) {
-    const int depth = patch_size(w), pixels = position_count(w);
-    for (int first = 0; first < pixels; first += CHUNK) {
-        const int count = smaller(CHUNK, pixels - first);
-        gather_patches_float64(w, x, first, count, scratch);
-        product_float64((matrix_of_doubles){scratch, depth, 1},
-                        (matrix_of_doubles){filter, out_channels, 1},
-                        out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0);
+// scratch: the patches of a chunk, which a block of products uses
+#define FORWARD(dtype, type)                                                                       \
+    KERNEL(convolution_##dtype)(const type *x, const type *filter, type *out, const window *w,     \
+                                int out_channels, type *scratch) {                                 \
+        const int depth = patch_size(w), pixels = position_count(w);                               \
+        const MATRIX_##dtype weights = {filter, out_channels, 1};                                  \
+        for (int first = 0; first < pixels; first += CHUNK) {                                      \
+            const int count = smaller(CHUNK, pixels - first);                                      \
+            gather_patches_##dtype(w, x, first, count, scratch);                                   \
+            product_##dtype((MATRIX_##dtype){scratch, depth, 1}, weights,                          \
+                            out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0); \
+        }                                                                                          \
     }
-}
-
-// ---- the number of elements of scratch memory that these kernels need ----
-
+FORWARD(float64, double)
 #ifdef __wasm__
-EXPORTED(packed_scratch) int64_t packed_scratch(const window *w, int out_channels) {
-    const int64_t depth = patch_size(w);
-    return w->channels + depth * round_up(out_channels, LANES) + STRIP_FLOATS + 8 * depth;
-}
+FORWARD(float32, float)
 #endif
 
+// The number of elements of scratch memory that these kernels need.
 EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int) {
     return (int64_t)patch_size(w) * smaller(CHUNK, position_count(w));
 }

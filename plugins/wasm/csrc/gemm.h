@@ -1,13 +1,7 @@
 // The pieces of matrix multiplication that convolution shares.
-//
-// A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
-// columns, or of one or two vectors at the right edge.
 #pragma once
 
 #include "common.h"
-
-#define TILE_ROWS 4
-#define TILE_COLUMNS (3 * LANES)
 
 // The element in row i and column k is data[i * row_stride + k * column_stride].
 typedef struct {
@@ -60,9 +54,24 @@ static inline void interleave(const float *const sources[4], int count, float *t
         for (int i = 0; i < 4; i++) target[k * stride + i] = sources[i][k];
 }
 
-// ---- tiles of sums in registers, natively ----
+// ---- tiles and blocks ----
 
-#ifndef __wasm__
+#ifdef __wasm__
+#define GROUP 4      // numbers of a row of a that are multiplied together
+#define SLAB 8       // columns of b
+#define MOST_ROWS 96 // of a
+
+// out (rows x columns, row stride `stride`) = a * b, or += it, for MOST_ROWS rows at most. Element k of row i
+// of a is at a[(k / GROUP * rows + i) * GROUP + k % GROUP], with zeros behind each row up to a whole
+// group. Rows of b are `b_row` apart, and SLAB columns are `b_slab` behind those before them.
+void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
+                     ptrdiff_t stride, int rows, int columns, int depth, int accumulate);
+#else
+// A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
+// columns, or of one or two vectors at the right edge.
+#define TILE_ROWS 4
+#define TILE_COLUMNS (3 * LANES)
+
 // Sixteen registers are just enough for the sums, a row of the panel and a repeated number. The
 // compiler spills sums, because it computes them in other registers and loads numbers early: hence
 // the instructions, whose order it keeps. Without fused ones, a product takes one more register, and
@@ -97,14 +106,6 @@ typedef floats unaligned __attribute__((aligned(4), may_alias));
 #endif
 
 // ---- products ----
-
-// Pack depth x columns of b into panels of TILE_COLUMNS, the last of which has whole vectors
-// and is padded with zeros: depth * round_up(columns, LANES) numbers.
-void pack_panels(matrix b, int depth, int columns, float *packed);
-
-// out (rows x columns, row stride `stride`) = packed strips * packed panels, or += it.
-void multiply_packed(const float *strips, const float *panels, float *out, ptrdiff_t stride,
-                     int rows, int columns, int depth, int accumulate);
 
 // out (rows x columns, dense) = a * b, or += it.
 void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,

@@ -1,40 +1,14 @@
 // Matrix multiplication: packed and tiled for floats, plain loops for integers.
 #include "gemm.h"
 
+#ifndef __wasm__  // where products.c has the products of float32 matrices
+
 // Block sizes: packed blocks of a and b stay in the L2 cache, some panels of b in the L1 cache.
 #define BLOCK_ROWS 96
 #define BLOCK_DEPTH 256
 #define BLOCK_COLUMNS (2040 / TILE_COLUMNS * TILE_COLUMNS)
 #define PANEL_FLOATS 6000
 
-// The blocks are too large for the stacks of threads.
-#ifdef __wasm__
-#define BLOCK_OF
-#else
-#define BLOCK_OF static _Thread_local
-#endif
-
-#ifdef __wasm__
-// In microkernel.s, because compiled C spills its accumulators, which halves the speed: full tiles
-// only; the stride is in bytes.
-#define FULL_TILE(columns)                                                                         \
-    void multiply_full_tile_##columns(int depth, const float *strip, const float *panel,           \
-                                      float *target, int stride_bytes, int accumulate);
-FULL_TILE(4)
-FULL_TILE(8)
-FULL_TILE(12)
-
-static void multiply_full_tile(int depth, const float *strip, const float *panel, float *target,
-                               ptrdiff_t stride, int columns, int accumulate) {
-    const int stride_bytes = stride * sizeof(float);
-    if (columns == 12)
-        multiply_full_tile_12(depth, strip, panel, target, stride_bytes, accumulate);
-    else if (columns == 8)
-        multiply_full_tile_8(depth, strip, panel, target, stride_bytes, accumulate);
-    else
-        multiply_full_tile_4(depth, strip, panel, target, stride_bytes, accumulate);
-}
-#else
 #define FULL_TILE(vectors)                                                                         \
     static void multiply_full_tile_##vectors(int depth, const float *strip, const float *panel,    \
                                              float *target, ptrdiff_t stride, int accumulate) {    \
@@ -65,7 +39,6 @@ static void multiply_full_tile(int depth, const float *strip, const float *panel
     else
         multiply_full_tile_1(depth, strip, panel, target, stride, accumulate);
 }
-#endif
 
 static void multiply_tile(int depth, const float *strip, const float *panel, float *target,
                    ptrdiff_t stride, int height, int width, int accumulate) {
@@ -111,7 +84,9 @@ static void pack_strips(matrix a, int rows, int depth, float *packed) {
                   smaller(TILE_ROWS, rows - i), depth, TILE_ROWS, packed + (ptrdiff_t)i * depth);
 }
 
-void pack_panels(matrix b, int depth, int columns, float *packed) {
+// Pack depth x columns of b into panels of TILE_COLUMNS, the last of which has whole vectors
+// and is padded with zeros: depth * round_up(columns, LANES) numbers.
+static void pack_panels(matrix b, int depth, int columns, float *packed) {
     // Where rows are contiguous, a few of them are read along at a time: the next cache line of a
     // row is then on its way, while the next row may be in another page.
     const int whole = b.column_stride == 1 ? columns / TILE_COLUMNS * TILE_COLUMNS : 0;
@@ -128,6 +103,52 @@ void pack_panels(matrix b, int depth, int columns, float *packed) {
                   round_up(width, LANES), packed + (ptrdiff_t)j * depth);
     }
 }
+
+// out (rows x columns, row stride `stride`) = packed strips * packed panels, or += it.
+// Panels that stay in the L1 cache meet all strips, so that whole cache lines of `out` are written
+// at a time.
+static void multiply_packed(const float *strips, const float *panels, float *out, ptrdiff_t stride,
+                            int rows, int columns, int depth, int accumulate) {
+    const int group = round_up(smaller(columns, 1 + PANEL_FLOATS / depth), TILE_COLUMNS);
+    for (int left = 0; left < columns; left += group) {
+        const int right = smaller(left + group, columns);
+        for (int i = 0; i < rows; i += TILE_ROWS)
+            for (int j = left; j < right; j += TILE_COLUMNS)
+                multiply_tile(depth, strips + (ptrdiff_t)i * depth, panels + (ptrdiff_t)j * depth,
+                              out + i * stride + j, stride, smaller(TILE_ROWS, rows - i),
+                              smaller(TILE_COLUMNS, columns - j), accumulate);
+    }
+}
+
+static void multiply_block(matrix a, const float *packed_b, float *out, ptrdiff_t stride, int rows,
+                           int columns, int depth, int accumulate) {
+    static _Thread_local float packed_a[BLOCK_ROWS * BLOCK_DEPTH];  // too large for a stack
+    pack_strips(a, rows, depth, packed_a);
+    multiply_packed(packed_a, packed_b, out, stride, rows, columns, depth, accumulate);
+}
+
+void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
+                       int accumulate) {
+    static _Thread_local float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
+    const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
+    const int longest = round_up((depth + blocks - 1) / blocks, 2);
+    for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
+        const int width = smaller(BLOCK_COLUMNS, columns - j);
+        for (int k = 0; k < depth; k += longest) {
+            const int length = smaller(longest, depth - k);
+            const matrix b_block = {b.data + k * b.row_stride + j * b.column_stride, b.row_stride,
+                                    b.column_stride};
+            pack_panels(b_block, length, width, packed_b);
+            for (int i = 0; i < rows; i += BLOCK_ROWS) {
+                const matrix a_block = {a.data + i * a.row_stride + k * a.column_stride,
+                                        a.row_stride, a.column_stride};
+                multiply_block(a_block, packed_b, out + (ptrdiff_t)i * columns + j, columns,
+                               smaller(BLOCK_ROWS, rows - i), width, length, accumulate || k > 0);
+            }
+        }
+    }
+}
+#endif
 
 // out (columns) = vector (depth) * b: packing b would cost more than it saves.
 static void multiply_vector(const float *vector, ptrdiff_t stride, matrix b, float *out,
@@ -155,50 +176,6 @@ static void multiply_vector(const float *vector, ptrdiff_t stride, matrix b, flo
             for (; j + LANES <= columns; j += LANES)
                 store(out + j, multiply_add(splat(scale), load(row + j), load(out + j)));
         for (; j < columns; j++) out[j] += scale * row[j * b.column_stride];
-    }
-}
-
-// Panels that stay in the L1 cache meet all strips, so that whole cache lines of `out` are written
-// at a time.
-void multiply_packed(const float *strips, const float *panels, float *out, ptrdiff_t stride,
-                     int rows, int columns, int depth, int accumulate) {
-    const int group = round_up(smaller(columns, 1 + PANEL_FLOATS / depth), TILE_COLUMNS);
-    for (int left = 0; left < columns; left += group) {
-        const int right = smaller(left + group, columns);
-        for (int i = 0; i < rows; i += TILE_ROWS)
-            for (int j = left; j < right; j += TILE_COLUMNS)
-                multiply_tile(depth, strips + (ptrdiff_t)i * depth, panels + (ptrdiff_t)j * depth,
-                              out + i * stride + j, stride, smaller(TILE_ROWS, rows - i),
-                              smaller(TILE_COLUMNS, columns - j), accumulate);
-    }
-}
-
-static void multiply_block(matrix a, const float *packed_b, float *out, ptrdiff_t stride, int rows,
-                           int columns, int depth, int accumulate) {
-    BLOCK_OF float packed_a[BLOCK_ROWS * BLOCK_DEPTH];
-    pack_strips(a, rows, depth, packed_a);
-    multiply_packed(packed_a, packed_b, out, stride, rows, columns, depth, accumulate);
-}
-
-void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
-                       int accumulate) {
-    BLOCK_OF float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
-    const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
-    const int longest = round_up((depth + blocks - 1) / blocks, 2);
-    for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
-        const int width = smaller(BLOCK_COLUMNS, columns - j);
-        for (int k = 0; k < depth; k += longest) {
-            const int length = smaller(longest, depth - k);
-            const matrix b_block = {b.data + k * b.row_stride + j * b.column_stride, b.row_stride,
-                                    b.column_stride};
-            pack_panels(b_block, length, width, packed_b);
-            for (int i = 0; i < rows; i += BLOCK_ROWS) {
-                const matrix a_block = {a.data + i * a.row_stride + k * a.column_stride,
-                                        a.row_stride, a.column_stride};
-                multiply_block(a_block, packed_b, out + (ptrdiff_t)i * columns + j, columns,
-                               smaller(BLOCK_ROWS, rows - i), width, length, accumulate || k > 0);
-            }
-        }
     }
 }
 

@@ -41,21 +41,15 @@ static inline void combine_products(const quad *m, int step, quad *out, int out_
     out[out_step] = m[step] - m[2 * step] - m[3 * step];
 }
 
-// The transformed filters, packed as panels: matrix after matrix.
-static void transform_filters(const float *filter, int channels, int out_channels, float *panels) {
+// The transformed filters: matrix after matrix, with a row for each channel.
+static void transform_filters(const float *filter, int channels, int out_channels, float *weights) {
     const ptrdiff_t matrix = (ptrdiff_t)channels * out_channels;
-    for (int first = 0; first < out_channels; first += TILE_COLUMNS) {
-        const int width = smaller(TILE_COLUMNS, out_channels - first);
-        for (int k = 0; k < channels; k++)
-            for (int j = 0; j < width; j += 4) {
-                quad cells[9], lines[12], points[POINTS];
-                for (int i = 0; i < 9; i++)
-                    cells[i] = load_quad(filter + i * matrix + k * out_channels + first + j);
-                for (int i = 0; i < 3; i++) combine_cells(cells + i, 3, lines + i, 3);
-                for (int i = 0; i < 4; i++) combine_cells(lines + 3 * i, 1, points + 4 * i, 1);
-                float *target = panels + (ptrdiff_t)first * channels + k * width + j;
-                for (int i = 0; i < POINTS; i++) store_quad(target + i * matrix, points[i]);
-            }
+    for (ptrdiff_t place = 0; place < matrix; place += 4) {
+        quad cells[9], lines[12], points[POINTS];
+        for (int i = 0; i < 9; i++) cells[i] = load_quad(filter + i * matrix + place);
+        for (int i = 0; i < 3; i++) combine_cells(cells + i, 3, lines + i, 3);
+        for (int i = 0; i < 4; i++) combine_cells(lines + 3 * i, 1, points + 4 * i, 1);
+        for (int i = 0; i < POINTS; i++) store_quad(weights + i * matrix + place, points[i]);
     }
 }
 
@@ -75,21 +69,16 @@ static void find_pixels(const window *w, const float *x, const float *zeros, int
     }
 }
 
-// Transform the pixels of four tiles, and pack them as one strip of each of the matrices.
-static void transform_pixels(const float *const pixels[4][POINTS], int channels, float *strip,
-                             ptrdiff_t matrix) {
-    for (int k = 0; k < channels; k += 4) {
-        quad points[4][POINTS];
-        for (int t = 0; t < 4; t++) {
-            quad *tile = points[t], lines[POINTS];
-            for (int i = 0; i < POINTS; i++) tile[i] = load_quad(pixels[t][i] + k);
-            for (int i = 0; i < 4; i++) combine_pixels(tile + i, 4, lines + i);
-            for (int i = 0; i < 4; i++) combine_pixels(lines + 4 * i, 1, tile + 4 * i);
-        }
-        for (int i = 0; i < POINTS; i++) {
-            const quad rows[4] = {points[0][i], points[1][i], points[2][i], points[3][i]};
-            store_transposed(rows, strip + i * matrix + 4 * k, 4);
-        }
+// Transform the pixels of a tile, which become one row of each of the matrices; `step` is from group to
+// group in a row.
+static void transform_pixels(const float *const pixels[POINTS], int channels, float *row,
+                             ptrdiff_t step, ptrdiff_t matrix) {
+    for (int k = 0; k < channels; k += GROUP, row += step) {
+        quad points[POINTS], lines[POINTS];
+        for (int i = 0; i < POINTS; i++) points[i] = load_quad(pixels[i] + k);
+        for (int i = 0; i < 4; i++) combine_pixels(points + i, 4, lines + i);
+        for (int i = 0; i < 4; i++) combine_pixels(lines + 4 * i, 1, points + 4 * i);
+        for (int i = 0; i < POINTS; i++) store_quad(row + i * matrix, points[i]);
     }
 }
 
@@ -107,31 +96,30 @@ ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *
     }
 }
 
-// scratch: channels zeros, panels, strips, products; see winograd_scratch.
+// scratch: channels zeros, weights, rows of tiles, products; see winograd_scratch.
 KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float *out,
                                      const window *w, int out_channels, float *scratch) {
     const int channels = w->channels;
     const grid g = grid_of(w);
     const int tiles = w->batch * g.rows * g.columns;
-    const ptrdiff_t panel_matrix = (ptrdiff_t)channels * out_channels;
-    const ptrdiff_t strip_matrix = (ptrdiff_t)BLOCK * channels;
+    const ptrdiff_t weight_matrix = (ptrdiff_t)channels * out_channels;
+    const ptrdiff_t tile_matrix = (ptrdiff_t)BLOCK * channels;
     const ptrdiff_t product_matrix = (ptrdiff_t)BLOCK * out_channels;
-    float *panels = scratch + channels, *strips = panels + POINTS * panel_matrix;
-    float *products = strips + POINTS * strip_matrix;
+    float *weights = scratch + channels, *rows = weights + POINTS * weight_matrix;
+    float *products = rows + POINTS * tile_matrix;
     memset(scratch, 0, channels * sizeof *scratch);
-    transform_filters(filter, channels, out_channels, panels);
+    transform_filters(filter, channels, out_channels, weights);
     const float *pixels[BLOCK][POINTS];
     for (int first = 0; first < tiles; first += BLOCK) {
         const int count = smaller(BLOCK, tiles - first);
-        for (int t = 0; t < count; t += 4) {
-            for (int i = t; i < t + 4; i++)  // a partial strip repeats the last tile
-                find_pixels(w, x, scratch, smaller(first + i, tiles - 1), pixels[i]);
-            transform_pixels(pixels + t, channels, strips + (ptrdiff_t)t * channels, strip_matrix);
+        for (int t = 0; t < count; t++) {
+            find_pixels(w, x, scratch, first + t, pixels[t]);
+            transform_pixels(pixels[t], channels, rows + t * GROUP, count * GROUP, tile_matrix);
         }
         for (int i = 0; i < POINTS; i++)
-            multiply_packed(strips + i * strip_matrix, panels + i * panel_matrix,
-                            products + i * product_matrix, out_channels, round_up(count, 4),
-                            out_channels, channels, 0);
+            multiply_groups(rows + i * tile_matrix, weights + i * weight_matrix, out_channels, SLAB,
+                            products + i * product_matrix, out_channels, count, out_channels,
+                            channels, 0);
         for (int t = 0; t < count; t++) {
             const int tile = first + t, place = tile % (g.rows * g.columns);
             const int row = 2 * (place / g.columns), column = 2 * (place % g.columns);

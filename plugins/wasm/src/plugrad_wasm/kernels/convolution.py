@@ -66,9 +66,8 @@ def convolved(
         turns = {"transpose_a": names is FILTER_GRADIENT, "transpose_b": names is INPUT_GRADIENT}
         return WasmView(matmul(*matrices, **turns), out_shape)
     whole = window_descriptor(image, window)
-    is_packed = names is FORWARD and a.dtype is float32
-    in_tiles = is_packed and takes_tiles(image[0], window, filter)
-    kind = "winograd_scratch" if in_tiles else "packed_scratch" if is_packed else "chunk_scratch"
+    in_tiles = names is FORWARD and a.dtype is float32 and takes_tiles(image[0], window, filter)
+    kind = "winograd_scratch" if in_tiles else "chunk_scratch"
     scratch = store.scratch_size(kind, whole, filter[-1]) * a.dtype.itemsize
     portion = products_of(a)
     if names is FILTER_GRADIENT:

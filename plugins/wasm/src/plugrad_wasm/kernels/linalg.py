@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
-TILE_ROWS = 4  # rows that the module computes together
 
 
 class Product(NamedTuple):
@@ -124,8 +123,8 @@ def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
     """Yield products that together are `plan`, and where each begins in the operands and the result.
 
     A part has about `most` multiplications. Batches are split along their first axis, single matrices
-    into blocks of rows, which are computed as they are without parts: a part has no partial tile, but
-    for the last one, and a single row only if that is all.
+    into blocks of rows, which are computed as they are without parts: a part has a single row only if
+    that is all.
     """
     axes, *fields = plan.descriptor
     sizes, a_steps, b_steps = fields[:axes], fields[axes : 2 * axes], fields[2 * axes :]
@@ -144,7 +143,7 @@ def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
                 start = plan.rows * plan.columns * inner * i
                 yield part, (a + i * a_steps[0], b + i * b_steps[0], out + start)
     else:
-        height = -(-most // (plan.columns * plan.depth * TILE_ROWS)) * TILE_ROWS
+        height = max(2, -(-most // (plan.columns * plan.depth)))
         for first in range(0, max(1, plan.rows - 1), height):
             rows = height if first + height < plan.rows - 1 else plan.rows - first
             yield plan._replace(rows=rows), (first * plan.a_strides[0], 0, first * plan.columns)
