@@ -42,6 +42,54 @@ def test_shapes_change_without_a_copy(run):
     np.testing.assert_array_equal(run.get(z), sequence((3, 1, 4)))
 
 
+def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh):
+    data = sequence((3, 100, 120))
+    x = fresh.put(data)
+    functions, memory = fresh.functions, fresh.backend.memory
+    used = memory()
+    row = functions["Slice"](x, begin=(1, 10, 0), size=(1, 90, 120))
+    turned = functions["Reverse"](functions["Transpose"](x, perm=(2, 0, 1)), dims=(1,))
+    every = functions["StridedSlice"](
+        turned, begin=(2, 2, 5), end=(120, -1, 95), strides=(1, -1, 2)
+    )
+    repeated = functions["BroadcastTo"](every, shape=(2, *every.shape))
+    parts = functions["Unpack"](turned, axis=1)
+    assert memory() == used
+    assert row.address == x.address + (120 * 100 + 10 * 120) * 4
+    twice = functions["Concat"](repeated, repeated, axis=0)  # reads the walk itself
+    assert memory().buffers == used.buffers + 1
+    held = x.address
+    del x
+    expected = data.transpose(2, 0, 1)[:, ::-1]
+    wanted = expected[2:, ::-1, 5:95:2]
+    np.testing.assert_array_equal(fresh.get(twice), np.stack([wanted] * 4))
+    np.testing.assert_array_equal(fresh.get(repeated), np.stack([wanted] * 2))
+    np.testing.assert_array_equal(fresh.get(every), wanted)
+    for i, part in enumerate(parts):
+        np.testing.assert_array_equal(fresh.get(part), expected[:, i])
+    np.testing.assert_array_equal(fresh.get(row), data[1:2, 10:])
+    np.testing.assert_array_equal(fresh.get(turned), expected)
+    assert turned.address != held
+    assert not hasattr(turned, "elements")
+    del row, part, parts, turned, every, repeated, twice
+    assert memory().buffers == 0
+
+
+def test_small_parts_do_not_keep_the_whole_alive(fresh):
+    x = fresh.put(sequence((100, 100)))
+    row = fresh.functions["Slice"](x, begin=(3, 0), size=(1, 100))
+    del x
+    assert fresh.backend.memory().bytes == row.capacity
+
+
+def test_defaults_are_not_written_to(fresh):
+    default = fresh.put(np.zeros((1, 5000), "f4"))
+    places, values = fresh.put(np.array([[0, 7]])), fresh.put(np.float32([3]))
+    out = fresh.functions["SparseToDense"](places, values, default, output_shape=(1, 5000))
+    assert fresh.get(out)[0, 7] == 3
+    assert not fresh.get(default).any()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_slices(run, dtype):
     x = sequence((5, 6, 7), dtype)

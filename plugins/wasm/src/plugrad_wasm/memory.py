@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -139,6 +139,64 @@ class WasmView(WasmArray):
         self.capacity = owner.capacity
         self.address = owner.address
         self.owner = owner
+
+
+class WasmPart(WasmView):
+    """Neighbouring elements of an array, whose block they keep alive."""
+
+    __slots__ = ()
+
+    def __init__(self, owner: WasmArray, shape: tuple[int, ...], start: int) -> None:
+        """Share the elements of `owner` from position `start` on."""
+        super().__init__(owner, shape, owner.dtype)
+        itemsize = owner.dtype.itemsize
+        self.capacity = size_class(self.size * itemsize)
+        self.address += start * itemsize
+
+
+class Walk(NamedTuple):
+    """The elements of an array that a strided walk meets; the strides count elements."""
+
+    owner: WasmArray
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    start: int
+
+
+class WasmWalk(WasmArray):
+    """What a strided walk over an array meets, such as its transpose.
+
+    It has no address until a kernel asks for it: then the elements are copied into a block of its own.
+    Until then it keeps the array alive.
+    """
+
+    __slots__ = ("owner", "read", "walk")
+
+    owner: WasmArray
+    read: Callable[[Walk], WasmArray]
+    walk: Walk | None
+
+    def __init__(self, walk: Walk, read: Callable[[Walk], WasmArray]) -> None:
+        """Stand for the elements of a walk, of which `read` makes a dense array."""
+        self.__del__ = bool
+        self.shape = walk.sizes
+        self.dtype = walk.owner.dtype
+        self.size = size_of(walk.sizes)
+        self.memory = walk.owner.memory
+        self.capacity = size_class(self.size * self.dtype.itemsize)
+        self.walk = walk
+        self.read = read
+
+    def __getattr__(self, name: str) -> Any:
+        """Copy the elements: Python calls this as long as there is no address."""
+        if name != "address":
+            raise AttributeError(name, name=name, obj=self)
+        walk = self.walk
+        if walk is not None:
+            dense = self.read(walk)
+            if self.walk is not None:  # no other thread has copied them meanwhile, and now none can
+                self.owner, self.address, self.walk = dense, dense.address, None
+        return self.address
 
 
 class CachedBlock:

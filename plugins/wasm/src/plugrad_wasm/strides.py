@@ -57,6 +57,12 @@ def collapsed(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
     return tuple(tuple(column) for column in columns)
 
 
+@lru_cache(maxsize=4096)
+def outline(sizes: Sizes, strides: Sizes) -> tuple[bool, int]:
+    """Return whether a walk meets neighbouring elements in their order, and how many it meets."""
+    return collapsed(sizes, strides)[1] == (1,), size_of(sizes)
+
+
 class Pairing(NamedTuple):
     """How two operands are combined: in one run with two steps, or in the runs of a descriptor."""
 

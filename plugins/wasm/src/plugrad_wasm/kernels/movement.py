@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import mul
+from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import run_walk, table
-from plugrad_wasm.memory import WasmArray, WasmView
-from plugrad_wasm.strides import copy_descriptor, row_major, stretched
+from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmView, WasmWalk
+from plugrad_wasm.strides import copy_descriptor, outline, row_major, stretched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Sizes = tuple[int, ...]
+
+VIEWED: Final = 4096
+"""From this number of elements on, parts of an array are views. Fewer are copied, and do not keep it alive."""
 
 
 def copy(
@@ -41,21 +45,49 @@ def read(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArr
     return out
 
 
+def dense(walk: Walk) -> WasmArray:
+    """Return a dense array of the elements on a walk."""
+    return read(walk.owner, *walk[1:])
+
+
+def walk_of(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
+    """Return the array over which `x` is a strided walk, the strides, and where the walk starts."""
+    if isinstance(x, WasmWalk):
+        walk = x.walk
+        if walk is not None:
+            return walk.owner, walk.strides, walk.start
+    return x, row_major(x.shape), 0
+
+
+def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
+    """Return the elements on a strided walk over `x`: a view, or a copy of few elements.
+
+    Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
+    """
+    is_dense, size = outline(sizes, strides)
+    if size < VIEWED:
+        return read(x, sizes, strides, start)
+    if is_dense:
+        return WasmPart(x, sizes, start)
+    return WasmWalk(Walk(x, sizes, strides, start), dense)
+
+
 def duplicate(x: WasmArray) -> WasmArray:
     """Return a copy that may be written to."""
-    return read(x, x.shape, row_major(x.shape))
+    x, strides, start = walk_of(x)
+    return read(x, x.shape, strides, start)
 
 
 def cut(x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None) -> WasmArray:
     """Return the block of `x` that begins at an index, or every `steps`-th element of it."""
-    strides = row_major(x.shape)
-    walk = strides if steps is None else product(strides, steps)
-    return read(x, sizes, walk, sum(product(strides, begin)))
+    x, strides, start = walk_of(x)
+    start += sum(map(mul, strides, begin))
+    return view(x, sizes, strides if steps is None else product(strides, steps), start)
 
 
 def product(a: Iterable[int], b: Iterable[int]) -> Sizes:
     """Return the elementwise products of two sequences."""
-    return tuple(m * n for m, n in zip(a, b, strict=True))
+    return tuple(map(mul, a, b))
 
 
 @table.implements(movement.reshape)
@@ -73,8 +105,9 @@ def expand_dims(input: WasmArray, *, dim: int) -> WasmArray:
 @table.implements(movement.transpose)
 def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
     """Return the axes in another order."""
-    strides = row_major(x.shape)
-    return read(x, tuple(x.shape[i] for i in perm), tuple(strides[i] for i in perm))
+    shape = x.shape
+    x, strides, start = walk_of(x)
+    return view(x, tuple([shape[i] for i in perm]), tuple([strides[i] for i in perm]), start)
 
 
 @table.implements(movement.slice)
@@ -128,7 +161,8 @@ def concat(*inputs: WasmArray, axis: int) -> WasmArray:
     strides = row_major(out.shape)
     offset = 0
     for x in inputs:
-        copy(x, out, x.shape, row_major(x.shape), strides, 0, offset)
+        owner, steps, start = walk_of(x)
+        copy(owner, out, x.shape, steps, strides, start, offset)
         offset += x.shape[axis] * strides[axis]
     return out
 
@@ -142,21 +176,22 @@ def pack(*inputs: WasmArray, axis: int) -> WasmArray:
 @table.implements(movement.unpack)
 def unpack(value: WasmArray, *, axis: int) -> list[WasmArray]:
     """Return the parts along an axis, without it."""
-    parts = split(value, num_or_size_splits=(1,) * value.shape[axis], axis=axis)
-    shape = (*value.shape[:axis], *value.shape[axis + 1 :])
-    return [WasmView(part, shape) for part in parts]
+    owner, strides, start = walk_of(value)
+    sizes = (*value.shape[:axis], *value.shape[axis + 1 :])
+    steps = (*strides[:axis], *strides[axis + 1 :])
+    count, step = value.shape[axis], strides[axis]
+    return [view(owner, sizes, steps, start + i * step) for i in range(count)]
 
 
 @table.implements(movement.split)
 def split(x: WasmArray, *, num_or_size_splits: Sizes, axis: int) -> list[WasmArray]:
     """Return parts with given sizes along an axis."""
-    strides = row_major(x.shape)
+    owner, strides, start = walk_of(x)
     parts: list[WasmArray] = []
-    offset = 0
     for length in num_or_size_splits:
         sizes = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-        parts.append(read(x, sizes, strides, offset))
-        offset += length * strides[axis]
+        parts.append(view(owner, sizes, strides, start))
+        start += length * strides[axis]
     return parts
 
 
@@ -167,7 +202,8 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
     out = fill(x.memory, shape, x.dtype, constant_value)
     strides = row_major(shape)
     offset = sum(product(strides, (before for before, _ in paddings)))
-    copy(x, out, x.shape, row_major(x.shape), strides, 0, offset)
+    owner, steps, start = walk_of(x)
+    copy(owner, out, x.shape, steps, strides, start, offset)
     return out
 
 
@@ -175,20 +211,29 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
 def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
     """Return `x` repeated along each axis: a broadcast with twice as many axes."""
     sizes = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
-    strides = tuple(step for stride in row_major(x.shape) for step in (0, stride))
-    return WasmView(read(x, sizes, strides), product(reps, x.shape))
+    owner, steps, start = walk_of(x)
+    strides = tuple(step for stride in steps for step in (0, stride))
+    return WasmView(read(owner, sizes, strides, start), product(reps, x.shape))
 
 
 @table.implements(movement.reverse)
 def reverse(x: WasmArray, *, dims: Sizes) -> WasmArray:
     """Return `x` reversed along some axes."""
-    strides = row_major(x.shape)
-    signs = tuple(-1 if axis in dims else 1 for axis in range(len(strides)))
-    offset = sum((x.shape[axis] - 1) * strides[axis] for axis in dims)
-    return read(x, x.shape, product(strides, signs), offset)
+    shape = x.shape
+    x, strides, start = walk_of(x)
+    if 0 not in shape:
+        start += sum([(shape[axis] - 1) * strides[axis] for axis in dims])
+    signed = [-step if axis in dims else step for axis, step in enumerate(strides)]
+    return view(x, shape, tuple(signed), start)
 
 
 @table.implements(movement.broadcast_to)
 def broadcast_to(x: WasmArray, *, shape: Sizes) -> WasmArray:
     """Return `x` repeated along new axes and axes of size 1."""
-    return x if x.shape == shape else read(x, shape, stretched(x.shape, shape))
+    if x.shape == shape:
+        return x
+    lead = (0,) * (len(shape) - len(x.shape))
+    sizes = x.shape
+    x, strides, start = walk_of(x)
+    repeated = [0 if n == 1 else step for n, step in zip(sizes, strides, strict=True)]
+    return view(x, shape, (*lead, *repeated), start)

@@ -9,7 +9,6 @@ from plugrad.extend import int32, reduced, size_of
 from plugrad.kernels import reduction
 from plugrad_wasm.declare import ExportNames, run_items, table
 from plugrad_wasm.kernels.indexing import positions, segment_sums
-from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ Axes = tuple[int, ...]
 
 
 class Fold(NamedTuple):
-    """How axes are reduced: after the permutation `order`, if any, as a middle axis of size `reduced`."""
+    """How adjacent axes are reduced: as a middle axis of size `reduced`."""
 
-    order: Axes | None
     outer: int
     reduced: int
     inner: int
@@ -31,13 +29,25 @@ class Fold(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def fold(shape: Axes, axes: Axes) -> Fold:
-    """Return how to reduce sorted `axes`; axes that are not adjacent are moved to the end."""
-    if axes and axes[-1] - axes[0] + 1 == len(axes):
-        first, last = axes[0], axes[-1] + 1
-        return Fold(None, size_of(shape[:first]), size_of(shape[first:last]), size_of(shape[last:]))
-    kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
-    outer, folded = (size_of(tuple(shape[axis] for axis in group)) for group in (kept, axes))
-    return Fold(kept + axes if axes else None, outer, folded, 1)
+    """Return how to reduce adjacent axes."""
+    first, last = (axes[0], axes[-1] + 1) if axes else (len(shape), len(shape))
+    return Fold(size_of(shape[:first]), size_of(shape[first:last]), size_of(shape[last:]))
+
+
+@lru_cache(maxsize=4096)
+def runs(axes: Axes) -> list[Axes]:
+    """Return groups of adjacent axes.
+
+    >>> runs((0, 2, 3))
+    [(0,), (2, 3)]
+    """
+    found: list[Axes] = []
+    for axis in axes:
+        if found and found[-1][-1] + 1 == axis:
+            found[-1] += (axis,)
+        else:
+            found.append((axis,))
+    return found or [()]
 
 
 def folded(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
@@ -45,10 +55,11 @@ def folded(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
     names = ExportNames(kernel)
 
     def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
-        order, outer, length, inner = fold(x.shape, axes)
+        groups = runs(axes)
+        for group in groups[1:]:  # every group takes one pass, over what the last one left
+            x = function(x, group, True)
+        outer, length, inner = fold(x.shape, groups[0])
         out = x.memory.empty(reduced(x.shape, axes, keep_dims), x.dtype)
-        if order is not None:
-            x = transpose(x, perm=order)
         places = (x, length * inner), (out, inner)
         run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
@@ -82,7 +93,7 @@ def position(kernel: str) -> Callable[..., WasmArray]:
 
     def implementation(x: WasmArray, *, axis: int) -> WasmArray:
         out = x.memory.empty(reduced(x.shape, (axis,), keep_dims=False), int32)
-        _, outer, length, inner = fold(x.shape, (axis,))
+        outer, length, inner = fold(x.shape, (axis,))
         places = (x, length * inner), (out, inner)
         run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out

@@ -8,8 +8,9 @@ from plugrad.extend import size_of
 from plugrad.kernels import scatter
 from plugrad_wasm.declare import ELEMENTS, ranges, run_chains, table
 from plugrad_wasm.kernels.indexing import flat_places, segment_sums
-from plugrad_wasm.kernels.movement import broadcast_to, duplicate
+from plugrad_wasm.kernels.movement import duplicate, read
 from plugrad_wasm.memory import WasmView
+from plugrad_wasm.strides import stretched
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
@@ -69,6 +70,6 @@ def sparse_to_dense(
     output_shape: Sizes,
 ) -> WasmArray:
     """Return the values at the given places, and the default value elsewhere."""
-    out = broadcast_to(default_value, shape=output_shape)
-    out = out if out is not default_value else duplicate(out)
+    strides = stretched(default_value.shape, output_shape)
+    out = read(default_value, output_shape, strides)
     return write(out, rows_of(sparse_indices), sparse_values)
