@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.discovery.state import fresh_state
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -154,6 +155,13 @@ def test_devices_are_those_that_tensors_can_be_made_on(backend):
     assert plugrad.ones(2).device in devices
     for device in devices:
         assert plugrad.ones(2, device=device).device == device
+
+
+def test_devices_of_blocked_backends_are_not_listed():
+    with fresh_state(), plugrad.config.override("plugins.disable", ["wasm", "webgpu"]):
+        devices = plugrad.__array_namespace_info__().devices()
+    assert "cpu:0" in devices
+    assert not any(d.startswith("w") for d in devices)
 
 
 def test_capabilities(backend):

@@ -50,6 +50,8 @@ MASKS = [
     (ROWS, EVEN[0, :, 0], 0), (1, ALL, EVEN[0, 0]), (CUBE[:, :, 0] % 25 == 0, EVEN[0, 0]),
     True, False, np.True_, np.array(False), (True, 0), (ALL, True), (True, [0, 1]), ([0, 1], ALL, True), (False, NO),
     (0, ALL, True), (True, True), (None, True), (ALL, True, [0, 1]),
+    # NumPy takes masks without elements for any axis
+    np.zeros(0, bool), (ALL, np.zeros(0, bool)), np.zeros((3, 0), bool), np.zeros((0, 0, 5), bool),
 ]  # fmt: skip
 SMALL = [  # shape, key
     ((), ()), ((), Ellipsis), ((), None), ((), True), ((), np.array(False)), ((), (None, True)),

@@ -215,8 +215,10 @@ def test_custom_gradients_speak_of_the_same_direction():
 WITH_NAN = [
     (plugrad.asin, complex(0, np.nan), complex(0, np.nan)),
     (plugrad.asin, complex(np.nan, 0), complex(np.nan, np.nan)),
+    (plugrad.asin, complex(1e-10, np.nan), complex(np.nan, np.nan)),
     (plugrad.acos, complex(0, np.nan), complex(np.pi / 2, np.nan)),
     (plugrad.acos, complex(np.nan, 0), complex(np.nan, np.nan)),
+    (plugrad.acos, complex(-1e-10, np.nan), complex(np.nan, np.nan)),
     (plugrad.atan, complex(np.nan, 0), complex(np.nan, 0)),
     (plugrad.asinh, complex(np.nan, 0), complex(np.nan, 0)),
     (plugrad.atanh, complex(0, np.nan), complex(0, np.nan)),
@@ -241,6 +243,25 @@ def test_a_part_that_is_nan_spoils_only_what_depends_on_it(backend, op, z, expec
     result = op(plugrad.asarray(np.array([z], "complex64"))).numpy()[0]
     np.testing.assert_allclose(result.real, expected.real, rtol=1e-6)
     np.testing.assert_allclose(result.imag, expected.imag, rtol=1e-6)
+
+
+def test_zeros_of_tangents_at_infinity_have_the_sign_of_the_argument(backend):
+    # as the array API asks; NumPy and C99 take the sign of sin(2 y)
+    parts = np.array([-2, -0.0, 0, 2, 100], "float32")
+    z = np.empty((2, 5), "complex64")
+    z.real, z.imag = [[np.inf], [-np.inf]], parts
+    turned = np.empty_like(z)
+    turned.real, turned.imag = parts, z.real
+    hyperbolic, circular = (
+        plugrad.tanh(plugrad.asarray(z)).numpy(),
+        plugrad.tan(plugrad.asarray(turned)).numpy(),
+    )
+    np.testing.assert_array_equal(hyperbolic.real, [[1] * 5, [-1] * 5])
+    np.testing.assert_array_equal(circular.imag, [[1] * 5, [-1] * 5])
+    for zeros in (hyperbolic.imag, circular.real):
+        np.testing.assert_array_equal(zeros, np.zeros((2, 5)))
+        np.testing.assert_array_equal(np.signbit(zeros), np.signbit([parts, parts]))
+    assert not np.signbit(plugrad.tanh(plugrad.asarray(z[0, 3])).numpy().imag)  # 0-d
 
 
 REFUSALS = [

@@ -209,6 +209,8 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         """Return the devices of the installed backends that can be used, which loads them."""
         found: list[str] = []
         for candidate in backends():
+            if candidate.status not in ("available", "active"):
+                continue
             try:
                 devices = probe(candidate).devices
             except BackendUnavailable:

@@ -151,6 +151,12 @@ static complex128 area_tangent(complex128 z) {
                   atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2);
 }
 
+// Where x is infinite, the imaginary part is a zero with the sign of y, as the array API asks. C99
+// gives it that of sin(2y).
+static complex128 hyperbolic_tangent(complex128 z) {
+    return isinf(creal(z)) ? number(copysign(1, creal(z)), copysign(0, cimag(z))) : ctanh(z);
+}
+
 // ---- the kernels ----
 
 #define COMPLEX_MAP(name, effort, expression)                                                      \
@@ -179,13 +185,13 @@ COMPLEX_MAP(log2, SMALL, logarithm(x) * 1.44269504088896340736)
 COMPLEX_MAP(log10, SMALL, logarithm(x) * 0.434294481903251827651)
 COMPLEX_MAP(sin, SMALL, turned_back(csinh(turned(x))))
 COMPLEX_MAP(cos, SMALL, ccosh(turned(x)))
-COMPLEX_MAP(tan, SMALL, turned_back(ctanh(turned(x))))
+COMPLEX_MAP(tan, SMALL, turned_back(hyperbolic_tangent(turned(x))))
 COMPLEX_MAP(asin, SMALL, arc_sine(x))
 COMPLEX_MAP(acos, SMALL, arc_cosine(x))
 COMPLEX_MAP(atan, SMALL, turned_back(area_tangent(turned(x))))
 COMPLEX_MAP(sinh, SMALL, csinh(x))
 COMPLEX_MAP(cosh, SMALL, ccosh(x))
-COMPLEX_MAP(tanh, SMALL, ctanh(x))
+COMPLEX_MAP(tanh, SMALL, hyperbolic_tangent(x))
 COMPLEX_MAP(asinh, SMALL, turned_back(arc_sine(turned(x))))
 COMPLEX_MAP(acosh, SMALL, area_cosine(x))
 COMPLEX_MAP(atanh, SMALL, area_tangent(x))

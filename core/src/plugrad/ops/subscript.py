@@ -406,7 +406,13 @@ def _found(picks: _Picks, x: Tensor, axis: int) -> Any:
 
 
 def _check_mask(mask: _Picks, x: Tensor, axis: int) -> None:
-    if mask.values.shape != x.shape[axis : axis + mask.span]:
+    """Raise unless a mask has the sizes of the axes of x from one on, or 0, with which it picks nothing.
+
+    Raises:
+        TensorIndexError: it does not.
+    """
+    sizes = zip(mask.values.shape, x.shape[axis:], strict=False)
+    if axis + mask.span > x.ndim or any(own not in (size, 0) for own, size in sizes):
         raise TensorIndexError(
             f"a mask of shape {mask.values.shape} does not fit the axes from {axis} on of shape {x.shape}; "
             "it must have their sizes"
@@ -528,6 +534,8 @@ def _replaced_where(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     if own >= 0 and value.shape[own] != 1:
         return None
     _check_mask(mask, x, axis)
+    if not size_of(mask.values.shape):
+        return None
     shape = (
         value.shape if own < 0 else (*value.shape[:own], *(1,) * mask.span, *value.shape[own + 1 :])
     )

@@ -215,7 +215,10 @@ fn complex_ellipse(z: vec2f) -> vec3f {
   let x = abs(z.x);
   let y = abs(z.y);
   let size = complex_size(z);
-  if (size < 1.0e-4) { return vec3f(x, 1.0, select(y, x, is_nan(x))); }
+  if (size < 1.0e-4) {
+    let sine = select(x, y, x != 0.0 && is_nan(y));
+    return vec3f(sine, 1.0, select(y, x, is_nan(x)));
+  }
   if (size > 1.0e4) { return vec3f(x, y, complex_log_length(z) + 0.69314718); }
   let far = hypotenuse(x + 1.0, y);
   let near = hypotenuse(x - 1.0, y);

@@ -32,6 +32,31 @@ def expm1(x: Array) -> Array:
     return y
 
 
+def tanh(x: Array, out: Array | None = None) -> Array:
+    """Return the hyperbolic tangent.
+
+    Where the real part of a complex number is infinite, the imaginary part of the result is a zero. NumPy gives
+    it the sign of sin(2 y), as C99 does. The standard of the array API asks for that of y.
+    """
+    y = np.asarray(np.tanh(x, out=out))
+    if x.dtype.kind == "c":
+        _place_zeros(np.imag(y), np.imag(x), where=np.isinf(np.real(x)))
+    return y
+
+
+def tan(x: Array, out: Array | None = None) -> Array:
+    """Return the tangent, which is -i tanh(i x)."""
+    y = np.asarray(np.tan(x, out=out))
+    if x.dtype.kind == "c":
+        _place_zeros(np.real(y), np.real(x), where=np.isinf(np.imag(x)))
+    return y
+
+
+def _place_zeros(part: Any, signs: Any, where: Any) -> None:
+    """Write zeros with given signs into a part of complex numbers, where the sign is known."""
+    np.copysign(0, signs, out=part, where=where & ~np.isnan(signs))
+
+
 def erf(x: Array) -> Array:
     """Return the error function, computed in blocks whose many intermediate results stay in the cache."""
     formula = _erf_float64 if x.dtype == np.float64 else _erf_float32
@@ -152,13 +177,13 @@ table.update(
         unary.log10: np.log10,
         unary.sin: np.sin,
         unary.cos: np.cos,
-        unary.tan: np.tan,
+        unary.tan: tan,
         unary.asin: np.arcsin,
         unary.acos: np.arccos,
         unary.atan: np.arctan,
         unary.sinh: np.sinh,
         unary.cosh: np.cosh,
-        unary.tanh: np.tanh,
+        unary.tanh: tanh,
         unary.asinh: np.arcsinh,
         unary.acosh: np.arccosh,
         unary.atanh: np.arctanh,
