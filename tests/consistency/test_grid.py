@@ -46,6 +46,7 @@ OPS_ONLY = {
     "attributes",
     "chained",
     "operators",
+    "ufuncs",
 }
 MOST_LINES = 600
 

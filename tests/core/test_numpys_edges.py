@@ -14,7 +14,7 @@ import safetensors.numpy
 from PIL import Image
 
 import plugrad
-from plugrad.errors import ArgumentError, AxisError, DisposedTensor
+from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DisposedTensor
 
 VALUES = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -6.0]], "float32")
 
@@ -62,6 +62,64 @@ def test_numpys_functions_have_gradients():
         )
         assert by_numpy.tolist() == own.tolist()
         assert any(own.tolist())
+
+
+def test_numpys_elementwise_functions_call_the_ops(backend):
+    x, other = plugrad.asarray(VALUES), np.float32([2, 0.5, 3])
+    for function in (np.exp, np.tanh, np.arctan, np.isnan, np.square, np.signbit, np.invert):
+        values = VALUES.astype("int32") if function is np.invert else VALUES
+        result = function(plugrad.asarray(values))
+        assert (type(result), result.shape) == (plugrad.Tensor, VALUES.shape)
+        np.testing.assert_allclose(result.numpy(), function(values), rtol=1e-6)
+    pairs = [
+        (function, left, right)
+        for function in (np.add, np.maximum, np.hypot, np.floor_divide, np.less)
+        for left, right in ((x, other), (other, x), (np.float32(2), x))
+    ]
+    for function, left, right in [*pairs, (np.matmul, VALUES.T, x), (np.matmul, x, VALUES.T)]:
+        result = function(left, right)
+        assert type(result) is plugrad.Tensor
+        expected = function(np.asarray(left), np.asarray(right))
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
+    dx = plugrad.grad(lambda x: np.sum(np.sin(x) * VALUES))(x)
+    np.testing.assert_allclose(dx.numpy(), np.cos(VALUES) * VALUES, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, a: np.spacing(x), ["np.spacing does not take tensors", "np.spacing(x.numpy())"]),
+        (lambda x, a: np.exp(x, where=a > 0), ["np.exp with where", "x.numpy()"]),
+        (lambda x, a: np.add.reduce(x), ["np.add.reduce does not take tensors", "x.numpy()"]),
+        (lambda x, a: np.add(x, a, out=a), ["np.add does not write", "assign its result"]),
+        (lambda x, a: a.__iadd__(x), ["np.add does not write", "+=", "assign its result"]),
+    ],
+)
+def test_what_numpys_functions_cannot_do_with_tensors(call, words):
+    a = VALUES.copy()
+    with pytest.raises(ArgumentError) as raised:
+        call(plugrad.asarray(VALUES), a)
+    assert all(word in str(raised.value) for word in words)
+    np.testing.assert_array_equal(a, VALUES)
+
+
+def test_divmod_and_round_are_pythons(backend):
+    x = plugrad.asarray(VALUES)
+    for found, expected in (
+        (divmod(x, 2), divmod(VALUES, 2)),
+        (divmod(7, x), divmod(7, VALUES)),
+        (divmod(VALUES, x), divmod(VALUES, VALUES)),
+    ):
+        for part, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(part.numpy(), wanted)
+    halves = np.float32([0.5, 1.5, -2.5, np.inf, 1234.5678])
+    np.testing.assert_array_equal(round(plugrad.asarray(halves)).numpy(), np.round(halves))
+    for digits in (0, 2, -2):
+        found = round(plugrad.asarray(halves), digits)
+        np.testing.assert_allclose(found.numpy(), np.round(halves, digits), rtol=1e-6)
+    assert round(plugrad.asarray([15, 25]), 3).tolist() == [15, 25]
+    with pytest.raises(ArgumentValueError, match=r"ndigits=-1 is negative.*astype"):
+        round(plugrad.asarray([15, 25]), -1)
 
 
 def test_transpose_takes_axes_like_numpy(backend):

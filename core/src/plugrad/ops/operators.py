@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from operator import index as as_index
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import renamed
-from plugrad.errors import ArgumentError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.kernels import binary as kernels
 from plugrad.ops import (
     binary,
@@ -21,6 +22,7 @@ from plugrad.ops import (
     statistics,
     subscript,
     transfer,
+    ufuncs,
     unary,
 )
 from plugrad.ops.chained import CHAINED, LATER
@@ -113,6 +115,24 @@ def iterated(x: Tensor) -> Iterator[Tensor]:
             "iteration over a 0-d tensor; it has no axes, and item() gives its value"
         )
     return iter(movement.unstack(x))
+
+
+def rounded(x: Tensor, digits: int | None = None) -> Tensor:
+    """Return ``round(x, digits)``: the elements with so many decimals, halves to even, in the dtype of x.
+
+    Raises:
+        ArgumentValueError: the elements are integers, and the number of digits is negative.
+    """
+    if not digits or (digits > 0 and x.dtype.is_integer):
+        return unary.round(x)
+    if x.dtype.is_integer:
+        raise ArgumentValueError(
+            f"round: ndigits={digits} is negative, which is for floats; cast x first, as in x.astype('float32')"
+        )
+    scale = 10.0 ** abs(as_index(digits))
+    if digits < 0:
+        return unary.round(x / scale) * scale
+    return unary.round(x * scale) / scale
 
 
 # --- methods that take what NumPy passes; those of ops/chained.py are ops -------------------------
@@ -350,6 +370,10 @@ ARITHMETIC: dict[str, Binary] = {
 ATTACHED: dict[str, Any] = {
     **{f"__{name}__": op for name, op in ARITHMETIC.items()},
     **{f"__r{name}__": reflected(op) for name, op in ARITHMETIC.items()},
+    "__divmod__": ufuncs.divided,
+    "__rdivmod__": reflected(ufuncs.divided),
+    "__round__": rounded,
+    "__array_ufunc__": ufuncs.applied,
     "__lt__": binary.less,
     "__le__": binary.less_equal,
     "__gt__": binary.greater,

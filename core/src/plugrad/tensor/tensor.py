@@ -80,8 +80,6 @@ class Tensor(Methods):
     """
 
     __slots__ = ("__weakref__", "array", "backend", "node")
-    __array_ufunc__ = None  # so that ``ndarray + tensor`` calls the tensor's operator
-
     array: Any
     backend: Backend
     node: Any
@@ -175,8 +173,14 @@ class Tensor(Methods):
         # The thread has a tensor of its own, which the program cannot dispose of.
         return await to_thread(Tensor(array, self.backend).numpy)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.numpy(), dtype, copy=copy)
+    if TYPE_CHECKING:
+        # NumPy's functions take tensors as they take buffers. For its type stubs, an operator of an array
+        # and of what has `__array__` would give an array; it gives a tensor.
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+    else:
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+            return np.array(self.numpy(), dtype, copy=copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -382,6 +386,12 @@ class Tensor(Methods):
         def __rshift__(self, other: TensorLike) -> Tensor: ...
 
         def __rrshift__(self, other: TensorLike) -> Tensor: ...
+
+        def __divmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...
+
+        def __rdivmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...
+
+        def __round__(self, digits: int | None = None, /) -> Tensor: ...
 
         def __neg__(self) -> Tensor: ...
 
