@@ -55,6 +55,7 @@ check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+	$(BIN)/mypy
 
 docs: pages site ## Write what is generated, and build the site in docs/_build/html
 

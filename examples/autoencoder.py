@@ -7,6 +7,7 @@ One network describes a digit by two numbers, and another one draws the digit fr
 shows what is drawn for all pairs of numbers, and where the digits of the data are among them.
 """
 
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -28,11 +29,11 @@ params = {"encoder": encoder.init(0, (64,)), "decoder": decoder.init(1, (2,))}
 optimizer = plugrad.optimizers.Adam(0.003)
 
 
-def encoded(x):
+def encoded(x: plugrad.Tensor) -> tuple[plugrad.Tensor, ...]:
     return plugrad.split(encoder(params["encoder"], x), 2, axis=1)
 
 
-def loss(x, noise):
+def loss(x: plugrad.Tensor, noise: plugrad.Tensor) -> plugrad.Tensor:
     """The evidence lower bound: how badly digits are drawn, and how far their numbers are from a bell curve."""
     mean, log_variance = encoded(x)
     logits = decoder(params["decoder"], mean + plugrad.exp(log_variance / 2) * noise)
@@ -45,7 +46,7 @@ rng, losses = np.random.default_rng(0), []
 for epoch in range(EPOCHS):
     for (x,) in nn.batches(images, size=BATCH, seed=epoch, drop_remainder=True):
         noise = plugrad.asarray(rng.standard_normal((BATCH, 2), np.float32))
-        last = optimizer.minimize(lambda x=x, noise=noise: loss(x, noise), nn.leaves(params))
+        last = optimizer.minimize(partial(loss, x, noise), nn.leaves(params))
     losses.append(last.item())
 print(f"loss {losses[0]:.2f} after an epoch, {losses[-1]:.2f} after {EPOCHS}")
 

@@ -18,49 +18,49 @@ import numpy as np
 
 import plugrad
 import plugrad_nn as nn
+from plugrad.optimizers import Adam
 
-TEXT = Path(__file__).parent / "data" / "shakespeare.txt"
-LENGTH = 32  # characters that the network sees
+TEXT, LENGTH = str(Path(__file__).parent / "data/shakespeare.txt"), 32  # characters seen at once
 
 
-def language_model(characters):
+def language_model(characters: int) -> nn.Sequential:
     attend = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8, causal=True), nn.Dropout(0.1))
     think = nn.Residual(nn.LayerNorm(), nn.Dense(128, plugrad.relu), nn.Dense(32), nn.Dropout(0.1))
     start = nn.Embedding(characters, 32), nn.PositionEmbedding(LENGTH)
     return nn.Sequential(*start, attend, think, attend, think, nn.LayerNorm(), nn.Dense(characters))
 
 
-def learn(model, params, optimizer, numbers):
-    rng = np.random.default_rng(optimizer.iterations)
-    pieces = numbers[rng.integers(len(numbers) - LENGTH, size=(16, 1)) + np.arange(LENGTH + 1)]
+def learn(model: nn.Layer, params: nn.Params, optimizer: Adam, numbers: np.ndarray) -> float:
+    rng, mode = np.random.default_rng(optimizer.iterations), nn.Training(optimizer.iterations)
+    cut = numbers[rng.integers(len(numbers) - LENGTH, size=(16, 1)) + np.arange(LENGTH + 1)]
 
-    def loss():
-        logits = model(params, pieces[:, :-1], nn.Training(optimizer.iterations))
-        return nn.losses.sparse_softmax_cross_entropy(pieces[:, 1:], logits)
+    def loss() -> plugrad.Tensor:
+        return nn.losses.sparse_softmax_cross_entropy(cut[:, 1:], model(params, cut[:, :-1], mode))
 
-    return optimizer.minimize(loss, nn.leaves(params)).item()
+    return float(optimizer.minimize(loss, nn.leaves(params)))
 
 
-def written(model, params, numbers, count):
+def written(model: nn.Layer, params: nn.Params, numbers: np.ndarray, count: int) -> np.ndarray:
     for _ in range(count):
         logits = model(params, numbers[None, -LENGTH:])[0, -1]
         numbers = np.append(numbers, plugrad.random.multinomial(2 * logits, 1))
     return numbers
 
 
-def main(file=TEXT, steps=300, path="outputs/characters.safetensors"):
+def main(file: str = TEXT, steps: str = "300", to: str = "outputs/characters.safetensors") -> None:
     alphabet, numbers = np.unique(list(Path(file).read_text("utf-8")), return_inverse=True)
-    model, optimizer = language_model(len(alphabet)), plugrad.optimizers.Adam(0.003)
-    params, losses, path = model.init(0, (LENGTH,)), [], Path(path)
+    model, optimizer = language_model(len(alphabet)), Adam(0.003)
+    params, losses, path = model.init(0, (LENGTH,)), list[float](), Path(to)
     if path.exists():
         params, losses, state = plugrad.load(path)
         optimizer.set_state(nn.leaves(params), state)
     losses += [learn(model, params, optimizer, numbers) for _ in range(len(losses), int(steps))]
     path.parent.mkdir(exist_ok=True)
     plugrad.save(path, (params, losses, optimizer.get_state(nn.leaves(params))))
-    plt.axes(xlabel="step", ylabel="loss").plot(losses)[0].figure.savefig(path.with_suffix(".png"))
-    print(f"loss {losses[0]:.6f} to {losses[-1]:.6f}")
-    print("".join(alphabet[written(model, params, numbers[:LENGTH], 300)]))
+    plt.axes(xlabel="step", ylabel="loss").plot(losses)
+    plt.savefig(path.with_suffix(".png"))
+    text = "".join(alphabet[written(model, params, numbers[:LENGTH], 300)])
+    print(f"loss {losses[0]:.6f} to {losses[-1]:.6f}\n{text}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import plugrad
@@ -29,7 +30,7 @@ MODEL = nn.Sequential(
 )
 
 
-def load():
+def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return images (count, 8, 8, 1) from 0 to 1 and labels for training, and those of a random fifth for testing."""
     path = Path(__file__).parent / "data" / "digits.csv.gz"
     (table,) = nn.shuffled(np.loadtxt(path, delimiter=",", dtype=np.float32), seed=0)
@@ -37,13 +38,13 @@ def load():
     return images[359:], labels[359:], images[:359], labels[:359]
 
 
-def loss_of(params, x, y):
+def loss_of(params: nn.Params, x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
     return nn.losses.sparse_softmax_cross_entropy(y, MODEL(params, x))
 
 
-def train(params, images, labels, epochs):
+def train(params: nn.Params, images: np.ndarray, labels: np.ndarray, epochs: int) -> list[float]:
     """Update the parameters, and return the loss of every step."""
-    optimizer, losses = plugrad.optimizers.Adam(0.003), []
+    optimizer, losses = plugrad.optimizers.Adam(0.003), list[float]()
     with tqdm(total=epochs * (len(images) // BATCH), desc="training", disable=None) as progress:
         for epoch in range(epochs):
             for x, y in nn.batches(images, labels, size=BATCH, seed=epoch, drop_remainder=True):
@@ -53,11 +54,13 @@ def train(params, images, labels, epochs):
     return losses
 
 
-def draw(losses, images, labels, guesses, title):
+def draw(
+    losses: list[float], images: np.ndarray, labels: np.ndarray, guesses: np.ndarray, title: str
+) -> Figure:
     """Return a figure with the loss, and test digits with their predictions; wrong ones are red and come first."""
     figure = plt.figure(figsize=(11, 4.6), layout="constrained")
     figure.suptitle(title)
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.3))
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.3), squeeze=False).flat
     left.subplots(subplot_kw={"xlabel": "step", "ylabel": "loss", "yscale": "log"}).plot(losses)
     first = np.argsort(guesses == labels, kind="stable")
     for cell, i in zip(right.subplots(4, 8).flat, first, strict=False):
@@ -67,7 +70,7 @@ def draw(losses, images, labels, guesses, title):
     return figure
 
 
-def main():
+def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--epochs", type=int, default=15)
     epochs, selection = arguments.parse_args().epochs, plugrad.which()

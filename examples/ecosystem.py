@@ -12,6 +12,7 @@ import os
 os.environ["SCIPY_ARRAY_API"] = "1"  # before SciPy is imported
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,11 +41,11 @@ smooth = ndimage.gaussian_filter(images[0].reshape(8, 8), sigma=0.7)
 
 
 # SciPy's optimizers want NumPy. They get the value and the gradient of a function of plugrad.
-def rosenbrock(v):
+def rosenbrock(v: Any) -> Any:
     return (1 - v[0]) ** 2 + 100 * (v[1] - v[0] ** 2) ** 2
 
 
-def for_scipy(v):
+def for_scipy(v: np.ndarray) -> tuple[float, np.ndarray]:
     value, gradient = plugrad.value_and_grad(rosenbrock)(plugrad.asarray(v, dtype="float32"))
     return value.item(), gradient.numpy().astype(np.float64)
 

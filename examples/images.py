@@ -23,9 +23,9 @@ original = plugrad.image.resize_bilinear(plugrad.image.from_pixels(pixels) / 255
 
 
 # %%
-def filtered(image, *kernels):
-    for kernel in kernels:
-        kernel = plugrad.asarray(np.float32(kernel))[..., None, None]
+def filtered(image: plugrad.Tensor, *kernels: np.ndarray) -> plugrad.Tensor:
+    for values in kernels:
+        kernel = plugrad.asarray(values.astype(np.float32))[..., None, None]
         kernel = plugrad.tile(kernel, (1, 1, image.shape[-1], 1))
         image = plugrad.depthwise_conv2d(image[None], kernel, pad="same")[0]
     return image

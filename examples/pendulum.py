@@ -5,6 +5,8 @@
 # where did it start? A program that simulates pendulums answers that backwards: plugrad differentiates the simulation.
 
 # %%
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -13,14 +15,16 @@ import plugrad
 MOMENTS = 160  # measurements
 PAUSE = 0.05  # seconds between them
 STEPS = 120  # of the optimizer
+Number = float | plugrad.Tensor
 
 # %% [markdown]
 # Newton's law gives the acceleration of the angle. Each step of time moves the speed and then the angle.
 
 
 # %%
-def swing(length, friction, angle):
-    angles, speed = [], 0.0
+def swing(length: Number, friction: Number, angle: Number) -> plugrad.Tensor:
+    angles: list[Number] = []
+    speed: Number = 0.0
     for _ in range(MOMENTS):
         angles.append(angle)
         speed = speed - PAUSE * (9.81 / length * plugrad.sin(angle) + friction * speed)
@@ -47,14 +51,14 @@ optimizer = plugrad.optimizers.Adam(0.03)
 guess, losses = swing(**variables).numpy(), []
 
 
-def loss(weights):
+def loss(weights: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.sum(weights * (swing(**variables) - measured) ** 2) / plugrad.sum(weights)
 
 
 for step in range(STEPS):
     reach = MOMENTS * PAUSE * (0.1 + step / STEPS)  # seconds that count
     weights = plugrad.asarray(np.exp(-((times / reach) ** 4)), dtype="float32")
-    losses.append(optimizer.minimize(lambda w=weights: loss(w), variables.values()).item())
+    losses.append(optimizer.minimize(partial(loss, weights), variables.values()).item())
 
 found = {name: round(variable.item(), 2) for name, variable in variables.items()}
 print(f"found {found}\n true {truth}")

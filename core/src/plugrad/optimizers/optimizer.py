@@ -16,7 +16,7 @@ from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable
 
 Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
@@ -66,7 +66,7 @@ class Optimizer(ABC):
     def _name(self) -> str:
         return type(self).__name__
 
-    def minimize(self, function: Callable[[], Tensor], variables: Sequence[Variable]) -> Tensor:
+    def minimize(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
         """Take one step to make a function smaller, and return its value before the step.
 
         >>> w = plugrad.Variable([1.0])
@@ -129,7 +129,7 @@ class Optimizer(ABC):
                 gradient = gradient.astype(variable.dtype)
             variable.assign(self._moved(variable, gradient, state, rate))
 
-    def get_state(self, variables: Sequence[Variable]) -> dict[str, Any]:
+    def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
 
         >>> w = plugrad.Variable([1.0])
@@ -147,7 +147,7 @@ class Optimizer(ABC):
             ],
         }
 
-    def set_state(self, variables: Sequence[Variable], state: Mapping[str, Any]) -> None:
+    def set_state(self, variables: Collection[Variable], state: Mapping[str, Any]) -> None:
         """Continue from a state that `get_state` returned, for variables in the same order.
 
         If an error is raised, the optimizer has not changed.

@@ -21,7 +21,7 @@ from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import INEXACT, spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 _INEXACT = spellings(INEXACT)
 
@@ -215,7 +215,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
 
 
 def variable_grads(
-    function: Callable[[], Tensor], variables: Sequence[Variable], *, allow_unused: bool = False
+    function: Callable[[], Tensor], variables: Collection[Variable], *, allow_unused: bool = False
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the value of a function without arguments, and its gradient with respect to each trainable variable.
 
@@ -262,7 +262,7 @@ def variable_grads(
     return value, [zeros_like(v) if g is None else g for v, g in pairs]
 
 
-def trainable_of(variables: Sequence[Variable], op: str) -> list[Variable]:
+def trainable_of(variables: Collection[Variable], op: str) -> list[Variable]:
     """Return the variables that are trainable, in their order.
 
     Raises:
