@@ -9,7 +9,7 @@ import pytest
 import plugrad
 from plugrad.errors import OutOfMemory
 from plugrad_cpu import memory
-from plugrad_cpu.memory import ALONE, LARGE, Block, Pool, empty_like
+from plugrad_cpu.memory import ALONE, LARGE, Block, Pool, aligned, empty_like
 
 FLOAT = np.dtype("float32")
 COUNT = LARGE // 2  # elements of an array that is large
@@ -93,7 +93,7 @@ def test_what_a_program_reads_stays_as_it_is():
 
 def test_training_makes_no_blocks_after_its_first_steps(rng, monkeypatch):
     made = []
-    monkeypatch.setattr(memory, "Block", lambda *args: made.append(args) or Block(*args))
+    monkeypatch.setattr(memory, "aligned", lambda size: made.append(size) or aligned(size))
     with plugrad.use("cpu"):
         images = plugrad.asarray(rng.normal(size=(8, 28, 28, 1)).astype("float32"))
         filters = plugrad.Variable(rng.normal(size=(3, 3, 1, 8)).astype("float32"))
@@ -133,6 +133,7 @@ def test_strings_come_from_numpy(pool):
 def test_blocks_are_at_most_a_quarter_larger(size, pool):
     x = pool.empty((size,), np.dtype("uint8"))
     assert size <= x.base.nbytes <= size * 1.25
+    assert x.ctypes.data % 64 == 0
     assert pool.memory().bytes == size
 
 
@@ -215,12 +216,12 @@ def test_memory_that_is_not_there_is_asked_for_again(pool, monkeypatch):
     del x
     left = [MemoryError()]
 
-    def scarce(*args):
+    def scarce(size):
         if left:
             raise left.pop()
-        return Block(*args)
+        return aligned(size)
 
-    monkeypatch.setattr(memory, "Block", scarce)
+    monkeypatch.setattr(memory, "aligned", scarce)
     y = pool.empty((COUNT * 8,), FLOAT)
     assert y.size == COUNT * 8
     assert spare(pool) == 0

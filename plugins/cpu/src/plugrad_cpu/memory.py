@@ -42,6 +42,23 @@ class Block(np.ndarray[Any, Any]):
     __slots__ = ()
 
 
+class Room(np.ndarray[Any, Any]):
+    """The memory around a block. Its type differs, so that views of the block refer to the block."""
+
+    __slots__ = ()
+
+
+LINE: Final = 64
+"""The bytes of a cache line, and of the longest vectors."""
+
+
+def aligned(size: int) -> Block:
+    """Return a block that begins where a cache line does: a vector across two lines takes twice as long."""
+    room = Room(size + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + size].view(Block)
+
+
 class Counted(ref[Array]):
     """A reference to an array that is counted, with what is to be done when it dies."""
 
@@ -170,10 +187,10 @@ class Pool:
         self._fewest.setdefault(size, 0)
         self._waiting.setdefault(size, [])
         try:
-            return Block(size, np.uint8)
+            return aligned(size)
         except MemoryError:
             self.trim()
-            return Block(size, np.uint8)
+            return aligned(size)
 
     def _waited(self, size: int) -> Block | None:
         """Return a block of this size that waits no longer, the last that was released."""
