@@ -24,6 +24,9 @@
 // or fill memory, because such a call costs more than a few elements.
 #define SHORT_LOOPS __attribute__((no_builtin("memcpy", "memmove", "memset")))
 
+// For loops over an array of sums: it stays in registers only if all of them are unrolled.
+#define UNROLLED _Pragma("clang loop unroll(full)")
+
 // ---- element types: X(dtype, C type, effort) ----
 
 // The common types are vectorised; in a WebAssembly module, the others only have to be correct and

@@ -5,11 +5,18 @@
 #include "gemm.h"
 #include "window.h"
 
-#define WIDTH 16   // channels of one window whose sums are in registers
-#define WINDOWS 4  // neighbouring windows whose sums are, of a vector of channels
+#define WIDTH 16   // channels whose sums are in registers, in the gradient of the filter
+#define VECTORS 4  // of channels whose sums are in registers, of a window at the edge
+#if defined(__AVX512F__) || defined(__ARM_NEON)
+#define WINDOWS 8  // neighbouring windows whose sums are in registers, of a vector of channels
+#else
+#define WINDOWS 4
+#endif
 
 #define VECTOR_float32 floats
 #define VECTOR_float64 doubles
+#define MASK_float32 ints
+#define MASK_float64 longs
 #define MULTIPLY_ADD_float32 multiply_add
 #define MULTIPLY_ADD_float64 multiply_add_doubles
 
@@ -20,71 +27,138 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
     return ((ptrdiff_t)image * w->height.size + row) * w->width.size * w->channels;
 }
 
+// What becomes of sums: a bias for each channel, which may be absent, and limits.
 #define FORWARD(dtype, type, effort)                                                               \
+    typedef struct {                                                                               \
+        const type *bias;                                                                          \
+        type least, most;                                                                          \
+    } ending_##dtype;                                                                              \
+    static inline VECTOR_##dtype limited_##dtype(VECTOR_##dtype y, const ending_##dtype *end) {    \
+        const VECTOR_##dtype least = end->least - (VECTOR_##dtype){};                              \
+        const VECTOR_##dtype most = end->most - (VECTOR_##dtype){};                                \
+        const MASK_##dtype low = y <= least;                                                       \
+        y = (VECTOR_##dtype)((low & (MASK_##dtype)least) | (~low & (MASK_##dtype)y));              \
+        const MASK_##dtype high = y > most;                                                        \
+        return (VECTOR_##dtype)((high & (MASK_##dtype)most) | (~high & (MASK_##dtype)y));          \
+    }                                                                                              \
     /* `vectors` vectors of channels of `windows` windows, whose cells are `step` apart: the sum of\
        cells[k] * filter[k], for the channels from c on. */                                        \
     static inline __attribute__((always_inline)) void sum_tile_##dtype(                            \
-        const type *const *cells, int count, const type *filter, int channels, int step, int c,    \
-        type *out, int windows, int vectors) {                                                     \
+        const type *const *cells, int count, const type *filter, const ending_##dtype *end,        \
+        int channels, ptrdiff_t step, ptrdiff_t c, type *out, int windows, int vectors) {          \
         const int lanes = VECTOR_BYTES / sizeof(type);                                             \
-        VECTOR_##dtype sums[WINDOWS * WIDTH] = {0}, a, b;                                          \
-        for (int k = 0; k < count; k++)                                                            \
-            for (int i = 0; i < windows; i++)                                                      \
-                for (int j = 0; j < vectors; j++) {                                                \
-                    memcpy(&a, cells[k] + c + i * step + j * lanes, sizeof a);                     \
-                    memcpy(&b, filter + k * channels + c + j * lanes, sizeof b);                   \
+        VECTOR_##dtype sums[WINDOWS * VECTORS] = {}, a, b;                                         \
+        for (int k = 0; k < count; k++) {                                                          \
+            const type *cell = cells[k] + c, *weights = filter + (ptrdiff_t)k * channels + c;      \
+            UNROLLED for (int j = 0; j < vectors; j++) {                                           \
+                memcpy(&b, weights + j * lanes, sizeof b);                                         \
+                UNROLLED for (int i = 0; i < windows; i++) {                                       \
+                    memcpy(&a, cell + i * step + j * lanes, sizeof a);                             \
                     sums[i * vectors + j] = MULTIPLY_ADD_##dtype(a, b, sums[i * vectors + j]);     \
                 }                                                                                  \
-        for (int i = 0; i < windows; i++)                                                          \
-            memcpy(out + c + i * channels, sums + i * vectors, vectors * sizeof *sums);            \
+            }                                                                                      \
+        }                                                                                          \
+        UNROLLED for (int j = 0; j < vectors; j++) {                                               \
+            b = -(type)0 - (VECTOR_##dtype){}; /* -0 leaves all numbers as they are */             \
+            if (end->bias) memcpy(&b, end->bias + c + j * lanes, sizeof b);                        \
+            UNROLLED for (int i = 0; i < windows; i++) {                                           \
+                a = limited_##dtype(sums[i * vectors + j] + b, end);                               \
+                memcpy(out + (ptrdiff_t)i * channels + c + j * lanes, &a, sizeof a);               \
+            }                                                                                      \
+        }                                                                                          \
     }                                                                                              \
+    /* All channels of 1, 4 or WINDOWS windows, the first of which is at `cells`. The last vector  \
+       may overlap the one before. */                                                              \
     static void sum_cells_##dtype(const type *const *cells, int count, const type *filter,         \
-                                  int channels, int step, type *out, int windows) {                \
+                                  const ending_##dtype *end, int channels, ptrdiff_t step,         \
+                                  type *out, int windows) {                                        \
         const int lanes = VECTOR_BYTES / sizeof(type);                                             \
         int c = 0;                                                                                 \
-        if (windows == WINDOWS)                                                                    \
-            for (; c + lanes <= channels; c += lanes)                                              \
-                sum_tile_##dtype(cells, count, filter, channels, step, c, out, WINDOWS, 1);        \
-        else                                                                                       \
-            for (; c + WIDTH <= channels; c += WIDTH)                                              \
-                sum_tile_##dtype(cells, count, filter, channels, 0, c, out, 1, WIDTH / lanes);     \
+        if (windows == 1)                                                                          \
+            for (; c + VECTORS * lanes <= channels; c += VECTORS * lanes)                          \
+                sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, 1, VECTORS);   \
+        for (; c < channels && lanes <= channels; c += lanes) {                                    \
+            c = smaller(c, channels - lanes);                                                      \
+            if (windows == 1)                                                                      \
+                sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, 1, 1);         \
+            else if (windows == 4)                                                                 \
+                sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, 4, 1);         \
+            else                                                                                   \
+                sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, WINDOWS, 1);   \
+        }                                                                                          \
         for (; c < channels; c++)                                                                  \
             for (int i = 0; i < windows; i++) {                                                    \
-                type sum = 0;                                                                      \
+                type y = 0;                                                                        \
                 for (int k = 0; k < count; k++)                                                    \
-                    sum += cells[k][c + i * step] * filter[k * channels + c];                      \
-                out[c + i * channels] = sum;                                                       \
+                    y += cells[k][c + i * step] * filter[(ptrdiff_t)k * channels + c];             \
+                if (end->bias) y += end->bias[c];                                                  \
+                y = y <= end->least ? end->least : y;                                              \
+                out[(ptrdiff_t)i * channels + c] = y > end->most ? end->most : y;                  \
             }                                                                                      \
+    }                                                                                              \
+    static void slide_##dtype(const type *x, const type *filter, type *out, const window *w,       \
+                              void *scratch, const ending_##dtype *end) {                          \
+        const axis *width = &w->width;                                                             \
+        const int channels = w->channels, count = cell_count(w);                                   \
+        const ptrdiff_t step = (ptrdiff_t)width->stride * channels;                                \
+        const int row_size = width->size * channels;                                               \
+        /* the windows from `inner` to `outer` lie inside their rows */                            \
+        const int inner = smaller(positions_of(width, 0).first, width->out);                       \
+        const int last = positions_of(width, width->filter - 1).last;                              \
+        const int outer = last > inner ? last : inner;                                             \
+        const type **rows = scratch, **cells = rows + w->height.filter;                            \
+        const int even = (w->height.filter + count + 1) / 2 * 2; /* so that doubles are aligned */ \
+        const type *zeros = memset(rows + even, 0, row_size * sizeof(type));                       \
+        for (int line = 0; line < w->batch * w->height.out; line++, out += width->out * channels) {\
+            for (int i = 0; i < w->height.filter; i++) {                                           \
+                const ptrdiff_t offset =                                                           \
+                    row_offset(w, line / w->height.out, line % w->height.out, i);                  \
+                rows[i] = offset < 0 ? zeros : x + offset;                                         \
+            }                                                                                      \
+            for (int column = 0; column < width->out; column++) {                                  \
+                if (column == inner) column = outer;                                               \
+                if (column == width->out) break;                                                   \
+                const type **cell = cells;                                                         \
+                for (int i = 0; i < w->height.filter; i++)                                         \
+                    for (int j = 0; j < width->filter; j++) {                                      \
+                        const int place = start_of(width, column) + j * width->dilation;           \
+                        const ptrdiff_t offset = (ptrdiff_t)place * channels;                      \
+                        *cell++ = is_inside(width, place) ? rows[i] + offset : zeros;              \
+                    }                                                                              \
+                sum_cells_##dtype(cells, count, filter, end, channels, step,                       \
+                                  out + (ptrdiff_t)column * channels, 1);                          \
+            }                                                                                      \
+            for (int column = inner, windows; column < outer; column += windows) {                 \
+                const int rest = outer - column, all = outer - inner;                              \
+                windows = all < 4 ? 1 : rest > 4 && all >= WINDOWS ? WINDOWS : 4;                  \
+                column = smaller(column, outer - windows); /* it may overlap the ones before */    \
+                const type **cell = cells;                                                         \
+                for (int i = 0; i < w->height.filter; i++)                                         \
+                    for (int j = 0; j < width->filter; j++)                                        \
+                        *cell++ = rows[i] + (ptrdiff_t)(start_of(width, column) +                  \
+                                                        j * width->dilation) * channels;           \
+                sum_cells_##dtype(cells, count, filter, end, channels, step,                       \
+                                  out + (ptrdiff_t)column * channels, windows);                    \
+            }                                                                                      \
+        }                                                                                          \
     }                                                                                              \
     /* scratch: a pointer for each row and each cell of the filter, then a row of zeros */         \
     effort KERNEL(depthwise_##dtype)(const type *x, const type *filter, type *out,                 \
                                      const window *w, void *scratch) {                             \
-        const axis *width = &w->width;                                                             \
-        const int channels = w->channels, count = cell_count(w), step = width->stride * channels;  \
-        const int row_size = width->size * channels;                                               \
-        const int inner = positions_of(width, 0).first;                                            \
-        const int outer = positions_of(width, width->filter - 1).last;                             \
-        const type **rows = scratch, **cells = rows + w->height.filter;                            \
-        const int even = (w->height.filter + count + 1) / 2 * 2; /* so that doubles are aligned */ \
-        const type *zeros = memset(rows + even, 0, row_size * sizeof(type));                       \
-        for (int image = 0; image < w->batch; image++)                                             \
-            for (int out_row = 0; out_row < w->height.out; out_row++)  {                           \
-                for (int i = 0; i < w->height.filter; i++) {                                       \
-                    const ptrdiff_t offset = row_offset(w, image, out_row, i);                     \
-                    rows[i] = offset < 0 ? zeros : x + offset;                                     \
-                }                                                                                  \
-                for (int column = 0, windows; column < width->out; column += windows) {            \
-                    windows = column >= inner && column + WINDOWS <= outer ? WINDOWS : 1;          \
-                    for (int k = 0; k < count; k++) {                                              \
-                        const int i = k / width->filter, j = k % width->filter;                    \
-                        const int cell = start_of(width, column) + j * width->dilation;            \
-                        cells[k] = is_inside(width, cell) ? rows[i] + cell * channels : zeros;     \
-                    }                                                                              \
-                    sum_cells_##dtype(cells, count, filter, channels, step, out, windows);         \
-                    out += windows * channels;                                                     \
-                }                                                                                  \
-            }                                                                                      \
+        slide_##dtype(x, filter, out, w, scratch,                                                  \
+                      &(ending_##dtype){NULL, -__builtin_inff(), __builtin_inff()});               \
+    }                                                                                              \
+    FINISHED(dtype, type)
+#ifdef __wasm__
+#define FINISHED(dtype, type)
+#else
+#define FINISHED(dtype, type)                                                                      \
+    KERNEL(finished_depthwise_##dtype)(const type *x, const type *filter, const type *bias,        \
+                                       type *out, const window *w, type least, type most,          \
+                                       void *scratch) {                                            \
+        slide_##dtype(x, filter, out, w, scratch, &(ending_##dtype){bias, least, most});           \
     }
+#endif
 EACH_FLOAT(FORWARD)
 
 // ---- gradients ----

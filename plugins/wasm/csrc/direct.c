@@ -5,6 +5,7 @@
 // to a frame, with zeros for the padding, so that all windows look alike: the numbers that a window
 // meets are some runs, equally far apart. Where there is no padding, the images are the frame.
 #include "gemm.h"
+#include "tiles.h"
 #include "window.h"
 
 #define BAND 256             // pixels whose results are computed at a time
@@ -144,9 +145,6 @@ static inline int64_t frame_size(const plan *p) {
 #define EACH_HEIGHT(X, v) X(1, v) X(2, v) X(3, v) X(4, v)
 #define HEIGHTS(f, v) {f##_1_##v, f##_2_##v, f##_3_##v, f##_4_##v}
 #endif
-
-// Sums stay in registers only if all loops over them are unrolled.
-#define UNROLLED _Pragma("clang loop unroll(full)")
 
 // What becomes of sums: bias and limits.
 typedef struct {

@@ -71,38 +71,6 @@ void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t 
 // columns, or of one or two vectors at the right edge.
 #define TILE_ROWS 4
 #define TILE_COLUMNS (3 * LANES)
-
-// Sixteen registers are just enough for the sums, a row of the panel and a repeated number. The
-// compiler spills sums, because it computes them in other registers and loads numbers early: hence
-// the instructions, whose order it keeps. Without fused ones, a product takes one more register, and
-// the panel is read for each row.
-#if defined(__AVX512F__) || !defined(__x86_64__)
-#define IN_ORDER(lanes)
-#define ADD_PRODUCT(sum, a, b) sum = multiply_add(a, b, sum)
-#define ROW LOADED
-#elif defined(__FMA__)
-#define IN_ORDER(lanes) __asm__ volatile("" : "+x"(lanes))
-#define ADD_PRODUCT(sum, a, b)                                                                     \
-    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))
-#define ROW LOADED
-#else
-#define IN_ORDER(lanes) __asm__ volatile("" : "+x"(lanes))
-#define ADD_PRODUCT(sum, a, b)                                                                     \
-    do {                                                                                           \
-        floats product;                                                                            \
-        __asm__ volatile("movups %3, %1\n\tmulps %2, %1\n\taddps %1, %0"                           \
-                         : "+x"(sum), "=&x"(product)                                               \
-                         : "x"(a), "m"(b));                                                        \
-    } while (0)
-#define ROW(b, panel, vectors) const unaligned *const b = (const unaligned *)(panel);
-typedef floats unaligned __attribute__((aligned(4), may_alias));
-#endif
-#define LOADED(b, panel, vectors)                                                                  \
-    floats b[vectors];                                                                             \
-    for (int j = 0; j < vectors; j++) {                                                            \
-        b[j] = load(panel + j * LANES);                                                            \
-        IN_ORDER(b[j]);                                                                            \
-    }
 #endif
 
 // ---- products ----

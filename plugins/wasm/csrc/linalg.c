@@ -2,6 +2,7 @@
 #include "gemm.h"
 
 #ifndef __wasm__  // where products.c has the products of float32 matrices
+#include "tiles.h"
 
 // Block sizes: packed blocks of a and b stay in the L2 cache, some panels of b in the L1 cache.
 #define BLOCK_ROWS 96

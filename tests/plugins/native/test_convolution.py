@@ -7,13 +7,14 @@ import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
-from plugrad.kernels import convolution as kernels
+from plugrad.kernels import convolution as kernels, depthwise as depthwise_kernels
 
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 declare = import_module("plugrad_native.declare")
 convolution = import_module("plugrad_native.kernels.convolution")
+depthwise = import_module("plugrad_native.kernels.depthwise")
 open_backend("cpu")
 
 GEOMETRIES = {
@@ -70,8 +71,46 @@ def close(found, expected, sums):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(sums).max())
 
 
+DEPTHWISE = {
+    # images, multiplier, filter, strides, pad, dilations
+    "many neighbours": ((2, 5, 30, 70), 1, (3, 3), (1, 1), "same", (1, 1)),
+    "few neighbours": ((2, 7, 7, 33), 1, (3, 3), (1, 1), "same", (1, 1)),
+    "no neighbours": ((2, 4, 4, 16), 1, (3, 3), (1, 1), "same", (1, 1)),
+    "only padding": ((1, 2, 1, 20), 1, (3, 5), (1, 1), ((4, 4), (6, 6)), (1, 1)),
+    "strides": ((1, 15, 21, 40), 1, (3, 2), (2, 3), "valid", (1, 1)),
+    "dilations": ((1, 12, 17, 65), 1, (2, 3), (1, 1), "same", (3, 2)),
+    "few channels, several filters": ((2, 9, 14, 3), 3, (3, 3), (1, 1), "same", (1, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("images", "multiplier", "size", "strides", "pad", "dilations"),
+    DEPTHWISE.values(),
+    ids=DEPTHWISE,
+)
+def test_groups_of_windows_are_those_of_numpy(
+    images, multiplier, size, strides, pad, dilations, dtype
+):
+    x = numbers(1, images).astype(dtype)
+    filter = numbers(2, (*size, images[3], multiplier)).astype(dtype)
+    bias = numbers(3, (images[3] * multiplier,)).astype(dtype)
+    attributes = {
+        "strides": strides,
+        "pad": pad,
+        "data_format": "NHWC",
+        "dilations": dilations,
+        "dim_rounding_mode": None,
+    }
+    y = declare.in_numpy(depthwise_kernels.depthwise_conv2d)(x, filter, **attributes)
+    values, limits = tuple(attributes.values()), (-0.5, 1.5)
+    close(depthwise.convolved(x, filter, values), y, y)
+    close(depthwise.convolved(x, filter, values, bias, limits), (y + bias).clip(*limits), y)
+
+
 @pytest.mark.parametrize("activation", ["linear", "relu", "relu6"])
-def test_limits_let_special_values_pass(activation):
+@pytest.mark.parametrize("convolve", [plugrad.fused.conv2d, plugrad.fused.depthwise_conv2d])
+def test_limits_let_special_values_pass(activation, convolve):
     special = np.array([np.nan, np.inf, -np.inf, -0.0, -1, 7], np.float32)
     x, one = special.reshape(1, 2, 3, 1), np.ones((1, 1, 1, 1), np.float32)
     expected = {
@@ -80,5 +119,5 @@ def test_limits_let_special_values_pass(activation):
         "relu6": [np.nan, 6, 0, 0, 0, 6],
     }[activation]
     with plugrad.use("cpu"):
-        y = plugrad.fused.conv2d(x, one, 1, "valid", activation=activation).numpy()
+        y = convolve(x, one, 1, "valid", activation=activation).numpy()
     np.testing.assert_array_equal(y.reshape(-1), expected)

@@ -10,6 +10,7 @@ from plugrad.extend import geometry, size_of
 from plugrad.kernels import depthwise
 from plugrad_cpu.memory import empty, zeros
 from plugrad_native.declare import FLOATS, LIMIT, UINT8, Array, dense, exports, in_numpy, table
+from plugrad_native.kernels.convolution import UNLIMITED
 from plugrad_native.windows import (
     channels_last,
     descriptor_of,
@@ -21,8 +22,9 @@ from plugrad_native.windows import (
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window
+    from plugrad_native.kernels.convolution import Attributes
 
-FORWARD = exports("depthwise", *FLOATS)
+FORWARD = exports("finished_depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
 FILTER_GRADIENT = exports("depthwise_filter_gradient", *FLOATS)
 
@@ -46,13 +48,38 @@ def repeated(x: Array, multiplier: int) -> Array:
     return dense(x) if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
 
 
-def slid(x: Array, filter: Array, window: Window, described: Array) -> Array:
-    """Return the result for channels-last images whose channels are repeated."""
+def slid(
+    x: Array,
+    filter: Array,
+    window: Window,
+    described: Array,
+    bias: Array | None = None,
+    limits: tuple[float, float] = UNLIMITED,
+) -> Array:
+    """Return the result for channels-last images whose channels are repeated, plus a bias, within limits."""
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
     pointers = window.filter[0] + size_of(window.filter) + 1
     scratch = empty((8 * pointers + x[0, 0].nbytes,), UINT8)
-    FORWARD[x.dtype](x, dense(filter), out, described, scratch)
+    bias = bias if bias is None else dense(bias)
+    FORWARD[x.dtype](x, dense(filter), bias, out, described, *limits, scratch)
     return out
+
+
+def convolved(
+    x: Array,
+    filter: Array,
+    attributes: Attributes,
+    bias: Array | None = None,
+    limits: tuple[float, float] = UNLIMITED,
+) -> Array | None:
+    """Return the result plus a bias for each channel, within limits; None if NumPy is to compute it."""
+    _, _, window = geometry(x.shape, filter.shape, *attributes)
+    data_format = attributes[2]
+    described = descriptor(image_of(x.shape, data_format), filter.shape, window, x.dtype)
+    if described is None:
+        return None
+    x = repeated(channels_last(x, data_format), filter.shape[3])
+    return formatted(slid(x, filter, window, described, bias, limits), data_format)
 
 
 @table.implements(depthwise.depthwise_conv2d)
@@ -68,12 +95,8 @@ def depthwise_conv2d(
 ) -> Array:
     """Return the cross-correlation of each channel of images with its own filters."""
     attributes = strides, pad, data_format, dilations, dim_rounding_mode
-    _, _, window = geometry(x.shape, filter.shape, *attributes)
-    described = descriptor(image_of(x.shape, data_format), filter.shape, window, x.dtype)
-    if described is None:
-        return numpy_forward(x, filter, **window_attributes(attributes))
-    x = repeated(channels_last(x, data_format), filter.shape[3])
-    return formatted(slid(x, filter, window, described), data_format)
+    y = convolved(x, filter, attributes)
+    return numpy_forward(x, filter, **window_attributes(attributes)) if y is None else y
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)

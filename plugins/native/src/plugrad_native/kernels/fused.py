@@ -9,8 +9,8 @@ from plugrad.kernels import convolution as convolutions, fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
 from plugrad_cpu.kernels.fused import finished as finished_in_numpy
 from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, table, walk
+from plugrad_native.kernels import depthwise
 from plugrad_native.kernels.convolution import UNLIMITED, convolved, correlation
-from plugrad_native.kernels.depthwise import depthwise_conv2d as depthwise_convolution
 from plugrad_native.kernels.linalg import matmul as product
 
 if TYPE_CHECKING:
@@ -110,7 +110,13 @@ def depthwise_conv2d(
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the depthwise convolution with its bias and activation."""
-    y = depthwise_convolution(
+    limits = LIMITS.get(activation)
+    if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
+        attributes = strides, pad, data_format, dilations, dim_rounding_mode
+        done = depthwise.convolved(x, filter, attributes, bias, limits)
+        if done is not None:
+            return done
+    y = depthwise.depthwise_conv2d(
         x,
         filter,
         strides=strides,
