@@ -2,8 +2,6 @@
 // window contains a cell of its image.
 #include "window.h"
 
-#define WIDTH 64  // channels that are processed together where a mask is needed
-
 #define CELLS                                                                                      \
     ((layers.last - layers.first) * (rows.last - rows.first) * (columns.last - columns.first))
 
@@ -55,31 +53,61 @@ EACH_INTEGER(LARGEST)
 LARGEST(float32, float, FAST)
 LARGEST(float64, double, FAST)
 
+#define VECTOR_float32 floats
+#define VECTOR_float64 doubles
+#define MASK_float32 ints
+#define MASK_float64 longs
+
+// Whether the windows cover each cell of an axis once.
+static inline int is_tiled(const axis *a) {
+    return a->before == 0 && a->filter == a->stride && (a->dilation == 1 || a->filter == 1) &&
+           a->out * a->stride == a->size;
+}
+
 #define POOLING(dtype, type, effort)                                                               \
-    /* The first cell of a window that equals the maximum, or is NaN like it, gets dy. */          \
-    static void give_##dtype(type *restrict rest, const type *restrict x,                          \
-                             const type *restrict out, type *restrict dx, int width) {             \
-        for (int k = 0; k < width; k++) {                                                          \
-            const bool found = (x[k] == out[k]) | (x[k] != x[k]);                                  \
-            const type all = rest[k];                                                              \
-            dx[k] += found ? all : 0;                                                              \
-            rest[k] = found ? 0 : all;                                                             \
-        }                                                                                          \
-    }                                                                                              \
-    KERNEL(max_pool_gradient_##dtype)(const type *dy, const type *x, const type *out, type *dx,    \
-                                      const window *w) {                                           \
-        memset(dx, 0, sizeof(type) * w->batch * image_size(w));                                    \
+    /* The first cell of a window that equals the maximum, or is NaN like it, gets dy. Where each  \
+       cell is in one window, the others get 0, and dx is written once. */                         \
+    static inline __attribute__((always_inline)) void give_##dtype(                                \
+        const type *restrict dy, const type *restrict x, const type *restrict out,                 \
+        type *restrict dx, const window *w, int is_once) {                                         \
+        const int lanes = VECTOR_BYTES / sizeof(type);                                             \
         EACH_WINDOW(w, {                                                                           \
-            for (int first = 0; first < w->channels; first += WIDTH) {                             \
-                const int width = smaller(WIDTH, w->channels - first);                             \
-                type rest[WIDTH];                                                                  \
-                memcpy(rest, dy + y + first, width * sizeof(type));                                \
+            int k = 0;                                                                             \
+            for (; k + lanes <= w->channels; k += lanes) {                                         \
+                VECTOR_##dtype best, value, sum = {};                                              \
+                MASK_##dtype rest;                                                                 \
+                memcpy(&best, out + y + k, sizeof best);                                           \
+                memcpy(&rest, dy + y + k, sizeof rest);                                            \
                 EACH_CELL(w, {                                                                     \
-                    give_##dtype(rest, x + cell + first, out + y + first, dx + cell + first,       \
-                                 width);                                                           \
+                    memcpy(&value, x + cell + k, sizeof value);                                    \
+                    const MASK_##dtype found = (value == best) | (value != value);                 \
+                    if (!is_once) memcpy(&sum, dx + cell + k, sizeof sum);                         \
+                    const VECTOR_##dtype given = (VECTOR_##dtype)(rest & found);                   \
+                    value = is_once ? given : sum + given;                                         \
+                    memcpy(dx + cell + k, &value, sizeof value);                                   \
+                    rest &= ~found;                                                                \
+                })                                                                                 \
+            }                                                                                      \
+            for (; k < w->channels; k++) {                                                         \
+                type rest = dy[y + k];                                                             \
+                EACH_CELL(w, {                                                                     \
+                    const type value = x[cell + k];                                                \
+                    const bool found = (value == out[y + k]) | (value != value);                   \
+                    const type given = found ? rest : 0;                                           \
+                    dx[cell + k] = is_once ? given : dx[cell + k] + given;                         \
+                    rest = found ? 0 : rest;                                                       \
                 })                                                                                 \
             }                                                                                      \
         })                                                                                         \
+    }                                                                                              \
+    KERNEL(max_pool_gradient_##dtype)(const type *dy, const type *x, const type *out, type *dx,    \
+                                      const window *w) {                                           \
+        if (is_tiled(&w->depth) && is_tiled(&w->height) && is_tiled(&w->width)) {                  \
+            give_##dtype(dy, x, out, dx, w, 1);                                                    \
+            return;                                                                                \
+        }                                                                                          \
+        memset(dx, 0, sizeof(type) * w->batch * image_size(w));                                    \
+        give_##dtype(dy, x, out, dx, w, 0);                                                        \
     }                                                                                              \
     SHORT_LOOPS KERNEL(avg_pool_##dtype)(const type *restrict x, type *restrict out,               \
                                          const window *w) {                                        \
