@@ -73,6 +73,12 @@ CALLS = {
     ),
     "product": lambda xp: xp.asarray(integers(301, 301)) @ xp.asarray(integers(301, 301)),
     "products": lambda xp: xp.matmul(*(xp.asarray(integers(9, 101, 101)) for _ in range(2))),
+    "convolution": lambda xp: xp.conv2d(
+        xp.asarray(numbers(5, 33, 33, 16)), xp.asarray(numbers(3, 3, 16, 32)), 1, "same"
+    ),
+    "depthwise convolution": lambda xp: xp.depthwise_conv2d(
+        xp.asarray(numbers(7, 57, 57, 40)), xp.asarray(numbers(3, 3, 40, 1)), 1, "same"
+    ),
     "attention": lambda xp: xp.attention(*q_k_v(xp)),
     "gradient of attention": lambda xp: xp.grad(lambda q: xp.sum(xp.attention(q, *q_k_v(xp)[1:])))(
         q_k_v(xp)[0]

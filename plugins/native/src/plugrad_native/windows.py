@@ -38,6 +38,13 @@ def descriptor_of(image: Shape, window: Window) -> Array | None:
     return descriptor
 
 
+def of_images(descriptor: Array, count: int) -> Array:
+    """Return the descriptor for so many images."""
+    changed = descriptor.copy()
+    changed[0] = count
+    return changed
+
+
 def channels_last(x: Array, data_format: DataFormat) -> Array:
     """Return a view with the channels at the end."""
     return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import convolution
 from plugrad_cpu.memory import empty, zeros
-from plugrad_native.declare import FLOAT32, LANES, LIMIT, Array, dense, in_numpy, table
-from plugrad_native.kernels.linalg import matmul
+from plugrad_native.declare import FLOAT32, LANES, LIMIT, Array, dense, in_numpy, in_parts, table
+from plugrad_native.kernels.linalg import PRODUCTS, matmul
 from plugrad_native.variants import variant
 from plugrad_native.windows import (
     channels_last,
     descriptor_of,
     formatted,
     image_of,
+    of_images,
     reversed_window,
     window_attributes,
 )
@@ -66,10 +67,18 @@ def correlated(
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array:
     """Return the cross-correlation of channels-last images with filters, plus a bias, within limits."""
-    out = empty((x.shape[0], *window.out, filter.shape[-1]), x.dtype)
-    scratch = empty((DIRECT_SCRATCH(descriptor),), x.dtype)
+    filter = dense(filter)
     bias = bias if bias is None else dense(bias)
-    FORWARD(dense(x), dense(filter), bias, out, descriptor, filter.shape[-1], *limits, scratch)
+    batch, channels = x.shape[0], filter.shape[-1]
+    out = empty((batch, *window.out, channels), x.dtype)
+
+    def some(x: Array, out: Array, count: int, scratch: Array) -> None:
+        images = descriptor if count == batch else of_images(descriptor, count)
+        FORWARD(x, filter, bias, out, images, channels, *limits, scratch)
+
+    places = (dense(x), x.size // batch), (out, out.size // batch)
+    work = out.size * (filter.size // channels) // PRODUCTS
+    in_parts(some, places, batch, work=work, scratch=DIRECT_SCRATCH(descriptor))
     return out
 
 

@@ -9,13 +9,25 @@ import numpy as np
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import depthwise
 from plugrad_cpu.memory import empty, zeros
-from plugrad_native.declare import FLOATS, LIMIT, UINT8, Array, dense, exports, in_numpy, table
+from plugrad_native.declare import (
+    FLOAT32,
+    FLOATS,
+    LIMIT,
+    Array,
+    dense,
+    exports,
+    in_numpy,
+    in_parts,
+    table,
+)
 from plugrad_native.kernels.convolution import UNLIMITED
+from plugrad_native.kernels.linalg import PRODUCTS
 from plugrad_native.windows import (
     channels_last,
     descriptor_of,
     formatted,
     image_of,
+    of_images,
     reversed_window,
     window_attributes,
 )
@@ -57,11 +69,20 @@ def slid(
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array:
     """Return the result for channels-last images whose channels are repeated, plus a bias, within limits."""
-    out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
-    pointers = window.filter[0] + size_of(window.filter) + 1
-    scratch = empty((8 * pointers + x[0, 0].nbytes,), UINT8)
+    batch = x.shape[0]
+    filter = dense(filter)
     bias = bias if bias is None else dense(bias)
-    FORWARD[x.dtype](x, dense(filter), bias, out, described, *limits, scratch)
+    out = empty((batch, *window.out, x.shape[3]), x.dtype)
+
+    def some(x: Array, out: Array, count: int, scratch: Array) -> None:
+        images = described if count == batch else of_images(described, count)
+        FORWARD[x.dtype](x, filter, bias, out, images, *limits, scratch)
+
+    cells = size_of(window.filter)
+    pointers = window.filter[0] + cells + 1
+    scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
+    places = (x, x.size // batch), (out, out.size // batch)
+    in_parts(some, places, batch, work=out.size * cells // PRODUCTS, scratch=scratch)
     return out
 
 
