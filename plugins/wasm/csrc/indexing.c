@@ -64,27 +64,79 @@ EACH_ITEM_SIZE(SCATTER)
     }
 EACH_ITEM_SIZE(ONE_HOT)
 
-// x is (batch, count, inner), ids (batch, count), out (batch, segments, inner), of sums of a type.
-#define SEGMENT_SUM_OF(name, dtype, type, total, effort)                                           \
-    effort KERNEL(name##_##dtype)(const type *restrict x, const int32_t *restrict ids,             \
-                                  total *restrict out, int batch, int count, int inner,            \
-                                  int segments) {                                                  \
-        memset(out, 0, (size_t)batch * segments * inner * sizeof(total));                          \
+// x is (batch, count, inner), ids (batch, count), out (batch, segments, inner).
+#define SEGMENT_SUM(dtype, type, effort)                                                           \
+    effort KERNEL(segment_sum_##dtype)(const type *restrict x, const int32_t *restrict ids,        \
+                                       type *restrict out, int batch, int count, int inner,        \
+                                       int segments) {                                             \
+        memset(out, 0, (size_t)batch * segments * inner * sizeof *out);                            \
         for (; batch > 0; batch--, out += (ptrdiff_t)segments * inner)                             \
             for (int i = 0; i < count; i++, ids++, x += inner) {                                   \
                 if (!is_within(*ids, segments)) continue;                                          \
-                total *row = out + (ptrdiff_t)*ids * inner;                                        \
+                type *row = out + (ptrdiff_t)*ids * inner;                                         \
                 for (int k = 0; k < inner; k++) row[k] += x[k];                                    \
             }                                                                                      \
     }
-#define SEGMENT_SUM(dtype, type, effort) SEGMENT_SUM_OF(segment_sum, dtype, type, type, effort)
 EACH_NUMBER(SEGMENT_SUM)
 SEGMENT_SUM(complex64, complex64, SMALL)
 #ifndef __wasm__
-SEGMENT_SUM_OF(segment_sum_in_double, float32, float, double, FAST)
+// Positions on an axis of a size counted from its front, as int32; returns whether one is out of range.
+#define WRAPPED(dtype, type)                                                                       \
+    EXPORTED(wrapped_##dtype)                                                                      \
+    int wrapped_##dtype(const type *restrict indices, int32_t *restrict out, int count, int size) { \
+        type is_wrong = 0;                                                                         \
+        for (int i = 0; i < count; i++) {                                                          \
+            const type place = indices[i] + (indices[i] < 0 ? size : 0);                           \
+            is_wrong |= place < 0 || place >= size;                                                \
+            out[i] = (int32_t)place;                                                               \
+        }                                                                                          \
+        return is_wrong != 0;                                                                      \
+    }
+WRAPPED(int32, int32_t)
+WRAPPED(int64, int64_t)
 
-// The same for long rows: the rows of each segment are listed and then added, a few columns at a time,
-// so that each sum is written once. scratch has room for the segments and the rows of a batch.
+// Single elements at places that are in range: x is (batch, outer, size), places are (batch, count).
+#define PICK(item_size, type)                                                                      \
+    KERNEL(pick_##item_size)(const type *restrict x, const int32_t *restrict places,               \
+                             type *restrict out, int batch, int outer, int size, int count) {      \
+        for (; batch > 0; batch--, places += count)                                                \
+            for (int i = 0; i < outer; i++, x += size, out += count)                               \
+                for (int j = 0; j < count; j++) out[j] = x[places[j]];                             \
+    }
+EACH_ITEM_SIZE(PICK)
+
+// Sums of single elements in double precision. Where there are fewer elements than segments, only sums
+// of those that occur are kept: each segment refers to the last of its elements meanwhile, whose place in
+// scratch has the sum. Otherwise scratch has the sums of all segments. For each segment or element, of
+// whichever there are fewer, it has 12 bytes.
+KERNEL(segment_sum_of_elements_float32)(const float *restrict x, const int32_t *restrict ids,
+                                        float *restrict out, int batch, int count, int segments,
+                                        double *restrict sums) {
+    int32_t *const lasts = (int32_t *)(sums + count);
+    for (; batch > 0; batch--, x += count, ids += count, out += segments) {
+        if (count >= segments) {
+            memset(sums, 0, segments * sizeof *sums);
+            for (int i = 0; i < count; i++)
+                if (is_within(ids[i], segments)) sums[ids[i]] += x[i];
+            for (int i = 0; i < segments; i++) out[i] = sums[i];
+            continue;
+        }
+        memset(out, 0, segments * sizeof *out);
+        memset(sums, 0, count * sizeof *sums);
+        for (int32_t i = 0; i < count; i++)
+            if (is_within(ids[i], segments)) memcpy(out + ids[i], &i, sizeof i);
+        for (int i = 0; i < count; i++) {
+            if (!is_within(ids[i], segments)) continue;
+            memcpy(lasts + i, out + ids[i], sizeof *lasts);
+            sums[lasts[i]] += x[i];
+        }
+        for (int i = 0; i < count; i++)
+            if (is_within(ids[i], segments)) out[ids[i]] = sums[lasts[i]];
+    }
+}
+
+// Sums of rows in double precision: the rows of each segment are listed and then added, a few columns at
+// a time, so that each sum is written once. scratch has room for the segments and the rows of a batch.
 #define COLUMNS 64
 KERNEL(segment_sum_of_rows_float32)(const float *restrict x, const int32_t *restrict ids,
                                     float *restrict out, int batch, int count, int inner,
@@ -120,11 +172,25 @@ KERNEL(segment_sum_of_rows_float32)(const float *restrict x, const int32_t *rest
 }
 #endif
 
-// How often each id occurs in each row of (batch, count), or whether it does; out is (batch, bins).
+// How often each id occurs in each row of (batch, count), or whether it does; out is (batch, bins). Few
+// bins are counted in turn in four tables, because an addition to the bin before has to wait for that.
+#define TABLES 4
+#define FEW_BINS 256
 KERNEL(count_ids)(const int32_t *restrict ids, int32_t *restrict out, int batch, int count, int bins,
                   int is_binary) {
     memset(out, 0, (size_t)batch * bins * sizeof *out);
-    for (; batch > 0; batch--, out += bins)
-        for (int i = 0; i < count; i++, ids++)
-            if (is_within(*ids, bins)) out[*ids] = is_binary ? 1 : out[*ids] + 1;
+    for (; batch > 0; batch--, out += bins, ids += count) {
+        int i = 0;
+        if (bins <= FEW_BINS && count > FEW_BINS * TABLES) {
+            int32_t counts[TABLES][FEW_BINS + 1] = {};  // the last one counts what is out of range
+            for (; i + TABLES <= count; i += TABLES)
+                for (int j = 0; j < TABLES; j++)
+                    counts[j][is_within(ids[i + j], bins) ? ids[i + j] : bins]++;
+            for (int bin = 0; bin < bins; bin++)
+                for (int j = 0; j < TABLES; j++) out[bin] += counts[j][bin];
+        }
+        for (; i < count; i++)
+            if (is_within(ids[i], bins)) out[ids[i]]++;
+        for (i = 0; is_binary && i < bins; i++) out[i] = out[i] > 0;
+    }
 }

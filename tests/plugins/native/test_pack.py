@@ -71,6 +71,13 @@ CALLS = {
         xp.asarray(np.random.default_rng(2).integers(-999, 999, (301, 999)).astype(np.int32)),
         axis=1,
     ),
+    "its gradient": lambda xp: xp.grad(
+        lambda x: xp.sum(xp.take_along_axis(x, np.arange(90300).reshape(301, 300) % 7, axis=1))
+    )(xp.asarray(numbers(301, 999))),
+    "rfft": lambda xp: xp.fft.rfft(xp.asarray(numbers(301, 999))),
+    "gradient of resizing": lambda xp: xp.grad(
+        lambda x: xp.sum(xp.image.resize_bilinear(x, (90, 80)))
+    )(xp.asarray(numbers(9, 60, 50, 3))),
     "product": lambda xp: xp.asarray(integers(301, 301)) @ xp.asarray(integers(301, 301)),
     "products": lambda xp: xp.matmul(*(xp.asarray(integers(9, 101, 101)) for _ in range(2))),
     "convolution": lambda xp: xp.conv2d(

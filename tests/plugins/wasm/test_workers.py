@@ -103,6 +103,9 @@ def row_calls(rng):
     for rows in (z, z[:, :53], z[:, :1]):
         yield "FFT", (rows.astype("complex64"),), {}
         yield "IFFT", (rows.astype("complex64"),), {}
+        length = 2 * rows.shape[1] - 1
+        yield "IRFFT", (rows.astype("complex64"),), {"length": length}
+        yield "RFFT", (rows.real.astype("float32"),), {}
     a, b = random(rng, "float32", (45, 20)), random(rng, "float32", (20, 33))
     for bias in (random(rng, "float32", (33,)), random(rng, "float32", (45, 33)), None):
         for activation in ("relu", "sigmoid", "prelu"):

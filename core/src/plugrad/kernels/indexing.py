@@ -9,7 +9,7 @@ from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, holds, int32, string
 from plugrad.types.shapes import size_of
-from plugrad.types.specs import Shaped, Spec
+from plugrad.types.specs import Shape, Shaped, Spec
 
 
 @kernel("GatherV2")
@@ -25,6 +25,19 @@ def gather(x: Spec, indices: Spec, *, axis: Axis, batch_dims: int = 0) -> Spec:
             f"before axis {axis}"
         )
     return Shaped((*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :]), x.dtype)
+
+
+@kernel("GatherV2Grad", accepts=NUMERIC)
+def gather_gradient(dy: Spec, indices: Spec, *, shape: Shape, axis: int, batch_dims: int) -> Spec:
+    """Return zeros of `shape` to which each part of dy is added where `gather` took it from."""
+    expected = gather.infer(
+        Shaped(shape, dy.dtype), indices, axis=axis, batch_dims=batch_dims
+    ).shape
+    if dy.shape != expected:
+        raise ShapeError(
+            f"dy has shape {dy.shape}; what is taken from {shape} has shape {expected}"
+        )
+    return Shaped(shape, dy.dtype)
 
 
 @kernel("GatherNd")

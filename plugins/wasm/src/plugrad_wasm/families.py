@@ -61,7 +61,8 @@ IN_FLOAT32: Final = (
 IN_FLOAT32_TOO: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
         *(activation.leaky_relu, unary.clip_by_value, unary.step),
-        *(indexing.unsorted_segment_sum, linalg.einsum, linalg.matmul, scatter.scatter_nd),
+        *(indexing.gather_gradient, indexing.unsorted_segment_sum),
+        *(linalg.einsum, linalg.matmul, scatter.scatter_nd),
     )
 )
 """Kernels of other families that do so."""

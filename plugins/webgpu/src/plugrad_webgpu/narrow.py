@@ -45,7 +45,7 @@ FAMILIES: Final = (
 )
 SINGLE: Final = (
     *(reduction.bincount, reduction.dense_bincount, indexing.unsorted_segment_sum),
-    *(linalg.einsum, scatter.scatter_nd),
+    *(indexing.gather_gradient, linalg.einsum, scatter.scatter_nd),
 )
 WITH_INTEGERS: Final = (morphology, pooling, pooling3d)
 """The families that look for the largest integer themselves: it depends on the dtype what that is."""

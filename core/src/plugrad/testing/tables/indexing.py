@@ -4,6 +4,7 @@ import numpy as np
 
 from plugrad.kernels import indexing
 from plugrad.testing.rows import NUMBERS, ROW, Array, Row, flags, of_shape, these, whole
+from plugrad.types.specs import Shape
 
 
 def by_batch(x: Array, indices: Array, axis: int) -> Array:
@@ -16,6 +17,16 @@ def segments(x: Array, ids: Array, count: int) -> Array:
     for place in np.ndindex(*ids.shape):
         if 0 <= ids[place] < count:
             result[ids[place]] += x[place]
+    return result
+
+
+def put_back(dy: Array, indices: Array, shape: Shape, axis: int, batch_dims: int) -> Array:
+    """Return zeros with the parts of dy added at the positions that they were taken from."""
+    result = np.zeros(shape, dy.dtype)
+    for place in np.ndindex(*indices.shape):
+        batch, rest = place[:batch_dims], place[batch_dims:]
+        between = (slice(None),) * (axis - batch_dims)
+        result[(*batch, *between, indices[place])] += dy[(*batch, *between, *rest)]
     return result
 
 
@@ -49,6 +60,28 @@ ROWS = [
         {"axis": 0, "batch_dims": 0},
         dtypes=NUMBERS,
         is_edge=True,
+    ),
+    *(
+        Row(
+            indexing.gather_gradient,
+            lambda dy, i, s=shape, a=axis, b=batch_dims: put_back(dy, i, s, a, b),
+            [
+                of_shape(*shape[:axis], *places[batch_dims:], *shape[axis + 1 :]),
+                whole(-shape[axis], shape[axis] - 1, *places),
+            ],
+            {"shape": shape, "axis": axis, "batch_dims": batch_dims},
+            is_edge=0 in places,
+        )
+        for shape, axis, batch_dims, places in [
+            ((5, 3), 0, 0, (4,)),
+            ((2, 5), 1, 0, (2, 3)),
+            ((2, 3, 4), 1, 0, ()),
+            ((3,), 0, 0, (40,)),
+            ((3, 7), 1, 1, (3, 4)),
+            ((2, 3, 5, 2), 2, 1, (2, 4)),
+            ((4, 10), 0, 0, (9,)),
+            ((3, 2), 0, 0, (0,)),
+        ]
     ),
     *(
         Row(

@@ -7,6 +7,7 @@ import numpy as np
 from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_bodies
 from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table
+from plugrad_cpu.memory import empty
 
 
 @table.implements(indexing.gather)
@@ -71,6 +72,26 @@ def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
     return flat
 
 
+@table.implements(indexing.gather_gradient)
+def gather_gradient(
+    dy: Array, indices: Array, *, shape: Shape, axis: int, batch_dims: int
+) -> Array:
+    """Return zeros of a shape with each part of dy added where it was taken from.
+
+    Raises:
+        TensorIndexError: a position is outside the axis.
+    """
+    size, inner = shape[axis], math.prod(shape[axis + 1 :])
+    batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
+    places = flat_positions("GatherV2Grad", indices[..., None], (size,))
+    places = places.reshape(batch, 1, math.prod(indices.shape[batch_dims:]))
+    if batch * before != 1:
+        places = places + size * np.arange(batch * before).reshape(batch, before, 1)
+    if inner != 1:
+        places = places[..., None] * inner + np.arange(inner)
+    return sums_at(places.reshape(-1), dy.reshape(-1), math.prod(shape)).reshape(shape)
+
+
 @table.implements(indexing.gather_nd)
 def gather_nd(params: Array, indices: Array) -> Array:
     """Return the parts at the given coordinates."""
@@ -85,7 +106,8 @@ def one_hot(
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
     positions = indices.reshape(-1)
-    y = np.full(positions.size * depth, off_value, str(dtype))
+    y = empty((positions.size * depth,), dtype.numpy)
+    y.fill(off_value)
     inside = np.flatnonzero((positions >= 0) & (positions < depth))
     y[inside * depth + positions[inside].astype(np.intp)] = on_value
     return y.reshape(*indices.shape, depth)

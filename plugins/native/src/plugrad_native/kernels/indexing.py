@@ -10,7 +10,7 @@ from plugrad.extend import size_of
 from plugrad.kernels import indexing
 from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
-    FLOAT64,
+    FLOAT32,
     INT32,
     INTEGERS,
     LIMIT,
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 GATHER: Final = {size: variant().kernel(f"gather_{size}") for size in (1, 2, 4, 8)}
-"""Functions by the size of elements."""
+PICK: Final = {size: variant().kernel(f"pick_{size}") for size in (1, 2, 4, 8)}
+"""Functions by the size of elements; the second is for single elements."""
+WRAPPED: Final = exports("wrapped", "int32", "int64")
 LEAST_GATHERED: Final = 256
 """The number of positions from which on C is faster than NumPy: in batches, with few elements for each."""
 LONG: Final = 16
@@ -38,6 +40,8 @@ numpy_gather = in_numpy(indexing.gather)
 @table.implements(indexing.gather)
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the elements at the given positions."""
+    if batch_dims == 0 or indices.size < LEAST_GATHERED:
+        return numpy_gather(x, indices, axis=axis, batch_dims=batch_dims)
     size, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
     lead, others, picked = (
         x.shape[:batch_dims],
@@ -45,62 +49,66 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
         indices.shape[batch_dims:],
     )
     shape = (*lead, *others, *picked, *x.shape[axis + 1 :])
+    places = None
     if (
-        x.dtype.hasobject
-        or x.dtype.kind == "T"
-        or x.itemsize not in GATHER
-        or indices.size < LEAST_GATHERED
-        or inner > LONG
-        or size_of(lead) == 1
-        or not 0 < size_of(shape) < LIMIT
-        or x.size >= LIMIT
-        or not x.flags.c_contiguous
-        or indices.min() < -size
-        or indices.max() >= size
+        not x.dtype.hasobject
+        and x.dtype.kind != "T"
+        and x.itemsize in GATHER
+        and inner <= LONG
+        and size_of(lead) != 1
+        and 0 < size_of(shape) < LIMIT
+        and x.size < LIMIT
+        and x.flags.c_contiguous
     ):
+        places = from_the_front(indices, size)
+    if places is None:
         return numpy_gather(x, indices, axis=axis, batch_dims=batch_dims)
-    places = dense(indices.astype(INT32, copy=False))
     out = empty(shape, x.dtype)
     outer, count = size_of(others), size_of(picked)
-    in_parts(
-        GATHER[x.itemsize],
-        ((x, outer * size * inner), (places, count), (out, outer * count * inner)),
-        size_of(lead),
-        *(outer, size, inner, count),
-        work=2 * out.size,
-    )
+    run = PICK[x.itemsize] if inner == 1 else GATHER[x.itemsize]
+    counts = (outer, size, count) if inner == 1 else (outer, size, inner, count)
+    parts = (x, outer * size * inner), (places, count), (out, outer * count * inner)
+    in_parts(run, parts, size_of(lead), *counts, work=2 * out.size)
     return out
 
 
+def from_the_front(indices: Array, size: int) -> Array | None:
+    """Return positions on an axis of a size as int32, counted from its front; None if one is out of range."""
+    if indices.dtype not in WRAPPED:
+        indices = indices.astype(np.int64)
+    places = empty(indices.shape, INT32)
+    return None if WRAPPED[indices.dtype](dense(indices), places, indices.size, size) else places
+
+
 SEGMENT_SUM = exports("segment_sum", "float64", *INTEGERS)
-SEGMENT_SUM_IN_DOUBLE = exports("segment_sum_in_double", "float32")
+SEGMENT_SUM_OF_ELEMENTS = variant().kernel("segment_sum_of_elements_float32")
 SEGMENT_SUM_OF_ROWS = variant().kernel("segment_sum_of_rows_float32")
-LONG_ROW: Final = 8
-"""The length from which on rows of a segment are listed before they are added."""
 
 numpy_segment_sum = in_numpy(indexing.unsorted_segment_sum)
+numpy_gather_gradient = in_numpy(indexing.gather_gradient)
 
 
 def is_served(x: Array, ids: Array, shape: Shape) -> bool:
     """Return whether C is to add the parts of x with each id; the result has a shape."""
-    has_function = x.dtype in SEGMENT_SUM or x.dtype in SEGMENT_SUM_IN_DOUBLE
+    has_function = x.dtype in SEGMENT_SUM or x.dtype == FLOAT32
     return has_function and ids.size > 0 and max(x.size, ids.size, size_of(shape)) < LIMIT
 
 
-def segment_sums(x: Array, ids: Array, shape: Shape) -> Array:
-    """Return the sums of the parts of x with each id, which are the first axis of `shape`; other ids are ignored."""
-    counts = 1, ids.size, size_of(shape[1:]), shape[0]
-    if x.dtype in SEGMENT_SUM:
-        out = empty(shape, x.dtype)
-        SEGMENT_SUM[x.dtype](dense(x), ids, out, *counts)
-        return out
-    if counts[2] >= LONG_ROW:
-        out = empty(shape, x.dtype)
-        SEGMENT_SUM_OF_ROWS(dense(x), ids, out, *counts, empty((ids.size + shape[0],), INT32))
-        return out
-    sums = empty(shape, FLOAT64)
-    SEGMENT_SUM_IN_DOUBLE[x.dtype](dense(x), ids, sums, *counts)
-    return sums.astype(x.dtype)
+def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
+    """Return the sums of the parts of x with each id; other ids are ignored.
+
+    The first axis of `shape` are the segments, all those of the first batch before all those of the next one.
+    """
+    count, segments, inner = ids.size // batch, shape[0] // batch, size_of(shape[1:])
+    run, counts, scratch = SEGMENT_SUM.get(x.dtype), (count, inner, segments), 0
+    if run is None and inner == 1:
+        run, counts, scratch = SEGMENT_SUM_OF_ELEMENTS, (count, segments), 3 * min(count, segments)
+    elif run is None:
+        run, scratch = SEGMENT_SUM_OF_ROWS, count + segments
+    out = empty(shape, x.dtype)
+    places = (dense(x), count * inner), (ids, count), (out, segments * inner)
+    in_parts(run, places, batch, *counts, work=x.size + out.size, scratch=scratch)
+    return out
 
 
 @table.implements(indexing.unsorted_segment_sum)
@@ -110,3 +118,22 @@ def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> 
     if segment_ids.dtype != np.int32 or not is_served(x, segment_ids, shape):
         return numpy_segment_sum(x, segment_ids, num_segments=num_segments)
     return segment_sums(x, dense(segment_ids), shape)
+
+
+@table.implements(indexing.gather_gradient)
+def gather_gradient(
+    dy: Array, indices: Array, *, shape: Shape, axis: int, batch_dims: int
+) -> Array:
+    """Return the sums of the parts of dy that were taken from each place."""
+    size = shape[axis]
+    places = from_the_front(indices, size) if is_served(dy, indices, shape) else None
+    if places is None:
+        return numpy_gather_gradient(dy, indices, shape=shape, axis=axis, batch_dims=batch_dims)
+    batch, before = size_of(shape[:batch_dims]), size_of(shape[batch_dims:axis])
+    inner = size_of(shape[axis + 1 :])
+    sums = (batch * size, before, inner)
+    if before == 1:
+        return segment_sums(dy, places, sums, batch).reshape(shape)
+    parts = dy.reshape(batch, before, places.size // batch, inner)
+    turned = segment_sums(parts.swapaxes(1, 2), places, sums, batch)
+    return dense(turned.reshape(batch, size, before, inner).swapaxes(1, 2)).reshape(shape)

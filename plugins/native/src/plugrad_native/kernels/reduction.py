@@ -5,20 +5,26 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from plugrad.extend import reduced, size_of
 from plugrad.kernels import reduction
 from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
     FLOATS,
+    INT32,
     INTEGERS,
     LIMIT,
     SHARED,
+    dense,
     exports,
     in_numpy,
     in_parts,
     table,
 )
+from plugrad_native.kernels.indexing import is_served, segment_sums
 from plugrad_native.kernels.unary import narrowed, widened
+from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,3 +102,22 @@ table.update(
         reduction.min: by_axis(reduction.min, "min", *FLOATS, *INTEGERS),
     }
 )
+
+
+COUNT_IDS = variant().kernel("count_ids")
+
+numpy_bincount = in_numpy(reduction.bincount)
+
+
+@table.implements(reduction.bincount)
+def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
+    """Return the counts of all elements, or the sums of their weights."""
+    if x.dtype != np.int32 or not 0 < x.size < LIMIT or not 0 < size < LIMIT:
+        return numpy_bincount(x, weights, size=size)
+    if weights is None:
+        counts = empty((size,), INT32)
+        COUNT_IDS(dense(x), counts, 1, x.size, size, False)
+        return counts
+    if not is_served(weights, x, (size,)):
+        return numpy_bincount(x, weights, size=size)
+    return segment_sums(weights, dense(x), (size,))

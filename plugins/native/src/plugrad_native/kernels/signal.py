@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from plugrad.extend import fourier_stages
 from plugrad.kernels import signal
 from plugrad_cpu.memory import empty
-from plugrad_native.declare import COMPLEX64, FLOAT32, INT32, dense, in_numpy, in_parts, table
+from plugrad_native.declare import (
+    COMPLEX64,
+    FLOAT32,
+    INT32,
+    LIMIT,
+    dense,
+    in_numpy,
+    in_parts,
+    table,
+)
 from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
@@ -72,11 +81,16 @@ def transformed(run: Export, plan: Plan, x: Array, out: Array, *attributes: bool
     return out
 
 
+def is_served(x: Array, length: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether C transforms rows of a length: single precision, and not too long."""
+    return x.dtype == dtype and length <= LONGEST and x.size < LIMIT // 2
+
+
 @table.implements(signal.fft)
 def fft(input: Array) -> Array:
     """Return the transform of each row."""
     row = input.shape[-1]
-    if input.dtype != COMPLEX64 or row > LONGEST:
+    if not is_served(input, row, COMPLEX64):
         return numpy_fft(input)
     return transformed(FFT, plan_of(row), input, empty(input.shape, COMPLEX64), False)
 
@@ -85,7 +99,7 @@ def fft(input: Array) -> Array:
 def ifft(input: Array) -> Array:
     """Return the inverse transform of each row."""
     row = input.shape[-1]
-    if input.dtype != COMPLEX64 or row > LONGEST:
+    if not is_served(input, row, COMPLEX64):
         return numpy_ifft(input)
     return transformed(FFT, plan_of(row), input, empty(input.shape, COMPLEX64), True)
 
@@ -94,7 +108,7 @@ def ifft(input: Array) -> Array:
 def rfft(input: Array) -> Array:
     """Return the first half of the transform of each row."""
     row = input.shape[-1]
-    if input.dtype != FLOAT32 or row > LONGEST:
+    if not is_served(input, row, FLOAT32):
         return numpy_rfft(input)
     out = empty((*input.shape[:-1], row // 2 + 1), COMPLEX64)
     return transformed(RFFT, plan_of_reals(row), input, out)
@@ -103,7 +117,7 @@ def rfft(input: Array) -> Array:
 @table.implements(signal.irfft)
 def irfft(input: Array, *, length: int) -> Array:
     """Return the rows whose transforms have these first halves."""
-    if input.dtype != COMPLEX64 or length > LONGEST:
+    if not is_served(input, length, COMPLEX64):
         return numpy_irfft(input, length=length)
     out = empty((*input.shape[:-1], length), FLOAT32)
     return transformed(IRFFT, plan_of_reals(length), input, out)

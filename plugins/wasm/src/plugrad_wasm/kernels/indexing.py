@@ -9,6 +9,7 @@ import numpy as np
 from plugrad.extend import (
     DType,
     Scalar,
+    Shape,
     host_bodies,
     int32,
     int64,
@@ -20,6 +21,7 @@ from plugrad.kernels import indexing
 from plugrad_wasm.bits import bits_of
 from plugrad_wasm.declare import ELEMENTS, ExportNames, ranges, run_chains, run_items, table
 from plugrad_wasm.dtypes import supported
+from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import cast, clip_by_value
 from plugrad_wasm.memory import WasmView
 
@@ -90,6 +92,24 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
         ]
         run_chains(x, f"gather_{itemsize}", chains, (x, indices, out), out.size)
     return out
+
+
+@table.implements(indexing.gather_gradient)
+def gather_gradient(
+    dy: WasmArray, indices: WasmArray, *, shape: Shape, axis: int, batch_dims: int
+) -> WasmArray:
+    """Return the sums of the parts of `dy` that were taken from each place."""
+    size, lead, others, after = (
+        shape[axis],
+        *(shape[:batch_dims], shape[batch_dims:axis], shape[axis + 1 :]),
+    )
+    places = flat_places(WasmView(indices, (*indices.shape, 1)), (size,))
+    batch, before, inner = size_of(lead), size_of(others), size_of(after)
+    if before != 1:
+        parts = WasmView(dy, (batch, before, size_of(indices.shape[batch_dims:]), inner))
+        dy = transpose(parts, perm=(0, 2, 1, 3))
+    sums = segment_sums(dy, places, (batch, size, before, inner), size, batch)
+    return WasmView(transpose(sums, perm=(0, 2, 1, 3)) if before != 1 else sums, shape)
 
 
 @table.implements(indexing.one_hot)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from plugrad.extend import complex64, float32, host_bodies, int32, int64, uint32
 from plugrad.kernels import indexing
 from plugrad_webgpu.buffers import in_parts, of_parts, shared
-from plugrad_webgpu.copying import filled, words_of
+from plugrad_webgpu.copying import filled, transposed, words_of
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, WIDE, require, vector, words_in
 from plugrad_webgpu.expressions import elementwise
@@ -69,6 +69,23 @@ def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> Gpu
     parameters = (count, inner // width, positions, x.shape[axis], outer, 0, 0, 0)
     step = plan(_program("gather", width, indices.dtype), parameters, count, shape, x.dtype)
     return x.buffer.device.launch(step, indices, x)
+
+
+@table.implements(indexing.gather_gradient)
+def gather_gradient(
+    dy: GpuArray, indices: GpuArray, *, shape: Shape, axis: int, batch_dims: int
+) -> GpuArray:
+    """Return the sums of the parts of `dy` that were taken from each place."""
+    require(dy.dtype, SUMMED, "the webgpu kernel GatherV2Grad")
+    size = shape[axis]
+    batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
+    inner = math.prod(shape[axis + 1 :])
+    places = flat_places(shared(indices, (*indices.shape, 1)), (size,))
+    if before != 1:
+        parts = (batch, before, math.prod(indices.shape[batch_dims:]), inner)
+        dy = transposed(shared(dy, parts), (0, 2, 1, 3))
+    sums = segment_sums(dy, places, (batch, size, before, inner), size, batch)
+    return shared(transposed(sums, (0, 2, 1, 3)) if before != 1 else sums, shape)
 
 
 @table.implements(indexing.one_hot)
