@@ -11,10 +11,9 @@ from plugrad.discovery.selection import backend_for, numpy_backend
 from plugrad.engine.results import renamed, wrapped
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
-from plugrad.kernels import creation, movement
+from plugrad.kernels import creation, indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, coerced, data_dtype, host_array, same_dtype
 from plugrad.ops.attributes import finite, flag, integer
-from plugrad.ops.indexing import one_hot
 from plugrad.tensor.backend import unsupported
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
@@ -489,7 +488,8 @@ def eye(
     backend = backend_for(device)
     if wanted not in backend.dtypes():
         raise unsupported(wanted, backend)
-    return one_hot(arange(k, k + height, device=device), width, dtype=wanted)
+    diagonal = _created(creation.range, backend, int32, start=k, stop=k + height, step=1)
+    return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
 
 
 def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:

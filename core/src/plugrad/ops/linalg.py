@@ -364,7 +364,10 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ArgumentError: `k` is not an integer.
     """
     x = _matrices(x, "tril")
-    return where(less_equal(_offsets(x), _reach(k, "tril")), x, _zero(x))
+    k = _reach(k, "tril")
+    if k >= 0 and x.dtype is not string:
+        return linalg.band_part(x, constant(-1, int32, x.backend), constant(k, int32, x.backend))
+    return where(less_equal(_offsets(x), k), x, _zero(x))
 
 
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
@@ -382,7 +385,10 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ArgumentError: `k` is not an integer.
     """
     x = _matrices(x, "triu")
-    return where(less_equal(_reach(k, "triu"), _offsets(x)), x, _zero(x))
+    k = _reach(k, "triu")
+    if k <= 0 and x.dtype is not string:
+        return linalg.band_part(x, constant(-k, int32, x.backend), constant(-1, int32, x.backend))
+    return where(less_equal(k, _offsets(x)), x, _zero(x))
 
 
 def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:

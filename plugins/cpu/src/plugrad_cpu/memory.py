@@ -274,7 +274,7 @@ empty: Final = pool.empty
 
 def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
     """Return an array with any values, and the shape, the order of axes in memory and the dtype of x."""
-    if x.flags.c_contiguous:
+    if x.flags.c_contiguous or 0 in x.strides:  # that of a repeated axis says nothing of an order
         return empty(x.shape, dtype or x.dtype)
     order = sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
     y = empty(tuple([x.shape[i] for i in order]), dtype or x.dtype)

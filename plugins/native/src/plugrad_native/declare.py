@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from plugrad.extend import KernelTable, size_of
 from plugrad_cpu.kernels import table as numpy_table
+from plugrad_cpu.kernels.movement import write
 from plugrad_cpu.memory import empty
 from plugrad_cpu.threads import workers
 from plugrad_native.variants import variant
@@ -219,7 +220,7 @@ def dense(x: Array) -> Array:
     if x.nbytes >= LEAST_COPY and x.size < LIMIT and not x.dtype.hasobject and x.itemsize in COPY:
         turned = transposition(x.shape, x.strides, x.itemsize)
     if turned is None:
-        y[...] = x
+        write(x, y)
     else:
         order, descriptor = turned
         COPY[x.itemsize](x.transpose(order), y, descriptor)

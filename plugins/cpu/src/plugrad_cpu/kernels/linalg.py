@@ -47,9 +47,17 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band around the diagonal."""
     lower, upper = int(num_lower), int(num_upper)
     rows, columns = input.shape[-2:]
-    is_kept = np.tri(rows, columns, upper if upper >= 0 else columns, dtype=bool)
-    is_kept &= np.tri(columns, rows, lower if lower >= 0 else rows, dtype=bool).T
-    return np.where(is_kept, input, np.zeros((), input.dtype))
+    y = np.zeros(input.shape, input.dtype)
+    below, above = lower if lower >= 0 else rows, upper if upper >= 0 else columns
+    if rows <= columns:
+        for i in range(rows):
+            kept = slice(max(0, i - below), i + above + 1)
+            y[..., i, kept] = input[..., i, kept]
+    else:
+        for j in range(columns):
+            kept = slice(max(0, j - above), j + below + 1)
+            y[..., kept, j] = input[..., kept, j]
+    return y
 
 
 @table.implements(linalg.diag)

@@ -3,6 +3,8 @@
 NumPy returns a single string as a Python object; indexing with an ellipsis keeps it in an array.
 """
 
+from typing import Final
+
 import numpy as np
 
 from plugrad.extend import Pairs, Scalar, Shape
@@ -22,8 +24,21 @@ def reshape(x: Array, *, shape: Shape) -> Array:
         return x.reshape(shape, copy=False)
     except ValueError:
         y = empty(shape, x.dtype)
-        y.reshape(x.shape)[...] = x
+        write(x, y.reshape(x.shape))
         return y
+
+
+MOST_TURNS: Final = 4
+"""How often elements may be repeated for as many strided copies to be faster than one of short rows."""
+
+
+def write(x: Array, y: Array) -> None:
+    """Write x to y, an array of its shape; elements of x may be repeated."""
+    if x.ndim and x.strides[-1] == 0 and 1 < x.shape[-1] <= MOST_TURNS:
+        for turn in range(x.shape[-1]):
+            y[..., turn] = x[..., 0]
+    else:
+        y[...] = x
 
 
 @table.implements(movement.expand_dims)

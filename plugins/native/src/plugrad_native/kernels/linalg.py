@@ -14,6 +14,7 @@ from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
+    INT32,
     INTEGERS,
     LANES,
     LIMIT,
@@ -26,6 +27,7 @@ from plugrad_native.declare import (
     walk,
 )
 from plugrad_native.kernels.unary import narrowed, widened
+from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
@@ -131,3 +133,26 @@ def laid_out(x: Array, is_transposed: bool) -> tuple[Array, bool]:
         if turned.flags.c_contiguous:
             return turned, not is_transposed
     return dense(x), is_transposed
+
+
+BAND_PART: Final = {size: variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)}
+"""Functions by the size of elements."""
+
+numpy_band_part = in_numpy(linalg.band_part)
+
+
+@table.implements(linalg.band_part)
+def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
+    """Return the matrices with zeros outside a band around the diagonal."""
+    run = BAND_PART.get(input.itemsize) if input.dtype.kind in "biufc" else None
+    if run is None or not 0 < input.size < LIMIT:
+        return numpy_band_part(input, num_lower, num_upper)
+    rows, columns = input.shape[-2:]
+    lower, upper = [
+        np.array(min(int(n), size), INT32) for n, size in ((num_lower, rows), (num_upper, columns))
+    ]
+    out = empty(input.shape, input.dtype)
+    places = (dense(input), rows * columns), (out, rows * columns)
+    batch = input.size // (rows * columns)
+    in_parts(run, places, batch, rows, columns, lower, upper, work=input.size)
+    return out
