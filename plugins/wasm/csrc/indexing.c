@@ -105,22 +105,15 @@ WRAPPED(int64, int64_t)
     }
 EACH_ITEM_SIZE(PICK)
 
-// Sums of single elements in double precision. Where there are fewer elements than segments, only sums
-// of those that occur are kept: each segment refers to the last of its elements meanwhile, whose place in
-// scratch has the sum. Otherwise scratch has the sums of all segments. For each segment or element, of
-// whichever there are fewer, it has 12 bytes.
+// Sums of single elements in double precision. scratch has the sums of all segments, which are zeros again
+// after each batch. For a single batch of fewer elements than segments, it has those of the segments that
+// occur: each segment refers to the last of its elements meanwhile, whose place has the sum. So it takes
+// 12 bytes for each segment, or for each element of such a batch.
 KERNEL(segment_sum_of_elements_float32)(const float *restrict x, const int32_t *restrict ids,
                                         float *restrict out, int batch, int count, int segments,
                                         double *restrict sums) {
-    int32_t *const lasts = (int32_t *)(sums + count);
-    for (; batch > 0; batch--, x += count, ids += count, out += segments) {
-        if (count >= segments) {
-            memset(sums, 0, segments * sizeof *sums);
-            for (int i = 0; i < count; i++)
-                if (is_within(ids[i], segments)) sums[ids[i]] += x[i];
-            for (int i = 0; i < segments; i++) out[i] = sums[i];
-            continue;
-        }
+    if (batch == 1 && count < segments) {
+        int32_t *const lasts = (int32_t *)(sums + count);
         memset(out, 0, segments * sizeof *out);
         memset(sums, 0, count * sizeof *sums);
         for (int32_t i = 0; i < count; i++)
@@ -132,6 +125,21 @@ KERNEL(segment_sum_of_elements_float32)(const float *restrict x, const int32_t *
         }
         for (int i = 0; i < count; i++)
             if (is_within(ids[i], segments)) out[ids[i]] = sums[lasts[i]];
+        return;
+    }
+    memset(sums, 0, segments * sizeof *sums);
+    for (; batch > 0; batch--, x += count, ids += count, out += segments) {
+        for (int i = 0; i < count; i++)
+            if (is_within(ids[i], segments)) sums[ids[i]] += x[i];
+        if (count >= segments) {
+            for (int i = 0; i < segments; i++) out[i] = sums[i], sums[i] = 0;
+            continue;
+        }
+        memset(out, 0, segments * sizeof *out);
+        for (int i = 0; i < count; i++)
+            if (is_within(ids[i], segments)) out[ids[i]] = sums[ids[i]];
+        for (int i = 0; i < count; i++)
+            if (is_within(ids[i], segments)) sums[ids[i]] = 0;
     }
 }
 

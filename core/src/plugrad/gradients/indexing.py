@@ -8,6 +8,13 @@ from plugrad.types.shapes import size_of
 from plugrad.types.specs import Spec
 
 
+def _put_back(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims: int) -> Tensor:
+    """Return zeros to which each part of dy is added where it was taken from."""
+    return indexing.gather_gradient(
+        dy, indices, shape=x_spec.shape, axis=axis, batch_dims=batch_dims
+    )
+
+
 def _handed_out(dy: Tensor, segment_ids: Tensor, x_spec: Spec, num_segments: int) -> Tensor:
     """Return, for each element of x, the part of dy for its segment; 0 for elements that were dropped."""
     if num_segments == 0:
@@ -29,12 +36,7 @@ def _added_up(dy: Tensor, indices: Tensor, params_spec: Spec) -> Tensor:
     )
 
 
-gradient(
-    indexing.gather,
-    x=lambda dy, indices, x_spec, axis, batch_dims: indexing.gather_gradient(
-        dy, indices, shape=x_spec.shape, axis=axis, batch_dims=batch_dims
-    ),
-)
+gradient(indexing.gather, x=_put_back)
 gradient(
     indexing.gather_gradient,
     dy=lambda dy, indices, axis, batch_dims: indexing.gather(

@@ -102,7 +102,8 @@ def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
     count, segments, inner = ids.size // batch, shape[0] // batch, size_of(shape[1:])
     run, counts, scratch = SEGMENT_SUM.get(x.dtype), (count, inner, segments), 0
     if run is None and inner == 1:
-        run, counts, scratch = SEGMENT_SUM_OF_ELEMENTS, (count, segments), 3 * min(count, segments)
+        run, counts = SEGMENT_SUM_OF_ELEMENTS, (count, segments)
+        scratch = 3 * (segments if batch > 1 else min(count, segments))
     elif run is None:
         run, scratch = SEGMENT_SUM_OF_ROWS, count + segments
     out = empty(shape, x.dtype)
