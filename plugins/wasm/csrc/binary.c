@@ -259,18 +259,23 @@ PAIRS(logical_xor, bool, boolean, boolean, FAST, a ^ b)
 
 // ---- select: a choice between two tensors of one item size ----
 
+// By bits, because compilers branch if they may choose which operand to read.
+#define CHOOSE(type, condition, yes, no)                                                           \
+    for (int i = 0; i < count; i++) {                                                              \
+        const type others = no, changes = others ^ yes, mask = -(type)condition;                   \
+        out[i] = others ^ (changes & mask);                                                        \
+    }
 #define SELECT(item_size, type)                                                                    \
     KERNEL(select_##item_size)(const boolean *restrict condition, const type *restrict yes,        \
                                const type *restrict no, type *restrict out, int count,             \
                                int condition_step, int yes_step, int no_step) {                    \
         if (condition_step & yes_step & no_step)                                                   \
-            for (int i = 0; i < count; i++) out[i] = condition[i] ? yes[i] : no[i];                \
+            CHOOSE(type, condition[i], yes[i], no[i])                                              \
         else if (condition_step & no_step)                                                         \
-            for (int i = 0; i < count; i++) out[i] = condition[i] ? *yes : no[i];                  \
+            CHOOSE(type, condition[i], *yes, no[i])                                                \
         else if (condition_step & yes_step)                                                        \
-            for (int i = 0; i < count; i++) out[i] = condition[i] ? yes[i] : *no;                  \
+            CHOOSE(type, condition[i], yes[i], *no)                                                \
         else                                                                                       \
-            for (int i = 0; i < count; i++)                                                        \
-                out[i] = condition[i * condition_step] ? yes[i * yes_step] : no[i * no_step];      \
+            CHOOSE(type, condition[i *condition_step], yes[i *yes_step], no[i *no_step])           \
     }
 EACH_ITEM_SIZE(SELECT)

@@ -236,8 +236,10 @@ class Generator:
         sizes, wanted, backend = _floating("normal", shape, dtype, device)
 
         def scaled(values: NDArray[Any], out: NDArray[Any]) -> None:
-            values *= std
-            values += mean
+            if std != 1:
+                values *= std
+            if mean:
+                values += mean
             out[...] = values
 
         return _in_blocks(self._fill_normal, scaled, sizes, wanted, backend)
