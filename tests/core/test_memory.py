@@ -219,6 +219,17 @@ def test_bytes_and_buffers_come_and_go():
     assert after.peak >= during.bytes
 
 
+def test_results_of_an_override_are_counted():
+    def copied(x, *, shape):
+        return x.reshape(shape).copy()
+
+    with plugrad.use("cpu"), plugrad.override_kernel("Reshape", "cpu", copied):
+        x = plugrad.zeros(LARGE)
+        before = plugrad.memory().bytes
+        y = plugrad.reshape(x, (2, -1))
+        assert plugrad.memory().bytes - before == 4 * y.size
+
+
 def test_tensors_that_share_a_buffer_count_it_once():
     before = plugrad.memory().bytes
     x = plugrad.zeros(LARGE)

@@ -1,6 +1,7 @@
 """The table of kernels, the type of arrays, and the dtype in which sums are computed."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,17 @@ from plugrad.extend import KernelTable
 
 Array = NDArray[Any]
 table = KernelTable("cpu")
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+counting: Final[set[int]] = set()
+"""The identities of functions whose large results are counted already: they are views, or come from the pool."""
+
+
+def counted(function: Function) -> Function:
+    """Note that nobody has to count the results of an implementation; see `counting`."""
+    counting.add(id(function))
+    return function
 
 
 def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -22,6 +22,7 @@ from plugrad.extend import (
     Memory,
     Probe,
 )
+from plugrad_cpu.declare import counting
 from plugrad_cpu.memory import LARGE, Array, empty, empty_like, pool
 from plugrad_cpu.threads import threads_of, workers
 
@@ -120,18 +121,24 @@ class Cpu(Backend):
 
 
 def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
-    """Return `function` counting what it returns; those of elementwise kernels cost half of the general form."""
+    """Return `function` counting what it returns; those of one array, and of elementwise kernels, cost least."""
+    if id(function) in counting:
+        return function
 
     def general(*arrays: Any, **attrs: Any) -> Any:
         result = function(*arrays, **attrs)
-        if type(result) in (list, tuple):
-            for array in cast("list[Array]", result):
-                if array.nbytes >= LARGE:
-                    pool.count(array)
-        elif result.nbytes >= LARGE:
-            pool.count(result)
+        if type(result) in SEVERAL or result.nbytes >= LARGE:
+            _count(result)
         return result
 
+    def of_array(x: Any, **attrs: Any) -> Any:
+        result = function(x, **attrs)
+        if type(result) in SEVERAL or result.nbytes >= LARGE:
+            _count(result)
+        return result
+
+    if contract is not None and contract.attributes and not contract.takes_list:
+        return general if len(contract.inputs) > 1 else of_array
     if contract is None or not contract.is_elementwise or contract.attributes:
         return general
     large = _into_pool(function, contract) if _takes_out(function) else general
@@ -153,6 +160,17 @@ def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
 
         return of_two
     return general
+
+
+SEVERAL: Final = frozenset({list, tuple})
+"""The types of several results."""
+
+
+def _count(result: Any) -> None:
+    """Count one result of a kernel, or several."""
+    for array in cast("list[Array]", result if type(result) in SEVERAL else [result]):
+        if array.nbytes >= LARGE:
+            pool.count(array)
 
 
 def _by_dtype(

@@ -20,7 +20,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     positions = indices.astype(np.intp, copy=False)
     try:
         if batch_dims == 0:
-            return np.asarray(np.take(x, positions, axis), x.dtype)  # also one string
+            return np.asarray(x.take(positions, axis), x.dtype)  # also one string
         return _taken_in_batches(x, positions, axis, batch_dims)
     except IndexError:
         raise out_of_range("GatherV2", positions, axis, x.shape[axis]) from None

@@ -14,6 +14,10 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     """Return the products of the matrices in the last two axes."""
     a = a.swapaxes(-1, -2) if transpose_a else a
     b = b.swapaxes(-1, -2) if transpose_b else b
+    if a.dtype.char in "fd" and a.ndim == b.ndim == 2 and max(a.nbytes, b.nbytes) < LARGE:
+        return a.dot(
+            b
+        )  # it calls BLAS as well, but takes a third of the time of `np.matmul` before that
     if a.dtype.kind in "iu" and a.size and b.size and fits_float64(a, b, a.shape[-1]):
         return np.matmul(a, b, dtype=np.float64, casting="unsafe").astype(np.int64).astype(a.dtype)
     if a.nbytes < LARGE and b.nbytes < LARGE:

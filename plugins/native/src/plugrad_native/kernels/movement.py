@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement
-from plugrad_native.declare import LEAST_COPY, dense, in_numpy, table
+from plugrad_cpu.declare import counted
+from plugrad_native.declare import LEAST_COPY, dense, table
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
     from plugrad_native.declare import Array
 
-numpy_reshape = in_numpy(movement.reshape)
-
 
 @table.implements(movement.reshape)
+@counted
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
-    if x.flags.c_contiguous or x.nbytes < LEAST_COPY:
-        return numpy_reshape(x, shape=shape)
+    if x.nbytes < LEAST_COPY or x.flags.c_contiguous:
+        return x.reshape(shape)
     try:
         return x.reshape(shape, copy=False)
     except ValueError:

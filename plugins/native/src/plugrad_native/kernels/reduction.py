@@ -39,48 +39,41 @@ ROWS = 8
 
 
 @lru_cache(maxsize=4096)
-def fold(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
-    """Return the sizes before, of and behind sorted axes; None where NumPy is as fast, or the axes are not adjacent."""
+def fold(shape: Shape, axes: Shape, keep_dims: bool) -> tuple[Shape, int, int, int] | None:
+    """Return the shape of a reduction, and the sizes before, of and behind its sorted axes.
+
+    None where NumPy is as fast, or the axes are not adjacent.
+    """
     if not axes or axes[-1] - axes[0] + 1 != len(axes) or not 0 < size_of(shape) < LIMIT:
         return None
     first, last = axes[0], axes[-1] + 1
     outer, inner = size_of(shape[:first]), size_of(shape[last:])
     if outer == 1 and inner >= MANY_COLUMNS:
         return None
-    return outer, size_of(shape[first:last]), inner
+    return reduced(shape, axes, keep_dims), outer, size_of(shape[first:last]), inner
 
 
 def folded(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
-) -> Callable[[Array, Shape, bool], Array]:
-    """Return the function (x, axes, keep_dims) that reduces the axes with functions of C."""
+) -> Callable[..., Array]:
+    """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
     functions, numpy_function = exports(name, *dtypes), in_numpy(kernel)
 
-    def function(x: Array, axes: Shape, keep_dims: bool) -> Array:
+    def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         run = functions.get(x.dtype)
-        sizes = fold(x.shape, axes) if run is not None and x.flags.c_contiguous else None
-        if run is None or sizes is None:
+        plan = fold(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+        if run is None or plan is None:
             if x.dtype.char == "e" and 0 < x.size < LIMIT:
-                return narrowed(function(widened(x), axes, keep_dims))
-            return numpy_function(x, **{attribute: axes}, keep_dims=keep_dims)
-        out = empty(reduced(x.shape, axes, keep_dims), x.dtype)
+                return narrowed(implementation(widened(x), axis=axis, keep_dims=keep_dims))
+            return numpy_function(x, **{attribute: axis}, keep_dims=keep_dims)
+        shape, outer, length, inner = plan
+        out = empty(shape, x.dtype)
         if x.size < SHARED:
-            run(x, out, *sizes)
+            run(x, out, outer, length, inner)
         else:
-            outer, length, inner = sizes
             places = (x, length * inner), (out, inner)
             in_parts(run, places, outer, length, inner, work=x.size, multiple=ROWS)
         return out
-
-    return function
-
-
-def by_axis(kernel: Kernel[..., Any], name: str, *dtypes: str) -> Callable[..., Array]:
-    """Return an implementation whose attribute is called `axis`."""
-    function = folded(kernel, name, *dtypes)
-
-    def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
-        return function(x, axis, keep_dims)
 
     return implementation
 
@@ -91,15 +84,15 @@ greatest = folded(reduction.max, "max", *FLOATS, *INTEGERS, attribute="reduction
 @table.implements(reduction.max)
 def max(x: Array, *, reduction_indices: Shape, keep_dims: bool) -> Array:
     """Return the largest elements along axes."""
-    return greatest(x, reduction_indices, keep_dims)
+    return greatest(x, axis=reduction_indices, keep_dims=keep_dims)
 
 
 table.update(
     {
-        reduction.sum: by_axis(reduction.sum, "sum", *FLOATS, *INTEGERS),
-        reduction.prod: by_axis(reduction.prod, "prod", *FLOATS, *INTEGERS),
-        reduction.mean: by_axis(reduction.mean, "mean", *FLOATS),
-        reduction.min: by_axis(reduction.min, "min", *FLOATS, *INTEGERS),
+        reduction.sum: folded(reduction.sum, "sum", *FLOATS, *INTEGERS),
+        reduction.prod: folded(reduction.prod, "prod", *FLOATS, *INTEGERS),
+        reduction.mean: folded(reduction.mean, "mean", *FLOATS),
+        reduction.min: folded(reduction.min, "min", *FLOATS, *INTEGERS),
     }
 )
 
