@@ -118,15 +118,7 @@ def _table_planner(
             any(need.endswith("_spec") for need in named),
         )
         plan_type = ListPlan if kernel.is_variadic else RulePlan
-        return plan_type(
-            kernel,
-            table,
-            saved,
-            needs_output,
-            needs_dtypes,
-            bool(saved) or needs_output or needs_dtypes,
-            bool(saved) and not needs_output and not needs_dtypes,
-        )
+        return plan_type(kernel, table, saved, needs_output, needs_dtypes)
 
     return planner
 

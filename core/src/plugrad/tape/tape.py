@@ -30,13 +30,20 @@ def record(
 
     `parents` are the nodes of the inputs, None for an input that is not being differentiated.
     """
-    differentiated = 0
-    for parent in parents:
-        differentiated += differentiated + (parent is not None)
-    plan = _plan(kernel, differentiated, parents)
+    if len(parents) == 1:
+        differentiated = 1
+        shapes: Sequence[Any] = (arrays[0].shape,)
+    else:
+        differentiated = 0
+        for parent in parents:
+            differentiated += differentiated + (parent is not None)
+        shapes = [None if x is None else x.shape for x in arrays]
+    try:
+        plan = gradients[kernel.name].plans[differentiated]
+    except KeyError:
+        plan = _plan(kernel, differentiated, parents)
     if plan is None:
         return
-    shapes = [None if x is None else x.shape for x in arrays]
     if type(output) is not list:
         call = output.node = Call(plan, tuple(parents), shapes, attrs, output.backend)
     elif output:
@@ -111,8 +118,9 @@ class Walk:
         nodes = [] if root in found or is_older else [cast("Node", root)]
         for node in nodes:  # it grows
             for parent in node.parents:
-                if parent in found or parent is None:
+                if parent in found:
                     continue
+                assert parent is not None  # which is among those found
                 if parent.order < first:  # older than the leaves: it cannot depend on them
                     self.is_nested = True
                 else:
