@@ -8,7 +8,7 @@ backend where `x` lives.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 from sys import maxsize
 from typing import (
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 MOST_AXES: Final = 64
 """The maximum number of axes of a NumPy array."""
+
+MOST_INFERRED: Final = 1024
+"""How many results each kernel remembers."""
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result", covariant=True)
@@ -105,7 +108,15 @@ class Kernel(Generic[Params, Result]):
     attribute_count: int = field(init=False)
     input_count: int = field(init=False)
     """The number of inputs, without those in a list."""
+    met: dict[tuple[DType, type], DType] = field(
+        init=False, default_factory=dict[tuple[DType, type], DType]
+    )
+    """The dtype for a tensor of a dtype and a Python number of a type; ops note it when it is first needed."""
     _defaults: Mapping[str, Any] = field(init=False)
+    _inferred: dict[tuple[Any, ...], Any] = field(
+        init=False, default_factory=dict[tuple[Any, ...], Any]
+    )
+    """What `infer` has returned, by the shapes, the dtypes and the attributes."""
 
     def __post_init__(self) -> None:
         # The engine reads these for every call: plain attributes are faster than properties.
@@ -144,6 +155,11 @@ class Kernel(Generic[Params, Result]):
         return frozenset(n for n in self.inputs if n in known and known[n] is None)
 
     @cached_property
+    def attribute_names(self) -> frozenset[str]:
+        """The names of the attributes, in no order."""
+        return frozenset(self.attributes)
+
+    @cached_property
     def defaults(self) -> dict[str, Any]:
         """The values of the attributes that may be left out."""
         return {n: self._defaults[n] for n in self.attributes if n in self._defaults}
@@ -166,7 +182,7 @@ class Kernel(Generic[Params, Result]):
             ArgumentError: an attribute is unknown or missing.
         """
         completed = {**self.defaults, **attrs}
-        if len(completed) != len(self.attributes) or not completed.keys() >= set(self.attributes):
+        if completed.keys() != self.attribute_names:
             unknown = sorted(completed.keys() - set(self.attributes))
             missing = sorted(set(self.attributes) - completed.keys())
             meant = suggestion(unknown[0], self.attributes) if unknown else ""
@@ -209,25 +225,39 @@ class Kernel(Generic[Params, Result]):
             DTypeError: the inputs' dtypes do not.
             ArgumentError, ArgumentValueError: an attribute does not fit the contract.
         """
-        described = tuple([None if x is None else (x.shape, x.dtype) for x in inputs])
+        return self.inferred(inputs, attrs)
+
+    def inferred(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """Return what `infer` returns, for a sequence of inputs and a mapping of attributes."""
+        if len(inputs) == 1 and (x := inputs[0]) is not None:
+            key: tuple[Any, ...] = (x.shape, x.dtype, *attrs.items())
+        elif inputs:
+            described = [None if x is None else (x.shape, x.dtype) for x in inputs]
+            key = (*described, *attrs.items())
+        else:
+            key = tuple(attrs.items())
         try:
-            return _inferred(self, described, tuple(attrs.items()))
+            found = self._inferred.get(key)
         except TypeError as unhashable:
             if "unhashable" not in str(unhashable):
                 raise
             raise ArgumentError(
                 f"{self.name}: attributes must be hashable (a tuple, not a list): {shown(attrs)}"
             ) from None
+        if found is None:
+            found = _inferred(self, inputs, attrs)
+            if len(self._inferred) >= MOST_INFERRED:
+                self._inferred.clear()
+            self._inferred[key] = found
+        return found
 
 
-@lru_cache(maxsize=8192)
-def _inferred(
-    kernel: Kernel[..., Any], inputs: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]
-) -> Any:
-    specs = [None if x is None else Shaped(x[0], as_dtype(x[1])) for x in inputs]
+def _inferred(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Return the outputs that the rule of a kernel derives, after checking the inputs and the attributes."""
+    specs = [None if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in inputs]
     if specs and specs[0] is not None:
         accepted(kernel.name, specs[0], kernel.accepts)
-    completed = kernel.complete(dict(attrs))
+    completed = kernel.complete(attrs)
     kernel.check_attributes(completed)
     settled = kernel.settle(completed, len(specs[0].shape)) if specs and specs[0] else completed
     for name, value in completed.items():

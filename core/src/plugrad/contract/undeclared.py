@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from plugrad.contract.kernel import Kernel, Params, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class UndeclaredKernel(Kernel[Params, Result]):
     """A kernel without a contract, which accepts everything that its implementation accepts."""
 
-    def infer(self, *inputs: Any, **attrs: Any) -> Any:
+    def inferred(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Return nothing: there is no contract that could be broken."""
         return ()
 

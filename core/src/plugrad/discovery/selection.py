@@ -142,7 +142,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
 def backend_for(device: DeviceLike | None, layer: str = "device=") -> Backend:
     """Return the backend that a ``device=`` argument names or is; None means the active one."""
     if device is None:
-        return active_backend()
+        return which().backend
     return device if isinstance(device, Backend) else preferred(device, layer)
 
 

@@ -46,10 +46,27 @@ def run(
     around = surroundings()
     if around is not None and around.transfer is not None:
         inputs = [x if x is None else moved(x, around.transfer) for x in inputs]
-    backend, arrays, nodes = unwrapped(kernel, inputs, home)
+    if len(inputs) == 1 >= kernel.input_count and isinstance(x := inputs[0], Tensor):
+        arrays: Sequence[Any] = (
+            x.array,
+        )  # most calls; `unwrapped` takes as long as a small kernel
+        backend = x.backend
+        node = x.node
+        nodes: Sequence[Node | None] | None = None if node is None else (node,)
+    elif not inputs and not kernel.inputs:
+        backend = home or active_backend()
+        arrays = (
+            backend,
+        )  # the implementation of a kernel without inputs receives it in their place
+        nodes = None
+    else:
+        backend, arrays, nodes = unwrapped(kernel, inputs)
     if len(attrs) != kernel.attribute_count:
         attrs = kernel.complete(attrs)
-    check(kernel, arrays, attrs)
+    if attrs or not kernel.is_elementwise:
+        kernel.inferred(arrays if kernel.inputs else (), attrs)  # raises if they break the contract
+    else:
+        check_dtypes(kernel, arrays)
     function = backend.functions[kernel.name]
     try:
         result = function(*arrays, **attrs)
@@ -94,16 +111,12 @@ def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
 
 
 def unwrapped(
-    kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], home: Backend | None
+    kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]
 ) -> tuple[Backend, list[Any], list[Node | None] | None]:
     """Return the backend of the inputs, their arrays, and their nodes if one of them is being differentiated.
 
-    An absent input is None in both lists. The implementation of a kernel without inputs receives the
-    backend in their place.
+    An absent input is None in both lists.
     """
-    if not inputs and not kernel.inputs:
-        backend = home or active_backend()
-        return backend, [backend], None
     arrays: list[Any] = []
     nodes: list[Node | None] = []
     place: Backend | None = None
@@ -143,21 +156,20 @@ def _check_gaps(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]) -> No
             raise wrong_inputs(kernel, inputs)
 
 
-def check(kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, Any]) -> None:
-    """Raise if the inputs or the attributes break the contract.
+def check_dtypes(kernel: Kernel[..., Any], arrays: Sequence[Any]) -> None:
+    """Raise if the inputs of an elementwise kernel without attributes break the contract.
 
-    For an elementwise kernel without attributes, only the dtypes are checked, as long as all inputs
-    have the same dtype: the shape rule would take as long as a small tensor's arithmetic.
+    Only the dtypes are checked, as long as all inputs have the same dtype: the shape rule would take
+    as long as a small tensor's arithmetic.
     """
-    if kernel.is_elementwise and not attrs:
-        dtype = arrays[0].dtype
-        if dtype in kernel.accepted_spellings:
-            for array in arrays:
-                if array.dtype is not dtype:
-                    break
-            else:
-                return
-    kernel.infer(*(arrays if kernel.inputs else ()), **attrs)
+    dtype = arrays[0].dtype
+    if dtype in kernel.accepted_spellings:
+        for array in arrays:
+            if array.dtype is not dtype:
+                break
+        else:
+            return
+    kernel.inferred(arrays, {})
 
 
 connect(run)

@@ -481,10 +481,10 @@ def promoted(
         if given is b.array.dtype and given in kernel.accepted_spellings:
             return a, b
     if isinstance(a, Tensor) and type(b) in _SCALARS:
-        dtype = accepted_dtype(common_dtype(promote_scalar, a.dtype, b, op), kernel, op)  # type: ignore[arg-type]
+        dtype = _met(kernel, a.dtype, b, op)  # type: ignore[arg-type]
         return cast(a, dtype), constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
     if isinstance(b, Tensor) and type(a) in _SCALARS:
-        dtype = accepted_dtype(common_dtype(promote_scalar, b.dtype, a, op), kernel, op)  # type: ignore[arg-type]
+        dtype = _met(kernel, b.dtype, a, op)  # type: ignore[arg-type]
         return constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
     x, y = (
@@ -493,6 +493,16 @@ def promoted(
     )
     dtype = accepted_dtype(common_dtype(promote, x.dtype, y.dtype, op), kernel, op)
     return cast(x, dtype), cast(y, dtype)
+
+
+def _met(kernel: Kernel[..., Any], dtype: DType, scalar: Scalar, op: str) -> DType:
+    """Return the dtype in which a kernel combines a tensor of a dtype and a number; only its type matters."""
+    key = dtype, type(scalar)
+    met = kernel.met.get(key)
+    if met is None:
+        common = common_dtype(promote_scalar, dtype, scalar, op)
+        met = kernel.met[key] = accepted_dtype(common, kernel, op)
+    return met
 
 
 def common_dtype(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: str) -> DType:

@@ -537,9 +537,12 @@ def _filled_with(
     op: str, shape: ShapeLike, value: int, dtype: DTypeLike | None, device: DeviceLike | None
 ) -> Tensor:
     """Return 0 or 1, which fit every dtype of numbers, everywhere in a shape."""
-    wanted = _of_numbers(op, _dtype(dtype))
+    wanted = float32 if dtype is None else _of_numbers(op, as_dtype(dtype))
+    backend = backend_for(device)
+    if wanted not in backend.dtypes():
+        raise unsupported(wanted, backend)
     sizes = shape_of(shape, name=f"{op}: shape")
-    return _created(creation.fill, backend_for(device), wanted, shape=sizes, value=value)
+    return creation.fill.on(backend, shape=sizes, value=value, dtype=wanted)
 
 
 def _filled(

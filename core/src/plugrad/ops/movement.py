@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from numbers import Complex
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Ten
     x = as_tensor(x, "reshape")
     if copy is not None:
         flag(copy, "reshape", "copy")
-    return movement.reshape(x, shape=completed(shape, x.size, name="reshape: shape"))
+    return movement.reshape(x, shape=completed(shape, prod(x.array.shape), name="reshape: shape"))
 
 
 def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:

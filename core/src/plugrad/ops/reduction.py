@@ -13,7 +13,17 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced
 from plugrad.ops.attributes import flag, integer
-from plugrad.types.dtype import as_dtype, bool_, int32, int64, uint32, uint64
+from plugrad.types.dtype import (
+    BOOL,
+    INTEGER,
+    as_dtype,
+    bool_,
+    int32,
+    int64,
+    spellings,
+    uint32,
+    uint64,
+)
 from plugrad.types.shapes import axes_of, axis_of, reduced
 
 if TYPE_CHECKING:
@@ -326,9 +336,12 @@ def summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
     x = as_tensor(x, op)
     if dtype is not None:
         return cast(x, as_dtype(dtype), op)
-    if x.dtype is bool_ or (x.dtype.is_integer and x.dtype.itemsize < int32.itemsize):
+    if x.array.dtype in _NARROW:
         return cast(x, uint32 if x.dtype.kind == "unsigned" else int32)
     return x
+
+
+_NARROW = spellings(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
 
 
 def _ordered(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:

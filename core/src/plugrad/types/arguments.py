@@ -25,6 +25,8 @@ def flag(value: Any, op: str, name: str) -> bool:
     Raises:
         ArgumentError: it is neither of them; 1 and 0 are accepted as well.
     """
+    if value is True or value is False:
+        return value
     # NumPy's bool is recognized by name, because this module does without NumPy.
     kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     is_numpys = kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_")

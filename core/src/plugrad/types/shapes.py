@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import index
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.errors import AxisError, ShapeError, shown
 
@@ -73,10 +73,15 @@ def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
     Raises:
         ShapeError: a size is negative or not an integer.
     """
-    shape = _integers(sizes, name)
-    if min(shape, default=0) < 0:
-        raise ShapeError(f"{name}={shown(shape)} has a negative size; sizes must be 0 or more")
+    shape = (sizes,) if type(sizes) is int else _integers(sizes, name)
+    for size in shape:
+        if size < 0:
+            raise ShapeError(f"{name}={shown(shape)} has a negative size; sizes must be 0 or more")
     return shape
+
+
+INT: Final = frozenset({int})
+"""The type of Python's integers, without bools."""
 
 
 def _integers(sizes: object, name: str) -> Shape:
@@ -92,6 +97,8 @@ def integers_of(value: object) -> tuple[int, ...]:
     Raises:
         TypeError: a value is not an integer.
     """
+    if type(value) is tuple and INT.issuperset(map(type, value)):  # what programs mostly pass
+        return cast("tuple[int, ...]", value)
     if not isinstance(value, tuple | list):
         try:
             return (index(value),)  # type: ignore[arg-type]
@@ -127,7 +134,13 @@ def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> 
     Raises:
         ShapeError: the shape cannot hold `size` elements, or has more than one ``-1``.
     """
-    sizes = _integers(shape, name)
+    is_plain = type(shape) is tuple and INT.issuperset(map(type, shape))
+    return _completed(shape if is_plain else _integers(shape, name), size, name)
+
+
+@lru_cache(maxsize=4096)
+def _completed(sizes: Shape, size: int, name: str) -> Shape:
+    """Return sizes with ``-1`` replaced; see `completed`."""
     if sizes.count(-1) > 1:
         raise ShapeError(
             f"{name}={shown(sizes)} has more than one -1; only one size can be inferred"
@@ -178,6 +191,8 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     """
     if axis is None:
         return tuple(range(rank))
+    if type(axis) is int and -rank <= axis < rank:
+        return (axis % rank,)
     try:
         given = integers_of(axis)
     except TypeError:
