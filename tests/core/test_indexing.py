@@ -209,3 +209,24 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_wrong_index_is_named(refusal, backend):
     refusal.check()
+
+
+@pytest.mark.parametrize("key", [2, -1, (1, slice(2, 4)), (ALL, 3, -1), (Ellipsis, 0)])
+def test_integers_and_slices_take_one_kernel(key):
+    x = plugrad.asarray(CUBE.astype("float32"))
+    x = plugrad.concat([x, x])
+    with plugrad.profile() as measured:
+        y = x[key]
+    assert [kernel.calls for kernel in measured.kernels] == [1]
+    np.testing.assert_array_equal(y.numpy(), np.concatenate([CUBE, CUBE])[key])
+
+
+def test_equal_keys_of_other_types_are_not_mixed_up():
+    x = plugrad.asarray(CUBE)
+    np.testing.assert_array_equal(x[1].numpy(), CUBE[1])
+    np.testing.assert_array_equal(x[True].numpy(), CUBE[True])
+    np.testing.assert_array_equal(x[0:2].numpy(), CUBE[0:2])
+    with pytest.raises(TensorIndexError, match="integers or None"):
+        x[0.0:2.0]
+    with pytest.raises(plugrad.errors.ShapeError, match="must be integers"):
+        plugrad.reshape(plugrad.reshape(x, (5, 12)), (5.0, 12.0))

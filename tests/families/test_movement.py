@@ -292,6 +292,11 @@ REFUSALS = [
         ["Slice", "begin=(0, 2)", "(2, 3)"],
     ),
     Refusal(
+        lambda: movement.slice(zeros(2, 3), begin=(0, 0), size=(2, 1), drop=(0, 1)),
+        ShapeError,
+        ["Slice", "size=(2, 1)", "drop=(0, 1)"],
+    ),
+    Refusal(
         lambda: movement.strided_slice(zeros(3), begin=(0,), end=(5,), strides=(1,)),
         ShapeError,
         ["end=(5,)", "outside shape (3,)"],

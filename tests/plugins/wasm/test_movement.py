@@ -93,15 +93,17 @@ def test_defaults_are_not_written_to(fresh):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_slices(run, dtype):
     x = sequence((5, 6, 7), dtype)
-    y = run("Slice", x, begin=(1, 0, 2), size=(3, 6, 4))
+    y = run("Slice", x, begin=(1, 0, 2), size=(3, 6, 4), drop=())
     np.testing.assert_array_equal(y, x[1:4, :, 2:6])
+    y = run("Slice", x, begin=(1, 3, 2), size=(1, 2, 1), drop=(0, 2))
+    np.testing.assert_array_equal(y, x[1, 3:5, 2])
     attrs = {"begin": (4, 1, 6), "end": (-1, 6, 0), "strides": (-2, 2, -3)}
     y = run("StridedSlice", x, **attrs)
     np.testing.assert_array_equal(y, x[4::-2, 1:6:2, 6:0:-3])
     expected = np.zeros_like(x)
     expected[4::-2, 1:6:2, 6:0:-3] = y
     np.testing.assert_array_equal(run("StridedSliceGrad", y, shape=x.shape, **attrs), expected)
-    assert run("Slice", x, begin=(0, 0, 0), size=(0, 6, 7)).shape == (0, 6, 7)
+    assert run("Slice", x, begin=(0, 0, 0), size=(0, 6, 7), drop=()).shape == (0, 6, 7)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -18,9 +18,11 @@ def _parts(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
     )
 
 
-def _surrounded(dy: Tensor, x_spec: Spec, begin: Shape, size: Shape) -> Tensor:
+def _surrounded(
+    dy: Tensor, x_spec: Spec, begin: Shape, size: Shape, drop: tuple[int, ...]
+) -> Tensor:
     return movement.pad(
-        dy,
+        movement.reshape(dy, shape=size) if drop else dy,
         paddings=tuple((b, n - b - s) for b, s, n in zip(begin, size, x_spec.shape, strict=True)),
     )
 

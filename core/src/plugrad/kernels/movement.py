@@ -4,7 +4,7 @@ from plugrad.contract.annotations import Axes, Axis, NewAxis
 from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.types.dtype import Scalar, holds, string
-from plugrad.types.shapes import broadcast, completed, shape_of, size_of, sliced
+from plugrad.types.shapes import broadcast, completed, reduced, shape_of, size_of, sliced
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Pairs
 
@@ -43,8 +43,8 @@ def broadcast_to(x: Spec, *, shape: Shape) -> Spec:
 
 
 @kernel("Slice")
-def slice(x: Spec, *, begin: Shape, size: Shape) -> Spec:
-    """Return the block of `size` that starts at `begin`."""
+def slice(x: Spec, *, begin: Shape, size: Shape, drop: Axes = ()) -> Spec:
+    """Return the block of `size` that starts at `begin`, without the axes `drop`, along which it has size 1."""
     if not len(begin) == len(size) == len(x.shape) or not all(
         b >= 0 and n >= 0 and b + n <= length
         for b, n, length in zip(begin, size, x.shape, strict=True)
@@ -53,7 +53,9 @@ def slice(x: Spec, *, begin: Shape, size: Shape) -> Spec:
             f"begin={begin}, size={size} is not a block of shape {x.shape}; both must be 0 or more, and "
             "begin + size at most the size of each axis"
         )
-    return Shaped(size, x.dtype)
+    if any(size[axis] != 1 for axis in drop):
+        raise ShapeError(f"size={size} must be 1 along the axes drop={drop}")
+    return Shaped(reduced(size, drop, keep_dims=False), x.dtype)
 
 
 @kernel("StridedSlice")

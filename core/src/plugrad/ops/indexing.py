@@ -36,6 +36,7 @@ from plugrad.types.dtype import (
     float32,
     int32,
     int64,
+    spellings,
     string,
 )
 from plugrad.types.shapes import axis_of, broadcast
@@ -260,7 +261,14 @@ def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: i
 
 def backend_of(*xs: TensorLike) -> Backend | None:
     """Return the backend of the first tensor, to which host values go as well; None if there is none."""
-    return next((x.backend for x in xs if isinstance(x, Tensor)), None)
+    for x in xs:
+        if isinstance(x, Tensor):
+            return x.backend
+    return None
+
+
+POSITIONS = spellings(frozenset({int32, int64}))
+"""The dtypes in which kernels take positions."""
 
 
 def as_positions(
@@ -272,6 +280,8 @@ def as_positions(
         DTypeError: they are not integers.
         TensorIndexError: a host value does not fit int32.
     """
+    if isinstance(indices, Tensor) and indices.array.dtype in POSITIONS:
+        return indices
     if not isinstance(indices, Tensor):
         values = host_positions(indices, op, name)
         positions = values.astype(np.int32, copy=False)
@@ -280,7 +290,7 @@ def as_positions(
         return tensor_from(positions, backend or active_backend())
     if not indices.dtype.is_integer:
         raise _not_integers(indices.dtype, op, name)
-    return indices if indices.dtype in (int32, int64) else cast(indices, int32)
+    return cast(indices, int32)
 
 
 def positions_along(

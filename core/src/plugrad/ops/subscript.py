@@ -8,74 +8,47 @@ one update of the slice puts them into a copy of the tensor.
 
 from __future__ import annotations
 
-from operator import index as as_index
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from plugrad.engine.results import renamed, tensor_from
 from plugrad.engine.transfer import moved
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError, shown
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
 from plugrad.kernels import indexing, movement, scatter
-from plugrad.ops.arguments import as_tensor, held, host_array
+from plugrad.ops.arguments import as_tensor, held
 from plugrad.ops.attributes import integer, listed
 from plugrad.ops.binary import greater_equal, less, logical_and, where
-from plugrad.ops.indexing import as_positions, backend_of, check_range
+from plugrad.ops.indexing import POSITIONS, backend_of
+from plugrad.ops.keys import (
+    INTEGERS,
+    Block,
+    Picks,
+    Place,
+    are_adjacent,
+    block_of,
+    check_mask,
+    for_each_axis,
+    in_reach,
+    parts_of,
+    plain_parts,
+)
+from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import as_dtype, bool_
+from plugrad.types.dtype import bool_
 from plugrad.types.shapes import axis_of, broadcast, size_of, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import EllipsisType
 
     from numpy.typing import NDArray
 
+    from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
-KINDS = "integers, slices, '...', None or arrays of integers or bools"
-BASIC = frozenset({int, slice, type(None), type(...)})
-
-
-class _Picks(NamedTuple):
-    """An array in a key: positions on one axis, or bools for as many axes as the array has."""
-
-    values: Any  # NDArray[Any] | Tensor
-    span: int
-    """The number of axes to which it applies."""
-
-    @property
-    def is_mask(self) -> bool:
-        """Whether these are bools."""
-        return self.values.dtype == bool_.numpy
-
-
-class _Block(NamedTuple):
-    """The slice that a key selects before its arrays pick elements from it."""
-
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-    strides: tuple[int, ...]
-    sizes: tuple[int, ...]
-    shape: tuple[int, ...]
-    """The sizes without the axes of integers, and with new axes."""
-    kept: tuple[int | None, ...]
-    """For each axis of the slice, the axis of `shape` that it becomes, or None."""
-    places: list[_Place]
-    """Where arrays pick elements, if the key has arrays."""
-
-
-class _Place(NamedTuple):
-    """The axes of the sliced tensor to which an array in a key applies, and the positions it picks there."""
-
-    start: int
-    """The first of these axes."""
-    span: int
-    """The number of these axes, which positions count as one flattened axis."""
-    size: int
-    """The number of elements along them."""
-    positions: Any  # NDArray[Any] | Tensor
+_Calls: TypeAlias = "tuple[tuple[Kernel[..., Tensor], dict[str, Any]], ...]"
 
 
 def index(x: Tensor, key: Any) -> Tensor:
@@ -98,12 +71,21 @@ def index(x: Tensor, key: Any) -> Tensor:
         ArgumentValueError: a slice has a step of 0.
         DTypeError: an array holds neither integers nor bools.
     """
-    parts = _parts_of(key)
-    block = _block(x, _for_each_axis(x, parts))
-    y = _cut(x, block)
-    if block.places:
-        return _gathered(y, block.places, _are_adjacent(parts))
-    return renamed(x) if y is x else y
+    shape = x.array.shape
+    if isinstance(key, Tensor) and key.array.dtype in POSITIONS and shape and not transfer_target():
+        return indexing.gather(x, key, axis=0, batch_dims=0)  # the rows of a table
+    parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
+    if INTEGERS.issuperset(map(type, parts)):
+        calls = _remembered(shape, parts)
+    elif (plain := plain_parts(parts)) is not None:
+        calls = _remembered(shape, plain)
+    else:
+        parts = parts_of(key)
+        block = block_of(shape, for_each_axis(shape, parts))
+        calls = _calls(shape, block)
+        if block.places:
+            return _gathered(_taken(x, calls), block.places, are_adjacent(parts))
+    return _taken(x, calls) if calls else renamed(x)
 
 
 def assign(x: Tensor, key: Any, value: Any) -> None:
@@ -141,16 +123,16 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
 
 def assigned(x: Tensor, key: Any, value: Any) -> Tensor:
     """Return x with its elements ``x[key]`` replaced; see `assign`."""
-    parts = _parts_of(key)
-    full = _for_each_axis(x, parts)
+    parts = parts_of(key)
+    full = for_each_axis(x.shape, parts)
     new = held(value, x, "item assignment", "the values")
     result = _replaced_where(x, full, new)
     if result is not None:
         return result
-    block = _block(x, full)
+    block = block_of(x.shape, full)
     if block.places:
-        y = _cut(x, block)
-        new = _scattered(y, block.places, _are_adjacent(parts), new)
+        y = _taken(x, _calls(x.shape, block))
+        new = _scattered(y, block.places, are_adjacent(parts), new)
         if new is y or y is x:
             return x if new is y else new
     else:
@@ -164,69 +146,6 @@ def assigned(x: Tensor, key: Any, value: Any) -> Tensor:
     return movement.strided_slice_update(
         x, new, begin=block.begin, end=block.end, strides=block.strides
     )
-
-
-def _parts_of(key: Any) -> tuple[Any, ...]:
-    """Return the parts of a key as `_for_each_axis` takes them."""
-    parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
-    return parts if BASIC.issuperset(map(type, parts)) else tuple([_prepared(p) for p in parts])
-
-
-def _block(x: Tensor, parts: tuple[Any, ...]) -> _Block:
-    """Return the slice that parts for each axis of x select."""
-    begin: list[int] = []
-    end: list[int] = []
-    strides: list[int] = []
-    sizes: list[int] = []
-    shape: list[int] = []
-    kept: list[int | None] = []
-    places: list[_Place] = []
-    for part in parts:
-        axis = len(begin)
-        if part is None:
-            shape.append(1)
-            continue
-        if type(part) is _Picks:
-            spanned = x.shape[axis : axis + part.span]
-            places.append(_Place(len(shape), part.span, size_of(spanned), _found(part, x, axis)))
-            begin += [0] * part.span
-            end += spanned
-            strides += [1] * part.span
-            sizes += spanned
-            kept += range(len(shape), len(shape) + part.span)
-            shape += spanned
-            continue
-        size = x.shape[axis]
-        if type(part) is slice:
-            first, last, stride = _bounds(part, size)
-            count = len(range(first, last, stride))
-            kept.append(len(shape))
-            shape.append(count)
-        else:
-            if not -size <= part < size:
-                raise TensorIndexError(
-                    f"index {shown(part)} is out of range for axis {axis} of size {size}"
-                )
-            first = part % size
-            last = first + 1
-            stride = count = 1
-            kept.append(None)
-        begin.append(first)
-        end.append(last)
-        strides.append(stride)
-        sizes.append(count)
-    return _Block(
-        tuple(begin), tuple(end), tuple(strides), tuple(sizes), tuple(shape), tuple(kept), places
-    )
-
-
-def _bounds(part: slice, size: int) -> tuple[int, int, int]:
-    try:
-        return part.indices(size)
-    except TypeError:
-        raise TensorIndexError(f"{shown(part)} must hold integers or None") from None
-    except ValueError:
-        raise ArgumentValueError(f"{shown(part)} must have a step other than 0") from None
 
 
 def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
@@ -343,112 +262,42 @@ def _indexed(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
         raise TensorIndexError(f"{op}: {error}") from None
 
 
-# --- the parts of a key ---------------------------------------------------------------------------
-
-
-def _prepared(part: Any) -> int | slice | EllipsisType | _Picks | None:
-    """Return a part of a key as an int, a slice, ``...``, None or an array."""
-    if type(part) in BASIC:
-        return part
-    if isinstance(part, Tensor):
-        if part.dtype is bool_:
-            return _Picks(part, part.ndim)
-        return _Picks(as_positions(part, "index"), 1)
-    if isinstance(part, np.integer) and not isinstance(part, np.timedelta64):
-        return int(part)
-    if isinstance(part, bool | list | tuple | range) or hasattr(part, "__array__"):
-        values = host_array(part, "index", "an index")
-        if values.dtype == bool:
-            return _Picks(values, values.ndim)
-        if values.dtype.kind in "iu" or (not values.size and isinstance(part, list | tuple)):
-            return _Picks(values, 1) if values.ndim else int(values)
-        raise DTypeError(
-            f"index: indices are {as_dtype(values.dtype)}; they must be integers, as after "
-            "astype('int32'), or bools"
-        )
-    try:
-        return as_index(part)
-    except TypeError:
-        raise TensorIndexError(f"{shown(part)} is not an index; use {KINDS}") from None
-
-
-def _for_each_axis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return parts that cover all axes of x, with slices in place of ``...``."""
-    used = 0
-    gap = len(parts)
-    for place, part in enumerate(parts):
-        if part is Ellipsis:
-            if gap < len(parts):
-                raise TensorIndexError("an index may have only one ellipsis (...)")
-            gap = place
-        elif part is not None:
-            used += part.span if type(part) is _Picks else 1
-    if used > x.ndim:
-        raise TensorIndexError(
-            f"{used} indices for a tensor with {x.ndim} axes (shape {x.shape}); there may be one for each axis"
-        )
-    return (*parts[:gap], *[slice(None)] * (x.ndim - used), *parts[gap + 1 :])
-
-
-def _found(picks: _Picks, x: Tensor, axis: int) -> Any:
-    """Return the positions that an array picks on the axes of x from `axis` on.
-
-    Positions on a device where looking at them would mean waiting are not checked.
-    """
-    values = picks.values
-    if picks.is_mask:
-        _check_mask(picks, x, axis)
-        return np.flatnonzero(values.numpy() if isinstance(values, Tensor) else values)
-    in_reach = _in_reach(values) if isinstance(values, Tensor) else values
-    if not isinstance(in_reach, Tensor):
-        check_range(in_reach, x.shape[axis], axis, "index")
-    return values
-
-
-def _check_mask(mask: _Picks, x: Tensor, axis: int) -> None:
-    """Raise unless a mask has the sizes of the axes of x from one on, or 0, with which it picks nothing.
-
-    Raises:
-        TensorIndexError: it does not.
-    """
-    sizes = zip(mask.values.shape, x.shape[axis:], strict=False)
-    if axis + mask.span > x.ndim or any(own not in (size, 0) for own, size in sizes):
-        raise TensorIndexError(
-            f"a mask of shape {mask.values.shape} does not fit the axes from {axis} on of shape {x.shape}; "
-            "it must have their sizes"
-        )
-
-
-def _in_reach(positions: Tensor) -> NDArray[Any] | Tensor:
-    """Return positions as an array if reading them does not mean waiting for a device."""
-    array: Any = positions.array
-    return cast("NDArray[Any]", array) if isinstance(array, np.ndarray) else positions
-
-
-def _are_adjacent(parts: tuple[Any, ...]) -> bool:
-    """Return whether nothing is between the arrays of a key; an integer counts as an array."""
-    places = [i for i, part in enumerate(parts) if type(part) is int or type(part) is _Picks]
-    return places[-1] - places[0] == len(places) - 1
-
-
 # --- taking elements ------------------------------------------------------------------------------
 
 
-def _cut(x: Tensor, block: _Block) -> Tensor:
-    """Return the slice, in the shape that a key gives it."""
-    begin, end, strides, sizes, shape = block[:5]
-    if sizes == x.shape and min(strides, default=1) > 0:
-        y = x
-    elif strides.count(1) == len(strides):
+@lru_cache(maxsize=4096)
+def _remembered(shape: Shape, parts: tuple[Any, ...]) -> _Calls:
+    """Return the calls that take what a key selects from a tensor of a shape; in it, slices are tuples."""
+    parts = tuple([slice(*part) if type(part) is tuple else part for part in parts])
+    return _calls(shape, block_of(shape, for_each_axis(shape, parts)))
+
+
+def _calls(shape: Shape, block: Block) -> _Calls:
+    """Return the calls of kernels that take a slice from a tensor, in the shape that a key gives it: at most two."""
+    begin, end, strides, sizes, taken, kept = block[:6]
+    calls: list[tuple[Kernel[..., Tensor], dict[str, Any]]] = []
+    if strides.count(1) < len(strides):
+        calls.append((movement.strided_slice, {"begin": begin, "end": end, "strides": strides}))
+    elif sizes != shape:
         if 0 in sizes:  # an empty slice may begin behind the last element
             begin = tuple([b if n else 0 for b, n in zip(begin, sizes, strict=True)])
-        y = movement.slice(x, begin=begin, size=sizes)
-    else:
-        y = movement.strided_slice(x, begin=begin, end=end, strides=strides)
-    return y if sizes == shape else movement.reshape(y, shape=shape)
+        drop = tuple([axis for axis, new in enumerate(kept) if new is None])
+        if len(taken) != len(sizes) - len(drop):  # there are new axes
+            drop = ()
+        calls.append((movement.slice, {"begin": begin, "size": sizes, "drop": drop}))
+        sizes = sizes if not drop else taken
+    if sizes != taken:
+        calls.append((movement.reshape, {"shape": taken}))
+    return tuple(calls)
 
 
-def _gathered(x: Tensor, places: list[_Place], is_adjacent: bool) -> Tensor:
+def _taken(x: Tensor, calls: _Calls) -> Tensor:
+    for kernel, attrs in calls:
+        x = kernel(x, **attrs)
+    return x
+
+
+def _gathered(x: Tensor, places: list[Place], is_adjacent: bool) -> Tensor:
     """Return the elements at the positions that arrays pick; the axes of the arrays are merged first."""
     axes = _axes_of(places)
     first = places[0].start if is_adjacent else 0
@@ -461,7 +310,7 @@ def _gathered(x: Tensor, places: list[_Place], is_adjacent: bool) -> Tensor:
     return indexing.gather(x, _positions(places, size, x.backend), axis=first, batch_dims=0)
 
 
-def _axes_of(places: list[_Place]) -> list[int]:
+def _axes_of(places: list[Place]) -> list[int]:
     return [axis for place in places for axis in range(place.start, place.start + place.span)]
 
 
@@ -470,13 +319,13 @@ def _in_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return (*axes, *[axis for axis in range(ndim) if axis not in axes])
 
 
-def _positions(places: list[_Place], size: int, backend: Backend) -> Tensor:
+def _positions(places: list[Place], size: int, backend: Backend) -> Tensor:
     """Return the positions that arrays pick on the axis, of a given size, into which theirs are merged."""
     positions = places[0].positions if len(places) == 1 else _combined(places, size, backend)
     return positions if isinstance(positions, Tensor) else _sent(positions, size, backend)
 
 
-def _combined(places: list[_Place], size: int, backend: Backend) -> Tensor:
+def _combined(places: list[Place], size: int, backend: Backend) -> Tensor:
     """Return the positions of several arrays on the axis into which theirs are merged."""
     try:
         broadcast(*[place.positions.shape for place in places])
@@ -489,7 +338,7 @@ def _combined(places: list[_Place], size: int, backend: Backend) -> Tensor:
         positions = place.positions
         stride //= max(place.size, 1)
         if isinstance(positions, Tensor) and positions.backend is backend:
-            positions = _in_reach(positions)
+            positions = in_reach(positions)
         if isinstance(positions, Tensor):
             on_device.append(_steps(positions, place.size, stride, size))
         else:
@@ -522,7 +371,7 @@ def _replaced_where(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     It does not if the mask is the whole key and its elements do not have values of their own. Nothing
     has to be known then about the mask, which may still be computed.
     """
-    arrays = [part for part in parts if type(part) is _Picks]
+    arrays = [part for part in parts if type(part) is Picks]
     if len(arrays) != 1 or not arrays[0].is_mask:
         return None
     mask = arrays[0]
@@ -533,7 +382,7 @@ def _replaced_where(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     own = value.ndim - len(rest) - 1
     if own >= 0 and value.shape[own] != 1:
         return None
-    _check_mask(mask, x, axis)
+    check_mask(mask, x.shape, axis)
     if not size_of(mask.values.shape):
         return None
     shape = (
@@ -544,7 +393,7 @@ def _replaced_where(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     return where(movement.reshape(here, shape=mask.values.shape + (1,) * len(rest)), new, x)
 
 
-def _scattered(x: Tensor, places: list[_Place], is_adjacent: bool, value: Tensor) -> Tensor:
+def _scattered(x: Tensor, places: list[Place], is_adjacent: bool, value: Tensor) -> Tensor:
     """Return x with a value at the positions that arrays pick; x itself if they pick none."""
     axes = _axes_of(places)
     order = _in_front(axes, x.ndim)

@@ -126,6 +126,14 @@ ROWS = [
             ((3, 4, 5), (3, 1, 1), (0, 2, 2)),
         ]
     ),
+    moved(
+        movement.slice,
+        lambda x: x[2, 1:3, 4],
+        (3, 4, 5),
+        begin=(2, 1, 4),
+        size=(1, 2, 1),
+        drop=(0, 2),
+    ),
     *(
         moved(
             movement.strided_slice,

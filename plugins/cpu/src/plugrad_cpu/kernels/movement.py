@@ -3,22 +3,29 @@
 NumPy returns a single string as a Python object; indexing with an ellipsis keeps it in an array.
 """
 
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 
 from plugrad.extend import Pairs, Scalar, Shape
 from plugrad.kernels import movement
-from plugrad_cpu.declare import Array, table
+from plugrad_cpu.declare import Array, counted, table
 from plugrad_cpu.memory import LARGE, empty
 
-table.update({movement.transpose: lambda x, *, perm: np.transpose(x, perm)})
+
+@table.implements(movement.transpose)
+@counted
+def transpose(x: Array, *, perm: Shape) -> Array:
+    """Return a view with the axes in another order."""
+    return x.transpose(perm)
 
 
 @table.implements(movement.reshape)
+@counted
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
-    if x.flags.c_contiguous or x.nbytes < LARGE:
+    if x.nbytes < LARGE or x.flags.c_contiguous:
         return x.reshape(shape)
     try:
         return x.reshape(shape, copy=False)
@@ -42,12 +49,14 @@ def write(x: Array, y: Array) -> None:
 
 
 @table.implements(movement.expand_dims)
+@counted
 def expand_dims(input: Array, *, dim: int) -> Array:
     """Return a view with one more axis."""
     return np.expand_dims(input, dim)
 
 
 @table.implements(movement.broadcast_to)
+@counted
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
     """Return a view whose repeated axes have stride 0."""
     return np.broadcast_to(x, shape)
@@ -62,12 +71,21 @@ def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
 
 
 @table.implements(movement.slice)
-def slice_(x: Array, *, begin: Shape, size: Shape) -> Array:
+@counted
+def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
     """Return a view of a block."""
-    return x[(*[slice(b, b + n) for b, n in zip(begin, size, strict=True)], ...)]
+    return x[_block(begin, size, drop)]
+
+
+@lru_cache(maxsize=1024)
+def _block(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
+    """Return the key of a block: an integer where an axis is dropped, else a slice."""
+    ranges = zip(begin, size, strict=True)
+    return (*[b if i in drop else slice(b, b + n) for i, (b, n) in enumerate(ranges)], ...)
 
 
 @table.implements(movement.strided_slice)
+@counted
 def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
     """Return a view of every n-th element."""
     return x[(*_ranges(begin, end, strides), ...)]
@@ -94,6 +112,7 @@ def strided_slice_update(
 
 
 @table.implements(movement.concat)
+@counted
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""
     shape, _ = movement.concat.infer(*inputs, axis=axis)
@@ -101,6 +120,7 @@ def concat(*inputs: Array, axis: int) -> Array:
 
 
 @table.implements(movement.pack)
+@counted
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
     shape, _ = movement.pack.infer(*inputs, axis=axis)

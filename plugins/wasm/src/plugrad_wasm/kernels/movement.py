@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import mul
 from typing import TYPE_CHECKING, Final
 
+from plugrad.extend import reduced
 from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import run_walk, table
@@ -111,9 +112,10 @@ def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
 
 
 @table.implements(movement.slice)
-def slice(x: WasmArray, *, begin: Sizes, size: Sizes) -> WasmArray:
-    """Return a block."""
-    return cut(x, begin, size)
+def slice(x: WasmArray, *, begin: Sizes, size: Sizes, drop: Sizes) -> WasmArray:
+    """Return a block, without some axes of size 1."""
+    out = cut(x, begin, size)
+    return WasmView(out, reduced(size, drop, keep_dims=False)) if drop else out
 
 
 @table.implements(movement.strided_slice)

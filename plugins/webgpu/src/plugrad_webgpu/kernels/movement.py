@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plugrad.extend import reduced
 from plugrad.kernels import movement
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.copying import (
@@ -52,9 +53,10 @@ def broadcast_to(x: GpuArray, *, shape: Shape) -> GpuArray:
 
 
 @table.implements(movement.slice)
-def slice(x: GpuArray, *, begin: Shape, size: Shape) -> GpuArray:
-    """Return the block that starts at `begin`."""
-    return block(x, begin, size)
+def slice(x: GpuArray, *, begin: Shape, size: Shape, drop: Shape) -> GpuArray:
+    """Return the block that starts at `begin`, without some axes of size 1."""
+    out = block(x, begin, size)
+    return shared(out, reduced(size, drop, keep_dims=False)) if drop else out
 
 
 @table.implements(movement.strided_slice)
