@@ -231,6 +231,8 @@ class Kernel(Generic[Params, Result]):
         """Return what `infer` returns, for a sequence of inputs and a mapping of attributes."""
         if len(inputs) == 1 and (x := inputs[0]) is not None:
             key: tuple[Any, ...] = (x.shape, x.dtype, *attrs.items())
+        elif len(inputs) == 2 and (a := inputs[0]) is not None and (b := inputs[1]) is not None:
+            key = (a.shape, a.dtype, b.shape, b.dtype, *attrs.items())
         elif inputs:
             described = [None if x is None else (x.shape, x.dtype) for x in inputs]
             key = (*described, *attrs.items())

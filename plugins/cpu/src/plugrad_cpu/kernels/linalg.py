@@ -14,13 +14,13 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     """Return the products of the matrices in the last two axes."""
     a = a.swapaxes(-1, -2) if transpose_a else a
     b = b.swapaxes(-1, -2) if transpose_b else b
-    if a.dtype.char in "fd" and a.ndim == b.ndim == 2 and max(a.nbytes, b.nbytes) < LARGE:
-        return a.dot(
-            b
-        )  # it calls BLAS as well, but takes a third of the time of `np.matmul` before that
+    is_small = a.nbytes < LARGE and b.nbytes < LARGE
+    if is_small and a.ndim == b.ndim == 2 and a.dtype.char in "fd":
+        # It calls BLAS as well, but takes a third of the time of `np.matmul` before that.
+        return a.dot(b)
     if a.dtype.kind in "iu" and a.size and b.size and fits_float64(a, b, a.shape[-1]):
         return np.matmul(a, b, dtype=np.float64, casting="unsafe").astype(np.int64).astype(a.dtype)
-    if a.nbytes < LARGE and b.nbytes < LARGE:
+    if is_small:
         return np.matmul(a, b)
     if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one large product is faster than many
         y = empty((*a.shape[:-1], b.shape[1]), a.dtype)
