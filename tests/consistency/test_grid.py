@@ -33,6 +33,7 @@ OPS_ONLY = {
     "einsum",
     "evaluation",
     "fft",
+    "keys",
     "losses",
     "norms",
     "recurrent",
