@@ -8,10 +8,18 @@
 
 #define BLOCK 128  // floats that are summed in single precision; the sums are added in double
 
+// A constant as it is: LLVM would keep its negative in another register, and WebAssembly has too few.
+#ifdef __wasm__
+#define OPAQUE(lanes) __asm__("" : "+r"(lanes))
+#else
+#define OPAQUE(lanes)
+#endif
+
 // exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The polynomial
 // has the least relative error, 3e-9. The result is within two units in the last place.
 static inline floats exp_below_zero(floats x) {
-    const floats magic = splat(12582912.f + 127.f);  // rounds, and leaves the exponent of 2^n
+    floats magic = splat(12582912.f + 127.f);  // rounds, and leaves the exponent of 2^n
+    OPAQUE(magic);
     x = larger(x, splat(-88.f));
     const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
     const floats n = shifted - magic;

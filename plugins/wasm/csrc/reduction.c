@@ -11,7 +11,45 @@
 #ifdef __wasm__
 #define WIDTH 16
 #define NARROW WIDTH
-#define SHORT_ROWS(dtype, type, total, initial, combine, finish)
+#define RUN 32         // floats that are summed in single precision, in each lane of eight vectors
+#define LONG (1 << 15)  // floats of a row from which on memory delivers two streams faster than one
+
+// The sum of a row; both halves of a long one are read at a time.
+static double sum_of_floats(const float *x, int count) {
+    const int part = 4 * LANES, whole = count / (2 * part) * 2 * part;
+    const int half = whole / 2, is_long = count >= LONG;
+    const int end = is_long ? half : whole, step = is_long ? part : 2 * part;
+    const float *other = x + (is_long ? half : part);
+    double sum = 0;
+    for (int i = 0; i < end;) {
+        const int last = smaller(i + RUN * step, end);
+        floats near[4] = {}, far[4] = {};
+        for (; i < last; i += step)
+            for (int j = 0; j < 4; j++) {
+                near[j] += load(x + i + j * LANES);
+                far[j] += load(other + i + j * LANES);
+            }
+        for (int j = 0; j < 4; j++) near[j] += far[j];
+        sum += sum_lanes((near[0] + near[1]) + (near[2] + near[3]));
+    }
+    int i = whole;
+    floats rest = {};
+    for (; i + LANES <= count; i += LANES) rest += load(x + i);
+    for (int lane = 0; lane < LANES; lane++) sum += rest[lane];
+    for (; i < count; i++) sum += x[i];
+    return sum;
+}
+
+#define IS_ADDED_SUM 1
+#define IS_ADDED_PRODUCT 0
+#define IS_ADDED_GREATEST 0
+#define IS_ADDED_LEAST 0
+#define IS_ADDED_BOTH 0
+#define IS_ADDED_EITHER 0
+#define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
+    if (_Generic(*x, float: IS_ADDED_##combine, default: 0) && inner == 1)                         \
+        for (; outer > 0; outer--, x += reduced, out++)                                            \
+            *out = finish(sum_of_floats((const float *)x, reduced), reduced);
 #else
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
