@@ -23,7 +23,14 @@ PACKAGE = ROOT / "src" / "plugrad_wasm"
 CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
 VARIANTS = {"relaxed": f"{CPU}+relaxed_simd", "simd": CPU}
 TARGET = ("-target", "wasm32-wasi")  # for its libm; the modules import no function of the host
-COMPILE = ("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-Wall", "-Wextra", "-Werror")
+COMPILE = (
+    *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"),
+    # wasmtime does not unroll loops, and the arithmetic of their addresses takes longer than a vector.
+    *("-mllvm", "-force-target-max-vector-interleave=4"),
+)
+OF_BOOLS = ("binary", "half", "unary")
+"""Sources with loops whose results are bools, of which a vector has as many as it can."""
+WHOLE_VECTORS = ("-mllvm", "-vectorizer-maximize-bandwidth")
 PAGE = 1 << 16
 STACK = 40 * PAGE  # the packed blocks of a product take 2.1 MB
 LINK = (
@@ -39,7 +46,7 @@ LINK = (
 # modules in one store of wasmtime that import a shared memory make every trap end the process.
 MODULES = {
     "binary": ("binary", "bitwise"),
-    "unary": ("unary",),
+    "unary": ("unary", "casts"),
     "activation": ("activation", "fused"),
     "movement": ("movement", "indexing", "sorting"),
     "reduction": ("reduction", "scan", "complex"),
@@ -92,7 +99,8 @@ def compile_variant(variant: str, target: Path, folder: Path) -> None:
     def compiled(source: Path) -> str:
         """Return the object of a source, which is compiled while other threads compile others."""
         target = str(folder / f"{variant}-{source.stem}.o")
-        run_compiler(folder, VARIANTS[variant], *COMPILE, "-c", str(source), "-o", target)
+        flags = COMPILE + (WHOLE_VECTORS if source.stem in OF_BOOLS else ())
+        run_compiler(folder, VARIANTS[variant], *flags, "-c", str(source), "-o", target)
         return target
 
     sources = {s.stem: s for s in SOURCES.glob("*.c") if s.stem not in NATIVE_ONLY}

@@ -44,10 +44,6 @@ EACH_INTEGER(INTEGER_ARITHMETIC)
         const type y = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0));                      \
         const type below = floor(y);                                                               \
         return y == 0 ? copysign(0, a / b) : y - below > 0.5f ? below + 1 : below;                 \
-    }                                                                                              \
-    static type log_of_sum_##dtype(type a, type b) {                                               \
-        const type larger = a > b || a != a ? a : b;                                               \
-        return fabs(larger) < (type)INFINITY ? larger + log1p(exp(-fabs(a - b))) : larger;         \
     }
 EACH_FLOAT(FLOAT_ARITHMETIC)
 
@@ -74,7 +70,6 @@ DIVISIONS(float64, double, SMALL)
 
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     PAIRS(divide, dtype, type, type, effort, a / b)                                                \
-    PAIRS(log_add_exp, dtype, type, type, SMALL, log_of_sum_##dtype(a, b))                         \
     PAIRS(next_after, dtype, type, type, SMALL, nextafter(a, b))
 EACH_FLOAT(FLOAT_KERNELS)
 
@@ -146,6 +141,19 @@ HYPOT(float64, double, doubles, longs, 1023)
     }
 EACH_FLOAT(AXPBY)
 
+// ---- log(exp(a) + exp(b)) ----
+
+#define LOG_ADD_EXP(dtype, type, vector, mask, select, magnitude)                                  \
+    static inline vector log_add_exp_##vector(vector a, vector b) {                                \
+        const vector larger = select((a > b) | (a != a), a, b);                                    \
+        const vector y = larger + log1p_##vector(exp_##vector(-magnitude(a - b)));                 \
+        const mask is_finite = magnitude(larger) < (vector){0} + (type)INFINITY;                   \
+        return select(is_finite, y, larger);                                                       \
+    }                                                                                              \
+    VECTOR_PAIRS(log_add_exp, dtype, type, vector)
+LOG_ADD_EXP(float32, float, floats, ints, choose, absolute)
+LOG_ADD_EXP(float64, double, doubles, longs, choose_doubles, absolute_doubles)
+
 VECTOR_PAIRS(atan2, float32, float, floats)
 PAIRS(atan2, float64, double, double, SMALL, atan2(a, b))
 
@@ -159,12 +167,10 @@ EACH_INTEGER(INTEGER_POWERS)
 // polynomial has the least relative error, 2^-37.
 static inline doubles log2_of_pair(doubles m, doubles n) {
     const doubles s = (m - 1.) / (m + 1.), z = s * s;
-    doubles p = repeated(0x1.5cea835693115p-2);
-    p = multiply_add_doubles(p, z, repeated(0x1.a58d66e987528p-2));
-    p = multiply_add_doubles(p, z, repeated(0x1.2777803a8d889p-1));
-    p = multiply_add_doubles(p, z, repeated(0x1.ec709d125086bp-1));
-    p = multiply_add_doubles(p, z, repeated(0x1.71547652bee6ap+1));
-    return multiply_add_doubles(p, s, n);
+    static const double terms[] = {0x1.5cea835693115p-2, 0x1.a58d66e987528p-2,
+                                   0x1.2777803a8d889p-1, 0x1.ec709d125086bp-1};
+    const doubles p = polynomial(terms, 4, z, z * z);
+    return multiply_add_doubles(multiply_add_doubles(p, z, repeated(0x1.71547652bee6ap+1)), s, n);
 }
 
 // The lower 32 bits of two vectors of 64-bit numbers.
@@ -185,8 +191,7 @@ static inline floats positive_power_floats(floats a, floats b) {
     for (int i = 0; i < 2; i++) {
         const doubles logarithm = log2_of_pair(half_of(parts.m, i), half_of(parts.n, i));
         doubles y = half_of(b, i) * logarithm;
-        y = choose_doubles(y < repeated(-200), repeated(-200), y);  // beyond are 0 and infinity
-        y = choose_doubles(y > repeated(200), repeated(200), y);
+        y = lesser_doubles(larger_doubles(y, repeated(-200)), repeated(200));  // 0 and infinity
         products[i] = y + 0x1.8p30;  // of which the lower 32 bits are the integer
     }
     const ints product = lower_halves((longs)products[0], (longs)products[1]);
@@ -202,51 +207,86 @@ static inline floats positive_power_floats(floats a, floats b) {
     return multiply_add(p * r, scale, scale) * power_of_two(n - half);
 }
 
+#define AT_ONCE 64  // powers
+#define CONSTANT_POWER(exponent, expression)                                                       \
+    if (*right == exponent) {                                                                      \
+        for (int i = 0; i < count; i++) {                                                          \
+            const typeof(*out) x = left[i];                                                        \
+            out[i] = expression;                                                                   \
+        }                                                                                          \
+        return;                                                                                    \
+    }
+
 // The sign of a negative base counts if the exponent is odd; only integers can be exponents of it.
 // Exponents that are common have shorter ways.
 #define POWER(dtype, type, vector, integers, least)                                                \
-    static vector general_power_##vector(vector a, vector b) {                                     \
-        const vector zero = {0}, magnitude = __builtin_elementwise_abs(a), half = b * (type)0.5;   \
+    ONCE static vector unusual_power_##vector(vector a, vector b) {                                \
+        vector y;                                                                                  \
+        for (size_t i = 0; i < sizeof y / sizeof(type); i++) y[i] = pow(a[i], b[i]);               \
+        return y;                                                                                  \
+    }                                                                                              \
+    static inline vector general_power_##vector(vector a, vector b) {                              \
+        const vector zero = {0}, magnitude = __builtin_elementwise_abs(a);                         \
         const integers is_usual =                                                                  \
             (magnitude >= zero + (type)least) & ((a - a) + (b - b) == zero); /* all are finite */  \
-        vector y;                                                                                  \
-        if (any_lane((ints)~is_usual)) {                                                           \
-            for (size_t i = 0; i < sizeof y / sizeof(type); i++) y[i] = pow(a[i], b[i]);           \
-            return y;                                                                              \
-        }                                                                                          \
-        y = positive_power_##vector(magnitude, b);                                                 \
+        if (any_lane((ints)~is_usual)) return unusual_power_##vector(a, b);                        \
+        const vector y = positive_power_##vector(magnitude, b);                                    \
         if (!any_lane((ints)(a < zero))) return y;                                                 \
+        const vector half = b * (type)0.5;                                                         \
         const integers is_integer = __builtin_elementwise_trunc(b) == b;                           \
         const integers is_even = __builtin_elementwise_trunc(half) == half;                        \
         const integers is_negative = a < zero, is_nan = is_negative & ~is_integer;                 \
         const integers sign = (integers)-zero & is_negative & is_integer & ~is_even;               \
         return (vector)(((integers)y ^ sign) | ((integers)(zero + (type)NAN) & is_nan));           \
     }                                                                                              \
-    static inline vector power_##vector(vector a, vector b) {                                      \
-        const type exponent = b[0];                                                                \
-        const vector one = (vector){0} + (type)1;                                                  \
-        if (any_lane((ints)(b != (vector){0} + exponent))) return general_power_##vector(a, b);    \
-        if (exponent == 2) return a * a;                                                           \
-        if (exponent == 3) return a * a * a;                                                       \
-        if (exponent == 1) return a;                                                               \
-        if (exponent == -1) return one / a;                                                        \
-        if (exponent == 4) return (a * a) * (a * a);                                               \
-        if (exponent == -2) return (one / a) * (one / a);                                          \
-        if (fabs(exponent) == (type)0.5) { /* of -infinity and -0 as of their magnitudes */        \
-            const integers is_least = a == (vector){0} - (type)INFINITY;                           \
-            const integers bits = (integers)a & ~((integers)-(vector){0} & is_least);              \
-            const vector root = __builtin_elementwise_sqrt((vector)bits) + (type)0;                \
-            return exponent > 0 ? root : one / root;                                               \
+    /* b is 1/2 or -1/2; roots of -infinity and -0 are those of their magnitudes. */               \
+    static inline vector root_##vector(vector a, vector b) {                                       \
+        const integers is_least = a == (vector){0} - (type)INFINITY;                               \
+        const integers bits = (integers)a & ~((integers)-(vector){0} & is_least);                  \
+        const vector root = __builtin_elementwise_sqrt((vector)bits) + (type)0;                    \
+        return b[0] > 0 ? root : ((vector){0} + (type)1) / root;                                   \
+    }                                                                                              \
+    ONCE static void general_powers_##vector(const type *left, const type *right, type *out,       \
+                                             int count, int left_step, int right_step) {           \
+        VECTOR_RUN(general_power, type, vector)                                                    \
+    }                                                                                              \
+    /* Most bases are positive. A block with others, or an infinity, is computed again. */          \
+    static void powers_##vector(const type *left, const type *right, type *out, int count,         \
+                                int left_step, int right_step) {                                   \
+        const vector zero = {0};                                                                   \
+        const int lanes = sizeof(vector) / sizeof(type);                                           \
+        vector a = zero + *left, b = zero + *right;                                                \
+        for (; count >= AT_ONCE; count -= AT_ONCE, out += AT_ONCE) {                               \
+            integers is_unusual = {0};                                                             \
+            for (int i = 0; i < AT_ONCE; i += lanes) {                                             \
+                if (left_step) memcpy(&a, left + i, sizeof a);                                     \
+                if (right_step) memcpy(&b, right + i, sizeof b);                                   \
+                is_unusual |= unusual_##vector(a) | (b - b != zero);                               \
+                const vector y = positive_power_##vector(a, b);                                    \
+                memcpy(out + i, &y, sizeof y);                                                     \
+            }                                                                                      \
+            if (any_lane((ints)is_unusual))                                                        \
+                general_powers_##vector(left, right, out, AT_ONCE, left_step, right_step);         \
+            left += AT_ONCE * left_step;                                                           \
+            right += AT_ONCE * right_step;                                                         \
         }                                                                                          \
-        return general_power_##vector(a, b);                                                       \
+        if (count > 0) general_powers_##vector(left, right, out, count, left_step, right_step);    \
     }                                                                                              \
     KERNEL(power_##dtype)(const type *left, const type *right, type *out, int count,               \
                           int left_step, int right_step) {                                         \
-        if (left_step && !right_step && *right == 2) {                                             \
-            for (int i = 0; i < count; i++) out[i] = left[i] * left[i];                            \
-            return;                                                                                \
+        if (left_step && !right_step) {                                                            \
+            CONSTANT_POWER(2, x * x)                                                               \
+            CONSTANT_POWER(3, x * x * x)                                                           \
+            CONSTANT_POWER(1, x)                                                                   \
+            CONSTANT_POWER(-1, 1 / x)                                                              \
+            CONSTANT_POWER(4, (x * x) * (x * x))                                                   \
+            CONSTANT_POWER(-2, (1 / x) * (1 / x))                                                  \
+            if (fabs(*right) == (type)0.5) {                                                       \
+                VECTOR_RUN(root, type, vector)                                                     \
+                return;                                                                            \
+            }                                                                                      \
         }                                                                                          \
-        VECTOR_RUN(power, type, vector)                                                            \
+        powers_##vector(left, right, out, count, left_step, right_step);                           \
     }                                                                                              \
     BROADCAST(power, dtype, type, type)
 POWER(float32, float, floats, ints, 0x1p-126)

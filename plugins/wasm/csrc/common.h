@@ -42,7 +42,7 @@
 #define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, FAST)
 #define EACH_INTEGER(X)                                                                            \
     X(int32, int32_t, FAST)                                                                        \
-    X(int64, int64_t, SMALL)                                                                       \
+    X(int64, int64_t, FAST)                                                                        \
     X(int8, int8_t, FAST)                                                                          \
     X(int16, int16_t, SMALL)                                                                       \
     X(uint8, uint8_t, FAST)                                                                        \
@@ -113,6 +113,8 @@ typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
 typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t ints __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t longs __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t unsigned_ints __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint64_t unsigned_longs __attribute__((vector_size(VECTOR_BYTES)));
 
 static inline floats load(const float *source) {
     floats lanes;

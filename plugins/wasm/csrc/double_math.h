@@ -9,6 +9,22 @@ static inline doubles choose_doubles(longs mask, doubles yes, doubles no) {
     return (doubles)((mask & (longs)yes) | (~mask & (longs)no));
 }
 
+static inline doubles larger_doubles(doubles x, doubles y) {
+#ifdef __wasm__
+    return __builtin_wasm_pmax_f64x2(x, y);  // x < y ? y : x
+#else
+    return choose_doubles(x < y, y, x);
+#endif
+}
+
+static inline doubles lesser_doubles(doubles x, doubles y) {
+#ifdef __wasm__
+    return __builtin_wasm_pmin_f64x2(x, y);  // y < x ? y : x
+#else
+    return choose_doubles(y < x, y, x);
+#endif
+}
+
 #define LN2_DOUBLE_HIGH 0x1.62e42feep-1  // its products with exponents are exact
 #define LN2_DOUBLE_LOW 0x1.a39ef35793c76p-33
 #define ROUNDING 0x1.8p52  // adding it rounds to an integer, which is in the low bits of the sum
@@ -36,11 +52,21 @@ static inline doubles with_sign_of_doubles(doubles sign, doubles magnitude) {
 
 static inline doubles power_of_two_doubles(longs n) { return (doubles)((n + 1023) << 52); }
 
+// A polynomial of x with an even number of terms, the highest first. Even and odd powers are summed
+// apart, because each sum waits for the one before it.
+static inline doubles polynomial(const double *terms, int count, doubles x, doubles square) {
+    doubles odd = repeated(terms[0]), even = repeated(terms[1]);
+    for (int i = 2; i < count; i += 2) {
+        odd = multiply_add_doubles(odd, square, repeated(terms[i]));
+        even = multiply_add_doubles(even, square, repeated(terms[i + 1]));
+    }
+    return multiply_add_doubles(odd, x, even);
+}
+
 // exp(r) - 1 of |r| <= ln 2 / 2
 static inline doubles exp_fraction(doubles r) {
-    doubles p = repeated(EXP_TERMS[0]);
-    for (int i = 1; i < 10; i++) p = multiply_add_doubles(p, r, repeated(EXP_TERMS[i]));
-    return multiply_add_doubles(p, r * r, r);
+    const doubles square = r * r;
+    return multiply_add_doubles(polynomial(EXP_TERMS, 10, r, square), square, r);
 }
 
 // The parts of x = n ln 2 + r, and exp(r) - 1; beyond [-746, 710], exp is 0 and infinity.
@@ -90,7 +116,7 @@ typedef struct {
 } scaled_doubles;
 
 static inline scaled_doubles split_doubles(doubles x) {
-    longs e = ((longs)x >> 52) - 1022;
+    longs e = (longs)((unsigned_longs)x >> 52) - 1022;  // x is positive
     doubles m = (doubles)(((longs)x & 0x000fffffffffffff) | 0x3fe0000000000000);  // in [0.5, 1)
     const longs is_low = m < repeated(0.70710678118654752440);
     e += is_low;  // a true mask is -1
@@ -98,17 +124,28 @@ static inline scaled_doubles split_doubles(doubles x) {
                             (doubles)(e + (longs)repeated(ROUNDING)) - ROUNDING};
 }
 
+// Which lanes are not positive, normal and finite: one comparison of their bits.
+static inline longs unusual_doubles(doubles x) {
+    const longs bits = (longs)((unsigned_longs)x - (0x0010000000000000 + (1ull << 63)));
+    return bits >= INT64_MIN + 0x7fe0000000000000;
+}
+
 // n ln 2 + 2 atanh((m - 1) / (m + 1))
 static inline doubles log_doubles(doubles x) {
-    const longs is_denormal = x < repeated(0x1p-1022);
-    scaled_doubles p = split_doubles(choose_doubles(is_denormal, x * 0x1p54, x));
-    p.n -= choose_doubles(is_denormal, repeated(54), repeated(0));
+    const int is_unusual = any_lane((ints)unusual_doubles(x));
+    scaled_doubles p = split_doubles(x);
+    if (is_unusual) {
+        const longs is_denormal = x < repeated(0x1p-1022);
+        p = split_doubles(choose_doubles(is_denormal, x * 0x1p54, x));
+        p.n -= choose_doubles(is_denormal, repeated(54), repeated(0));
+    }
     const doubles s = (p.m - 1.) / (p.m + 1.), square = s * s;
     doubles q = repeated(LOG_TERMS[0]);
     for (int i = 1; i < 7; i++) q = multiply_add_doubles(q, square, repeated(LOG_TERMS[i]));
     const doubles rest =
         multiply_add_doubles(p.n, repeated(LN2_DOUBLE_LOW), 2. * s * square * q);
     doubles y = multiply_add_doubles(p.n, repeated(LN2_DOUBLE_HIGH), 2. * s + rest);
+    if (!is_unusual) return y;
     y = choose_doubles(x == repeated(__builtin_inf()), x, y);
     y = choose_doubles(x == repeated(0), repeated(-__builtin_inf()), y);
     return choose_doubles((x < repeated(0)) | (x != x), repeated(__builtin_nan("")), y);
@@ -187,9 +224,8 @@ static inline doubles positive_power_doubles(doubles a, doubles b) {
     const doubles inverse = 1. / above, s = (p.m - 1.) * inverse, s_high = upper_half(s);
     const doubles s_low = (((p.m - 1.) - s_high * high) - s_high * low) * inverse;
     const doubles z = s * s, z_high = s_high * s_high;
-    doubles q = repeated(POWER_TERMS[0]);
-    for (int i = 1; i < 8; i++) q = multiply_add_doubles(q, z, repeated(POWER_TERMS[i]));
-    const doubles rest = multiply_add_doubles(z * z, q, s_low * (s_high + s));
+    const doubles square = z * z, q = polynomial(POWER_TERMS, 8, z, square);
+    const doubles rest = multiply_add_doubles(square, q, s_low * (s_high + s));
     const doubles t_high = upper_half(3. + z_high + rest);  // atanh(s) = s t / 3
     const doubles t_low = rest - ((t_high - 3.) - z_high);
     const doubles u = s_high * t_high, v = s_low * t_high + t_low * s;

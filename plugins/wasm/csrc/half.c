@@ -53,12 +53,11 @@ static inline float widened(half x) {
 // value of theirs; adding an odd half of what is cut off rounds the others.
 static inline half narrowed(float x) {
     const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
+    const uint32_t finite = magnitude < 0x47800000 ? magnitude : 0x47800000;  // 2^16 is infinity
     const uint32_t small = bits_of(of_bits(magnitude) + 0.5f) - bits_of(0.5f);
-    const uint32_t usual = (magnitude - (112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    uint32_t y = magnitude < 113 << 23 ? small : usual;
-    y = magnitude >= 0x47800000 ? 0x7c00 : y;  // from 2^16 on
-    y = magnitude > 0x7f800000 ? 0x7e00 : y;
-    return y | (bits >> 16 & 0x8000);
+    const uint32_t usual = (finite - (112 << 23) + 0xfff + (finite >> 13 & 1)) >> 13;
+    const uint32_t y = magnitude < 113 << 23 ? small : usual;
+    return y | (magnitude > 0x7f800000 ? 0x200 : 0) | (bits >> 16 & 0x8000);
 }
 #endif
 
@@ -124,11 +123,11 @@ ONCE static void combine(combined *kernel, const half *left, const half *right, 
 #define OPERATION(name) COMBINED(name, half, 0)
 #define COMPARISON(name) COMBINED(name, boolean, 1)
 
-FUNCTION(abs) FUNCTION(acos) FUNCTION(acosh) FUNCTION(asin) FUNCTION(asinh) FUNCTION(atan)
+FUNCTION(acos) FUNCTION(acosh) FUNCTION(asin) FUNCTION(asinh) FUNCTION(atan)
 FUNCTION(atanh) FUNCTION(ceil) FUNCTION(cos) FUNCTION(cosh) FUNCTION(elu) FUNCTION(erf)
-FUNCTION(exp) FUNCTION(expm1) FUNCTION(floor) FUNCTION(gelu) FUNCTION(gelu_tanh) FUNCTION(log)
+FUNCTION(expm1) FUNCTION(floor) FUNCTION(gelu) FUNCTION(gelu_tanh) FUNCTION(log)
 FUNCTION(log10) FUNCTION(log1p)
-FUNCTION(log2) FUNCTION(negative) FUNCTION(reciprocal) FUNCTION(relu) FUNCTION(relu6)
+FUNCTION(log2) FUNCTION(reciprocal) FUNCTION(relu) FUNCTION(relu6)
 FUNCTION(round) FUNCTION(rsqrt) FUNCTION(selu) FUNCTION(sigmoid) FUNCTION(sign) FUNCTION(sin)
 FUNCTION(sinh) FUNCTION(softplus) FUNCTION(sqrt) FUNCTION(square) FUNCTION(tan) FUNCTION(tanh)
 FUNCTION(trunc)
@@ -142,6 +141,31 @@ OPERATION(power) OPERATION(prelu) OPERATION(relu6_gradient) OPERATION(remainder)
 OPERATION(sigmoid_gradient) OPERATION(squared_difference) OPERATION(subtract)
 
 COMPARISON(equal) COMPARISON(less) COMPARISON(less_equal) COMPARISON(not_equal)
+
+// 2^x has 20 correct digits, of which 11 remain; beyond [-26, 17] it is 0 and infinity.
+static inline floats exp_of_half_floats(floats x) {
+    const floats t = at_most(at_least(x * 1.44269504088896341f, -26.f), 17.f);
+    const floats shifted = t + splat(12582912.f), r = t - (shifted - 12582912.f);
+    floats p = splat(1.5353362e-4f);
+    p = multiply_add(p, r, splat(1.3398875e-3f));
+    p = multiply_add(p, r, splat(9.618437e-3f));
+    p = multiply_add(p, r, splat(5.5503324e-2f));
+    p = multiply_add(p, r, splat(2.4022648e-1f));
+    p = multiply_add(p, r, splat(6.931472e-1f));
+    const floats scale = power_of_two((ints)shifted - (ints)splat(12582912.f));
+    return multiply_add(p * r, scale, scale);
+}
+static void exp_of_half_float32(const float *values, float *out, int count) {
+    MAP_FLOATS(exp_of_half_floats, values, out, count);
+}
+
+KERNEL(exp_float16)(const half *x, half *out, int count) {
+    map((mapped *)exp_of_half_float32, x, out, count, 0);
+}
+
+// Only the bit of the sign changes.
+MAP(abs, float16, half, half, FAST, x & 0x7fff)
+MAP(negative, float16, half, half, FAST, x ^ 0x8000)
 
 // The neighbour of a in the direction of b; bits of one sign are in the order of the numbers.
 static half neighbour(half a, half b) {

@@ -5,24 +5,32 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
 
 // x is (batch, outer, size, inner), indices (batch, count), out (batch, outer, count, inner);
 // a negative index counts from the end, and one out of range gives zeros.
-#define GATHER(item_size, type)                                                                    \
-    SHORT_LOOPS KERNEL(gather_##item_size)(                                                        \
-        const type *restrict x, const int32_t *restrict indices, type *restrict out, int batch,    \
+#define GATHER(name, item_size, type, index_type)                                                  \
+    SHORT_LOOPS KERNEL(name##_##item_size)(                                                        \
+        const type *restrict x, const index_type *restrict indices, type *restrict out, int batch, \
         int outer, int size, int inner, int count) {                                               \
         for (; batch > 0; batch--, indices += count)                                               \
-            for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner)                          \
-                for (int j = 0; j < count; j++, out += inner) {                                    \
-                    const int index = indices[j] + (indices[j] < 0 ? size : 0);                    \
-                    const type *row = x + (ptrdiff_t)index * inner;                                \
-                    if (inner == 1) /* one element takes less than the start of a loop */          \
-                        *out = is_within(index, size) ? *row : 0;                                  \
-                    else if (is_within(index, size))                                               \
-                        for (int k = 0; k < inner; k++) out[k] = row[k];                           \
+            for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner, out += count * inner)    \
+                for (int j = 0; j < count; j++) {                                                  \
+                    const index_type index = indices[j] + (indices[j] < 0 ? size : 0);             \
+                    const int is_valid = index >= 0 && index < size;                               \
+                    const int place = is_valid ? (int)index : 0;                                   \
+                    if (inner == 1) { /* one element takes less than the start of a loop */        \
+                        out[j] = is_valid ? x[place] : 0;                                          \
+                        continue;                                                                  \
+                    }                                                                              \
+                    const type *row = x + (ptrdiff_t)place * inner;                                \
+                    type *target = out + (ptrdiff_t)j * inner;                                     \
+                    if (is_valid)                                                                  \
+                        for (int k = 0; k < inner; k++) target[k] = row[k];                        \
                     else                                                                           \
-                        for (int k = 0; k < inner; k++) out[k] = 0;                                \
+                        for (int k = 0; k < inner; k++) target[k] = 0;                             \
                 }                                                                                  \
     }
-EACH_ITEM_SIZE(GATHER)
+#define GATHERS(item_size, type)                                                                   \
+    GATHER(gather, item_size, type, int32_t)                                                       \
+    GATHER(gather_by_int64, item_size, type, int64_t)
+EACH_ITEM_SIZE(GATHERS)
 
 // The places of rows of coordinates on axes that are flattened; one out of range gives a place that
 // is out of range, also when counted from the end. descriptor: depth, sizes[depth].

@@ -140,6 +140,16 @@ EACH_ITEM_SIZE(COPY)
     }
 EACH_ITEM_SIZE(FILL)
 
+// start, start + step, ...: floats in double precision, and integers as integers.
+#define RAMP(dtype, type, number)                                                                  \
+    KERNEL(ramp_##dtype)(type *out, int count, number start, number step) {                        \
+        for (int i = 0; i < count; i++) out[i] = (type)(start + step * (number)i);                 \
+    }
+RAMP(float32, float, double)
+RAMP(float64, double, double)
+RAMP(int32, int32_t, int32_t)
+RAMP(int64, int64_t, int64_t)
+
 // Matrices without what lies more than `lower` diagonals below or `upper` above the main one; a
 // negative number keeps all.
 #define BAND_PART(item_size, type)                                                                 \

@@ -7,6 +7,7 @@
 #include "common.h"
 
 #define BLOCK 16
+#define FEW 8  // rows of so small a number are added in place
 #define STRIPE 256
 #ifdef __wasm__
 #define WIDTH 16
@@ -50,7 +51,9 @@ static double sum_of_floats(const float *x, int count) {
     if (_Generic(*x, float: IS_ADDED_##combine, default: 0) && inner == 1)                         \
         for (; outer > 0; outer--, x += reduced, out++)                                            \
             *out = finish(sum_of_floats((const float *)x, reduced), reduced);
+#define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
 #else
+#define SIDE_BY_SIDE
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
 #define SIDE 8  // of short rows, which are reduced side by side
@@ -65,12 +68,13 @@ static double sum_of_floats(const float *x, int count) {
             for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
         }
 #endif
-#define GROUP 128  // elements among which an extreme value is looked for at a time
+#define GROUP 32  // elements among which an extreme value is looked for at a time
+#define SPAN 1024  // bools that are looked at at a time
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
     ROWS(name, dtype, type, block, total, effort, initial, combine)                                \
-    FOLD(name, dtype, type, total, result, effort, initial, combine, finish)
+    FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)
 
 #define ROWS(name, dtype, type, block, total, effort, initial, combine)                            \
     ONCE effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,    \
@@ -81,7 +85,7 @@ static double sum_of_floats(const float *x, int count) {
             for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                  \
             if (width == WIDTH)                                                                    \
                 for (int row = first; row < last; row++)                                           \
-                    for (int i = 0; i < WIDTH; i++)                                                \
+                    SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++)                                   \
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
             else if (width == NARROW)                                                              \
                 for (int row = first; row < last; row++)                                           \
@@ -89,9 +93,10 @@ static double sum_of_floats(const float *x, int count) {
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
             else                                                                                   \
                 for (int row = first; row < last; row++)                                           \
-                    for (int i = 0; i < width; i++)                                                \
+                    SIDE_BY_SIDE for (int i = 0; i < width; i++)                                   \
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
-            for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);            \
+            SIDE_BY_SIDE for (int i = 0; i < width; i++)                                           \
+                totals[i] = combine(totals[i], partial[i]);                                        \
         }                                                                                          \
     }
 
@@ -107,7 +112,7 @@ static double sum_of_floats(const float *x, int count) {
         for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                      \
         if (width == WIDTH)                                                                        \
             for (int row = 0; row < rows; row++)                                                   \
-                for (int i = 0; i < WIDTH; i++) {                                                  \
+                SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++) {                                     \
                     const type y = x[row * stride + i];                                            \
                     partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
                     is_odd[i] |= -(y != y);                                                        \
@@ -128,7 +133,7 @@ static double sum_of_floats(const float *x, int count) {
         memcpy(totals, bits, width * sizeof *bits);                                                \
     }
 
-#define FOLD(name, dtype, type, total, result, effort, initial, combine, finish)                   \
+#define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)            \
     effort KERNEL(name##_##dtype)(const type *x, result *out, int outer, int reduced, int inner) { \
         SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
@@ -143,7 +148,17 @@ static double sum_of_floats(const float *x, int count) {
                     for (int i = 0; i < count; i++)                                                \
                         totals[i] = combine(totals[i], totals[i + count]);                         \
                 *out = finish(totals[0], reduced);                                                 \
-            } else                                                                                 \
+            } else if (reduced <= FEW)                                                             \
+                for (int first = 0; first < inner; first += STRIPE) {                              \
+                    const int width = smaller(STRIPE, inner - first);                              \
+                    block partial[STRIPE];                                                         \
+                    for (int i = 0; i < width; i++) partial[i] = initial;                          \
+                    for (int row = 0; row < reduced; row++)                                        \
+                        for (int i = 0; i < width; i++)                                            \
+                            partial[i] = combine(partial[i], x[(ptrdiff_t)row * inner + first + i]); \
+                    for (int i = 0; i < width; i++) out[first + i] = finish((total)partial[i], reduced); \
+                }                                                                                  \
+            else                                                                                   \
                 for (int first = 0; first < inner; first += STRIPE) {                              \
                     const int width = smaller(STRIPE, inner - first);                              \
                     total totals[STRIPE];                                                          \
@@ -172,7 +187,7 @@ static double sum_of_floats(const float *x, int count) {
 
 #define EXTREME(name, dtype, type, effort, initial, is_better, combine)                            \
     EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
-    FOLD(name, dtype, type, type, type, effort, initial, combine, WHOLE)
+    FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE)
 
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
@@ -191,8 +206,29 @@ REDUCTION(prod, complex64, complex64, complex128, complex128, complex64, SMALL, 
     REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, LEAST, WHOLE)
 EACH_INTEGER(INTEGER_KERNELS)
 
-REDUCTION(all, bool, boolean, boolean, boolean, boolean, FAST, 1, BOTH, WHOLE)
-REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
+// Along rows, the first block with a decisive element ends the search.
+#define DECISION(name, initial, combine)                                                           \
+    static void name##_of_columns(const boolean *x, boolean *out, int reduced, int inner) {        \
+        memset(out, initial, inner);                                                               \
+        for (int row = 0; row < reduced; row++, x += inner)                                        \
+            for (int i = 0; i < inner; i++) out[i] = combine(out[i], x[i]);                        \
+    }                                                                                              \
+    KERNEL(name##_bool)(const boolean *x, boolean *out, int outer, int reduced, int inner) {       \
+        for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner) {                \
+            if (inner > 1) {                                                                       \
+                name##_of_columns(x, out, reduced, inner);                                         \
+                continue;                                                                          \
+            }                                                                                      \
+            boolean y = initial;                                                                   \
+            int first = 0;                                                                         \
+            for (; first + SPAN <= reduced && y == initial; first += SPAN)                       \
+                for (int i = 0; i < SPAN; i++) y = combine(y, x[first + i]);                      \
+            for (; first < reduced && y == initial; first++) y = combine(y, x[first]);             \
+            *out = y;                                                                              \
+        }                                                                                          \
+    }
+DECISION(all, 1, BOTH)
+DECISION(any, 0, EITHER)
 
 // ---- positions: the first one of the extreme value; NaN counts as extreme ----
 
@@ -206,7 +242,7 @@ REDUCTION(any, bool, boolean, boolean, boolean, boolean, FAST, 0, EITHER, WHOLE)
                                            int width) {                                            \
         for (int i = 0; i < width; i++) best[i] = x[i], position[i] = 0;                           \
         for (int row = 1; row < rows; row++)                                                       \
-            for (int i = 0; i < width; i++) {                                                      \
+            SIDE_BY_SIDE for (int i = 0; i < width; i++) {                                         \
                 const type y = x[row * stride + i];                                                \
                 const bool found = is_better(y, best[i]);                                          \
                 best[i] = found ? y : best[i];                                                     \

@@ -90,10 +90,15 @@ typedef struct {
     floats n, high, low;  // log(m) = high + low
 } logarithm;
 
+// Which lanes are not positive, normal and finite: one comparison of their bits.
+static inline ints unusual_floats(floats x) {
+    return ((unsigned_ints)x - 0x00800000u) >= 0x7f000000u;
+}
+
 static inline logarithm split_logarithm(floats x) {
-    const ints is_denormal = x < splat(0x1p-126f);
     scaled_floats parts = split_floats(x);
-    if (any_lane(is_denormal)) {
+    if (any_lane(unusual_floats(x))) {
+        const ints is_denormal = x < splat(0x1p-126f);
         parts = split_floats(choose(is_denormal, x * splat(0x1p23f), x));
         parts.n -= choose(is_denormal, splat(23.f), splat(0.f));
     }
@@ -113,7 +118,7 @@ static inline logarithm split_logarithm(floats x) {
 // y, or what a logarithm is of numbers that are not positive and finite.
 static inline floats logarithm_of(floats x, floats y) {
     const floats infinity = splat(__builtin_inff());
-    if (!any_lane(~((x > splat(0.f)) & (x < infinity)))) return y;
+    if (!any_lane(unusual_floats(x))) return y;
     y = choose(x == infinity, x, y);
     y = choose(x == splat(0.f), -infinity, y);
     return choose((x < splat(0.f)) | (x != x), splat(__builtin_nanf("")), y);
@@ -142,6 +147,7 @@ static inline floats log10_floats(floats x) {
 static inline floats log1p_floats(floats x) {
     const floats sum = x + 1.f;
     const floats y = log_floats(sum) + (x - (sum - 1.f)) / sum;
+    if (!any_lane(unusual_floats(sum) | (x == splat(0.f)))) return y;
     const ints is_itself = (x == splat(0.f)) | (x == splat(__builtin_inff()));
     return choose(is_itself, x, choose(sum == splat(0.f), splat(-__builtin_inff()), y));
 }
@@ -207,7 +213,8 @@ static inline floats cos_floats(floats x) { return sine(x, 1, cosf); }
 static inline floats tan_floats(floats x) {
     if (is_far(x)) return by_lanes(tanf, x);
     const angle a = split_angle(x);
-    const floats y = choose((a.quadrant & 1) != 0, -a.cosine / a.sine, a.sine / a.cosine);
+    const ints is_odd = (a.quadrant & 1) != 0;
+    const floats y = choose(is_odd, -a.cosine, a.sine) / choose(is_odd, a.sine, a.cosine);
     return choose(x == splat(0.f), x, y);
 }
 
@@ -219,39 +226,59 @@ static inline floats half_of_exp(floats magnitude) {
 
 static inline floats sinh_floats(floats x) {
     const floats magnitude = absolute(x), below = expm1_floats(magnitude);
-    const floats usual = 0.5f * (below + below / (below + 1.f));
-    return with_sign_of(x, choose(magnitude > splat(88.f), half_of_exp(magnitude), usual));
+    floats y = 0.5f * (below + below / (below + 1.f));
+    const ints is_large = magnitude > splat(88.f);
+    if (any_lane(is_large)) y = choose(is_large, half_of_exp(magnitude), y);
+    return with_sign_of(x, y);
 }
 
 static inline floats cosh_floats(floats x) {
     const floats magnitude = absolute(x), e = exp_floats(magnitude);
-    const floats usual = multiply_add(e, splat(0.5f), 0.5f / e);
-    return choose(magnitude > splat(88.f), half_of_exp(magnitude), usual);
+    const floats y = multiply_add(e, splat(0.5f), 0.5f / e);
+    const ints is_large = magnitude > splat(88.f);
+    return any_lane(is_large) ? choose(is_large, half_of_exp(magnitude), y) : y;
 }
 
-// log(1 + t), or log(2 t) where that is the same.
-static inline floats log_of_large(ints is_large, floats t) {
-    const floats more = choose(is_large, splat(0.693147180559945309f), splat(0.f));
-    return log1p_floats(t) + more;
+// Near 0, polynomials; elsewhere logarithms. Beyond 1e18, log(2 m) is log(m) + log(2).
+static inline floats log_of_double(ints is_large, floats m, floats y) {
+    return choose(is_large, log_floats(m) + 0.693147180559945309f, y);
 }
 
 static inline floats asinh_floats(floats x) {
     const floats m = absolute(x), square = m * m;
-    const ints is_large = m > splat(1e9f);
-    const floats t = m + square / (1.f + __builtin_elementwise_sqrt(square + 1.f));
-    return with_sign_of(x, log_of_large(is_large, choose(is_large, m, t)));
+    const ints is_small = m < splat(0.5f), is_large = m > splat(1e18f);
+    floats p = splat(2.0122003309e-2f);
+    p = multiply_add(p, square, splat(-4.2699340972e-2f));
+    p = multiply_add(p, square, splat(7.4847586088e-2f));
+    p = multiply_add(p, square, splat(-1.6666288134e-1f));
+    floats y = log_floats(m + __builtin_elementwise_sqrt(square + 1.f));
+    if (any_lane(is_large)) y = log_of_double(is_large, m, y);
+    return with_sign_of(x, choose(is_small, multiply_add(p * square, m, m), y));
 }
 
 static inline floats acosh_floats(floats x) {
-    const ints is_large = x > splat(1e9f);
-    const floats below = x - 1.f, root = __builtin_elementwise_sqrt(below * (x + 1.f));
-    const floats y = log_of_large(is_large, choose(is_large, x, below + root));
-    return choose(x < splat(1.f), splat(__builtin_nanf("")), y);
+    const floats below = x - 1.f;
+    const ints is_small = below < splat(0.5f), is_large = x > splat(1e18f);
+    floats p = splat(1.7596881071e-3f);
+    p = multiply_add(p, below, splat(-7.5272886713e-3f));
+    p = multiply_add(p, below, splat(2.6454905019e-2f));
+    p = multiply_add(p, below, splat(-1.1784741703e-1f));
+    p = multiply_add(p, below, splat(1.4142135263f));
+    const floats root = __builtin_elementwise_sqrt(choose(is_small, below, below * (x + 1.f)));
+    floats y = log_floats(x + root);
+    if (any_lane(is_large)) y = log_of_double(is_large, x, y);
+    return choose(is_small, p * root, y);  // the root of a negative number is NaN
 }
 
 static inline floats atanh_floats(floats x) {
-    const floats m = absolute(x);
-    return with_sign_of(x, 0.5f * log1p_floats((m + m) / (1.f - m)));
+    const floats m = absolute(x), square = m * m;
+    floats p = splat(1.81740078349e-1f);
+    p = multiply_add(p, square, splat(8.24370301058e-2f));
+    p = multiply_add(p, square, splat(1.46691431730e-1f));
+    p = multiply_add(p, square, splat(1.99782164500e-1f));
+    p = multiply_add(p, square, splat(3.33337300303e-1f));
+    const floats y = 0.5f * log_floats((1.f + m) / (1.f - m));
+    return with_sign_of(x, choose(m < splat(0.5f), multiply_add(p * square, m, m), y));
 }
 
 static inline floats tanh_floats(floats x) {
@@ -313,7 +340,21 @@ static inline floats atan2_floats(floats y, floats x) {
     return choose((x != x) | (y != y), x + y, with_sign_of(y, angle));
 }
 
-static inline floats atan_floats(floats x) { return atan2_floats(x, splat(1.f)); }
+// The same polynomial, with one division: t is m, (m - 1) / (m + 1) or -1 / m.
+static inline floats atan_floats(floats x) {
+    const floats m = absolute(x), zero = splat(0.f), one = splat(1.f);
+    const ints is_high = m > splat(0.41421356237f), is_steep = m > splat(2.41421356237f);
+    const floats above = choose(is_steep, -one, m - choose(is_high, one, zero));
+    const floats below = choose(is_steep, m, choose(is_high, m + one, one));
+    const floats t = above / below, square = t * t;
+    floats p = splat(8.05374449538e-2f);
+    p = multiply_add(p, square, splat(-1.38776856032e-1f));
+    p = multiply_add(p, square, splat(1.99777106478e-1f));
+    p = multiply_add(p, square, splat(-3.33329491539e-1f));
+    const floats angle = multiply_add(p * square, t, t);
+    const floats start = choose(is_steep, splat(1.57079632679489662f), splat(0.785398163397448f));
+    return with_sign_of(x, angle + choose(is_high, start, zero));
+}
 
 // For t up to 1/2, y = asin(t) = t + t z p(z) with z = t^2. A larger x is 1 - 2 t^2, and its arc cosine
 // is 2 asin(t); out of range, t is NaN.

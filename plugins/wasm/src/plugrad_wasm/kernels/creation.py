@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from plugrad.extend import float32, float64, int32, int64
 from plugrad.kernels import creation
 from plugrad_wasm.bits import fill as filled
-from plugrad_wasm.declare import table
+from plugrad_wasm.declare import call, table
 from plugrad_wasm.dtypes import supported
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType, Scalar
     from plugrad_wasm.memory import LinearMemory, WasmArray
+
+
+FLOATS: Final = (float32, float64)
+RAMPS: Final = (*FLOATS, int32, int64)
+"""Dtypes whose ranges the module computes."""
 
 
 class Home(Protocol):
@@ -46,9 +52,15 @@ def ones_like(x: WasmArray) -> WasmArray:
 def range(backend: Home, *, start: float, stop: float, step: float, dtype: DType) -> WasmArray:
     """Return start, start + step, … up to but excluding stop."""
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
+    dtype = supported(dtype)
+    is_whole = isinstance(start, int) and isinstance(step, int)
+    if dtype in (FLOATS if not is_whole else RAMPS):
+        convert = float if dtype in FLOATS else int
+        out = backend.linear.empty((count,), dtype)
+        call(out, f"ramp_{dtype}", count)(out.address, count, convert(start), convert(step))
+        return out
     # Integers stay integers; anything else is computed in double precision.
     values: NDArray[np.generic] = start + step * np.arange(count)
-    dtype = supported(dtype)
     return backend.linear.from_numpy(values.astype(dtype), dtype)
 
 

@@ -75,7 +75,8 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
     shape, picked = x.shape, indices.shape[batch_dims:]
     out = x.memory.empty((*shape[:axis], *picked, *shape[axis + 1 :]), x.dtype)
     if out.size:
-        indices = positions(indices)
+        name = "gather_by_int64" if indices.dtype is int64 else "gather"
+        indices = indices if indices.dtype is int64 else positions(indices)
         batch, outer = size_of(shape[:batch_dims]), size_of(shape[batch_dims:axis])
         size, inner, count = shape[axis], size_of(shape[axis + 1 :]), size_of(picked)
         sizes, itemsize = (batch, outer, count), x.dtype.itemsize
@@ -90,7 +91,7 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
             ]
             for (b, batches), (o, outers), (c, counts) in ranges(sizes, out.size, ELEMENTS.most)
         ]
-        run_chains(x, f"gather_{itemsize}", chains, (x, indices, out), out.size)
+        run_chains(x, f"{name}_{itemsize}", chains, (x, indices, out), out.size)
     return out
 
 

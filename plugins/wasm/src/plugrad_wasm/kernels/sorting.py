@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import host_bodies, int32, size_of, uint8
+from plugrad.extend import bool_, complex64, float16, host_bodies, int32, size_of, uint8
 from plugrad.kernels import sorting
 from plugrad_wasm.declare import ExportNames, run_items, table
 from plugrad_wasm.kernels.indexing import gather
 from plugrad_wasm.kernels.movement import transpose
+from plugrad_wasm.kernels.reduction import position
 from plugrad_wasm.memory import WasmView
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 ARGSORT = ExportNames("argsort", bool_as=uint8)
+greatest = position("argmax")
+WITHOUT_ARGMAX = (bool_, complex64, float16)
 STEPS = 32  # that sorting an element takes, in those of elementwise work
 
 
@@ -37,7 +40,10 @@ def argsort(x: WasmArray, *, axis: int, descending: bool, stable: bool) -> WasmA
 def top_k(x: WasmArray, *, k: int, sorted: bool) -> tuple[WasmArray, WasmArray]:
     """Return the largest elements along the last axis and their positions."""
     shape = (*x.shape[:-1], k)
-    places = order(x, k, descending=True, is_sorted=sorted)
+    if k == 1 and x.dtype not in WITHOUT_ARGMAX:
+        places = WasmView(greatest(x, axis=len(shape) - 1), shape)
+    else:
+        places = order(x, k, descending=True, is_sorted=sorted)
     batch = size_of(x.shape[:-1])
     rows, picked = WasmView(x, (batch, x.shape[-1])), WasmView(places, (batch, k))
     return WasmView(gather(rows, picked, axis=1, batch_dims=1), shape), places
