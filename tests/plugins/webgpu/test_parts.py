@@ -94,6 +94,9 @@ def test_elementwise_calls_and_reductions(small_parts, rng):
     for axis in ((0,), (1,), (0, 1)):
         np.testing.assert_allclose(run(reduction.sum, x, axis=axis), x.sum(axis), atol=1e-4)
     np.testing.assert_array_equal(run(reduction.argmax, x, axis=0), x.argmax(0))
+    y = x[:48].reshape(29, 336)  # is read and written in lines of vectors
+    found = run(reduction.sum, np.stack([y, y, y]), axis=(0,))
+    np.testing.assert_allclose(found, 3 * y, rtol=1e-6)
 
 
 def test_products(small_parts, rng):

@@ -34,6 +34,8 @@ WINDOWS = {
 }
 MOVEMENT = {
     "axes": "9",
+    "places": "8",
+    "last": "8",
     "element": "u32",
     "target": "vec4<u32>",
     "fields": "  step: u32,",
@@ -144,6 +146,7 @@ SHADERS = {
         "walk": "row_by_row",
         "block": "32",
         "workgroup": "64",
+        "identity": "vec4<f32>(parameters.identity)",
         "combine_elements": "combine_vectors",
         "prepare": "filled_up",
         "guard": "",
@@ -151,6 +154,25 @@ SHADERS = {
         "is_written": "place == 0u && index < parameters.count",
         "at": "index / 64u",
         "finish": "value",
+    },
+    ("reduction", "reduction_lanes", "reduction_lines"): {
+        "T": "f32",
+        "element": "array<vec4<f32>, 4>",
+        "result": "array<vec4<f32>, 4>",
+        "lines": "4",
+        "combine": "a + b",
+        "walk": "row_by_row",
+        "block": "32",
+        "workgroup": "8",
+        "identity": "identity_line()",
+        "combine_elements": "combine_lines",
+        "prepare": "whole",
+        "guard": "if (index >= parameters.count) { return; }",
+        "reduced": "total",
+        "is_written": "true",
+        "at": "index",
+        "finish": "finished_line(value)",
+        "line_finish": "value / parameters.divisor",
     },
     ("scatter",): {"element": "vec4<u32>"},
     ("signal",): {},
@@ -245,8 +267,8 @@ def test_snippets_compile(run):
 
 
 def test_a_repeated_line_is_written_out():
-    assert "at8 * parameters.sizes[8]" not in shader("movement", **MOVEMENT)
-    assert "let at8 = rest % parameters.sizes[8]" in shader("movement", **MOVEMENT)
+    assert "@repeat" not in shader("movement", **MOVEMENT)
+    assert "let at7 = rest - next7 * parameters.sizes[7]" in shader("movement", **MOVEMENT)
 
 
 ELEMENTWISE = [

@@ -21,6 +21,7 @@ _BINDING: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"//.*")
 _LANES: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
+_ARRAY: Final = re.compile(r"array<(.+), (\d+)>")
 _ATOMIC: Final = re.compile(r"atomic<([iu]32)>")
 _OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exchange")
 _ASSIGNED: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
@@ -140,9 +141,13 @@ def _closing(text: str, start: int) -> int:
 
 
 def _nbytes(kind: str) -> int | None:
-    """Return the size of a number, a vector or a matrix of two rows of WGSL; None for anything else."""
+    """Return the size of a number, a vector, a matrix of two rows or an array of WGSL; None for anything else."""
     if _ATOMIC.fullmatch(kind):
         return 4
+    array = _ARRAY.fullmatch(kind)
+    if array is not None:
+        nbytes = _nbytes(array[1])
+        return None if nbytes is None else nbytes * int(array[2])
     match = _LANES.fullmatch(kind)
     if match is None or match[1] == "3":  # which takes the room of four
         return None

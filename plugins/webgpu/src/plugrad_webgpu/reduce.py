@@ -35,6 +35,8 @@ GPU_INVOCATIONS = 65_536
 # Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
 SOFTWARE_STEPS = 256
 GPU_STEPS = 16
+# A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
+LINE = 16
 COALESCED_SEGMENTS = 32
 
 
@@ -99,6 +101,9 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
             has_vectors = words_in(rule.dtype) == 1
             is_narrow = rule.dtype in WIDE  # its result is narrowed number by number
             across = 4 if inner % 4 == 0 and has_vectors and not is_narrow else 1
+            is_wide = inner % LINE == 0 and outer * inner >= LINE * SOFTWARE_WORKGROUP
+            if is_software and across == 4 and is_wide:
+                across = LINE
             along = 4 if inner == 1 and has_vectors and (outer == 1 or size % 4 == 0) else 1
             length, vectors = -(-size // along), inner // across
             segments = segments_for(outer * vectors, length, inner == 1, is_software)
@@ -184,26 +189,33 @@ def _program(
 ) -> Program:
     stored = STORED[dtype]
     width = max(across, along)
+    is_line = across == LINE
+    suffix = "_lines" if is_line else "_vectors" if width > 1 else ""
     names = ["reduction", *(["reduction_lanes"] * (width > 1)), *(["reduction_joined"] * is_joined)]
+    names += ["reduction_lines"] * is_line
+    element = f"array<vec4<{stored}>, {LINE // 4}>" if is_line else vector(stored, width)
     reduced = "combine_lanes(total)" if along > 1 else "total"
     source = partial(
         shader,
         *names,
         T=stored,
-        element=vector(stored, width),
-        result=vector(stored, across),
+        element=element,
+        result=element if is_line else vector(stored, across),
+        lines=str(LINE // 4),
+        line_finish=finish,
+        identity="identity_line()" if is_line else f"{element}(parameters.identity)",
         combine=combine,
         walk=walk,
         workgroup=str(workgroup),
         block=str(BLOCK),
-        combine_elements="combine" if width == 1 else "combine_vectors",
+        combine_elements=f"combine{suffix}",
         prepare=prepare,
         # What waits for others may not return early.
         guard="" if is_joined else "if (index >= parameters.count) { return; }",
         reduced=f"joined({reduced}, place)" if is_joined else reduced,
         is_written="place == 0u && index < parameters.count" if is_joined else "true",
         at=f"index / {workgroup}u" if is_joined else "index",
-        finish=finish,
+        finish="finished_line(value)" if is_line else finish,
     )
     return Program(f"reduction {combine}", source, workgroup=workgroup)
 

@@ -10,7 +10,7 @@
 //
 // Elements are scalars, vectors across `inner`, or vectors along the reduced axis. In the last case the last
 // vector is filled up with the identity, and the lanes are combined at the end. What vectors need is in
-// reduction_lanes.wgsl.
+// reduction_lanes.wgsl, and what several vectors across `inner` need in reduction_lines.wgsl.
 
 struct Parameters {
   count: u32,     // invocations with a segment
@@ -37,7 +37,7 @@ fn whole(v: $element, k: u32) -> $element { return v; }
 
 fn one_by_one(start: u32, first: u32, end: u32) -> $element {
   let step = parameters.step;
-  var total = $element(parameters.identity);
+  var total = $identity;
   for (var at = first; at < end; at += step) {
     total = $combine_elements(total, $prepare(input[start + at], at));
   }
@@ -47,10 +47,10 @@ fn one_by_one(start: u32, first: u32, end: u32) -> $element {
 fn row_by_row(start: u32, first: u32, end: u32) -> $element {
   let block_span = BLOCK * parameters.step;
   let row_span = BLOCK * block_span;
-  var total = $element(parameters.identity);
+  var total = $identity;
   for (var row = first; row < end; row += row_span) {
     let row_end = min(row + row_span, end);
-    var of_row = $element(parameters.identity);
+    var of_row = $identity;
     for (var block = row; block < row_end; block += block_span) {
       of_row = $combine_elements(of_row, one_by_one(start, block, min(block + block_span, row_end)));
     }

@@ -1,0 +1,47 @@
+"""Reductions over other axes than the last one, which software devices read several vectors at a time."""
+
+import numpy as np
+import pytest
+
+from plugrad.kernels import reduction
+
+
+@pytest.fixture
+def lines(run, monkeypatch):
+    """Note whether a kernel reads lines of several vectors."""
+    monkeypatch.setattr(run.device, "is_software", True)
+    record, found = run.device.record, []
+
+    def note(plan, operands):
+        found.append("combine_lines" in plan.program.source())
+        record(plan, operands)
+
+    monkeypatch.setattr(run.device, "record", note)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "expected"),
+    [
+        ((37, 160), (0,), True),
+        ((700, 128), (0,), True),  # in segments
+        ((3, 9, 64), (1,), True),
+        ((3, 9, 4, 32), (0, 2), True),
+        ((37, 168), (0,), False),
+        ((3, 9, 16), (1,), False),  # too few for the lanes of the processor
+        ((160, 37), (1,), False),
+    ],
+    ids=str,
+)
+def test_lines_of_columns(run, rng, lines, shape, axis, expected):
+    x = rng.standard_normal(shape, dtype=np.float32)
+    np.testing.assert_allclose(run(reduction.sum, x, axis=axis), x.sum(axis), atol=1e-4)
+    np.testing.assert_allclose(run(reduction.mean, x, axis=axis), x.mean(axis), atol=1e-5)
+    assert any(lines) is expected
+    x[(0,) * len(shape)] = np.nan
+    x[(-1,) * len(shape)] = np.inf
+    np.testing.assert_array_equal(run(reduction.max, x, reduction_indices=axis), x.max(axis))
+    for dtype in ("int32", "uint32"):
+        n = rng.integers(0, 1 << 30, shape).astype(dtype)
+        np.testing.assert_array_equal(run(reduction.sum, n, axis=axis), n.sum(axis, dtype=dtype))
+    np.testing.assert_array_equal(run(reduction.all, n > 9, axis=axis), (n > 9).all(axis))
