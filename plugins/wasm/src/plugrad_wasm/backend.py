@@ -65,7 +65,7 @@ class WasmBackend(Backend):
                 f"wasmtime cannot be imported ({failure}); run: pip install 'wasmtime>=50,<51'"
             ) from failure
         self.linear = Store(self.threads()).memory
-        self.device = DEVICE.name
+        self.device: str = DEVICE.name
         return all_kernels()
 
     def threads(self) -> int:

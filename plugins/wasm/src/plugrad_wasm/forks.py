@@ -30,10 +30,10 @@ class ForkLock:
 
     def __init__(self) -> None:
         """Create a lock that is free."""
-        self.number = next(_numbers)
+        self.number: int = next(_numbers)
         self._lock = threading.RLock()
         self._is_lost = False
-        self.held = 0
+        self.held: int = 0
         _locks.add(self)
 
     def __enter__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import float16, float32
 from plugrad.kernels import unary
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation
     from plugrad_wasm.memory import WasmArray
 
-cast = Deferred(unary.cast, "unary")
+cast: Final = Deferred(unary.cast, "unary")
 
 
 def through_float32(function: Implementation) -> Implementation:

@@ -62,9 +62,9 @@ class Block:
 
     def __init__(self, memory: LinearMemory, address: int, capacity: int) -> None:
         """Describe the `capacity` bytes from `address` on."""
-        self.address = address
-        self.capacity = capacity
-        self.free = memory.free[capacity]
+        self.address: int = address
+        self.capacity: int = capacity
+        self.free: list[Block] = memory.free[capacity]
         self.release: Callable[[], None] = partial(memory.returned.append, self)
 
 
@@ -131,13 +131,15 @@ class WasmView(WasmArray):
         self, owner: WasmArray, shape: tuple[int, ...], dtype: DType | None = None
     ) -> None:
         """Share the block of `owner`, whose elements have the new shape and dtype."""
-        self.__del__ = bool  # Python calls it, too: it must be a function of C that does nothing
+        self.__del__: Callable[[], object] = (
+            bool  # Python calls it, too: it must be a function of C that does nothing
+        )
         self.shape = shape
-        self.dtype = owner.dtype if dtype is None else dtype
-        self.size = owner.size if dtype is None else size_of(shape)
-        self.memory = owner.memory
-        self.capacity = owner.capacity
-        self.address = owner.address
+        self.dtype: DType = owner.dtype if dtype is None else dtype
+        self.size: int = owner.size if dtype is None else size_of(shape)
+        self.memory: LinearMemory = owner.memory
+        self.capacity: int = owner.capacity
+        self.address: int = owner.address
         self.owner = owner
 
 
@@ -213,7 +215,7 @@ class CachedBlock:
             memory.carve(size_class(size))
         block = free[-1]
         del free[-1]
-        self.address = block.address
+        self.address: int = block.address
         self.__del__ = partial(free.append, block)
 
 
@@ -235,10 +237,10 @@ class LinearMemory:
         """Manage the addresses from `base` upwards."""
         self.store = store
         self.limit: int | None = None
-        self.used = 0
-        self.peak = 0
-        self.buffers = 0
-        self.threshold = 0  # up to here, neither the limit nor what is needed wants attention
+        self.used: int = 0
+        self.peak: int = 0
+        self.buffers: int = 0
+        self.threshold: int = 0  # up to here, neither the limit nor what is needed wants attention
         self.returned: list[Block] = []  # by arrays that have died; they still count as used
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
         self._spans: list[tuple[int, int]] = []  # (address, size) of merged free blocks

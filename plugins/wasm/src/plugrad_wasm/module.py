@@ -90,7 +90,7 @@ class Instance:
 
     def __init__(self, program: Program, module: wasmtime.Module, memory: SharedMemory) -> None:
         """Instantiate a module that imports nothing but the memory."""
-        self.store = wasmtime.Store(program.engine)
+        self.store: wasmtime.Store = wasmtime.Store(program.engine)
         self._instance = wasmtime.Instance(self.store, module, [memory])
         self._context = ctypes.c_void_p.from_param(
             ctypes.cast(self.store._context(), ctypes.c_void_p).value
@@ -177,13 +177,13 @@ class Instances:
             memory: what they import.
             stack: a block of `STACK` bytes for the stack of all; None means the one of the linker.
         """
-        self.lock = ForkLock()
+        self.lock: ForkLock = ForkLock()
         self.program = program
         self.memory = memory
         self._stack = stack
         self._instances: dict[str, Instance] = {}
-        self.short = Calls(self._bound)
-        self.long = Calls(partial(self._bound, is_long=True))
+        self.short: Calls = Calls(self._bound)
+        self.long: Calls = Calls(partial(self._bound, is_long=True))
 
     def _bound(self, name: str, *, is_long: bool = False) -> Call:
         with compiling, self.lock:
@@ -226,14 +226,15 @@ class Store:
             kind = wasmtime.MemoryType(limits, shared=True)
             self._linear = SharedMemory(self._program.engine, kind)
         self._instances = Instances(self._program, self._linear)
-        self.lock = self._instances.lock
-        self.short, self.long = self._instances.short, self._instances.long
-        self.memory = LinearMemory(self, self._program.pages * PAGE)
+        self.lock: ForkLock = self._instances.lock
+        self.short: Calls = self._instances.short
+        self.long: Calls = self._instances.long
+        self.memory: LinearMemory = LinearMemory(self, self._program.pages * PAGE)
         self.threads = threads
         self.perform = Workers(threads, self.long, self._calls_elsewhere, compiling).perform
-        self.descriptor = lru_cache(maxsize=1024)(self._descriptor)
+        self.descriptor: Callable[..., Descriptor] = lru_cache(maxsize=1024)(self._descriptor)
         self._table = lru_cache(maxsize=8)(self._filled)
-        self.scratch_size = lru_cache(maxsize=1024)(self._scratch_size)
+        self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
         self._custom: dict[str, tuple[Call, Call]] = {}
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:

@@ -35,9 +35,9 @@ class Program:
 
     def __init__(self, variant: str) -> None:
         """Compile the first module, which shows whether the variant can be used."""
-        self.engine = new_engine()
+        self.engine: wasmtime.Engine = new_engine()
         self._sections = sections(variant)
-        self.pages = int(self._sections[PAGES])
+        self.pages: int = int(self._sections[PAGES])
         self.modules: dict[str, str] = {}
         """The names of the modules by those of their exports."""
         for line in self._sections[EXPORTS].decode().splitlines():

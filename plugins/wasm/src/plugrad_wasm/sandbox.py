@@ -269,7 +269,7 @@ class Instance:
         import wasmtime
 
         self._sandbox = sandbox
-        self.has_grown = False  # has the module put its own data behind that of the call?
+        self.has_grown: bool = False  # has the module put its own data behind that of the call?
         self._engine = engine
         self._store = wasmtime.Store(engine)
         self._store.set_limits(
@@ -398,5 +398,5 @@ class Placement:
     def take(self, size: int) -> int:
         """Return an aligned address with `size` free bytes."""
         address = -(-self.end // ALIGNMENT) * ALIGNMENT
-        self.end = address + size
+        self.end: int = address + size
         return address

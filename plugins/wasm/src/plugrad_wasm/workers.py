@@ -37,11 +37,11 @@ class Job:
         scratch: Sequence[Located],
     ) -> None:
         """Begin with all chains; `Workers.perform` explains the arguments."""
-        self.export = export
-        self.chains = [*reversed(chains)]
-        self.held = held
-        self.scratch = [*scratch]
-        self.is_over = False
+        self.export: str = export
+        self.chains: list[Chain] = [*reversed(chains)]
+        self.held: Sequence[object] = held
+        self.scratch: list[Located] = [*scratch]
+        self.is_over: bool = False
         self.failure: BaseException | None = None
         self.running: list[Sequence[object]] = []  # what the threads that help need, once for each
         self.ended: SimpleQueue[None] = SimpleQueue()
@@ -86,7 +86,7 @@ class Worker:
     def __init__(self, calls: Mapping[str, Call]) -> None:
         """Start the thread."""
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self.__del__ = partial(self.jobs.put, None)
+        self.__del__: Callable[[], None] = partial(self.jobs.put, None)
         arguments = self.jobs, calls
         threading.Thread(
             target=serve, args=arguments, name="plugrad-wasm worker", daemon=True

@@ -64,7 +64,7 @@ class Device:
         """
         self.part_bytes = part_bytes
         self.is_software = is_software
-        self.shared_bytes = raw.most_shared
+        self.shared_bytes: int = raw.most_shared
         self.is_abandoned: bool = False
         self.batch_limit: int = BATCH_DISPATCHES["software" if is_software else "hardware"]
         self.batch: int = 1
@@ -75,7 +75,7 @@ class Device:
         self._lock: AbstractContextManager[object] = RLock()
         self.pool: Pool = Pool(self, largest, self._before_trim, self._lock)
         self.calls: Calls = Calls(self, self.pool, self._lock, raw.most_operands)
-        self.call = self.calls.call
+        self.call: Callable[..., GpuArray] = self.calls.call
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
         self._layouts: dict[tuple[int, int, bool], Layout] = {}
         self._pipelines: dict[Program, Handle] = {}

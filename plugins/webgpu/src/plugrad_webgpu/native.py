@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wgpu import GPUError
 from wgpu.backends import wgpu_native
@@ -55,14 +55,14 @@ _PENDING = 0
 # The threads of a software device may wait for the processor of the thread that waits for them.
 _give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: None)  # Windows does not have it
 
-set_pipeline: Final = lib.wgpuComputePassEncoderSetPipeline
-set_bind_group: Final = lib.wgpuComputePassEncoderSetBindGroup
-set_immediates: Final = lib.wgpuComputePassEncoderSetImmediates
-dispatch_workgroups: Final = lib.wgpuComputePassEncoderDispatchWorkgroups
-release_bind_group: Final = lib.wgpuBindGroupRelease
-release_buffer: Final = lib.wgpuBufferRelease
-release_encoder: Final = lib.wgpuCommandEncoderRelease
-release_pipeline: Final = lib.wgpuComputePipelineRelease
+set_pipeline: Any = lib.wgpuComputePassEncoderSetPipeline
+set_bind_group: Any = lib.wgpuComputePassEncoderSetBindGroup
+set_immediates: Any = lib.wgpuComputePassEncoderSetImmediates
+dispatch_workgroups: Any = lib.wgpuComputePassEncoderDispatchWorkgroups
+release_bind_group: Any = lib.wgpuBindGroupRelease
+release_buffer: Any = lib.wgpuBufferRelease
+release_encoder: Any = lib.wgpuCommandEncoderRelease
+release_pipeline: Any = lib.wgpuComputePipelineRelease
 
 
 class BindLayout:

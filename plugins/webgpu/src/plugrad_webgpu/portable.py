@@ -8,7 +8,7 @@ They take 5 to 20 times as long, and Ctrl-C waits until the device has finished.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wgpu import GPUError, MapMode
 
@@ -60,7 +60,10 @@ def released(_handle: Handle) -> None:
     """Do nothing: Python releases what nobody refers to."""
 
 
-release_bind_group = release_buffer = release_encoder = release_pipeline = released
+release_bind_group: Final = released
+release_buffer: Final = released
+release_encoder: Final = released
+release_pipeline: Final = released
 
 
 class BindLayout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugrad.extend import int64
 from plugrad_webgpu.buffers import shared
@@ -26,7 +26,7 @@ LONG_ROWS = 4  # of 64-bit integers, which an invocation computes in one column
 LEAST_SPLIT = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
 
 SUMS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
-add_parts = reduction(SUMS, dict.fromkeys(SUMS, 0))
+add_parts: Final = reduction(SUMS, dict.fromkeys(SUMS, 0))
 
 
 @dataclass(frozen=True, slots=True)

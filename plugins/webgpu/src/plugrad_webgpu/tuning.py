@@ -73,5 +73,4 @@ def times_of(device: Device, batch: int, sizes: Sizes, repeats: int) -> dict[str
 
 
 if __name__ == "__main__":
-    for kind, name in tune("".join(sys.argv[1:2])).items():
-        print(f"{kind:24} {name}")
+    print(*(f"{kind:24} {name}" for kind, name in tune("".join(sys.argv[1:2])).items()), sep="\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import activation
 from plugrad_cpu.memory import empty
@@ -28,7 +28,7 @@ NUMBERS = ("float16", *FLOATS, *INTEGERS)
 HALVES = ("float16", *FLOATS)
 LEAKY_RELU = exports("leaky_relu", *FLOATS)
 
-numpy_leaky_relu = in_numpy(activation.leaky_relu)
+numpy_leaky_relu: Final = in_numpy(activation.leaky_relu)
 
 
 @table.implements(activation.leaky_relu)

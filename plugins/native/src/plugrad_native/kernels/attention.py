@@ -21,8 +21,8 @@ QUERIES: Final = 64  # of a tile, as in csrc/attention.c
 KEYS: Final = 512
 MOST_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
 
-numpy_attention = in_numpy(contracts.attention)
-numpy_attention_gradient = in_numpy(contracts.attention_gradient)
+numpy_attention: Final = in_numpy(contracts.attention)
+numpy_attention_gradient: Final = in_numpy(contracts.attention_gradient)
 
 
 def is_served(q: Array, k: Array, v: Array, mask: Array | None) -> bool:

@@ -60,7 +60,7 @@ def swapped(implementation: Implementation) -> Implementation:
     return of_two
 
 
-halves = {
+halves: Final = {
     vars(binary)[name]: in_c(name, "float16", result=result) for name, result in RESULTS.items()
 }
 halves[binary.greater] = swapped(halves[binary.less])
@@ -87,10 +87,10 @@ for name, dtypes in FASTER.items():
 
 FEW: Final = 4096
 """The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
-POWER = exports("power", *FLOATS)
+POWER: Final = exports("power", *FLOATS)
 FEWER_PASSES: Final = (3, 4, -1)
 """The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
-numpy_power = in_numpy(binary.power)
+numpy_power: Final = in_numpy(binary.power)
 
 
 @table.implements(binary.power)
@@ -114,7 +114,7 @@ def power(a: Array, b: Array) -> Array:
 
 
 SELECT: Final = {size: variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)}
-numpy_select = in_numpy(binary.select)
+numpy_select: Final = in_numpy(binary.select)
 
 
 @table.implements(binary.select)
@@ -137,8 +137,8 @@ def select(condition: Array, t: Array, e: Array) -> Array:
     return out
 
 
-AXPBY = exports("axpby", *FLOATS)
-numpy_axpby = in_numpy(binary.axpby)
+AXPBY: Final = exports("axpby", *FLOATS)
+numpy_axpby: Final = in_numpy(binary.axpby)
 
 
 @table.implements(binary.axpby)

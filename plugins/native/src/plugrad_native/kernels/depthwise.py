@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -40,9 +40,9 @@ FORWARD = exports("finished_depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
 FILTER_GRADIENT = exports("depthwise_filter_gradient", *FLOATS)
 
-numpy_forward = in_numpy(depthwise.depthwise_conv2d)
-numpy_input_gradient = in_numpy(depthwise.depthwise_conv2d_input_gradient)
-numpy_filter_gradient = in_numpy(depthwise.depthwise_conv2d_filter_gradient)
+numpy_forward: Final = in_numpy(depthwise.depthwise_conv2d)
+numpy_input_gradient: Final = in_numpy(depthwise.depthwise_conv2d_input_gradient)
+numpy_filter_gradient: Final = in_numpy(depthwise.depthwise_conv2d_filter_gradient)
 
 
 def descriptor(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> Array | None:

@@ -21,7 +21,7 @@ FINISH = exports("finish", *FLOATS)
 LIMITS: Final = {"linear": UNLIMITED, "relu": (0, math.inf), "relu6": (0, 6)}
 """The activations that limit numbers, which a convolution does before it stores them."""
 
-convolution = correlation(convolutions.conv2d)
+convolution: Final = correlation(convolutions.conv2d)
 
 
 def finished(

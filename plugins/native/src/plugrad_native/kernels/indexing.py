@@ -34,7 +34,7 @@ LEAST_GATHERED: Final = 256
 """The number of positions from which on C is faster than NumPy: in batches, with few elements for each."""
 LONG: Final = 16
 
-numpy_gather = in_numpy(indexing.gather)
+numpy_gather: Final = in_numpy(indexing.gather)
 
 
 @table.implements(indexing.gather)
@@ -84,8 +84,8 @@ SEGMENT_SUM = exports("segment_sum", "float64", *INTEGERS)
 SEGMENT_SUM_OF_ELEMENTS = variant().kernel("segment_sum_of_elements_float32")
 SEGMENT_SUM_OF_ROWS = variant().kernel("segment_sum_of_rows_float32")
 
-numpy_segment_sum = in_numpy(indexing.unsorted_segment_sum)
-numpy_gather_gradient = in_numpy(indexing.gather_gradient)
+numpy_segment_sum: Final = in_numpy(indexing.unsorted_segment_sum)
+numpy_gather_gradient: Final = in_numpy(indexing.gather_gradient)
 
 
 def is_served(x: Array, ids: Array, shape: Shape) -> bool:

@@ -46,7 +46,7 @@ PRODUCTS: Final = 24
 ROWS: Final = 96
 """Those of the blocks in csrc/linalg.c."""
 
-numpy_matmul = in_numpy(linalg.matmul)
+numpy_matmul: Final = in_numpy(linalg.matmul)
 
 
 class Product(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -63,8 +63,8 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
     return implementation
 
 
-softmax_along = along_axis(normalization.softmax, "softmax", "dim")
-log_softmax_along = along_axis(normalization.log_softmax, "log_softmax", "axis")
+softmax_along: Final = along_axis(normalization.softmax, "softmax", "dim")
+log_softmax_along: Final = along_axis(normalization.log_softmax, "log_softmax", "axis")
 
 
 @table.implements(normalization.softmax)
@@ -81,7 +81,7 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
 
 BATCH_NORM = exports("batch_norm", *FLOATS)
 
-numpy_batch_norm = in_numpy(normalization.batch_norm)
+numpy_batch_norm: Final = in_numpy(normalization.batch_norm)
 
 
 @table.implements(normalization.batch_norm)
@@ -113,10 +113,10 @@ LAYER_NORM_SUMS = exports("layer_norm_sums", *FLOATS)
 BATCH_NORM_TRAINING = exports("batch_norm_training", *FLOATS)
 BATCH_NORM_GRADIENT = exports("batch_norm_gradient", *FLOATS)
 
-numpy_layer_norm = in_numpy(normalization.layer_norm)
-numpy_layer_norm_gradient = in_numpy(normalization.layer_norm_gradient)
-numpy_batch_norm_training = in_numpy(normalization.batch_norm_training)
-numpy_batch_norm_gradient = in_numpy(normalization.batch_norm_gradient)
+numpy_layer_norm: Final = in_numpy(normalization.layer_norm)
+numpy_layer_norm_gradient: Final = in_numpy(normalization.layer_norm_gradient)
+numpy_batch_norm_training: Final = in_numpy(normalization.batch_norm_training)
+numpy_batch_norm_gradient: Final = in_numpy(normalization.batch_norm_gradient)
 
 
 def beside(x: Array, part: Array | None, shape: Shape, value: float) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import pool_window, size_of
 from plugrad.kernels import pooling
@@ -32,8 +32,8 @@ MAX_POOL_WITH_ARGMAX = exports("max_pool_with_argmax", *FLOATS, *INTEGERS)
 AVERAGE_POOL = exports("avg_pool", *FLOATS)
 AVERAGE_POOL_GRADIENT = exports("avg_pool_gradient", *FLOATS)
 
-numpy_pool = in_numpy(pooling.pool)
-numpy_with_argmax = in_numpy(pooling.max_pool_with_argmax)
+numpy_pool: Final = in_numpy(pooling.pool)
+numpy_with_argmax: Final = in_numpy(pooling.max_pool_with_argmax)
 
 
 def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def folded(
     return implementation
 
 
-greatest = folded(reduction.max, "max", *FLOATS, *INTEGERS, attribute="reduction_indices")
+greatest: Final = folded(reduction.max, "max", *FLOATS, *INTEGERS, attribute="reduction_indices")
 
 
 @table.implements(reduction.max)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Shape
     from plugrad_native.declare import Array
 
-numpy_scatter = in_numpy(scatter.scatter_nd)
+numpy_scatter: Final = in_numpy(scatter.scatter_nd)
 
 
 @table.implements(scatter.scatter_nd)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ARGSORT = exports("argsort", "float16", "float32", "float64", *INTEGERS)
 
-numpy_top_k = in_numpy(sorting.top_k)
+numpy_top_k: Final = in_numpy(sorting.top_k)
 
 
 @table.implements(sorting.top_k)

@@ -40,8 +40,8 @@ CASTS: Final = {
 }
 """Casts that NumPy makes without vectors, or for which it has to check the range first, by the characters of dtypes."""
 
-numpy_step = in_numpy(unary.step)
-numpy_cast = in_numpy(unary.cast)
+numpy_step: Final = in_numpy(unary.step)
+numpy_cast: Final = in_numpy(unary.cast)
 
 
 @table.implements(unary.step)
@@ -77,7 +77,7 @@ def narrowed(x: Array) -> Array:
     return cast(x, dtype=float16)
 
 
-FASTER: Final = {
+FASTER: Final[dict[str, tuple[str, ...]]] = {
     "ceil": ("float16",),
     "erf": ("float16", *FLOATS),
     "floor": ("float16",),
@@ -92,6 +92,6 @@ FASTER: Final = {
 }
 """The dtypes for which there are functions that are faster than NumPy's, by their names."""
 
-for name, dtypes in FASTER.items():
-    kernel, functions = vars(unary)[name], exports(name, *dtypes)
-    table.update({kernel: for_dtypes(functions, mapped(kernel, functions))})
+for _name, _dtypes in FASTER.items():
+    _kernel, _functions = vars(unary)[_name], exports(_name, *_dtypes)
+    table.update({_kernel: for_dtypes(_functions, mapped(_kernel, _functions))})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, broadcast, float16, float32
 from plugrad.kernels import binary
@@ -21,10 +21,10 @@ from plugrad_wasm.kernels.unary import cast, converter
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
-AXPBY = ExportNames("axpby")
+AXPBY: Final = ExportNames("axpby")
 
-add = paired("add")
-multiply = paired("multiply")
+add: Final = paired("add")
+multiply: Final = paired("multiply")
 
 table.update(
     {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window, geometry, size_of
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
@@ -27,7 +29,7 @@ FORWARD = ExportNames("depthwise")
 INPUT_GRADIENT = ExportNames("depthwise_input_gradient")
 FILTER_GRADIENT = ExportNames("depthwise_filter_gradient")
 
-total = folded("sum")
+total: Final = folded("sum")
 
 
 def repeated(x: WasmArray, multiplier: int) -> WasmArray:

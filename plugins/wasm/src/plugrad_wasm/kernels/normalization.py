@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32, size_of
 from plugrad.kernels import normalization
@@ -54,8 +54,8 @@ def along_axis(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
     return function
 
 
-softmax_along = along_axis("softmax")
-log_softmax_along = along_axis("log_softmax")
+softmax_along: Final = along_axis("softmax")
+log_softmax_along: Final = along_axis("log_softmax")
 
 
 @table.implements(normalization.softmax)
@@ -79,7 +79,7 @@ BATCH_NORM_TRAINING = ExportNames("batch_norm_training")
 BATCH_NORM_GRADIENT = ExportNames("batch_norm_gradient")
 RESPONSE = ExportNames("lrn")
 RESPONSE_GRADIENT = ExportNames("lrn_gradient")
-multiply = binary("multiply")
+multiply: Final = binary("multiply")
 
 
 @table.implements(normalization.batch_norm)

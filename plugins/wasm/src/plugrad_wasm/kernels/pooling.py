@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import Padding, Pair, Rounding, Window, int32, pool_window, size_of
 from plugrad.kernels import pooling
@@ -92,8 +92,8 @@ def pool_of(
     return summary(names, x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
 
 
-max_pool = partial(pool_of, MAX_POOL)
-avg_pool = partial(pool_of, AVERAGE_POOL)
+max_pool: Final = partial(pool_of, MAX_POOL)
+avg_pool: Final = partial(pool_of, AVERAGE_POOL)
 
 
 def max_pool_gradient(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugrad.extend import int32, reduced, size_of
 from plugrad.kernels import reduction
@@ -77,8 +77,8 @@ def by_axis(kernel: str) -> Callable[..., WasmArray]:
     return implementation
 
 
-greatest = folded("max")
-total = by_axis("sum")
+greatest: Final = folded("max")
+total: Final = by_axis("sum")
 
 
 @table.implements(reduction.max)

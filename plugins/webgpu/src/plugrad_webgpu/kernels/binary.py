@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, complex64, float16, float32, int32, int64, uint32
 from plugrad.kernels import binary
@@ -39,7 +39,7 @@ def logic(expression: str) -> Callable[..., GpuArray]:
     return elementwise({bool_: expression}, ("a", "b"))
 
 
-add = arithmetic(numbers("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"})
+add: Final = arithmetic(numbers("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"})
 
 table.update(
     {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32, geometry
 from plugrad.kernels import depthwise
@@ -25,7 +25,7 @@ FORWARD = Fold(SUM, "sum += input[at] * filters[weight];", "sum", ("input", "fil
 BACKWARD = Fold(SUM, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters"))
 CORRELATION = Fold(SUM, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
 
-total = reduction("a + b", {float32: 0})
+total: Final = reduction("a + b", {float32: 0})
 
 
 def repeated(x: GpuArray, multiplier: int) -> GpuArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import broadcast, complex64, contractions
 from plugrad.kernels import linalg
@@ -64,7 +64,7 @@ def products(
     return shared(output, (*batch, rows, right.columns))
 
 
-times_i = elementwise({complex64: "complex_turned(x)"})
+times_i: Final = elementwise({complex64: "complex_turned(x)"})
 
 
 def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:

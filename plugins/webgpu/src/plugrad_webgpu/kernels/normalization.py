@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import Window, float32
 from plugrad.kernels import normalization
@@ -92,7 +92,7 @@ _WIDTHS = {
     },
 }
 _softmax = _Normalization("sum", "exp_accurate(shifted) / total")
-softmax_or_zero = _Normalization(
+softmax_or_zero: Final = _Normalization(
     "select(sum, 1.0, sum == 0.0)", "exp_accurate(shifted) / total"
 )  # 0 where all elements are -infinity
 _log_softmax = _Normalization("log_accurate(sum)", "shifted - total")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, complex64, float32, int32, int64, uint32
 from plugrad.kernels import reduction as contracts
@@ -42,7 +42,7 @@ REDUCTIONS = {
     contracts.all: reduction("a & b", {bool_: 1}),
     contracts.any: reduction("a | b", {bool_: 0}),
 }
-largest = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in LARGER})
+largest: Final = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in LARGER})
 
 
 def implement(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
@@ -53,8 +53,8 @@ def implement(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> N
         return reduce(x, axis, keep_dims)
 
 
-for contract, function in REDUCTIONS.items():
-    implement(contract, function)
+for _contract, _function in REDUCTIONS.items():
+    implement(_contract, _function)
 
 
 @table.implements(contracts.max)
@@ -76,8 +76,8 @@ def extreme(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]
     )
 
 
-position_of_largest = extreme(">", "is_less_i64(best, value)")
-position_of_smallest = extreme("<", "is_less_i64(value, best)")
+position_of_largest: Final = extreme(">", "is_less_i64(best, value)")
+position_of_smallest: Final = extreme("<", "is_less_i64(value, best)")
 
 
 @table.implements(contracts.argmax)
