@@ -3,7 +3,7 @@
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentError, RegistrationError
+from plugrad.errors import ArgumentError, DTypeError, KernelNotFound, RegistrationError
 from plugrad.extend import Spec, float32, kernel
 from plugrad.kernels import activation, binary, movement, reduction, unary
 
@@ -98,6 +98,12 @@ def test_errors_inside_of_custom_gradients_are_their_own():
         assert "must take" not in str(caught.value)
 
 
+def test_minimize_without_variables_says_what_it_takes():
+    for take in (plugrad.optimizers.SGD(0.1).minimize, plugrad.variable_grads):
+        with pytest.raises(ArgumentError, match=rf"{take.__name__}\(f, \[w, b\]\)"):
+            take(lambda: plugrad.ones(()))
+
+
 def test_gradient_functions_are_checked_when_they_are_registered():
     with pytest.raises(
         RegistrationError,
@@ -164,6 +170,26 @@ def test_attributes_among_the_inputs_of_a_contract_are_named():
 
     with pytest.raises(RegistrationError, match=r"kernel Odd: x: Spec stands where.*before the \*"):
         kernel("Odd", family="tests")(swapped)
+
+
+def test_an_elementwise_contract_checks_the_dtypes_of_all_inputs():
+    @kernel("Tide", family="tests", is_elementwise=True, accepts=frozenset({float32}))
+    def tide(a: Spec, b: Spec) -> Spec:
+        """Return a tide."""
+        return a
+
+    x, n = plugrad.ones(2), plugrad.arange(2)
+    assert tide.infer(x, x).shape == (2,)
+    for inputs in ((n, x), (x, n)):
+        with pytest.raises(DTypeError, match="Tide does not take int32; it takes float32"):
+            tide.infer(*inputs)
+
+
+def test_suggestions_do_not_mind_the_case():
+    with pytest.raises(DTypeError, match="did you mean 'float32'"):
+        plugrad.zeros(2, dtype="FLOAT32")
+    with pytest.raises(KernelNotFound, match="did you mean 'Add'"):
+        plugrad.run_kernel("ADD", {"a": plugrad.ones(2), "b": plugrad.ones(2)})
 
 
 @pytest.mark.parametrize(

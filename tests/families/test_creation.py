@@ -59,6 +59,10 @@ MADE = [
     made(plugrad.arange, np.arange, 1, 0, -0.1),
     made(plugrad.arange, np.arange, 7, dtype="float32"),
     made(plugrad.arange, np.arange, 70_001, result="int32"),
+    made(lambda n, **kw: plugrad.arange(plugrad.asarray(n), **kw), np.arange, 5, result="int32"),
+    made(
+        lambda n, **kw: plugrad.arange(1, plugrad.asarray(n), **kw), lambda n: np.arange(1, n), 3.5
+    ),
     made(plugrad.linspace, np.linspace, 0, 1, 5),
     made(plugrad.linspace, np.linspace, -3, 3, 7),
     made(plugrad.linspace, np.linspace, 2, -1, 4),

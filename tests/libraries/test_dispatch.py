@@ -10,13 +10,18 @@ import pytest
 
 pytest.importorskip("sklearn", reason="scikit-learn is in the group libraries, not in plugrad")
 
-SUMMARY = re.compile(r"(\w+) on cpu: (\d+) calls, (\d+) accepted .*, (\d+) right")
+SUMMARY = re.compile(r"(\w+) on \w+: (\d+) calls, (\d+) accepted .*, (\d+) right")
+LEAST = {"scipy": 80, "sklearn": 45}
+"""How many calls there are at least."""
+# SciPy asks for float64 in some places, which webgpu does not have.
+SHARES = {"cpu": (0.97, 0.96), "wasm": (0.97, 0.96), "webgpu": (0.9, 0.89)}
+"""Which parts of them are accepted at least, and right."""
 
 
-def test_most_calls_of_scipy_and_sklearn_take_tensors():
+def test_most_calls_of_scipy_and_sklearn_take_tensors(backend):
     # In a process of its own, because SciPy reads the variable that allows this when it is imported.
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("dispatch.py")],
+        [sys.executable, Path(__file__).with_name("dispatch.py"), "--backend", backend],
         env={k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")},
         capture_output=True,
         text=True,
@@ -24,8 +29,9 @@ def test_most_calls_of_scipy_and_sklearn_take_tensors():
     )
     counts = {name: tuple(map(int, numbers)) for name, *numbers in SUMMARY.findall(done.stdout)}
     assert counts.keys() == {"scipy", "sklearn"}, done.stdout
-    for library, least in {"scipy": 80, "sklearn": 45}.items():
+    share_accepted, share_right = SHARES[backend]
+    for library, least in LEAST.items():
         calls, accepted, right = counts[library]
         assert calls >= least
-        assert accepted >= 0.97 * calls, done.stdout
-        assert right >= 0.96 * calls, done.stdout
+        assert accepted >= share_accepted * calls, done.stdout
+        assert right >= share_right * calls, done.stdout

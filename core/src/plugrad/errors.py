@@ -281,10 +281,11 @@ def shown(value: object) -> str:
 
 
 def suggestion(name: object, known: Iterable[str], *, similarity: float = 0.6) -> str:
-    """Return ``" (did you mean 'x'?)"`` if a known name is close to `name`, otherwise an empty string."""
+    """Return ``" (did you mean 'x'?)"`` if a known name is close to `name`, in any case, otherwise an empty string."""
     from difflib import get_close_matches  # needed only when something is wrong
 
     if not isinstance(name, str) or len(name) > 100:
         return ""
-    close = get_close_matches(name, list(known), n=1, cutoff=similarity)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    by_lower_case = {k.lower(): k for k in known}
+    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=similarity)
+    return f" (did you mean {by_lower_case[close[0]]!r}?)" if close else ""

@@ -94,7 +94,7 @@ class Kernel(Generic[Params, Result]):
     is_elementwise: bool = False
     dynamic_shape: bool = False
     accepts: frozenset[DType] = ANY
-    """The dtypes that the (first) input may have."""
+    """The dtypes that the first input may have, and all inputs of an elementwise kernel."""
     accepted_spellings: frozenset[object] = field(init=False)
     """The same as plugrad and NumPy dtypes, because backend arrays carry either."""
     usual: object = field(init=False)
@@ -257,8 +257,9 @@ class Kernel(Generic[Params, Result]):
 def _inferred(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """Return the outputs that the rule of a kernel derives, after checking the inputs and the attributes."""
     specs = [None if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in inputs]
-    if specs and specs[0] is not None:
-        accepted(kernel.name, specs[0], kernel.accepts)
+    for x in specs if kernel.is_elementwise else specs[:1]:
+        if x is not None:
+            accepted(kernel.name, x, kernel.accepts)
     completed = kernel.complete(attrs)
     kernel.check_attributes(completed)
     settled = kernel.settle(completed, len(specs[0].shape)) if specs and specs[0] else completed

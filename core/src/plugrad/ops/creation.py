@@ -346,7 +346,7 @@ def arange(
     tensor([1.  , 1.25, 1.5 , 1.75], dtype=float32)
 
     A single argument is `stop`, and `start` is 0 then. By default integers give int32, and floats
-    give float32.
+    give float32. A 0-d tensor is read; nothing is differentiated with respect to it.
 
     Raises:
         ArgumentError: an argument is not a real number.
@@ -390,6 +390,8 @@ def _end(value: float, name: str) -> float:
         ArgumentError: it is not a real number.
         ArgumentValueError: it is not finite.
     """
+    if isinstance(value, Tensor) and not value.ndim and value.node is None:
+        value = value.item()
     number = finite(value, "arange", name)
     return index(value) if isinstance(value, int | np.integer) else number
 

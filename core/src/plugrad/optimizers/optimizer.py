@@ -70,7 +70,9 @@ class Optimizer(ABC):
     def _name(self) -> str:
         return type(self).__name__
 
-    def minimize(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
+    def minimize(
+        self, function: Callable[[], Tensor], variables: Collection[Variable] = ()
+    ) -> Tensor:
         """Take one step to make a function smaller, and return its value before the step.
 
         >>> w = plugrad.Variable([1.0])

@@ -215,7 +215,10 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
 
 
 def variable_grads(
-    function: Callable[[], Tensor], variables: Collection[Variable], *, allow_unused: bool = False
+    function: Callable[[], Tensor],
+    variables: Collection[Variable] = (),
+    *,
+    allow_unused: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the value of a function without arguments, and its gradient with respect to each trainable variable.
 
@@ -275,7 +278,7 @@ def trainable_of(variables: Collection[Variable], op: str) -> list[Variable]:
         or len({id(v) for v in given}) != len(given)
     ):
         raise ArgumentError(
-            f"{op}: give a list of different Variables to differentiate with respect to"
+            f"{op}: give a list of different Variables to differentiate with respect to, as in {op}(f, [w, b])"
         )
     trained = [v for v in given if v.trainable]
     if not trained:
