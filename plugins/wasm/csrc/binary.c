@@ -185,7 +185,11 @@ static inline ints lower_halves(longs first, longs second) {
 
 // a^b = 2^(b log2 a) of finite a >= 2^-126 and finite b. The exponential magnifies errors of the
 // product, which is therefore a double, and then an integer in units of 2^-22.
-static inline floats positive_power_floats(floats a, floats b) {
+typedef struct {
+    ints units;
+} product_floats;
+
+static inline product_floats product_of_floats(floats a, floats b) {
     const scaled_floats parts = split_floats(a);
     doubles products[2];
     for (int i = 0; i < 2; i++) {
@@ -194,7 +198,11 @@ static inline floats positive_power_floats(floats a, floats b) {
         y = lesser_doubles(larger_doubles(y, repeated(-200)), repeated(200));  // 0 and infinity
         products[i] = y + 0x1.8p30;  // of which the lower 32 bits are the integer
     }
-    const ints product = lower_halves((longs)products[0], (longs)products[1]);
+    return (product_floats){lower_halves((longs)products[0], (longs)products[1])};
+}
+
+static inline floats power_of_floats(product_floats of) {
+    const ints product = of.units;
     const ints n = (product + (1 << 21)) >> 22, half = n >> 1;
     const floats r = __builtin_convertvector(product - (n << 22), floats) * 0x1p-22f;
     floats p = splat(1.5353362e-4f);
@@ -230,7 +238,7 @@ static inline floats positive_power_floats(floats a, floats b) {
         const integers is_usual =                                                                  \
             (magnitude >= zero + (type)least) & ((a - a) + (b - b) == zero); /* all are finite */  \
         if (any_lane((ints)~is_usual)) return unusual_power_##vector(a, b);                        \
-        const vector y = positive_power_##vector(magnitude, b);                                    \
+        const vector y = power_of_##vector(product_of_##vector(magnitude, b));                     \
         if (!any_lane((ints)(a < zero))) return y;                                                 \
         const vector half = b * (type)0.5;                                                         \
         const integers is_integer = __builtin_elementwise_trunc(b) == b;                           \
@@ -250,19 +258,24 @@ static inline floats positive_power_floats(floats a, floats b) {
                                              int count, int left_step, int right_step) {           \
         VECTOR_RUN(general_power, type, vector)                                                    \
     }                                                                                              \
-    /* Most bases are positive. A block with others, or an infinity, is computed again. */          \
+    /* Most bases are positive. A block with others, or an infinity, is computed again. Two loops   \
+       have fewer constants each, which stay in registers, and shorter chains of operations. */    \
     static void powers_##vector(const type *left, const type *right, type *out, int count,         \
                                 int left_step, int right_step) {                                   \
         const vector zero = {0};                                                                   \
         const int lanes = sizeof(vector) / sizeof(type);                                           \
         vector a = zero + *left, b = zero + *right;                                                \
+        product_##vector products[AT_ONCE * sizeof(type) / sizeof(vector)];                        \
         for (; count >= AT_ONCE; count -= AT_ONCE, out += AT_ONCE) {                               \
             integers is_unusual = {0};                                                             \
             for (int i = 0; i < AT_ONCE; i += lanes) {                                             \
                 if (left_step) memcpy(&a, left + i, sizeof a);                                     \
                 if (right_step) memcpy(&b, right + i, sizeof b);                                   \
                 is_unusual |= unusual_##vector(a) | (b - b != zero);                               \
-                const vector y = positive_power_##vector(a, b);                                    \
+                products[i / lanes] = product_of_##vector(a, b);                                   \
+            }                                                                                      \
+            for (int i = 0; i < AT_ONCE; i += lanes) {                                             \
+                const vector y = power_of_##vector(products[i / lanes]);                           \
                 memcpy(out + i, &y, sizeof y);                                                     \
             }                                                                                      \
             if (any_lane((ints)is_unusual))                                                        \

@@ -218,7 +218,11 @@ static const double POWER_TERMS[] = {0x1.6821d31d0095ap-3, 0x1.679daf3d0d998p-3,
 
 // a^b = 2^(b log2 a) of a >= 2^-1022 and finite b. The exponential magnifies errors of the product,
 // so that it and the logarithm have twice the digits: upper halves, and what they leave out.
-static inline doubles positive_power_doubles(doubles a, doubles b) {
+typedef struct {
+    doubles high, low;
+} product_doubles;
+
+static inline product_doubles product_of_doubles(doubles a, doubles b) {
     const scaled_doubles p = split_doubles(a);
     const doubles above = p.m + 1., high = upper_half(above), low = p.m - (high - 1.);
     const doubles inverse = 1. / above, s = (p.m - 1.) * inverse, s_high = upper_half(s);
@@ -235,9 +239,12 @@ static inline doubles positive_power_doubles(doubles a, doubles b) {
     const doubles b_high = upper_half(b);
     doubles product = b_high * log_high, lower = (b - b_high) * log_high + b * log_low;
     lower = (doubles)((longs)lower & (absolute_doubles(product) < repeated(1100)));
-    product = choose_doubles(product > repeated(1100), repeated(1100), product);
-    product = choose_doubles(product < repeated(-1100), repeated(-1100), product);
-    const doubles shifted = product + ROUNDING;
-    const doubles r = ((product - (shifted - ROUNDING)) + lower) * 0.69314718055994530942;
+    product = lesser_doubles(larger_doubles(product, repeated(-1100)), repeated(1100));
+    return (product_doubles){product, lower};
+}
+
+static inline doubles power_of_doubles(product_doubles product) {
+    const doubles shifted = product.high + ROUNDING;
+    const doubles r = ((product.high - (shifted - ROUNDING)) + product.low) * 0.69314718055994530942;
     return scaled_fraction(exp_fraction(r), (longs)shifted - (longs)repeated(ROUNDING));
 }

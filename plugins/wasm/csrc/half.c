@@ -158,7 +158,6 @@ static inline floats exp_of_half_floats(floats x) {
 static void exp_of_half_float32(const float *values, float *out, int count) {
     MAP_FLOATS(exp_of_half_floats, values, out, count);
 }
-
 KERNEL(exp_float16)(const half *x, half *out, int count) {
     map((mapped *)exp_of_half_float32, x, out, count, 0);
 }

@@ -155,8 +155,10 @@ static double sum_of_floats(const float *x, int count) {
                     for (int i = 0; i < width; i++) partial[i] = initial;                          \
                     for (int row = 0; row < reduced; row++)                                        \
                         for (int i = 0; i < width; i++)                                            \
-                            partial[i] = combine(partial[i], x[(ptrdiff_t)row * inner + first + i]); \
-                    for (int i = 0; i < width; i++) out[first + i] = finish((total)partial[i], reduced); \
+                            partial[i] =                                                           \
+                                combine(partial[i], x[(ptrdiff_t)row * inner + first + i]);        \
+                    for (int i = 0; i < width; i++)                                                \
+                        out[first + i] = finish((total)partial[i], reduced);                       \
                 }                                                                                  \
             else                                                                                   \
                 for (int first = 0; first < inner; first += STRIPE) {                              \

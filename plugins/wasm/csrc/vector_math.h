@@ -281,18 +281,12 @@ static inline floats atanh_floats(floats x) {
     return with_sign_of(x, choose(m < splat(0.5f), multiply_add(p * square, m, m), y));
 }
 
+// e / (e + 2), where e is exp(2 |x|) - 1; at 20, tanh has reached 1.
 static inline floats tanh_floats(floats x) {
-    const floats magnitude = absolute(x), square = x * x;
-    const exponent e = split_exponent(at_most(magnitude, 20.f) * 2.f);  // tanh has reached 1
-    const floats scale = power_of_two(e.n);
-    const floats large = 1.f - 2.f / (multiply_add(e.fraction, scale, scale) + 1.f);
-    floats p = splat(-5.70498872745e-3f);
-    p = multiply_add(p, square, splat(2.06390887954e-2f));
-    p = multiply_add(p, square, splat(-5.37397155531e-2f));
-    p = multiply_add(p, square, splat(1.33314422036e-1f));
-    p = multiply_add(p, square, splat(-3.33332819422e-1f));
-    const floats small = multiply_add(p * square, magnitude, magnitude);
-    return with_sign_of(x, choose(magnitude < splat(0.625f), small, large));
+    const exponent parts = split_exponent(at_most(absolute(x), 20.f) * 2.f);
+    const floats scale = power_of_two(parts.n);
+    const floats e = multiply_add(parts.fraction, scale, scale - 1.f);
+    return with_sign_of(x, e / (e + 2.f));
 }
 
 // x + x p(x^2) below 1, 1 - exp(q(x)) above; both are fitted for the least relative error.

@@ -252,3 +252,13 @@ def test_matrix_products_of_nothing_and_of_infinity(run):
     b = np.float32([[1, 2], [3, 4]])
     expected = [[INF, INF], [4, 6], [NAN, NAN]]
     np.testing.assert_array_equal(run("BatchMatMul", a, b, **flags), expected)
+
+
+@pytest.mark.parametrize("length", [1, 1023, 1024, 2050])
+def test_one_bool_decides_wherever_it_is(run, length):
+    for place in {0, length // 2, length - 1}:
+        x = np.zeros((3, length), bool)
+        x[1, place] = True
+        for axes, axis in (((1,), 1), ((0,), 0), ((0, 1), None)):
+            np.testing.assert_array_equal(fold(run, "Any", x, axes), x.any(axis))
+            np.testing.assert_array_equal(fold(run, "All", ~x, axes), (~x).all(axis))

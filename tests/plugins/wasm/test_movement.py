@@ -232,3 +232,13 @@ def test_making(run):
     assert not run("ZerosLike", sequence((3,), "float64")).any()
     with pytest.raises(UnsupportedDtype, match="complex128"):
         make("Fill", shape=(1,), value=0, dtype=complex128)
+
+
+def test_positions_of_64_bits_are_not_cut_off(run):
+    x = np.arange(1, 7, dtype="f4").reshape(3, 2)
+    places = np.array([2, -1, 3, -4, 2**32, -(2**40)])
+    expected = np.array([[5, 6], [5, 6], *[[0, 0]] * 4], "f4")
+    actual = run("GatherV2", x, places, axis=0, batch_dims=0)
+    np.testing.assert_array_equal(actual, expected)
+    actual = run("GatherV2", x[:, 0], places, axis=0, batch_dims=0)
+    np.testing.assert_array_equal(actual, expected[:, 0])
