@@ -31,9 +31,9 @@ SOURCES = ROOT / "csrc"
 EXTENSION = ROOT / "extension"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
-    *("activation", "attention", "binary", "convolution", "depthwise", "direct", "fused", "half"),
-    *("indexing", "linalg", "movement", "normalization", "pooling", "reduction", "resize", "scan"),
-    *("signal", "sorting", "unary"),
+    *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct", "fused"),
+    *("half", "indexing", "linalg", "movement", "normalization", "pooling", "reduction", "resize"),
+    *("scan", "signal", "sorting", "unary"),
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
