@@ -24,7 +24,7 @@ def test_a_tensor_that_stays_is_found(monkeypatch):
 
     def leaking(self, rng, kept):
         step(self, rng, kept)
-        left.append(plugrad.zeros(20_000))
+        left.append(plugrad.zeros(40_000))
 
     monkeypatch.setattr(Soak, "step", leaking)
     wrong = "".join(Soak("cpu", 0.2).run())

@@ -12,7 +12,7 @@
 #ifdef __wasm__
 #define WIDTH 16
 #define NARROW WIDTH
-#define RUN 32         // floats that are summed in single precision, in each lane of eight vectors
+#define RUN 16         // floats that are summed in single precision, in each lane of eight vectors
 #define LONG (1 << 15)  // floats of a row from which on memory delivers two streams faster than one
 
 // The sum of a row; both halves of a long one are read at a time.

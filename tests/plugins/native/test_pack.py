@@ -178,8 +178,8 @@ def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
     assert declare.combined(kernel, fail)(x, x) == "NumPy"
     half = np.broadcast_to(np.float32(1), (2**16, 1)), np.broadcast_to(np.float32(1), (1, 2**15))
     assert declare.combined(kernel, fail, fail)(*half) == "NumPy"
-    assert reduction.fold((4, MANY // 4), (1,)) is None
-    assert reduction.fold((4, MANY // 4 - 1), (1,)) == (4, MANY // 4 - 1, 1)
+    assert reduction.fold((4, MANY // 4), (1,), False) is None
+    assert reduction.fold((4, MANY // 4 - 1), (1,), False) == ((4,), 4, MANY // 4 - 1, 1)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

@@ -47,7 +47,7 @@ def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh):
     x = fresh.put(data)
     functions, memory = fresh.functions, fresh.backend.memory
     used = memory()
-    row = functions["Slice"](x, begin=(1, 10, 0), size=(1, 90, 120))
+    row = functions["Slice"](x, begin=(1, 10, 0), size=(1, 90, 120), drop=())
     turned = functions["Reverse"](functions["Transpose"](x, perm=(2, 0, 1)), dims=(1,))
     every = functions["StridedSlice"](
         turned, begin=(2, 2, 5), end=(120, -1, 95), strides=(1, -1, 2)
@@ -77,7 +77,7 @@ def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh):
 
 def test_small_parts_do_not_keep_the_whole_alive(fresh):
     x = fresh.put(sequence((100, 100)))
-    row = fresh.functions["Slice"](x, begin=(3, 0), size=(1, 100))
+    row = fresh.functions["Slice"](x, begin=(3, 0), size=(1, 100), drop=())
     del x
     assert fresh.backend.memory().bytes == row.capacity
 

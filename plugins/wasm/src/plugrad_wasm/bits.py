@@ -1,4 +1,4 @@
-"""Values as bit patterns, for kernels that move elements without interpreting them."""
+"""Values as the functions of C take them: as bit patterns, where elements are only moved, or as numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from plugrad.extend import INTEGER, float32, uint64
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.extend import DType, Scalar
     from plugrad_wasm.memory import LinearMemory, WasmArray
 
@@ -46,3 +50,10 @@ def as_float32(value: float) -> float:
     """
     with np.errstate(over="ignore"):
         return float(np.float32(value))
+
+
+def converter(dtype: DType) -> Callable[[float], float]:
+    """Return the function that converts an attribute to the type that exports take for a dtype."""
+    if dtype is uint64:  # beyond 2^63, its bits are those of a negative number
+        return lambda value: bits_of(int(value), dtype)
+    return int if dtype in INTEGER else as_float32 if dtype is float32 else float

@@ -109,7 +109,7 @@ ROWS = [
             [any_number, any_number],
             {"alpha": alpha, "beta": -0.5},
         )
-        for alpha in (1.0, 0.75)
+        for alpha in (1.0, 0.75, -2.0)
     ),
     *(Row(binary.add_n, lambda *xs: sum(xs), [any_number] * n) for n in (2, 5)),
     Row(binary.add_n, np.copy, [any_number]),

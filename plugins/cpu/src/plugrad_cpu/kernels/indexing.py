@@ -106,7 +106,7 @@ def one_hot(
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
     positions = indices.reshape(-1)
-    y = empty((positions.size * depth,), dtype.numpy)
+    y = empty((positions.size * depth,), np.dtype(str(dtype)))  # NumPy refuses a dtype 'string'
     y.fill(off_value)
     inside = np.flatnonzero((positions >= 0) & (positions < depth))
     y[inside * depth + positions[inside].astype(np.intp)] = on_value

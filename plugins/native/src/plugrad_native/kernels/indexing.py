@@ -91,7 +91,8 @@ numpy_gather_gradient: Final = in_numpy(indexing.gather_gradient)
 def is_served(x: Array, ids: Array, shape: Shape) -> bool:
     """Return whether C is to add the parts of x with each id; the result has a shape."""
     has_function = x.dtype in SEGMENT_SUM or x.dtype == FLOAT32
-    return has_function and ids.size > 0 and max(x.size, ids.size, size_of(shape)) < LIMIT
+    size = size_of(shape)
+    return has_function and min(ids.size, size) > 0 and max(x.size, ids.size, size) < LIMIT
 
 
 def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import activation
+from plugrad_wasm.bits import converter
 from plugrad_wasm.declare import ExportNames, declare_exports, run_elements, table
-from plugrad_wasm.kernels.unary import converter
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray

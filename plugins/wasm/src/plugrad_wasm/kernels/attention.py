@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import size_of
 from plugrad.kernels import attention as contracts
-from plugrad_wasm.bits import fill
+from plugrad_wasm.bits import converter, fill
 from plugrad_wasm.declare import ExportNames, run_items, table
-from plugrad_wasm.kernels.unary import converter
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray

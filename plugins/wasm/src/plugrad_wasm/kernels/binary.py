@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, broadcast, float16, float32
 from plugrad.kernels import binary
+from plugrad_wasm.bits import converter
 from plugrad_wasm.declare import (
     ExportNames,
     binary as paired,
@@ -16,7 +17,6 @@ from plugrad_wasm.declare import (
     table,
 )
 from plugrad_wasm.kernels.movement import broadcast_to
-from plugrad_wasm.kernels.unary import cast, converter
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
@@ -46,6 +46,8 @@ def add_n(*inputs: WasmArray) -> WasmArray:
 def axpby(a: WasmArray, b: WasmArray, *, alpha: float, beta: float) -> WasmArray:
     """Return ``alpha * a + beta * b``."""
     if a.dtype is float16:
+        from plugrad_wasm.kernels.unary import cast  # not at the top: an addition does not need it
+
         wide = axpby(cast(a, dtype=float32), cast(b, dtype=float32), alpha=alpha, beta=beta)
         return cast(wide, dtype=float16)
     out = a.memory.like(a)

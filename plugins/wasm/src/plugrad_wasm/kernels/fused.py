@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
+from plugrad_wasm.bits import converter
 from plugrad_wasm.declare import ExportNames, run_walk, table
 from plugrad_wasm.kernels import convolution, depthwise, linalg
-from plugrad_wasm.kernels.unary import converter
 from plugrad_wasm.strides import collapsed, stretched
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32, size_of
 from plugrad.kernels import normalization
-from plugrad_wasm.bits import fill
+from plugrad_wasm.bits import converter, fill
 from plugrad_wasm.declare import (
     GROUP,
     ExportNames,
@@ -19,7 +19,6 @@ from plugrad_wasm.declare import (
     table,
 )
 from plugrad_wasm.kernels.movement import transpose
-from plugrad_wasm.kernels.unary import converter
 from plugrad_wasm.strides import collapsed, stretched
 
 if TYPE_CHECKING:

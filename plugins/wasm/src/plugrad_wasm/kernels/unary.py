@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import INTEGER, DType, bool_, complex64, float16, float32, float64, uint64
+from plugrad.extend import INTEGER, DType, bool_, complex64, float16, float32, float64
 from plugrad.kernels import unary
-from plugrad_wasm.bits import as_float32, bits_of, fill
+from plugrad_wasm.bits import converter, fill
 from plugrad_wasm.declare import (
     ExportNames,
     Unary,
@@ -21,8 +21,6 @@ from plugrad_wasm.dtypes import supported
 from plugrad_wasm.kernels.complex import real
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from plugrad_wasm.memory import WasmArray
 
 
@@ -43,13 +41,6 @@ def predicate(kernel: str, *, of_integers: bool) -> Unary:
     return lambda x: (
         fill(x.memory, x.shape, bool_, of_integers) if x.dtype in INTEGER else on_floats(x)
     )
-
-
-def converter(dtype: DType) -> Callable[[float], float]:
-    """Return the function that converts an attribute to the type that exports take for a dtype."""
-    if dtype is uint64:  # beyond 2^63, its bits are those of a negative number
-        return lambda value: bits_of(int(value), dtype)
-    return int if dtype in INTEGER else as_float32 if dtype is float32 else float
 
 
 table.update(
