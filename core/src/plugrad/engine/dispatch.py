@@ -47,17 +47,15 @@ def run(
     if around is not None and around.transfer is not None:
         inputs = [x if x is None else moved(x, around.transfer) for x in inputs]
     if len(inputs) == 1 >= kernel.input_count and isinstance(x := inputs[0], Tensor):
-        arrays: Sequence[Any] = (
-            x.array,
-        )  # most calls; `unwrapped` takes as long as a small kernel
+        # most calls; `unwrapped` takes as long as a small kernel
+        arrays: Sequence[Any] = (x.array,)
         backend = x.backend
         node = x.node
         nodes: Sequence[Node | None] | None = None if node is None else (node,)
     elif not inputs and not kernel.inputs:
         backend = home or active_backend()
-        arrays = (
-            backend,
-        )  # the implementation of a kernel without inputs receives it in their place
+        # The implementation of a kernel without inputs receives it in their place.
+        arrays = (backend,)
         nodes = None
     else:
         backend, arrays, nodes = unwrapped(kernel, inputs)
@@ -75,7 +73,10 @@ def run(
     if type(result) is tuple or type(result) is list:
         outputs: Any = [Tensor(array, backend) for array in cast("list[Any]", result)]
     else:
-        outputs = Tensor(result, backend)
+        outputs = new(Tensor)  # as in `run_pair`
+        outputs.array = result
+        outputs.backend = backend
+        outputs.node = None
     if nodes is not None:
         record(kernel, nodes, arrays, attrs, outputs)
     if around is not None and around.scope is not None:

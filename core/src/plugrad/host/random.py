@@ -81,7 +81,7 @@ def standard_normal(generator: np.random.Generator, out: Array) -> None:
     """
     steps, inner, heights = _ziggurat()
     bits: Any = generator.bit_generator.random_raw(out.size)
-    layers = (bits & np.uint64(LAYERS - 1)).astype(np.intp)
+    layers = (bits & np.uint64(LAYERS - 1)).view(np.int64)
     np.multiply(bits.view(np.int64) >> 11, steps.take(layers), out=out)
     left = np.flatnonzero(np.abs(out) >= inner.take(layers))
     if not left.size:
