@@ -42,7 +42,9 @@ LEAST_BYTES: Final = 1 << 14
 LEAST_SIDE: Final = 2
 """The bytes of some factor, and the rows, vectors of columns, and depth from which on C is faster in float32."""
 PRODUCTS: Final = 24
-"""How many products of a matrix product take as long as an addition of two arrays takes for an element."""
+"""How many products of integers take as long as an addition of two arrays takes for an element."""
+PRODUCTS_OF_FLOATS: Final = 128
+"""The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
 ROWS: Final = 96
 """Those of the blocks in csrc/linalg.c."""
 
@@ -98,13 +100,15 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     plan = product(dense_a.shape, dense_b.shape, turned_a, turned_b)
     size, (rows, columns, depth) = size_of(plan.shape), plan.numbers[:3]
     if a.dtype == FLOAT32:
+        per_step = PRODUCTS_OF_FLOATS
         is_served = min(rows, columns // LANES, depth) >= LEAST_SIDE
     else:
+        per_step = PRODUCTS
         is_served = size * depth <= MOST_WORK or not fits_float64(a, b, depth)
     if size >= LIMIT or not is_served:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     out = empty(plan.shape, a.dtype)
-    multiply(run, dense_a, dense_b, out, plan, size * depth // PRODUCTS)
+    multiply(run, dense_a, dense_b, out, plan, size * depth // per_step)
     return out
 
 
