@@ -20,6 +20,9 @@ Sizes = tuple[int, ...]
 VIEWED: Final = 4096
 """From this number of elements on, parts of an array are views. Fewer are copied, and do not keep it alive."""
 
+MOST_TURNS: Final = 4
+"""How often neighbours may be repeated for as many strided copies to be faster than one of short rows."""
+
 
 def copy(
     source: WasmArray,
@@ -32,6 +35,11 @@ def copy(
 ) -> None:
     """Copy a block of `sizes` elements between two arrays; strides and offsets count elements."""
     if 0 in sizes:
+        return
+    if len(sizes) > 1 and source_strides[-1] == 0 and 1 < sizes[-1] <= MOST_TURNS:
+        walk = sizes[:-1], source_strides[:-1], target_strides[:-1], source_offset
+        for turn in range(sizes[-1]):
+            copy(source, target, *walk, target_offset + turn * target_strides[-1])
         return
     descriptor = copy_descriptor(sizes, source_strides, target_strides)
     export, starts = f"copy_{source.dtype.itemsize}", (source_offset, target_offset)
