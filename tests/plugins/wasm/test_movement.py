@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+import plugrad
 from plugrad.extend import UnsupportedDtype, bool_, complex128, float32, int32, int64
 
 DTYPES = ["bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
@@ -242,3 +243,18 @@ def test_positions_of_64_bits_are_not_cut_off(run):
     np.testing.assert_array_equal(actual, expected)
     actual = run("GatherV2", x[:, 0], places, axis=0, batch_dims=0)
     np.testing.assert_array_equal(actual, expected[:, 0])
+
+
+@pytest.mark.parametrize("times", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+def test_neighbours_that_are_repeated(dtype, times):
+    x = np.arange(7 * 60 * 11).reshape(7, 60, 11).astype(dtype)
+    stretched = np.broadcast_to(x[..., None], (*x.shape, times))
+    with plugrad.use("wasm"):
+        y = plugrad.asarray(x)
+        repeated = plugrad.repeat(y, times, axis=-1)
+        view = plugrad.broadcast_to(y[..., None], stretched.shape)
+        joined = plugrad.concat([y[..., None], view], axis=-1)
+    np.testing.assert_array_equal(repeated.numpy(), x.repeat(times, -1))
+    np.testing.assert_array_equal(view.numpy(), stretched)
+    np.testing.assert_array_equal(joined.numpy(), np.concatenate([x[..., None], stretched], -1))
