@@ -1,13 +1,13 @@
 """Kernels that move elements in blocks or mirror them, and the shape to which two shapes broadcast."""
 
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from plugrad.contract.kernel import accepted, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import int32
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import ImageFormat, Pairs
+from plugrad.types.windows import DataFormat, ImageFormat, Pairs
 
 MirrorMode = Literal["reflect", "symmetric"]
 
@@ -118,6 +118,67 @@ def broadcast_args(s0: Spec, s1: Spec) -> Spec:
         if len(sizes.shape) != 1:
             raise ShapeError(f"{name} must be a vector; its shape is {sizes.shape}")
     return Shaped((max(s0.shape[0], s1.shape[0]),), int32)
+
+
+class Rearrangement(NamedTuple):
+    """The steps of a movement in blocks: a reshape to `cells`, a transposition to `order`, a reshape to `shape`."""
+
+    cells: Shape
+    order: Shape
+    shape: Shape
+
+
+def joined_blocks(shape: Shape, block_shape: Shape) -> Rearrangement:
+    """Return how the cells of blocks get from the batch into the axes after it.
+
+    >>> joined_blocks((4, 3, 5), (2,))
+    Rearrangement(cells=(2, 2, 3, 5), order=(1, 2, 0, 3), shape=(2, 6, 5))
+    """
+    count = len(block_shape)
+    batch, sizes, rest = shape[0] // prod(block_shape), shape[1 : 1 + count], shape[1 + count :]
+    cells = (*block_shape, batch, *sizes, *rest)
+    # Each axis is followed by the axis of its cells.
+    pairs = [axis for i in range(count) for axis in (count + 1 + i, i)]
+    large = (n * block for n, block in zip(sizes, block_shape, strict=True))
+    return Rearrangement(
+        cells, (count, *pairs, *range(2 * count + 1, len(cells))), (batch, *large, *rest)
+    )
+
+
+def split_blocks(shape: Shape, block_shape: Shape) -> Rearrangement:
+    """Return how the cells of blocks get from the axes after the batch into the batch.
+
+    >>> split_blocks((2, 6, 5), (2,))
+    Rearrangement(cells=(2, 3, 2, 5), order=(2, 0, 1, 3), shape=(4, 3, 5))
+    """
+    count = len(block_shape)
+    sizes = [n // block for n, block in zip(shape[1:], block_shape, strict=False)]
+    pairs = [n for pair in zip(sizes, block_shape, strict=True) for n in pair]
+    rest = shape[1 + count :]
+    cells = (shape[0], *pairs, *rest)
+    positions, blocks = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
+    order = (*positions, 0, *blocks, *range(2 * count + 1, len(cells)))
+    return Rearrangement(cells, order, (shape[0] * prod(block_shape), *sizes, *rest))
+
+
+def depth_in_blocks(shape: Shape, block_size: int, data_format: DataFormat) -> Rearrangement:
+    """Return how the channels of images get into blocks of pixels.
+
+    >>> depth_in_blocks((1, 2, 3, 8), 2, "NHWC")
+    Rearrangement(cells=(1, 2, 3, 2, 2, 2), order=(0, 1, 3, 2, 4, 5), shape=(1, 4, 6, 2))
+    """
+    block = block_size, block_size
+    if data_format == "NHWC":
+        batch, height, width, depth = shape
+        channels = depth // block_size**2
+        cells, order = (batch, height, width, *block, channels), (0, 1, 3, 2, 4, 5)
+        return Rearrangement(
+            cells, order, (batch, height * block_size, width * block_size, channels)
+        )
+    batch, depth, height, width = shape
+    channels = depth // block_size**2
+    cells, order = (batch, *block, channels, height, width), (0, 3, 4, 1, 5, 2)
+    return Rearrangement(cells, order, (batch, channels, height * block_size, width * block_size))
 
 
 def _check_blocks(x: Spec, block_shape: Shape, margins: Pairs, name: str) -> None:
