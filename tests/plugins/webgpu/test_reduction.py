@@ -1,9 +1,10 @@
-"""Reductions over other axes than the last one, which software devices read several vectors at a time."""
+"""How software devices read what they reduce: columns several vectors at a time, rows in segments of whole pages."""
 
 import numpy as np
 import pytest
 
 from plugrad.kernels import reduction
+from plugrad_webgpu import reduce
 
 
 @pytest.fixture
@@ -45,3 +46,24 @@ def test_lines_of_columns(run, rng, lines, shape, axis, expected):
         n = rng.integers(0, 1 << 30, shape).astype(dtype)
         np.testing.assert_array_equal(run(reduction.sum, n, axis=axis), n.sum(axis, dtype=dtype))
     np.testing.assert_array_equal(run(reduction.all, n > 9, axis=axis), (n > 9).all(axis))
+
+
+@pytest.mark.parametrize("shape", [(300_011,), (300_012,), (2, 150_004), (3, 100_003)], ids=str)
+def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
+    """Each element is counted once when the segments of a software device are rounded up to pages."""
+    monkeypatch.setattr(run.device, "is_software", True)
+    monkeypatch.setattr(reduce, "SOFTWARE_INVOCATIONS", 10)
+    record, recorded = run.device.record, []
+
+    def note(plan, operands):
+        recorded.append(np.frombuffer(plan.parameters, np.uint32))
+        record(plan, operands)
+
+    monkeypatch.setattr(run.device, "record", note)
+    n = rng.integers(-(2**30), 2**30, shape)
+    for dtype in (np.int32, np.int64):
+        of_dtype = n.astype(dtype)
+        total = run(reduction.sum, of_dtype, axis=(len(shape) - 1,))
+        np.testing.assert_array_equal(total, of_dtype.sum(-1, dtype))
+    # The fifth number is the distance between segments, in elements or vectors.
+    assert {int(numbers[4]) * 4 % 1024 for numbers in recorded[::2]} == {0}

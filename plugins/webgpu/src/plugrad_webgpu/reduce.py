@@ -37,6 +37,10 @@ SOFTWARE_STEPS = 256
 GPU_STEPS = 16
 # A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
 LINE = 16
+# The lanes of a vector of the processor read a segment each. Where they reach the end of a page of memory at the same
+# time, a sum of 10,000,000 elements takes two thirds of the time that it takes where they do so one after the other.
+PAGE_BYTES = 4096
+LEAST_PAGES = 8  # of a segment: to fill up the last one leaves some invocations without work
 COALESCED_SEGMENTS = 32
 
 
@@ -122,7 +126,9 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
             walk = "one_by_one"
             if run > 2 * BLOCK:
                 # Segments that begin with a line of the cache of a CPU are read a sixth faster.
-                walk, run = "row_by_row", -(-run // BLOCK) * BLOCK
+                page = PAGE_BYTES // (4 * along * words_in(rule.dtype))
+                unit = page if is_software and run >= LEAST_PAGES * page else BLOCK
+                walk, run = "row_by_row", -(-run // unit) * unit
             prepare = "whole" if size % along == 0 else "filled_up"
             workgroup = SOFTWARE_WORKGROUP if is_software else GPU_WORKGROUP
             kind = (rule.dtype, rule.combine, finish, across, along, walk, prepare)
