@@ -37,6 +37,7 @@ INSTALL_HINT = (
 # WebGPU guarantees, which are lower than what every desktop driver has.
 FEATURE = "immediates"
 SUBGROUPS = "subgroup"  # used where there are any
+LONG_WORDS = "shader-int64"  # used on software devices
 LIMITS = (
     "max-buffer-size",
     "max-storage-buffer-binding-size",
@@ -140,7 +141,8 @@ def needs(adapter: GPUAdapter) -> dict[str, Any]:
     """Return the features and limits that the kernels use, as arguments for `request_device_sync`."""
     limits = {name: adapter.limits[name] for name in LIMITS if name in adapter.limits}
     limits["max-immediate-size"] = IMMEDIATE_BYTES
-    features = [FEATURE, *[name for name in (SUBGROUPS,) if name in adapter.features]]
+    useful = [SUBGROUPS, *([LONG_WORDS] if is_software(adapter) else [])]
+    features = [FEATURE, *[name for name in useful if name in adapter.features]]
     return {"required_features": features, "required_limits": limits}
 
 

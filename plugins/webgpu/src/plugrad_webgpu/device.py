@@ -25,6 +25,7 @@ from plugrad_webgpu.limits import check_operands, check_shared_memory, check_sou
 from plugrad_webgpu.parts import bound_in_parts
 from plugrad_webgpu.pending import Calls
 from plugrad_webgpu.subgroups import invocations_of_subgroup
+from plugrad_webgpu.words import in_long_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,6 +88,8 @@ class Device:
         self._handle: Handle = None
         self._current: Program | None = None
         self._subgroup: int | None = None
+        self.has_long_words: bool = is_software and raw.has_long_words
+        """Whether shaders load vectors as words of 64 bits."""
         self._parameters = b""
         self._dispatches = 0
         self._bytes = 0
@@ -420,6 +423,8 @@ class Device:
             source = bound_in_parts(source, label, counts, self.part_bytes)
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
+        elif self.has_long_words:
+            source = in_long_words(source)
         check_operands(label, operands, self._raw.most_operands)
         check_source(label, source)
         check_shared_memory(label, source, self.shared_bytes)

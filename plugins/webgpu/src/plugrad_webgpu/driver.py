@@ -64,6 +64,7 @@ class RawDevice(Protocol):
     device: GPUDevice
     handle: Handle
     has_subgroups: bool
+    has_long_words: bool
     most_operands: int
     most_shared: int
 

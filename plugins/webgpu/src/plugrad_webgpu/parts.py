@@ -16,10 +16,10 @@ from plugrad_webgpu.limits import REMEDY
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_BINDING: Final = re.compile(
+BINDING: Final = re.compile(
     r"@group\(0\) @binding\((\d+)\) var<storage, (\w+)> (\w+): array<(.+)>;"
 )
-_COMMENT: Final = re.compile(r"//.*")
+COMMENT: Final = re.compile(r"//.*")
 _LANES: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
 _ARRAY: Final = re.compile(r"array<(.+), (\d+)>")
 _ATOMIC: Final = re.compile(r"atomic<([iu]32)>")
@@ -40,7 +40,7 @@ def bound_in_parts(source: str, label: str, counts: Sequence[int], part_bytes: i
         OutOfMemory: the shader takes the address of an element, other than for an atomic operation with one value,
             or has elements of an unknown size.
     """
-    source = _COMMENT.sub("", source)
+    source = COMMENT.sub("", source)
     names: dict[str, tuple[int, int]] = {}
     functions: list[str] = []
 
@@ -64,7 +64,7 @@ def bound_in_parts(source: str, label: str, counts: Sequence[int], part_bytes: i
             for i, part in enumerate(parts, first)
         )
 
-    text = _BINDING.sub(declared, source)
+    text = BINDING.sub(declared, source)
     return "\n".join([_replaced(text, names), *functions])
 
 
@@ -107,7 +107,7 @@ def _replaced(text: str, names: dict[str, tuple[int, int]]) -> str:
     done: list[str] = []
     at = 0
     while found := access.search(text, at):
-        name, end = found[2], _closing(text, found.end())
+        name, end = found[2], closing(text, found.end())
         done.append(text[at : found.start()])
         index = _replaced(text[found.end() : end], names)
         at = end + 1
@@ -130,7 +130,7 @@ def _assignment(name: str, index: str, rest: str, count: int, elements: int) -> 
     return f"{{ let place_in_{name} = u32({index}); switch place_in_{name} / {elements}u {{ {cases} }} }}"
 
 
-def _closing(text: str, start: int) -> int:
+def closing(text: str, start: int) -> int:
     """Return where the bracket is closed that is open at a place."""
     depth = 1
     for at in range(start, len(text)):

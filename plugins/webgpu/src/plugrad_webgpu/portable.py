@@ -134,6 +134,7 @@ class PortableDevice:
         self.device = device
         self.handle: Handle = device
         self.has_subgroups: bool = "subgroup" in device.features
+        self.has_long_words: bool = "shader-int64" in device.features
         self.most_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
         self.most_shared: int = int(device.limits["max-compute-workgroup-storage-size"])
 

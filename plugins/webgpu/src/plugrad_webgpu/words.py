@@ -1,0 +1,61 @@
+"""Vectors that a software device loads as words of 64 bits.
+
+A software device runs an invocation in each lane of a vector of the processor, and loads one number after the other,
+lane by lane. A word of 64 bits takes as long as one of 32. So a vector of four numbers is loaded as two words, which
+are then taken apart in all lanes at once. Stores gain nothing from it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from plugrad_webgpu.parts import BINDING, COMMENT, closing
+
+_VECTOR: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
+
+# Every device is little-endian, so the lower half of a word is the first of its two numbers.
+_TAKEN_APART: Final = """
+fn vec4{0}_of_words(words: vec2<u64>) -> vec4<{0}> {{
+  let low = vec2<u32>(words);
+  let high = vec2<u32>(words >> vec2<u32>(32u));
+  return bitcast<vec4<{0}>>(vec4<u32>(low.x, high.x, low.y, high.y));
+}}"""
+
+
+def in_long_words(source: str) -> str:
+    """Return the source of a shader that loads vectors as words of 64 bits, where it only loads them.
+
+    Args:
+        source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
+    """
+    source = COMMENT.sub("", source)
+    numbers: dict[str, str] = {}  # of the arrays of vectors
+
+    def declared(match: re.Match[str]) -> str:
+        binding, access, name, kind = match.groups()
+        vector = _VECTOR.fullmatch(kind)
+        if access != "read" or vector is None or re.search(rf"&\s*{name}\b", source):
+            return match[0]
+        numbers[name] = vector[1] or vector[2] + "32"
+        return f"@group(0) @binding({binding}) var<storage, read> {name}: array<vec2<u64>>;"
+
+    text = BINDING.sub(declared, source)
+    if not numbers:
+        return source
+    functions = [_TAKEN_APART.format(number) for number in sorted({*numbers.values()})]
+    return "\n".join([_replaced(text, numbers), *functions])
+
+
+def _replaced(text: str, numbers: dict[str, str]) -> str:
+    """Return WGSL in which what is loaded from some arrays is taken apart."""
+    access = re.compile(rf"(?<![\w.])({'|'.join(numbers)})\[")
+    done: list[str] = []
+    at = 0
+    while found := access.search(text, at):
+        end = closing(text, found.end())
+        index = _replaced(text[found.end() : end], numbers)
+        taken_apart = f"vec4{numbers[found[1]]}_of_words({found[1]}[{index}])"
+        done.append(text[at : found.start()] + taken_apart)
+        at = end + 1
+    return "".join(done) + text[at:]
