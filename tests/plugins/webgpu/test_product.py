@@ -162,6 +162,25 @@ def test_every_tile_loads_its_blocks_at_once():
             assert 64 * tile.steps * (tile.rows + tile.vectors) <= 16_384  # bytes, of every adapter
 
 
+@pytest.mark.parametrize("has_long_words", [True, False])
+@pytest.mark.parametrize("subgroup", [SUBGROUP, 0])
+def test_64_bit_integers(run, rng, monkeypatch, subgroup, has_long_words):
+    device = run.device
+    if subgroup > device.subgroup or (has_long_words and not device.has_long_words):
+        pytest.skip("this device has no such subgroups, or no words of 64 bits")
+    monkeypatch.setattr(device, "_subgroup", subgroup)
+    monkeypatch.setattr(device, "has_long_words", has_long_words)
+    sizes = [(1, 3, 2), (8, 9, 8), (9, 70, 35), (16, 400, 13), (3, 5, 70), (20, 16, 1), (9, 0, 9)]
+    for number, (rows, depth, columns) in enumerate(sizes):
+        a, b = (
+            rng.integers(-(2**63), 2**63 - 1, s, np.int64)
+            for s in ((1 + number % 2, rows, depth), (2, depth, columns))
+        )
+        a[:, :, :1], b[:, :1] = 2**32 - 1, -1
+        for turn_a, turn_b in ((False, False), (True, False), (False, True)):
+            np.testing.assert_array_equal(multiplied(run, a, b, turn_a, turn_b), a @ b)
+
+
 # --- what is done before a product is stored
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plugrad.extend import int64
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.elements import NUMBERS, STORED, vector
+from plugrad_webgpu.long_product import long_product
 from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.reduce import MOST_STEPS, reduction
+from plugrad_webgpu.reduce import reduction, splits_for
 from plugrad_webgpu.shaders import shader
 from plugrad_webgpu.tiles import TILES, tile_for
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from plugrad_webgpu.program import Plan
     from plugrad_webgpu.tiles import Tile
 
-LONG_ROWS = 4  # of 64-bit integers, which an invocation computes in one column
 LEAST_SPLIT = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
 
 SUMS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
@@ -96,8 +96,9 @@ def multiply(a: Matrices, b: Matrices, finish: Finish | None = None) -> GpuArray
         output = shared(output, (output.shape[0], a.rows, 1))
         return finish.separately(output) if finish is not None else output
     if a.array.dtype == int64:
-        step = _long_plan((a.batch, b.batch), (a.rows, a.columns, b.columns), _steps(a), _steps(b))
-        return _added(a.array.buffer.device.launch(step, a.array, b.array))
+        device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
+        step = long_product(device, (a.batch, b.batch), sizes, _steps(a), _steps(b))
+        return _added(device.launch(step, a.array, b.array))
     return product(a, b, _matrix(a.rows, a.columns, a.is_transposed), finish)
 
 
@@ -174,7 +175,7 @@ def _plan(
     row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.vectors))
     tiles = batch * row_tiles * column_tiles
     steps = source.runs * -(-depth // 4)
-    splits = _splits(steps, tiles, tile.busy, LEAST_SPLIT)
+    splits = splits_for(steps, tiles, tile.busy, LEAST_SPLIT)
     is_whole = (depth if turns[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
     parameters = (
@@ -204,12 +205,6 @@ def _plan(
     each = 1 if tile.schedule == "direct" else tile.workgroup
     shape = (splits, batch, rows, columns)
     return plan(program, parameters, tiles * splits * each, shape, dtype)
-
-
-def _splits(steps: int, tiles: int, busy: int, least: int) -> int:
-    """Return the number of parts of the sums: enough work for the device, and loops within bounds."""
-    wanted = min(busy // max(tiles, 1), steps // least)
-    return max(wanted, -(-steps // MOST_STEPS), 1)
 
 
 @cache
@@ -353,33 +348,3 @@ def _b_access(is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str)
 def _steps(m: Matrices) -> tuple[int, int]:
     """Return the distances between rows and between columns."""
     return (1, m.rows) if m.is_transposed else (m.columns, 1)
-
-
-@lru_cache(maxsize=1024)
-def _long_plan(
-    batches: tuple[int, int],
-    sizes: tuple[int, int, int],
-    left: tuple[int, int],
-    right: tuple[int, int],
-) -> Plan:
-    """Return the plan for 64-bit integers, whose output is (splits, batch, rows, columns)."""
-    rows, depth, columns = sizes
-    batch = 0 if 0 in batches else max(batches)
-    tile_rows = min(LONG_ROWS, max(rows, 1))
-    row_tiles = -(-rows // tile_rows)
-    tiles = batch * row_tiles * columns
-    splits = _splits(depth, tiles, TILES["direct"].busy, 4 * LEAST_SPLIT)
-    left_step, right_step = (
-        0 if count == 1 else n * depth for count, n in zip(batches, (rows, columns), strict=True)
-    )
-    parameters = (
-        *(tiles * splits, rows, row_tiles, columns, depth, -(-depth // splits), batch),
-        *(left_step, *left, right_step, *right),
-    )
-    shape = (splits, batch, rows, columns)
-    return plan(_long_program(tile_rows), parameters, tiles * splits, shape, int64)
-
-
-@cache
-def _long_program(rows: int) -> Program:
-    return Program("multiply long", partial(shader, "linalg_long", rows=str(rows)))

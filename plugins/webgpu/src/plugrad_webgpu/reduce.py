@@ -181,6 +181,12 @@ def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> 
     return max(segments, -(-length // MOST_STEPS), 1)
 
 
+def splits_for(steps: int, tiles: int, busy: int, least: int) -> int:
+    """Return the number of parts of the sums of a product: enough work for the device, and loops within bounds."""
+    wanted = min(busy // max(tiles, 1), steps // least)
+    return max(wanted, -(-steps // MOST_STEPS), 1)
+
+
 @cache
 def _program(
     dtype: DType,

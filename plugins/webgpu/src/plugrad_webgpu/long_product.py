@@ -1,0 +1,116 @@
+"""Products of matrices of 64-bit integers."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING
+
+from plugrad.extend import int64
+from plugrad_webgpu.program import Program, plan
+from plugrad_webgpu.reduce import splits_for
+from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.tiles import SUBGROUP, TILES
+
+if TYPE_CHECKING:
+    from plugrad_webgpu.buffers import Recorder
+    from plugrad_webgpu.program import Plan
+
+ROWS = 4  # of an invocation that loads them all
+COLUMNS = 4  # of an invocation, where there are many
+LEAST_SPLIT = 64  # elements of a sum: shorter ones do not justify a second dispatch
+
+Sizes = tuple[int, int, int]
+Steps = tuple[int, int]
+"""The distances between rows and between columns."""
+
+
+def long_product(
+    device: Recorder, batches: tuple[int, int], sizes: Sizes, left: Steps, right: Steps
+) -> Plan:
+    """Return the plan for a batch of products, whose output is (splits, batch, rows, columns).
+
+    Args:
+        device: What is to compute them.
+        batches: The matrices of the operands; one is used for every matrix of the other operand.
+        sizes: The rows, the length of a sum, and the columns.
+        left: How the left operand lies in memory.
+        right: How the right operand lies in memory.
+    """
+    rows, _, columns = sizes
+    is_broadcast = (
+        device.is_software and min(rows, columns) >= SUBGROUP and device.subgroup == SUBGROUP
+    )
+    return _plan(is_broadcast, device.has_long_words, batches, sizes, left, right)
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    is_broadcast: bool,
+    has_long_words: bool,
+    batches: tuple[int, int],
+    sizes: Sizes,
+    left: Steps,
+    right: Steps,
+) -> Plan:
+    rows, depth, columns = sizes
+    batch = 0 if 0 in batches else max(batches)
+    tile_rows = SUBGROUP if is_broadcast else min(ROWS, max(rows, 1))
+    lanes = SUBGROUP if is_broadcast else 1
+    tile_columns = min(COLUMNS, max(-(-columns // lanes), 1))
+    row_tiles = -(-rows // tile_rows)
+    stride = -(-columns // (tile_columns * lanes)) * lanes
+    tiles = batch * row_tiles * stride
+    splits = splits_for(depth, tiles, TILES["direct"].busy * lanes, LEAST_SPLIT)
+    steps = (
+        0 if count == 1 else n * depth for count, n in zip(batches, (rows, columns), strict=True)
+    )
+    left_step, right_step = steps
+    parameters = (
+        *(tiles * splits, rows, row_tiles, columns, stride, depth, -(-depth // splits), batch),
+        *(left_step, *left, right_step, *right),
+    )
+    program = _program(is_broadcast, has_long_words, tile_rows, tile_columns)
+    return plan(program, parameters, tiles * splits, (splits, batch, rows, columns), int64)
+
+
+@cache
+def _program(is_broadcast: bool, has_long_words: bool, rows: int, columns: int) -> Program:
+    workgroup = SUBGROUP if is_broadcast else 64
+    source = partial(
+        shader,
+        "linalg_long",
+        **(_LONG if has_long_words else _SHORT),
+        **(_broadcast_lanes() if is_broadcast else _own_rows(rows)),
+        rows=str(rows),
+        columns=str(columns),
+        workgroup=str(workgroup),
+    )
+    return Program("multiply long", source, workgroup=workgroup)
+
+
+_SHORT = {
+    "word": "vec2u",
+    "halves": "word",
+    "added": "sum_i64(sum, product_u32(a, b))",
+    "zero": "vec2u()",
+}
+_LONG = {
+    "word": "u64",
+    "halves": "vec2u(u32(word), u32(word >> 32u))",
+    "added": "sum + u64(a) * u64(b)",
+    "zero": "0lu",
+}
+
+
+def _own_rows(rows: int) -> dict[str, str]:
+    """Return how an invocation loads all of its rows."""
+    left = {f"left{i}": f"own{i}" for i in range(rows)}
+    return {"lane": "", "loads": str(rows), **{f"own{i}": f"{i}u" for i in range(rows)}, **left}
+
+
+def _broadcast_lanes() -> dict[str, str]:
+    """Return how each invocation of a subgroup loads one row for all of them."""
+    broadcast = "vec2u(subgroupBroadcast(own0.x, {0}u), subgroupBroadcast(own0.y, {0}u))"
+    left = {f"left{i}": broadcast.format(i) for i in range(SUBGROUP)}
+    lane = "@builtin(subgroup_invocation_id) lane: u32,"
+    return {"lane": lane, "loads": "1", "own0": "lane", **left}
