@@ -44,7 +44,11 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
     brought = packs if is_without_packs else []
     take_away(brought)
     try:
-        with plugrad.use(backend), plugrad.config.override("fallback", "error"):
+        with (
+            plugrad.use(backend),
+            plugrad.config.override("fallback", "error"),
+            plugrad.config.override("unsupported_dtype", "error"),
+        ):
             yield
     finally:
         register_from_plugin(brought)

@@ -35,6 +35,7 @@ import page  # noqa: E402
 import workloads  # noqa: E402
 
 import plugrad  # noqa: E402
+from plugrad.errors import UnsupportedDtype  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +76,8 @@ class Run:
         self.rows: list[dict[str, Any]] = []
         self.wrong: list[str] = []
         """What computed other values than the reference."""
+        self.left_out: dict[str, list[str]] = {}
+        """The kernels that take a dtype which a peer does not have, by peer."""
 
     def workload(self, name: str) -> None:
         """Compare the values of a workload, and measure it in all peers that have it."""
@@ -108,8 +111,13 @@ class Run:
                 if not peer.has_kernels:
                     continue
                 prepared = prepared_theirs if peer.name == "torch" else prepared_ours
-                function, arrays = prepared(case)
-                functions[peer.name], results[peer.name] = function, arrays(function())
+                try:
+                    function, arrays = prepared(case)
+                    functions[peer.name], results[peer.name] = function, arrays(function())
+                except UnsupportedDtype:
+                    self.left_out.setdefault(peer.name, []).append(case.name)
+        if not functions:
+            return
         first = results.get(self.reference) or next(iter(results.values()))
         for peer, arrays in results.items():
             try:
@@ -279,7 +287,14 @@ def main() -> None:
             f"{name}: {summary['cases']} kernels, geometric mean {summary['mean']:.2f} x {run.reference}, "
             f"{summary['above 2']} above 2, {summary['above 4']} above 4"
         )
-    report = {**about, "summaries": run.summaries(), "rows": run.rows}
+    for name, left_out in run.left_out.items():
+        print(f"{name} does not have the dtypes of {len(left_out)} kernels: {'; '.join(left_out)}")
+    report = {
+        **about,
+        "summaries": run.summaries(),
+        "rows": run.rows,
+        "left_out": run.left_out,
+    }
     options.outputs.mkdir(parents=True, exist_ok=True)
     (options.outputs / "bench.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (options.outputs / "bench.html").write_text(page.rendered(report), "utf-8")
