@@ -13,6 +13,7 @@ from plugrad.extend import KERNELS, float32
 from plugrad_webgpu.elements import DTYPES
 from plugrad_webgpu.native import BindLayout
 from plugrad_webgpu.shaders import SNIPPETS, linked, shader
+from plugrad_webgpu.subgroups import joined, lanes
 from plugrad_webgpu.tiles import TILES
 
 PACKAGE = files("plugrad_webgpu")
@@ -138,6 +139,9 @@ SHADERS = {
         "sum_of": "v",
         "total": "log_accurate(sum)",
         "finish": "shifted - total",
+        "joined": joined("highest_of_all", "maximum(a, b)", "f32", False)
+        + joined("sum_of_all", "a + b", "f32", False),
+        **lanes(False),
     },
     ("normalization_response",): {
         "term": "x[k]",
@@ -149,8 +153,10 @@ SHADERS = {
         "g": "dy[at]",
         "result": "found.y * (dy[at] - found.z - h * found.w)",
         "turns": "3",
+        "joined": joined("sums_of_all", "a + b", "vec2f", True),
+        **lanes(True),
     },
-    ("reduction", "reduction_lanes", "reduction_joined"): {
+    ("reduction", "reduction_lanes"): {
         "T": "f32",
         "element": "vec4<f32>",
         "result": "f32",
@@ -162,12 +168,16 @@ SHADERS = {
         "combine_elements": "combine_vectors",
         "prepare": "filled_up",
         "guard": "",
-        "reduced": "joined(combine_lanes(total), place)",
+        "reduced": "joined(combine_lanes(total), place, 1u)",
+        "joined": joined("joined", "combine(a, b)", "f32", False),
+        **lanes(False),
         "is_written": "place == 0u && index < parameters.count",
         "at": "index / 64u",
         "finish": "value",
     },
     ("reduction", "reduction_lanes", "reduction_lines"): {
+        "joined": "",
+        **lanes(False),
         "T": "f32",
         "element": "array<vec4<f32>, 4>",
         "result": "array<vec4<f32>, 4>",
@@ -261,7 +271,7 @@ def test_files_compile(run, names):
 
 
 def test_every_file_is_listed():
-    listed = {name for names in SHADERS for name in names} | {"elementwise"} | PRODUCTS
+    listed = {name for names in SHADERS for name in names} | {"elementwise", "joined"} | PRODUCTS
     found = {f.name.removesuffix(".wgsl") for f in (PACKAGE / "kernels").iterdir()}
     assert listed == {name for name in found if (PACKAGE / "kernels" / f"{name}.wgsl").is_file()}
 

@@ -6,13 +6,14 @@ import math
 from functools import cache, lru_cache, partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.extend import int32, reduced
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.elements import STORED, WIDE, narrowed, require, typed, vector, words_in
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.subgroups import joined, joins_by_subgroups, lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,17 +68,19 @@ def reduction(
 
     @lru_cache(maxsize=4096)
     def stages(
-        shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool
+        shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
     ) -> tuple[Plan, ...]:
         wide = WIDE.get(dtype, dtype)
         require(wide, identity, f"the webgpu reduction {combine!r}")
         rule = _Rule(dtype, combines[wide], typed(identity[wide], dtype), finish)
-        return tuple(_stages(rule, shape, axes, is_software))
+        return tuple(_stages(rule, shape, axes, is_software, has_subgroups))
 
     def reduce(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
         out = reduced(x.shape, axes, keep_dims)
         device = x.buffer.device
-        for stage in stages(x.shape, x.dtype, axes, device.is_software):
+        is_software = device.is_software
+        has_subgroups = joins_by_subgroups(device)
+        for stage in stages(x.shape, x.dtype, axes, is_software, has_subgroups):
             x = device.launch(stage, x)
         return shared(x, out)
 
@@ -93,7 +96,9 @@ class _Rule(NamedTuple):
     finish: str
 
 
-def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool) -> Iterator[Plan]:
+def _stages(
+    rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
+) -> Iterator[Plan]:
     """Yield the dispatches of a reduction: one or several for each run of reduced axes, last run first."""
     groups = _groups(shape, axes)
     if not groups and rule.finish != "value":
@@ -132,7 +137,8 @@ def _stages(rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool)
             prepare = "whole" if size % along == 0 else "filled_up"
             workgroup = SOFTWARE_WORKGROUP if is_software else GPU_WORKGROUP
             kind = (rule.dtype, rule.combine, finish, across, along, walk, prepare)
-            program = _program(*kind, workgroup, joins > 1)
+            join = "" if joins == 1 else "subgroups" if has_subgroups else "memory"
+            program = _program(*kind, workgroup, join)
             distances = (run, 1, run) if is_software else (1, segments, length)
             invocations = outer * segments * vectors
             parameters = (
@@ -197,13 +203,15 @@ def _program(
     walk: str,
     prepare: str,
     workgroup: int,
-    is_joined: bool,
+    join: Literal["", "memory", "subgroups"],
 ) -> Program:
     stored = STORED[dtype]
+    has_subgroups = join == "subgroups"
+    size = lanes(has_subgroups)
     width = max(across, along)
     is_line = across == LINE
     suffix = "_lines" if is_line else "_vectors" if width > 1 else ""
-    names = ["reduction", *(["reduction_lanes"] * (width > 1)), *(["reduction_joined"] * is_joined)]
+    names = ["reduction", *(["reduction_lanes"] * (width > 1))]
     names += ["reduction_lines"] * is_line
     element = f"array<vec4<{stored}>, {LINE // 4}>" if is_line else vector(stored, width)
     reduced = "combine_lanes(total)" if along > 1 else "total"
@@ -223,10 +231,12 @@ def _program(
         combine_elements=f"combine{suffix}",
         prepare=prepare,
         # What waits for others may not return early.
-        guard="" if is_joined else "if (index >= parameters.count) { return; }",
-        reduced=f"joined({reduced}, place)" if is_joined else reduced,
-        is_written="place == 0u && index < parameters.count" if is_joined else "true",
-        at=f"index / {workgroup}u" if is_joined else "index",
+        guard="" if join else "if (index >= parameters.count) { return; }",
+        reduced=f"joined({reduced}, place, {size['lanes']})" if join else reduced,
+        is_written="place == 0u && index < parameters.count" if join else "true",
+        at=f"index / {workgroup}u" if join else "index",
+        joined=joined("joined", "combine(a, b)", stored, has_subgroups, workgroup) if join else "",
+        lanes_given=size["lanes_given"],
         finish="finished_line(value)" if is_line else finish,
     )
     return Program(f"reduction {combine}", source, workgroup=workgroup)

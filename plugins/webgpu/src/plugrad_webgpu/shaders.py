@@ -21,8 +21,13 @@ def shader(*names: str, **substitutions: str) -> str:
     some drivers keep an array that is indexed in a loop in memory. If the line ends with ``{``, the block is
     written four times. The count may be the name of a substitution.
     """
+    return linked(written(*names, **substitutions))
+
+
+def written(*names: str, **substitutions: str) -> str:
+    """Return the WGSL of files after substitution, as `shader` does, without the snippets."""
     text = "\n".join(_source(f"kernels/{name}.wgsl") for name in names)
-    return linked(Template(_repeated(text, substitutions)).substitute(substitutions))
+    return Template(_repeated(text, substitutions)).substitute(substitutions)
 
 
 def linked(text: str) -> str:

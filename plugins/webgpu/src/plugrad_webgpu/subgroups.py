@@ -1,4 +1,4 @@
-"""How many invocations make a subgroup: a device is asked once, because adapters tell only a range."""
+"""Values that the invocations of a workgroup share, by subgroups where the device has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import uint32
 from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.shaders import shader, written
 
 if TYPE_CHECKING:
     from plugrad_webgpu.buffers import Recorder
@@ -17,11 +17,60 @@ if TYPE_CHECKING:
 WORKGROUP: Final = 64
 
 _SIZE = Program("subgroup size", partial(shader, "subgroups"))
+_EXCHANGE: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 0u; step /= 2u) {{
+    let a = value;
+    let b = subgroupShuffleXor(value, step);
+    value = {combine};
+  }}"""
 
 
 def invocations_of_subgroup(device: Recorder) -> int:
-    """Return the size of the subgroups of a device, which has some; 0 if it differs between them."""
+    """Return the size of the subgroups of a device, which has some.
+
+    The device is asked once, because adapters tell only a range. It is 0 if the size differs between subgroups, or if
+    they are not made of neighbours.
+    """
     found = device.launch(plan(_SIZE, (), WORKGROUP, (WORKGROUP,), uint32))
     sizes = np.empty(WORKGROUP, np.uint32)
     device.download(found, sizes, sizes.dtype)
     return int(sizes[0]) if (sizes == sizes[0]).all() else 0
+
+
+def joins_by_subgroups(device: Recorder) -> bool:
+    """Return whether the invocations of a workgroup combine by subgroups what they have found.
+
+    On software devices, where it takes longer, no invocation waits for another one anyway.
+    """
+    return not device.is_software and device.subgroup > 0
+
+
+def joined(
+    name: str, combine: str, kind: str, has_subgroups: bool, workgroup: int = WORKGROUP
+) -> str:
+    """Return a function of WGSL that combines a value of each invocation of a workgroup.
+
+    Its arguments are the value, the place of the invocation in the workgroup, and the size of its subgroup.
+
+    Args:
+        name: Its name.
+        combine: What combines the values `a` and `b`. It may be called in any order, but the order is the same in each
+            run. NaN is what it makes of it: the functions for subgroups that WGSL has may drop it.
+        kind: The type of a value.
+        has_subgroups: Whether the device has subgroups of neighbours.
+        workgroup: The invocations of a workgroup.
+    """
+    exchange = _EXCHANGE.format(workgroup=workgroup, combine=combine) if has_subgroups else ""
+    return written(
+        "joined", name=name, combine=combine, T=kind, exchange=exchange, workgroup=str(workgroup)
+    )
+
+
+def lanes(has_subgroups: bool) -> dict[str, str]:
+    """Return the parameter ``$lanes_given`` of an entry point, and ``$lanes``, which it passes to what is `joined`.
+
+    A driver may choose another size for each shader, so the one that was found by `invocations_of_subgroup` does not
+    tell.
+    """
+    if has_subgroups:
+        return {"lanes_given": "@builtin(subgroup_size) lanes: u32,", "lanes": "lanes"}
+    return {"lanes_given": "", "lanes": "1u"}

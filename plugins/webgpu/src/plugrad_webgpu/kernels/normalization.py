@@ -18,6 +18,7 @@ from plugrad_webgpu.product import add_parts
 from plugrad_webgpu.program import Program, plan
 from plugrad_webgpu.reduce import reduction
 from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.subgroups import joined, joins_by_subgroups, lanes
 
 if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray
@@ -52,13 +53,15 @@ class _Normalization:
     def __call__(self, x: GpuArray, axis: int) -> GpuArray:
         """Return the normalized array."""
         device = x.buffer.device
-        step = self._plan(x.shape, axis, device.is_software)
+        step = self._plan(x.shape, axis, device.is_software, joins_by_subgroups(device))
         if step is not None:
             return device.launch(step, x)
         shifted = _subtract(x, largest(x, (axis,), True))
         return self._finish(shifted, self._total(_sum(_exponential(shifted), (axis,), True)))
 
-    def _make_plan(self, shape: Shape, axis: int, is_software: bool) -> Plan | None:
+    def _make_plan(
+        self, shape: Shape, axis: int, is_software: bool, has_subgroups: bool
+    ) -> Plan | None:
         """Return the plan of the program; None if its loops would be too long, or too few."""
         size, inner = shape[axis], math.prod(shape[axis + 1 :])
         rows = math.prod(shape[:axis]) * inner
@@ -67,18 +70,29 @@ class _Normalization:
         if is_software:
             if size * PASSES > MOST_LOOPS or rows < FEW_ROWS < size:
                 return None
-            program, invocations = self._program("by_invocation", 8, width), rows
+            program, invocations = self._program("by_invocation", 8, width, False), rows
         else:
             if -(-size // LANES) * PASSES > MOST_LOOPS // 2:
                 return None
-            program, invocations = self._program("by_workgroup", LANES, width), rows * LANES
+            program = self._program("by_workgroup", LANES, width, has_subgroups)
+            invocations = rows * LANES
         return plan(program, parameters, invocations if size else 0, shape, float32)
 
-    def _make_program(self, entry_point: str, workgroup: int, width: int) -> Program:
+    def _make_program(
+        self, entry_point: str, workgroup: int, width: int, has_subgroups: bool
+    ) -> Program:
         wgsl = {
             name: each.replace("exp_accurate", "exponentials") for name, each in self._wgsl.items()
         }
-        source = partial(shader, "normalization", **wgsl, **_WIDTHS[width])
+        functions = (("highest_of_all", "maximum(a, b)"), ("sum_of_all", "a + b"))
+        source = partial(
+            shader,
+            "normalization",
+            **wgsl,
+            **_WIDTHS[width],
+            **lanes(has_subgroups),
+            joined="".join(joined(*each, "f32", has_subgroups) for each in functions),
+        )
         return Program(wgsl["finish"], source, entry_point=entry_point, workgroup=workgroup)
 
 
@@ -153,7 +167,11 @@ _divided = elementwise("x / parameters.size", attributes=("size",))
 
 @cache
 def _rows_program(
-    gradient: bool, inputs: tuple[str, ...], entry_point: str, workgroup: int
+    gradient: bool,
+    inputs: tuple[str, ...],
+    entry_point: str,
+    workgroup: int,
+    has_subgroups: bool = False,
 ) -> Program:
     """Return the program for rows of x, beside a scale, an offset and dy, as far as they are among the inputs."""
     scale = " * scale[k]" if "scale" in inputs else ""
@@ -168,6 +186,8 @@ def _rows_program(
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
         turns="3" if gradient else "2",
+        joined=joined("sums_of_all", "a + b", "vec2f", has_subgroups),
+        **lanes(has_subgroups),
     )
     label = "layer_norm_gradient" if gradient else "layer_norm"
     return Program(label, source, entry_point=entry_point, workgroup=workgroup)
@@ -181,6 +201,7 @@ def _rows_plan(
     axis: int,
     epsilon: float,
     is_software: bool,
+    has_subgroups: bool,
 ) -> Plan | None:
     """Return the plan of the program; None if its loops would be too long, or too few."""
     rows, size = math.prod(shape[:axis]), math.prod(shape[axis:])
@@ -192,7 +213,8 @@ def _rows_plan(
     else:
         if -(-size // LANES) * passes > MOST_LOOPS // 2:
             return None
-        program, invocations = _rows_program(gradient, inputs, "by_workgroup", LANES), rows * LANES
+        program = _rows_program(gradient, inputs, "by_workgroup", LANES, has_subgroups)
+        invocations = rows * LANES
     return plan(program, (rows, size, epsilon), invocations if size else 0, shape, float32)
 
 
@@ -203,7 +225,8 @@ def _on_rows(
     given = {name: array for name, array in arrays.items() if array is not None}
     x = given["x"]
     device = x.buffer.device
-    step = _rows_plan(gradient, tuple(given), x.shape, axis, float(epsilon), device.is_software)
+    how = device.is_software, joins_by_subgroups(device)
+    step = _rows_plan(gradient, tuple(given), x.shape, axis, float(epsilon), *how)
     return None if step is None else device.launch(step, *given.values())
 
 

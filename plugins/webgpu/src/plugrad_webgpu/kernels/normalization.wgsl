@@ -16,7 +16,7 @@ var<immediate> parameters: Parameters;
 @group(0) @binding(0) var<storage, read> input: array<$element>;
 @group(0) @binding(1) var<storage, read_write> output: array<$element>;
 
-var<workgroup> parts: array<f32, 64>;
+$joined
 
 // What is less than every number that matters: a difference from -infinity would be NaN
 const LOWEST = -0x1.fffffep+127f;
@@ -61,6 +61,7 @@ fn by_workgroup(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) local: u32,
+  $lanes_given
 ) {
   let row = group.y * groups.x + group.x;
   if (row >= parameters.count) { return; }
@@ -69,21 +70,9 @@ fn by_workgroup(
   for (var k = local; k < parameters.size; k += 64u) {
     found = extended(found, input[start + k * parameters.inner]);
   }
-  parts[local] = found.highest;
-  workgroupBarrier();
-  for (var half = 32u; half > 0u; half /= 2u) {
-    if (local < half) { parts[local] = maximum(parts[local], parts[local + half]); }
-    workgroupBarrier();
-  }
-  let highest = parts[0];
-  workgroupBarrier();
-  parts[local] = sum_of(found.sum) * exp_accurate(found.highest - highest);
-  workgroupBarrier();
-  for (var half = 32u; half > 0u; half /= 2u) {
-    if (local < half) { parts[local] += parts[local + half]; }
-    workgroupBarrier();
-  }
-  let total = total_of(parts[0]);
+  let highest = highest_of_all(found.highest, local, $lanes);
+  let sum = sum_of_all(sum_of(found.sum) * exp_accurate(found.highest - highest), local, $lanes);
+  let total = total_of(sum);
   for (var k = local; k < parameters.size; k += 64u) {
     let at = start + k * parameters.inner;
     output[at] = finished(input[at] - highest, total);

@@ -13,7 +13,7 @@ var<immediate> parameters: Parameters;
 
 $bindings
 
-var<workgroup> parts: array<vec2f, 64>;
+$joined
 
 const BLOCK = 64u;  // terms that are added one after the other, before their sum is added to others
 
@@ -65,6 +65,7 @@ fn by_workgroup(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) local: u32,
+  $lanes_given
 ) {
   let row = group.y * groups.x + group.x;
   if (row >= parameters.count) { return; }
@@ -73,14 +74,7 @@ fn by_workgroup(
   for (var turn = 0u; turn < ${turns}u; turn++) {
     var sums = vec2f();
     for (var k = local; k < parameters.size; k += 64u) { sums += term(turn, start + k, k, found); }
-    parts[local] = sums;
-    workgroupBarrier();
-    for (var half = 32u; half > 0u; half /= 2u) {
-      if (local < half) { parts[local] += parts[local + half]; }
-      workgroupBarrier();
-    }
-    found = extended(turn, found, parts[0]);
-    workgroupBarrier();
+    found = extended(turn, found, sums_of_all(sums, local, $lanes));
   }
   for (var k = local; k < parameters.size; k += 64u) { output[start + k] = result(start + k, k, found); }
 }

@@ -33,6 +33,8 @@ const BLOCK = ${block}u;
 
 fn combine(a: $T, b: $T) -> $T { return $combine; }
 
+$joined
+
 fn whole(v: $element, k: u32) -> $element { return v; }
 
 fn one_by_one(start: u32, first: u32, end: u32) -> $element {
@@ -64,6 +66,7 @@ fn main(
   @builtin(global_invocation_id) id: vec3u,
   @builtin(local_invocation_index) place: u32,
   @builtin(num_workgroups) groups: vec3u,
+  $lanes_given
 ) {
   let index = linear_index(id, groups, ${workgroup}u);
   $guard
