@@ -354,18 +354,18 @@ class NativeDevice:
         The lock is held only while the library may call back.
         """
         started = perf_counter()
-        while not staging.has_arrived():
-            if whole.must_end:
-                return False
+        while not whole.must_end:
             with lock:
                 exits.pause()
                 lib.wgpuDevicePoll(self.handle, False, NULL)
+            if staging.has_arrived():
+                return True
             waited = perf_counter() - started
             if waited > LONGEST_SPIN:
                 sleep(min(waited / 16, LONGEST_SLEEP))
             else:
                 _give_way()
-        return True
+        return staging.has_arrived()
 
 
 def _fill_view(view: Any, text: str) -> Any:
