@@ -57,15 +57,14 @@ static inline void interleave(const float *const sources[4], int count, float *t
 // ---- tiles and blocks ----
 
 #ifdef __wasm__
-#define GROUP 4      // numbers of a row of a that are multiplied together
-#define SLAB 8       // columns of b
-#define MOST_ROWS 96 // of a
+#define GROUP 4 // numbers of a row of a that are multiplied together
+#define SLAB 8  // columns of b
 
-// out (rows x columns, row stride `stride`) = a * b, or += it, for MOST_ROWS rows at most. Element k of row i
-// of a is at a[(k / GROUP * rows + i) * GROUP + k % GROUP], with zeros behind each row up to a whole
-// group. Rows of b are `b_row` apart, and SLAB columns are `b_slab` behind those before them.
-void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
-                     ptrdiff_t stride, int rows, int columns, int depth, int accumulate);
+// out = a * b. Element k of row i of a is at a[(k / GROUP * rows + i) * GROUP + k % GROUP], with zeros behind
+// each row up to a whole group; b is dense; column j of row i of the product is at
+// out[(j / SLAB * rows + i) * SLAB + j % SLAB].
+void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
+                         int depth);
 #else
 // A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
 // columns, or of one or two vectors at the right edge.

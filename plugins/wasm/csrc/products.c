@@ -5,6 +5,7 @@
 // rows of a, whose sums are in the L1 cache, and four rows by eight columns of b stay in registers.
 #include "gemm.h"
 
+#define MOST_ROWS 96     // of a
 #define BLOCK_DEPTH 512  // a packed block of a stays in the L2 cache
 #define BLOCK_COLUMNS 1024
 
@@ -32,25 +33,35 @@
 ADD_PRODUCTS(add_products_of_four, 1)
 ADD_PRODUCTS(add_products_of_eight, 2)
 
-void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
-                     ptrdiff_t stride, int rows, int columns, int depth, int accumulate) {
+// The same for a part of b that is not whole.
+SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t b_row, float *sums,
+                                      int rows, int width, int length) {
+    float edge[GROUP * SLAB] = {};
+    for (int i = 0; i < length; i++)
+        for (int j = 0; j < width; j++) edge[i * SLAB + j] = b[i * b_row + j];
+    (width > 4 ? add_products_of_eight : add_products_of_four)(a, edge, SLAB, sums, rows);
+}
+
+// sums (rows x SLAB, dense) = a * b for `width` columns of b.
+SHORT_LOOPS static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, float *sums,
+                                      int rows, int width, int depth) {
+    for (int i = 0; i < rows * SLAB; i += 4) store_quad(sums + i, (quad){});
+    for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row)
+        if (width < SLAB || k + GROUP > depth)
+            add_edge(a, b, b_row, sums, rows, width, smaller(GROUP, depth - k));
+        else
+            add_products_of_eight(a, b, b_row, sums, rows);
+}
+
+// out (rows x columns, row stride `stride`) = a * b, or += it, for MOST_ROWS rows at most. Rows of b are
+// `b_row` apart, and SLAB columns are `b_slab` behind those before them.
+static void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab,
+                            float *out, ptrdiff_t stride, int rows, int columns, int depth,
+                            int accumulate) {
     float sums[MOST_ROWS * SLAB];
     for (int left = 0; left < columns; left += SLAB, b += b_slab) {
         const int width = smaller(SLAB, columns - left);
-        memset(sums, 0, rows * SLAB * sizeof *sums);
-        for (int k = 0; k < depth; k += GROUP, a += rows * GROUP) {
-            const int length = smaller(GROUP, depth - k);
-            const float *cells = b + k * b_row;
-            ptrdiff_t row = b_row;
-            float edge[GROUP * SLAB] = {};
-            if (width < SLAB || length < GROUP) {
-                for (int i = 0; i < length; i++)
-                    memcpy(edge + i * SLAB, cells + i * b_row, width * sizeof *edge);
-                cells = edge, row = SLAB;
-            }
-            (width > 4 ? add_products_of_eight : add_products_of_four)(a, cells, row, sums, rows);
-        }
-        a -= (ptrdiff_t)rows * round_up(depth, GROUP);
+        multiply_slab(a, b, b_row, sums, rows, width, depth);
         for (int i = 0; i < rows; i++) {
             float *target = out + i * stride + left, *row = sums + i * SLAB;
             if (accumulate)
@@ -63,6 +74,12 @@ void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t 
             }
         }
     }
+}
+
+void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
+                         int depth) {
+    for (int left = 0; left < columns; left += SLAB, out += rows * SLAB)
+        multiply_slab(a, b + left, columns, out, rows, smaller(SLAB, columns - left), depth);
 }
 
 // Pack rows x depth of a, with zeros behind each row up to whole groups.

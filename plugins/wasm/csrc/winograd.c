@@ -10,7 +10,8 @@
 #include "window.h"
 
 #define POINTS 16
-#define BLOCK 48  // tiles whose transforms stay in the cache
+#define BLOCK 64   // tiles whose transforms stay in the cache
+#define APART 16   // numbers between matrices, which would compete for the same lines of the cache
 
 typedef struct {
     int rows, columns;  // of tiles
@@ -42,11 +43,11 @@ static inline void combine_products(const quad *m, int step, quad *out, int out_
 }
 
 // The transformed filters: matrix after matrix, with a row for each channel.
-static void transform_filters(const float *filter, int channels, int out_channels, float *weights) {
-    const ptrdiff_t matrix = (ptrdiff_t)channels * out_channels;
-    for (ptrdiff_t place = 0; place < matrix; place += 4) {
+static void transform_filters(const float *filter, ptrdiff_t cell, float *weights,
+                              ptrdiff_t matrix) {
+    for (ptrdiff_t place = 0; place < cell; place += 4) {
         quad cells[9], lines[12], points[POINTS];
-        for (int i = 0; i < 9; i++) cells[i] = load_quad(filter + i * matrix + place);
+        for (int i = 0; i < 9; i++) cells[i] = load_quad(filter + i * cell + place);
         for (int i = 0; i < 3; i++) combine_cells(cells + i, 3, lines + i, 3);
         for (int i = 0; i < 4; i++) combine_cells(lines + 3 * i, 1, points + 4 * i, 1);
         for (int i = 0; i < POINTS; i++) store_quad(weights + i * matrix + place, points[i]);
@@ -96,30 +97,38 @@ ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *
     }
 }
 
+// How far apart the matrices of the transforms are.
+typedef struct {
+    ptrdiff_t weights, rows, products;
+} steps;
+
+static inline steps steps_of(int channels, int out_channels) {
+    return (steps){(ptrdiff_t)channels * out_channels + APART, BLOCK * channels + APART,
+                   BLOCK * round_up(out_channels, SLAB) + APART};
+}
+
 // scratch: channels zeros, weights, rows of tiles, products; see winograd_scratch.
 KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float *out,
                                      const window *w, int out_channels, float *scratch) {
     const int channels = w->channels;
     const grid g = grid_of(w);
     const int tiles = w->batch * g.rows * g.columns;
-    const ptrdiff_t weight_matrix = (ptrdiff_t)channels * out_channels;
-    const ptrdiff_t tile_matrix = (ptrdiff_t)BLOCK * channels;
-    const ptrdiff_t product_matrix = (ptrdiff_t)BLOCK * out_channels;
-    float *weights = scratch + channels, *rows = weights + POINTS * weight_matrix;
-    float *products = rows + POINTS * tile_matrix;
+    const int blocks = (tiles + BLOCK - 1) / BLOCK;  // of about the same size
+    const steps step = steps_of(channels, out_channels);
+    float *weights = scratch + channels, *rows = weights + POINTS * step.weights;
+    float *products = rows + POINTS * step.rows;
     memset(scratch, 0, channels * sizeof *scratch);
-    transform_filters(filter, channels, out_channels, weights);
+    transform_filters(filter, (ptrdiff_t)channels * out_channels, weights, step.weights);
     const float *pixels[BLOCK][POINTS];
-    for (int first = 0; first < tiles; first += BLOCK) {
-        const int count = smaller(BLOCK, tiles - first);
+    for (int block = 0, first = 0, count; block < blocks; block++, first += count) {
+        count = (tiles - first) / (blocks - block);
         for (int t = 0; t < count; t++) {
             find_pixels(w, x, scratch, first + t, pixels[t]);
-            transform_pixels(pixels[t], channels, rows + t * GROUP, count * GROUP, tile_matrix);
+            transform_pixels(pixels[t], channels, rows + t * GROUP, count * GROUP, step.rows);
         }
         for (int i = 0; i < POINTS; i++)
-            multiply_groups(rows + i * tile_matrix, weights + i * weight_matrix, out_channels, SLAB,
-                            products + i * product_matrix, out_channels, count, out_channels,
-                            channels, 0);
+            multiply_into_slabs(rows + i * step.rows, weights + i * step.weights,
+                                products + i * step.products, count, out_channels, channels);
         for (int t = 0; t < count; t++) {
             const int tile = first + t, place = tile % (g.rows * g.columns);
             const int row = 2 * (place / g.columns), column = 2 * (place % g.columns);
@@ -130,10 +139,10 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             const ptrdiff_t down = (ptrdiff_t)w->width.out * out_channels;
             quad differences = {0};  // NaN where a result is not finite
             for (int j = 0; j < out_channels; j += 4) {
-                const float *source = products + (ptrdiff_t)t * out_channels + j;
+                const float *source = products + (j / SLAB * count + t) * SLAB + j % SLAB;
                 quad points[POINTS], lines[8], results[4];
                 for (int i = 0; i < POINTS; i++)
-                    points[i] = load_quad(source + i * product_matrix);
+                    points[i] = load_quad(source + i * step.products);
                 for (int i = 0; i < 4; i++) combine_products(points + i, 4, lines + i, 4);
                 for (int i = 0; i < 2; i++) combine_products(lines + 4 * i, 1, results + 2 * i, 1);
                 for (int i = 0; i < 4; i++) {
@@ -154,6 +163,6 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
 }
 
 EXPORTED(winograd_scratch) int64_t winograd_scratch(const window *w, int out_channels) {
-    const int64_t channels = w->channels, numbers = channels * out_channels;
-    return channels + POINTS * (numbers + BLOCK * (channels + out_channels));
+    const steps step = steps_of(w->channels, out_channels);
+    return w->channels + POINTS * ((int64_t)step.weights + step.rows + step.products);
 }
