@@ -211,6 +211,30 @@ def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh):
     assert fresh.get(again).all()
 
 
+HUGE = Path("/sys/kernel/mm/transparent_hugepage")
+
+
+@pytest.mark.skipif(not HUGE.exists(), reason="this system does not have pages of several sizes")
+def test_only_large_memory_asks_for_huge_pages(fresh):
+    small, large = (fresh.put(np.ones((size,), np.uint8)) for size in (1000, 32 * MEGABYTE))
+    base = fresh.backend.linear.store.host_address()
+    middle = large.address + 16 * MEGABYTE
+    assert [is_advised(base + place) for place in (small.address, middle)] == [False, True]
+
+
+def is_advised(address):
+    """Return whether the kernel was asked for huge pages at an address of this process."""
+    is_here = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        head, *rest = line.split()
+        if not head.endswith(":"):
+            first, end = (int(bound, 16) for bound in head.split("-"))
+            is_here = first <= address < end
+        elif is_here and head == "VmFlags:":
+            return "hg" in rest
+    raise AssertionError(f"no mapping has {address:#x}")
+
+
 def test_memory_that_a_loop_needs_again_stays(fresh):
     linear = fresh.backend.linear
     discarded = []

@@ -54,7 +54,10 @@ _ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
 _call_holding_lock = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
 _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_ADDRESS)
 
-DONT_NEED: Final = 4  # an advice of Linux about memory, after which its pages are empty
+# Advice for Linux about memory: its pages may be emptied, or be of 2 MiB, which are found and set up faster.
+DONT_NEED: Final = 4
+HUGE_PAGES: Final = 14
+SMALL: Final = 8 << 20  # bytes of linear memory that keep small pages: a small program uses few
 
 STACK: Final = 40 * PAGE  # that of the linker in hatch_build.py
 MOST_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
@@ -306,13 +309,14 @@ class Store:
     def discard(self, address: int, size: int) -> None:
         """Give the whole pages of a span back to the system on Linux; elsewhere they stay."""
         first, end = -(-address // PAGE) * PAGE, (address + size) // PAGE * PAGE
+        self._advise(first, end, DONT_NEED)
+
+    def _advise(self, first: int, end: int, advice: int) -> None:
+        """Say on Linux what the addresses from `first` to `end`, whole pages, are for."""
         if sys.platform == "linux" and first < end:
             advise = ctypes.CDLL(None).madvise
-            advise(
-                ctypes.c_void_p(self.host_address() + first),
-                ctypes.c_size_t(end - first),
-                DONT_NEED,
-            )
+            address = ctypes.c_void_p(self.host_address() + first)
+            advise(address, ctypes.c_size_t(end - first), ctypes.c_int(advice))
 
     def memory_size(self) -> int:
         """Return the extent of linear memory in bytes."""
@@ -320,8 +324,10 @@ class Store:
 
     def grow(self, size: int) -> bool:
         """Grow linear memory by at least `size` bytes; return whether there was room."""
+        extent = self.memory_size()
         try:
             self._linear.grow(-(-size // PAGE))
         except wasmtime.WasmtimeError:
             return False
+        self._advise(max(extent, SMALL), self.memory_size(), HUGE_PAGES)
         return True
