@@ -170,7 +170,27 @@ WIDE = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *UNBIASED, *WIDE], ids=str)
+# Bias and limits in the product itself: deep, narrow, of pixels, by tiles, in windows of 3 x 3 cells.
+LARGE = [
+    fused_case(
+        *(kind, shapes, {"activation": activation, **attrs}),
+        bias=(shapes[1][-1] * (shapes[1][2] if kind == "depthwise_conv2d" else 1),),
+    )
+    for kind, shapes, activation, attrs in [
+        ("matmul", ((101, 601), (601, 9)), "relu", {}),
+        ("matmul", ((70, 13), (70, 11)), "relu6", {"transpose_a": True}),
+        ("conv2d", ((1, 5, 3, 600), (1, 1, 600, 13)), "relu6", {}),
+        ("conv2d", ((2, 9, 7, 16), (3, 3, 16, 20)), "relu", {"pad": "same"}),
+        ("conv2d", ((2, 9, 7, 3), (3, 3, 3, 12)), "relu6", {"strides": 2, "pad": 1}),
+        ("depthwise_conv2d", ((2, 7, 12, 9), (3, 3, 9, 1)), "relu6", {"pad": "same"}),
+        ("depthwise_conv2d", ((1, 6, 15, 21), (3, 3, 21, 1)), "relu", {"strides": 2, "pad": 1}),
+        ("depthwise_conv2d", ((1, 6, 24, 4), (3, 3, 4, 5)), "linear", {"dilations": (2, 1)}),
+        ("depthwise_conv2d", ((1, 6, 9, 3), (3, 3, 3, 1)), "relu", {}),
+    ]
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *UNBIASED, *WIDE, *LARGE], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
@@ -202,6 +222,19 @@ def test_float16_stays_float16(activation, backend, rng):
         prelu_activation_weights=0.5 if activation == "prelu" else None,
     )
     np.testing.assert_allclose(y.numpy(), exact.numpy(), rtol=4e-3, atol=4e-3)
+
+
+def test_infinite_pixels_under_a_bias(backend, rng):
+    x, filter = (
+        rng.normal(size=shape).astype("float32") for shape in ((2, 8, 8, 16), (3, 3, 16, 16))
+    )
+    bias = rng.normal(size=16).astype("float32")
+    x[1, 4, 5, 3] = np.inf
+    y = plugrad.fused.conv2d(x, filter, pad="same", bias=bias, activation="relu6").numpy()
+    exact = windows.convolve(
+        *(z.astype("float64") for z in (x, filter)), **complete({"pad": "same"}, 2, "NHWC")
+    )
+    np.testing.assert_allclose(y, np.clip(exact + bias, 0, 6), rtol=1e-4, atol=1e-4)
 
 
 def test_images_without_a_batch_axis(backend, rng):

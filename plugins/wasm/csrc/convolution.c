@@ -122,21 +122,33 @@ static inline int is_one_run(const window *w, corner c) {
 EACH_FLOAT(PATCHES)
 
 // scratch: the patches of a chunk, which a block of products uses
-#define FORWARD(dtype, type)                                                                       \
-    KERNEL(convolution_##dtype)(const type *x, const type *filter, type *out, const window *w,     \
-                                int out_channels, type *scratch) {                                 \
-        const int depth = patch_size(w), pixels = position_count(w);                               \
-        const MATRIX_##dtype weights = {filter, out_channels, 1};                                  \
-        for (int first = 0; first < pixels; first += CHUNK) {                                      \
-            const int count = smaller(CHUNK, pixels - first);                                      \
-            gather_patches_##dtype(w, x, first, count, scratch);                                   \
-            product_##dtype((MATRIX_##dtype){scratch, depth, 1}, weights,                          \
-                            out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0); \
-        }                                                                                          \
+KERNEL(convolution_float64)(const double *x, const double *filter, double *out, const window *w,
+                            int out_channels, double *scratch) {
+    const int depth = patch_size(w), pixels = position_count(w);
+    const matrix_of_doubles weights = {filter, out_channels, 1};
+    for (int first = 0; first < pixels; first += CHUNK) {
+        const int count = smaller(CHUNK, pixels - first);
+        gather_patches_float64(w, x, first, count, scratch);
+        multiply_doubles((matrix_of_doubles){scratch, depth, 1}, weights,
+                         out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0);
     }
-FORWARD(float64, double)
+}
+
 #ifdef __wasm__
-FORWARD(float32, float)
+// The same plus a bias for each channel, which may be absent, within limits.
+KERNEL(convolution_float32)(const float *x, const float *filter, float *out, const window *w,
+                            const float *bias, float least, float most, int out_channels,
+                            float *scratch) {
+    const int depth = patch_size(w), pixels = position_count(w);
+    const matrix weights = {filter, out_channels, 1};
+    for (int first = 0; first < pixels; first += CHUNK) {
+        const int count = smaller(CHUNK, pixels - first);
+        gather_patches_float32(w, x, first, count, scratch);
+        multiply_within((matrix){scratch, depth, 1}, weights,
+                        out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0, bias,
+                        least, most);
+    }
+}
 #endif
 
 // The number of elements of scratch memory that these kernels need.

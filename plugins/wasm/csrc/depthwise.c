@@ -13,6 +13,12 @@
 #define WINDOWS 4
 #endif
 
+#ifdef __wasm__
+#define NOT_UNROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define NOT_UNROLLED UNROLLED
+#endif
+
 #define VECTOR_float32 floats
 #define VECTOR_float64 doubles
 #define MASK_float32 ints
@@ -33,9 +39,9 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
         const type *bias;                                                                          \
         type least, most;                                                                          \
     } ending_##dtype;                                                                              \
-    static inline VECTOR_##dtype limited_##dtype(VECTOR_##dtype y, const ending_##dtype *end) {    \
-        const VECTOR_##dtype least = end->least - (VECTOR_##dtype){};                              \
-        const VECTOR_##dtype most = end->most - (VECTOR_##dtype){};                                \
+    static inline VECTOR_##dtype limited_##dtype(VECTOR_##dtype y, ending_##dtype end) {           \
+        const VECTOR_##dtype least = end.least - (VECTOR_##dtype){};                               \
+        const VECTOR_##dtype most = end.most - (VECTOR_##dtype){};                                 \
         const MASK_##dtype low = y <= least;                                                       \
         y = (VECTOR_##dtype)((low & (MASK_##dtype)least) | (~low & (MASK_##dtype)y));              \
         const MASK_##dtype high = y > most;                                                        \
@@ -44,8 +50,8 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
     /* `vectors` vectors of channels of `windows` windows, whose cells are `step` apart: the sum of\
        cells[k] * filter[k], for the channels from c on. */                                        \
     static inline __attribute__((always_inline)) void sum_tile_##dtype(                            \
-        const type *const *cells, int count, const type *filter, const ending_##dtype *end,        \
-        int channels, ptrdiff_t step, ptrdiff_t c, type *out, int windows, int vectors) {          \
+        const type *const *cells, int count, const type *filter, ending_##dtype end, int channels, \
+        ptrdiff_t step, ptrdiff_t c, type *out, int windows, int vectors) {                        \
         const int lanes = VECTOR_BYTES / sizeof(type);                                             \
         VECTOR_##dtype sums[WINDOWS * VECTORS] = {}, a, b;                                         \
         for (int k = 0; k < count; k++) {                                                          \
@@ -60,18 +66,45 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
         }                                                                                          \
         UNROLLED for (int j = 0; j < vectors; j++) {                                               \
             b = -(type)0 - (VECTOR_##dtype){}; /* -0 leaves all numbers as they are */             \
-            if (end->bias) memcpy(&b, end->bias + c + j * lanes, sizeof b);                        \
+            if (end.bias) memcpy(&b, end.bias + c + j * lanes, sizeof b);                          \
             UNROLLED for (int i = 0; i < windows; i++) {                                           \
                 a = limited_##dtype(sums[i * vectors + j] + b, end);                               \
                 memcpy(out + (ptrdiff_t)i * channels + c + j * lanes, &a, sizeof a);               \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
+    /* The same for a vector of channels of windows of 3 x 3 cells, `stride` pixels apart: a pixel \
+       is read once for all windows that it belongs to. The rows stay a loop, because compilers of \
+       WebAssembly move all products behind all loads of a block. */                               \
+    static inline __attribute__((always_inline)) void sum_nine_##dtype(                            \
+        const type *const *cells, const type *filter, ending_##dtype end, int channels,            \
+        ptrdiff_t c, type *out, int windows, int stride) {                                         \
+        VECTOR_##dtype sums[WINDOWS] = {}, a, b[3];                                                \
+        NOT_UNROLLED for (int i = 0; i < 3; i++) {                                                 \
+            const type *pixel = cells[3 * i] + c, *weights = filter + 3 * i * channels + c;        \
+            UNROLLED for (int j = 0; j < 3; j++) memcpy(b + j, weights + j * channels, sizeof a);  \
+            UNROLLED for (int j = 0; j < (windows - 1) * stride + 3; j++) {                        \
+                memcpy(&a, pixel + j * channels, sizeof a);                                        \
+                UNROLLED for (int k = 0; k < 3; k++) {                                             \
+                    const int n = (j - k) / stride;                                                \
+                    if (j >= k && n * stride == j - k && n < windows)                              \
+                        sums[n] = MULTIPLY_ADD_##dtype(a, b[k], sums[n]);                          \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        a = -(type)0 - (VECTOR_##dtype){};                                                         \
+        if (end.bias) memcpy(&a, end.bias + c, sizeof a);                                          \
+        UNROLLED for (int i = 0; i < windows; i++) {                                               \
+            b[0] = limited_##dtype(sums[i] + a, end);                                              \
+            memcpy(out + (ptrdiff_t)i * channels + c, b, sizeof a);                                \
+        }                                                                                          \
+    }                                                                                              \
     /* All channels of 1, 4 or WINDOWS windows, the first of which is at `cells`. The last vector  \
-       may overlap the one before. */                                                              \
+       may overlap the one before. `nine` is the distance of windows of 3 x 3 neighbouring pixels, \
+       of which there are the first cells of the rows only, or 0. */                               \
     static void sum_cells_##dtype(const type *const *cells, int count, const type *filter,         \
-                                  const ending_##dtype *end, int channels, ptrdiff_t step,         \
-                                  type *out, int windows) {                                        \
+                                  ending_##dtype end, int channels, ptrdiff_t step,                \
+                                  type *out, int windows, int nine) {                              \
         const int lanes = VECTOR_BYTES / sizeof(type);                                             \
         int c = 0;                                                                                 \
         if (windows == 1)                                                                          \
@@ -81,8 +114,16 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
             c = smaller(c, channels - lanes);                                                      \
             if (windows == 1)                                                                      \
                 sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, 1, 1);         \
+            else if (windows == 4 && nine == 1)                                                    \
+                sum_nine_##dtype(cells, filter, end, channels, c, out, 4, 1);                      \
+            else if (windows == 4 && nine == 2)                                                    \
+                sum_nine_##dtype(cells, filter, end, channels, c, out, 4, 2);                      \
             else if (windows == 4)                                                                 \
                 sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, 4, 1);         \
+            else if (nine == 1)                                                                    \
+                sum_nine_##dtype(cells, filter, end, channels, c, out, WINDOWS, 1);                \
+            else if (nine == 2)                                                                    \
+                sum_nine_##dtype(cells, filter, end, channels, c, out, WINDOWS, 2);                \
             else                                                                                   \
                 sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, WINDOWS, 1);   \
         }                                                                                          \
@@ -91,16 +132,22 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
                 type y = 0;                                                                        \
                 for (int k = 0; k < count; k++)                                                    \
                     y += cells[k][c + i * step] * filter[(ptrdiff_t)k * channels + c];             \
-                if (end->bias) y += end->bias[c];                                                  \
-                y = y <= end->least ? end->least : y;                                              \
-                out[(ptrdiff_t)i * channels + c] = y > end->most ? end->most : y;                  \
+                if (end.bias) y += end.bias[c];                                                    \
+                y = y <= end.least ? end.least : y;                                                \
+                out[(ptrdiff_t)i * channels + c] = y > end.most ? end.most : y;                    \
             }                                                                                      \
     }                                                                                              \
-    static void slide_##dtype(const type *x, const type *filter, type *out, const window *w,       \
-                              void *scratch, const ending_##dtype *end) {                          \
+    /* scratch: a pointer for each row and each cell of the filter, then a row of zeros */         \
+    effort KERNEL(depthwise_##dtype)(const type *x, const type *filter, type *out,                 \
+                                     const window *w, const type *bias, type least, type most,     \
+                                     void *scratch) {                                              \
+        const ending_##dtype end = {bias, least, most};                                            \
         const axis *width = &w->width;                                                             \
         const int channels = w->channels, count = cell_count(w);                                   \
         const ptrdiff_t step = (ptrdiff_t)width->stride * channels;                                \
+        const int is_nine = w->height.filter == 3 && width->filter == 3 && width->dilation == 1 && \
+                            channels >= VECTOR_BYTES / (int)sizeof(type);                          \
+        const int nine = is_nine && width->stride <= 2 ? width->stride : 0;                        \
         const int row_size = width->size * channels;                                               \
         /* the windows from `inner` to `outer` lie inside their rows */                            \
         const int inner = smaller(positions_of(width, 0).first, width->out);                       \
@@ -125,40 +172,23 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
                         const ptrdiff_t offset = (ptrdiff_t)place * channels;                      \
                         *cell++ = is_inside(width, place) ? rows[i] + offset : zeros;              \
                     }                                                                              \
-                sum_cells_##dtype(cells, count, filter, end, channels, step,                       \
-                                  out + (ptrdiff_t)column * channels, 1);                          \
+                sum_cells_##dtype(cells, count, filter, end, channels,  step,                      \
+                                  out + (ptrdiff_t)column * channels, 1, nine);                    \
             }                                                                                      \
             for (int column = inner, windows; column < outer; column += windows) {                 \
                 const int rest = outer - column, all = outer - inner;                              \
                 windows = all < 4 ? 1 : rest > 4 && all >= WINDOWS ? WINDOWS : 4;                  \
                 column = smaller(column, outer - windows); /* it may overlap the ones before */    \
-                const type **cell = cells;                                                         \
+                const int start = start_of(width, column);                                         \
                 for (int i = 0; i < w->height.filter; i++)                                         \
-                    for (int j = 0; j < width->filter; j++)                                        \
-                        *cell++ = rows[i] + (ptrdiff_t)(start_of(width, column) +                  \
-                                                        j * width->dilation) * channels;           \
-                sum_cells_##dtype(cells, count, filter, end, channels, step,                       \
-                                  out + (ptrdiff_t)column * channels, windows);                    \
+                    for (int j = 0; j < (nine && windows > 1 ? 1 : width->filter); j++)            \
+                        cells[i * width->filter + j] =                                             \
+                            rows[i] + (ptrdiff_t)(start + j * width->dilation) * channels;         \
+                sum_cells_##dtype(cells, count, filter, end, channels,  step,                      \
+                                  out + (ptrdiff_t)column * channels, windows, nine);              \
             }                                                                                      \
         }                                                                                          \
-    }                                                                                              \
-    /* scratch: a pointer for each row and each cell of the filter, then a row of zeros */         \
-    effort KERNEL(depthwise_##dtype)(const type *x, const type *filter, type *out,                 \
-                                     const window *w, void *scratch) {                             \
-        slide_##dtype(x, filter, out, w, scratch,                                                  \
-                      &(ending_##dtype){NULL, -__builtin_inff(), __builtin_inff()});               \
-    }                                                                                              \
-    FINISHED(dtype, type)
-#ifdef __wasm__
-#define FINISHED(dtype, type)
-#else
-#define FINISHED(dtype, type)                                                                      \
-    KERNEL(finished_depthwise_##dtype)(const type *x, const type *filter, const type *bias,        \
-                                       type *out, const window *w, type least, type most,          \
-                                       void *scratch) {                                            \
-        slide_##dtype(x, filter, out, w, scratch, &(ending_##dtype){bias, least, most});           \
     }
-#endif
 EACH_FLOAT(FORWARD)
 
 // ---- gradients ----

@@ -20,6 +20,7 @@ static inline int round_up(int count, int multiple) {
 
 // Four numbers, which are a whole vector only where vectors are narrow.
 typedef float quad __attribute__((vector_size(16)));
+typedef int32_t int_quad __attribute__((vector_size(16)));
 
 static inline quad load_quad(const float *source) {
     quad lanes;
@@ -57,14 +58,27 @@ static inline void interleave(const float *const sources[4], int count, float *t
 // ---- tiles and blocks ----
 
 #ifdef __wasm__
-#define GROUP 4 // numbers of a row of a that are multiplied together
-#define SLAB 8  // columns of b
+#define GROUP 4       // numbers of a row of a that are multiplied together
+#define SLAB 8        // columns of b
+#define MOST_ROWS 96  // of a
 
 // out = a * b. Element k of row i of a is at a[(k / GROUP * rows + i) * GROUP + k % GROUP], with zeros behind
 // each row up to a whole group; b is dense; column j of row i of the product is at
-// out[(j / SLAB * rows + i) * SLAB + j % SLAB].
+// out[(j / SLAB * rows + i) * SLAB + j % SLAB]. There are MOST_ROWS rows at most.
 void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
                          int depth);
+
+// out (rows x columns, dense) = bias + a * b, or out + a * b, within limits.
+void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int depth,
+                     int accumulate, const float *bias, float least, float most);
+
+static inline quad limited(quad y, float least, float most) {
+    const quad low = least - (quad){}, high = most - (quad){};
+    const int_quad is_low = y <= low;
+    y = (quad)((is_low & (int_quad)low) | (~is_low & (int_quad)y));
+    const int_quad is_high = y > high;
+    return (quad)((is_high & (int_quad)high) | (~is_high & (int_quad)y));
+}
 #else
 // A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
 // columns, or of one or two vectors at the right edge.

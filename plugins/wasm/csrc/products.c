@@ -3,83 +3,105 @@
 // Compilers of WebAssembly keep the sums that a loop carries in memory as soon as there are many, and
 // then each addition waits for the one before. So the innermost loop carries none: it goes down the
 // rows of a, whose sums are in the L1 cache, and four rows by eight columns of b stay in registers.
+#include <math.h>
+
 #include "gemm.h"
 
-#define MOST_ROWS 96     // of a
 #define BLOCK_DEPTH 512  // a packed block of a stays in the L2 cache
 #define BLOCK_COLUMNS 1024
 
 #define REPEATED(x, lane) __builtin_shufflevector(x, x, lane, lane, lane, lane)
 
-// sums (rows x SLAB) += a (rows x GROUP, dense) * b (GROUP x SLAB). One vector of columns is as much as
-// the last slab needs if there are few.
-#define ADD_PRODUCTS(name, vectors)                                                                \
-    static void name(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {     \
+// to (rows x SLAB) = from + a (rows x GROUP, dense) * b (GROUP x SLAB), perhaps within limits. One vector of
+// columns is as much as the last slab needs if there are few.
+#define ADD_PRODUCTS(name, vectors, is_limited)                                                    \
+    static void name(const float *a, const float *b, ptrdiff_t b_row, const float *from,           \
+                     ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, float least,       \
+                     float most) {                                                                 \
         quad cells[GROUP][vectors];                                                                \
         for (int k = 0; k < GROUP; k++)                                                            \
             for (int j = 0; j < vectors; j++) cells[k][j] = load_quad(b + k * b_row + 4 * j);      \
-        for (int i = 0; i < rows; i++, a += GROUP, sums += SLAB) {                                 \
+        for (int i = 0; i < rows; i++, a += GROUP, from += from_row, to += to_row) {               \
             const quad x = load_quad(a);                                                           \
             const quad factors[GROUP] = {REPEATED(x, 0), REPEATED(x, 1), REPEATED(x, 2),           \
                                          REPEATED(x, 3)};                                          \
             for (int j = 0; j < vectors; j++) {                                                    \
-                quad sum = load_quad(sums + 4 * j);                                                \
+                quad sum = load_quad(from + 4 * j);                                                \
                 for (int k = 0; k < GROUP; k++)                                                    \
                     sum = multiply_add(factors[k], cells[k][j], sum);                              \
-                store_quad(sums + 4 * j, sum);                                                     \
+                store_quad(to + 4 * j, is_limited ? limited(sum, least, most) : sum);              \
             }                                                                                      \
         }                                                                                          \
     }
-ADD_PRODUCTS(add_products_of_four, 1)
-ADD_PRODUCTS(add_products_of_eight, 2)
+ADD_PRODUCTS(add_products_of_eight, 2, 0)
+ADD_PRODUCTS(finish_products_of_four, 1, 1)
+ADD_PRODUCTS(finish_products_of_eight, 2, 1)
 
 // The same for a part of b that is not whole.
-SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t b_row, float *sums,
-                                      int rows, int width, int length) {
+SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t b_row,
+                                      const float *from, ptrdiff_t from_row, float *to,
+                                      ptrdiff_t to_row, int rows, int width, int length,
+                                      float least, float most) {
     float edge[GROUP * SLAB] = {};
     for (int i = 0; i < length; i++)
         for (int j = 0; j < width; j++) edge[i * SLAB + j] = b[i * b_row + j];
-    (width > 4 ? add_products_of_eight : add_products_of_four)(a, edge, SLAB, sums, rows);
+    (width > 4 ? finish_products_of_eight : finish_products_of_four)(
+        a, edge, SLAB, from, from_row, to, to_row, rows, least, most);
 }
 
-// sums (rows x SLAB, dense) = a * b for `width` columns of b.
-SHORT_LOOPS static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, float *sums,
-                                      int rows, int width, int depth) {
-    for (int i = 0; i < rows * SLAB; i += 4) store_quad(sums + i, (quad){});
-    for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row)
-        if (width < SLAB || k + GROUP > depth)
-            add_edge(a, b, b_row, sums, rows, width, smaller(GROUP, depth - k));
-        else
-            add_products_of_eight(a, b, b_row, sums, rows);
-}
-
-// out (rows x columns, row stride `stride`) = a * b, or += it, for MOST_ROWS rows at most. Rows of b are
-// `b_row` apart, and SLAB columns are `b_slab` behind those before them.
-static void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab,
-                            float *out, ptrdiff_t stride, int rows, int columns, int depth,
-                            int accumulate) {
+// to (rows x SLAB) = from + a * b, within limits, for `width` columns of b.
+static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const float *from,
+                          ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, int width,
+                          int depth, float least, float most) {
+    const int is_limited = least > -INFINITY || most < INFINITY;
     float sums[MOST_ROWS * SLAB];
+    for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
+        const int is_last = k + GROUP >= depth;
+        float *target = is_last ? to : sums;
+        const ptrdiff_t row = is_last ? to_row : SLAB;
+        if (width < SLAB || k + GROUP > depth)
+            add_edge(a, b, b_row, from, from_row, target, row, rows, width,
+                     smaller(GROUP, depth - k), is_last ? least : -INFINITY,
+                     is_last ? most : INFINITY);
+        else
+            (is_last && is_limited ? finish_products_of_eight : add_products_of_eight)(
+                a, b, b_row, from, from_row, target, row, rows, least, most);
+        from = sums, from_row = SLAB;
+    }
+}
+
+// out (rows x columns, row stride `stride`) = start + a * b, within limits, for MOST_ROWS rows at most. Rows of
+// b are `b_row` apart, and SLAB columns are `b_slab` behind those before them. Rows of `start`, which may be
+// absent, are `start_row` apart: 0 for a bias. It may be `out`.
+SHORT_LOOPS static void multiply_groups(const float *a, const float *b, ptrdiff_t b_row,
+                                        ptrdiff_t b_slab, float *out, ptrdiff_t stride, int rows,
+                                        int columns, int depth, const float *start,
+                                        ptrdiff_t start_row, float least, float most) {
+    const float zeros[SLAB] = {};
+    if (!start) start_row = 0;
     for (int left = 0; left < columns; left += SLAB, b += b_slab) {
         const int width = smaller(SLAB, columns - left);
-        multiply_slab(a, b, b_row, sums, rows, width, depth);
-        for (int i = 0; i < rows; i++) {
-            float *target = out + i * stride + left, *row = sums + i * SLAB;
-            if (accumulate)
-                for (int j = 0; j < width; j++) row[j] += target[j];
-            if (width == SLAB) {
-                store_quad(target, load_quad(row));
-                store_quad(target + 4, load_quad(row + 4));
-            } else {
-                memcpy(target, row, width * sizeof *row);
-            }
+        const float *from = start ? start + left : zeros;
+        if (width == SLAB) {
+            multiply_slab(a, b, b_row, from, start_row, out + left, stride, rows, SLAB, depth, least,
+                          most);
+            continue;
         }
+        float edge[MOST_ROWS * SLAB];
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < width; j++) edge[i * SLAB + j] = from[i * start_row + j];
+        multiply_slab(a, b, b_row, edge, SLAB, edge, SLAB, rows, width, depth, least, most);
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < width; j++) out[i * stride + left + j] = edge[i * SLAB + j];
     }
 }
 
 void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
                          int depth) {
+    const float zeros[SLAB] = {};
     for (int left = 0; left < columns; left += SLAB, out += rows * SLAB)
-        multiply_slab(a, b + left, columns, out, rows, smaller(SLAB, columns - left), depth);
+        multiply_slab(a, b + left, columns, zeros, 0, out, SLAB, rows, smaller(SLAB, columns - left),
+                      depth, -INFINITY, INFINITY);
 }
 
 // Pack rows x depth of a, with zeros behind each row up to whole groups.
@@ -124,8 +146,8 @@ static void pack_slabs(matrix b, int depth, int columns, float *packed) {
     }
 }
 
-void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
-                       int accumulate) {
+void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int depth,
+                     int accumulate, const float *bias, float least, float most) {
     float packed_a[MOST_ROWS * BLOCK_DEPTH], packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
     const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
     const int longest = round_up((depth + blocks - 1) / blocks, GROUP);
@@ -143,12 +165,30 @@ void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, in
                 const matrix lines = {a.data + i * a.row_stride + k * a.column_stride, a.row_stride,
                                       a.column_stride};
                 pack_groups(lines, height, length, packed_a);
+                float *target = out + (ptrdiff_t)i * columns + left;
+                const int is_begun = accumulate || k > 0, is_last = k + length == depth;
                 multiply_groups(packed_a, has_rows ? cells.data : packed_b,
                                 has_rows ? b.row_stride : SLAB,
-                                has_rows ? SLAB : (ptrdiff_t)length * SLAB,
-                                out + (ptrdiff_t)i * columns + left, columns, height, width, length,
-                                accumulate || k > 0);
+                                has_rows ? SLAB : (ptrdiff_t)length * SLAB, target, columns, height,
+                                width, length,
+                                is_begun ? target : bias ? bias + left : NULL,
+                                is_begun ? columns : 0, is_last ? least : -INFINITY,
+                                is_last ? most : INFINITY);
             }
         }
     }
+}
+
+void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
+                       int accumulate) {
+    multiply_within(a, b, out, rows, columns, depth, accumulate, NULL, -INFINITY, INFINITY);
+}
+
+// A single product plus a bias for each column, which may be absent, within limits.
+KERNEL(matmul_within_float32)(const float *a, const float *b, float *out, int rows, int columns,
+                              int depth, int a_row_stride, int a_column_stride, int b_row_stride,
+                              int b_column_stride, const float *bias, float least, float most) {
+    multiply_within((matrix){a, a_row_stride, a_column_stride},
+                    (matrix){b, b_row_stride, b_column_stride}, out, rows, columns, depth, 0, bias,
+                    least, most);
 }

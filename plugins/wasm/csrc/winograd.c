@@ -6,6 +6,8 @@
 // are 16 matrix products. The transforms subtract pixels from each other, so rounding errors are
 // relative to the largest pixel of the neighbourhood, and an infinite pixel spoils the results next
 // to it: tiles with a result that is not finite are computed again, by the definition.
+#include <math.h>
+
 #include "gemm.h"
 #include "window.h"
 
@@ -85,9 +87,9 @@ static void transform_pixels(const float *const pixels[POINTS], int channels, fl
 
 // One pixel of the results, by the definition.
 ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *filter,
-                                const float *zeros, int corner, int channels, int out_channels,
-                                float *out) {
-    memset(out, 0, out_channels * sizeof *out);
+                                const float *zeros, const float *bias, float least, float most,
+                                int corner, int channels, int out_channels, float *out) {
+    for (int j = 0; j < out_channels; j++) out[j] = bias ? bias[j] : 0;
     for (int i = 0; i < 9; i++) {
         const float *pixel = pixels[corner + i / 3 * 4 + i % 3];
         const float *weights = filter + (ptrdiff_t)i * channels * out_channels;
@@ -95,6 +97,8 @@ ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *
         for (int k = 0; k < channels; k++, weights += out_channels)
             for (int j = 0; j < out_channels; j++) out[j] += pixel[k] * weights[j];
     }
+    for (int j = 0; j < out_channels; j += 4)
+        store_quad(out + j, limited(load_quad(out + j), least, most));
 }
 
 // How far apart the matrices of the transforms are.
@@ -107,9 +111,11 @@ static inline steps steps_of(int channels, int out_channels) {
                    BLOCK * round_up(out_channels, SLAB) + APART};
 }
 
+// The results plus a bias for each channel, which may be absent, within limits.
 // scratch: channels zeros, weights, rows of tiles, products; see winograd_scratch.
 KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float *out,
-                                     const window *w, int out_channels, float *scratch) {
+                                     const window *w, const float *bias, float least, float most,
+                                     int out_channels, float *scratch) {
     const int channels = w->channels;
     const grid g = grid_of(w);
     const int tiles = w->batch * g.rows * g.columns;
@@ -140,6 +146,7 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             quad differences = {0};  // NaN where a result is not finite
             for (int j = 0; j < out_channels; j += 4) {
                 const float *source = products + (j / SLAB * count + t) * SLAB + j % SLAB;
+                const quad constant = bias ? load_quad(bias + j) : (quad){};
                 quad points[POINTS], lines[8], results[4];
                 for (int i = 0; i < POINTS; i++)
                     points[i] = load_quad(source + i * step.products);
@@ -148,7 +155,8 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
                 for (int i = 0; i < 4; i++) {
                     differences += results[i] - results[i];
                     if (i / 2 < height && i % 2 < width)
-                        store_quad(target + i / 2 * down + i % 2 * out_channels + j, results[i]);
+                        store_quad(target + i / 2 * down + i % 2 * out_channels + j,
+                                   limited(results[i] + constant, least, most));
                 }
             }
             float sum = 0;
@@ -156,8 +164,8 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             if (sum == 0) continue;
             for (int i = 0; i < height; i++)
                 for (int j = 0; j < width; j++)
-                    convolve_pixel(pixels[t], filter, scratch, 4 * i + j, channels, out_channels,
-                                   target + i * down + j * out_channels);
+                    convolve_pixel(pixels[t], filter, scratch, bias, least, most, 4 * i + j,
+                                   channels, out_channels, target + i * down + j * out_channels);
         }
     }
 }

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window
     from plugrad_native.kernels.convolution import Attributes
 
-FORWARD = exports("finished_depthwise", *FLOATS)
+FORWARD = exports("depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
 FILTER_GRADIENT = exports("depthwise_filter_gradient", *FLOATS)
 
@@ -76,7 +76,7 @@ def slid(
 
     def some(x: Array, out: Array, count: int, scratch: Array) -> None:
         images = described if count == batch else of_images(described, count)
-        FORWARD[x.dtype](x, filter, bias, out, images, *limits, scratch)
+        FORWARD[x.dtype](x, filter, out, images, bias, *limits, scratch)
 
     cells = size_of(window.filter)
     pointers = window.filter[0] + cells + 1

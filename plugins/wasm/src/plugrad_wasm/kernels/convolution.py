@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+
 from plugrad.extend import DataFormat, Padding, Rounding, Window, float32, geometry, size_of
 from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, part_of, products_of, table
-from plugrad_wasm.kernels.linalg import matmul
+from plugrad_wasm.kernels.linalg import UNLIMITED, Ending, Product, multiplied, product
 from plugrad_wasm.kernels.movement import reverse, transpose
-from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.windows import (
     FILTERS,
     IMAGES,
@@ -20,7 +22,14 @@ from plugrad_wasm.windows import (
     window_descriptor,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad_wasm.memory import WasmArray
+
 Sizes = tuple[int, ...]
+Attributes: TypeAlias = tuple[Sizes, Padding, DataFormat, Sizes, Rounding]
+"""The strides, the padding, the format, the dilations and the rounding of a convolution."""
 
 FORWARD = ExportNames("convolution")
 WINOGRAD = "convolution_winograd_float32"
@@ -53,23 +62,29 @@ def convolved(
     *,
     image: Sizes,
     filter: Sizes,
+    ending: Ending = UNLIMITED,
 ) -> WasmArray:
-    """Return the result of one of the three kernels for images with the channels at the end."""
+    """Return the result of one of the three kernels for images with the channels at the end.
+
+    An `ending` is for `FORWARD` in float32.
+    """
     memory = a.memory
     store = memory.store
     work = image[0] * size_of(window.out) * size_of(filter)
     call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out, *filter):
         return fill(memory, out_shape, a.dtype, 0)
-    if is_pointwise(image, window):
-        matrices = (WasmView(x, (x.size // x.shape[-1], x.shape[-1])) for x in (a, b))
-        turns = {"transpose_a": names is FILTER_GRADIENT, "transpose_b": names is INPUT_GRADIENT}
-        return WasmView(matmul(*matrices, **turns), out_shape)
+    turns = names is FILTER_GRADIENT, names is INPUT_GRADIENT
+    plan = pointwise(image, window, a.shape, b.shape, out_shape, turns)
+    if plan is not None:
+        ends = names is FORWARD and a.dtype is float32
+        return multiplied(a, b, plan, ending if ends else None)
     whole = window_descriptor(image, window)
     in_tiles = names is FORWARD and a.dtype is float32 and takes_tiles(image[0], window, filter)
     kind = "winograd_scratch" if in_tiles else "chunk_scratch"
     scratch = store.scratch_size(kind, whole, filter[-1]) * a.dtype.itemsize
     portion = products_of(a)
+    behind, attributes = (), (filter[-1],)
     if names is FILTER_GRADIENT:
         weights = image[-1] * filter[-1]
         chains = filter_chains(image, window, filter[-1], weights, work, portion, store.threads)
@@ -83,9 +98,21 @@ def convolved(
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
+        if names is FORWARD and a.dtype is float32:
+            behind, attributes = arguments_of(ending, filter[-1])
     export = WINOGRAD if in_tiles else names[a.dtype]
-    run_windows(a, export, places, chains, filter[-1], work=work, scratch=scratch)
+    run_windows(a, export, places, chains, *attributes, work=work, scratch=scratch, behind=behind)
     return out
+
+
+def arguments_of(
+    ending: Ending, *attributes: int
+) -> tuple[Sequence[tuple[WasmArray, int]], tuple[float, ...]]:
+    """Return the arrays and the attributes that tell a kernel of windows what becomes of sums."""
+    bias, *limits = ending
+    if bias is None:
+        return (), (0, *limits, *attributes)
+    return ((bias, FILTERS),), (*limits, *attributes)
 
 
 TILE = 2
@@ -109,10 +136,16 @@ def takes_tiles(batch: int, window: Window, filter: Sizes) -> bool:
     )
 
 
-def is_pointwise(image: Sizes, window: Window) -> bool:
-    """Return whether each position of the window is one pixel, so that images are multiplied as matrices."""
+@lru_cache(maxsize=4096)
+def pointwise(
+    image: Sizes, window: Window, a: Sizes, b: Sizes, out: Sizes, turns: tuple[bool, bool]
+) -> Product | None:
+    """Return the product of matrices if each position of the window is one pixel, or None."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.pad)
-    return is_dense and size_of(window.filter) == 1
+    if not is_dense or size_of(window.filter) != 1:
+        return None
+    matrices = ((size_of(shape[:-1]), shape[-1]) for shape in (a, b))
+    return product(*matrices, *turns)._replace(shape=out)
 
 
 def correlate(
@@ -126,12 +159,20 @@ def correlate(
     dim_rounding_mode: Rounding,
 ) -> WasmArray:
     """Return the cross-correlation of images with filters."""
-    batch, _, window = geometry(
-        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
+    return correlated(x, filter, (strides, pad, data_format, dilations, dim_rounding_mode))
+
+
+def correlated(
+    x: WasmArray, filter: WasmArray, attributes: Attributes, ending: Ending = UNLIMITED
+) -> WasmArray:
+    """Return the cross-correlation of images with filters; an `ending` is for float32."""
+    batch, _, window = geometry(x.shape, filter.shape, *attributes)
+    data_format = attributes[2]
     x = channels_last(x, data_format)
     shape = (batch, *window.out, filter.shape[-1])
-    out = convolved(FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape)
+    out = convolved(
+        FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape, ending=ending
+    )
     return formatted(out, data_format)
 
 

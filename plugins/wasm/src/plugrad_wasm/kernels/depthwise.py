@@ -8,7 +8,14 @@ from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window, geometry
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ELEMENTS, ExportNames, call, part_of, table
-from plugrad_wasm.kernels.convolution import channels_last, formatted, image_of
+from plugrad_wasm.kernels.convolution import (
+    Attributes,
+    arguments_of,
+    channels_last,
+    formatted,
+    image_of,
+)
+from plugrad_wasm.kernels.linalg import UNLIMITED, Ending
 from plugrad_wasm.kernels.movement import read, reverse
 from plugrad_wasm.kernels.reduction import folded
 from plugrad_wasm.memory import WasmArray, WasmView
@@ -41,9 +48,18 @@ def repeated(x: WasmArray, multiplier: int) -> WasmArray:
 
 
 def slid(
-    names: ExportNames, a: WasmArray, b: WasmArray, out_shape: Sizes, window: Window, image: Sizes
+    names: ExportNames,
+    a: WasmArray,
+    b: WasmArray,
+    out_shape: Sizes,
+    window: Window,
+    image: Sizes,
+    ending: Ending = UNLIMITED,
 ) -> WasmArray:
-    """Return the result of one of the three kernels for images of an NHWC shape with repeated channels."""
+    """Return the result of one of the three kernels for images of an NHWC shape with repeated channels.
+
+    An `ending` is for `FORWARD`.
+    """
     memory = a.memory
     store = memory.store
     cells, channels = size_of(window.filter), image[3]
@@ -52,6 +68,7 @@ def slid(
     if 0 in (*image, *window.out):
         return fill(memory, out_shape, a.dtype, 0)
     scratch = None
+    behind, attributes = (), ()
     if names is FILTER_GRADIENT:
         chains = filter_chains(image, window, channels, channels, work, ELEMENTS, store.threads)
         out = fill(memory, out_shape, a.dtype, 0)
@@ -68,7 +85,10 @@ def slid(
         if names is FORWARD:
             # A pointer for each row and each cell of the filter, and a row of zeros.
             scratch = (window.filter[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
-    run_windows(a, names[a.dtype], places, chains, work=work, scratch=scratch)
+            behind, attributes = arguments_of(ending)
+    run_windows(
+        a, names[a.dtype], places, chains, *attributes, work=work, scratch=scratch, behind=behind
+    )
     return out
 
 
@@ -84,12 +104,18 @@ def depthwise_conv2d(
     dim_rounding_mode: Rounding,
 ) -> WasmArray:
     """Return the cross-correlation of each channel of images with its own filters."""
-    batch, _, window = geometry(
-        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
+    return correlated(x, filter, (strides, pad, data_format, dilations, dim_rounding_mode))
+
+
+def correlated(
+    x: WasmArray, filter: WasmArray, attributes: Attributes, ending: Ending = UNLIMITED
+) -> WasmArray:
+    """Return the cross-correlation of each channel of images with its own filters, and what becomes of it."""
+    batch, _, window = geometry(x.shape, filter.shape, *attributes)
+    data_format = attributes[2]
     x = repeated(channels_last(x, data_format), filter.shape[3])
     shape = (batch, *window.out, x.shape[3])
-    return formatted(slid(FORWARD, x, filter, shape, window, x.shape), data_format)
+    return formatted(slid(FORWARD, x, filter, shape, window, x.shape, ending), data_format)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from plugrad.extend import float32
 from plugrad.kernels import fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
 from plugrad_wasm.bits import converter
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
 Sizes = tuple[int, ...]
 
 FINISH = ExportNames("finish")
+
+LIMITS: Final = {
+    "linear": (-math.inf, math.inf),
+    "relu": (0.0, math.inf),
+    "relu6": (0.0, 6.0),
+}
+"""The activations that limit numbers, which products and convolutions do before they store them."""
 
 
 @lru_cache(maxsize=4096)
@@ -60,6 +69,11 @@ def matmul(
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the product with its bias and activation."""
+    limits = LIMITS.get(activation)
+    if limits and a.dtype is float32 and len(a.shape) == len(b.shape) == 2:
+        plan = linalg.product(a.shape, b.shape, transpose_a, transpose_b)
+        if plan.depth and (bias is None or bias.shape == plan.shape[1:]):
+            return linalg.multiplied(a, b, plan, (bias, *limits))
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
@@ -80,15 +94,11 @@ def conv2d(
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the convolution with its bias and activation."""
-    y = convolution.correlate(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-    )
+    limits = LIMITS.get(activation)
+    attributes = strides, pad, data_format, dilations, dim_rounding_mode
+    if limits and x.dtype is float32 and (bias is None or bias.shape == filter.shape[-1:]):
+        return convolution.correlated(x, filter, attributes, (bias, *limits))
+    y = convolution.correlated(x, filter, attributes)
     return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
 
 
@@ -108,13 +118,9 @@ def depthwise_conv2d(
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the depthwise convolution with its bias and activation."""
-    y = depthwise.depthwise_conv2d(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-    )
+    limits = LIMITS.get(activation)
+    attributes = strides, pad, data_format, dilations, dim_rounding_mode
+    if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
+        return depthwise.correlated(x, filter, attributes, (bias, *limits))
+    y = depthwise.correlated(x, filter, attributes)
     return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from plugrad.extend import broadcast, complex64, contractions, float32, size_of
 from plugrad.kernels import linalg
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
+MATMUL_WITHIN = "matmul_within_float32"
+
+Ending: TypeAlias = tuple[WasmArray | None, float, float]
+"""What becomes of sums: a bias for each column or channel, and limits."""
+UNLIMITED: Final[Ending] = (None, -math.inf, math.inf)
 
 
 class Product(NamedTuple):
@@ -96,26 +102,42 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
     plan = product(a.shape, b.shape, transpose_a, transpose_b)
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)
-    out = a.memory.empty(plan.shape, a.dtype)
-    if out.size:
-        store, work = a.memory.store, out.size * plan.depth
-        arrays = a, b, out
-        chains: list[Chain] = []
-        descriptors: list[Located] = []
-        for part, offsets in parts(plan, part_of(store, work, work, products_of(a))):
-            descriptors.append(store.descriptor(part.descriptor))
-            places = zip(arrays, offsets, strict=True)
-            arguments = (
-                *(x.address + n * x.dtype.itemsize for x, n in places),
-                part.rows,
-                part.columns,
-                part.depth,
-                *part.a_strides,
-                *part.b_strides,
-                descriptors[-1].address,
-            )
-            chains.append([arguments])
-        run_chains(a, MATMUL[a.dtype], chains, (*arrays, *descriptors), work)
+    return multiplied(a, b, plan)
+
+
+def multiplied(
+    a: WasmArray, b: WasmArray, plan: Product, ending: Ending | None = None
+) -> WasmArray:
+    """Return the products of a plan; an `ending` is for a single one of float32 whose depth is not 0."""
+    memory = a.memory
+    store = memory.store
+    out = memory.empty(plan.shape, a.dtype)
+    work = out.size * plan.depth
+    if not work:
+        return out
+    export, rest = MATMUL[a.dtype], ()
+    if ending is not None:
+        bias, *limits = ending
+        export, rest = MATMUL_WITHIN, (0 if bias is None else bias.address, *limits)
+    most = part_of(store, work, work, products_of(a))
+    if most == work:
+        batch = store.descriptor(plan.descriptor)
+        sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
+        run = call(a, export, work)
+        run(a.address, b.address, out.address, *sizes, *(rest or (batch.address,)))
+        return out
+    arrays = a, b, out
+    chains: list[Chain] = []
+    descriptors: list[Located] = []
+    for part, offsets in parts(plan, most):
+        descriptors.append(store.descriptor(part.descriptor))
+        arguments = (
+            *(x.address + n * x.dtype.itemsize for x, n in zip(arrays, offsets, strict=True)),
+            *(part.rows, part.columns, part.depth, *part.a_strides, *part.b_strides),
+            *(rest or (descriptors[-1].address,)),
+        )
+        chains.append([arguments])
+    run_chains(a, export, chains, (*arrays, *descriptors, ending), work)
     return out
 
 
