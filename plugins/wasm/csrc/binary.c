@@ -216,6 +216,40 @@ static inline floats power_of_floats(product_floats of) {
 }
 
 #define AT_ONCE 64  // powers
+
+// The products of AT_ONCE numbers. Return where a base is not positive, or a number not finite.
+static ints products_of_floats(const float *left, const float *right, int left_step, int right_step,
+                               product_floats *products) {
+    floats a = splat(*left), b = splat(*right);
+    ints is_unusual = {0};
+    for (int i = 0; i < AT_ONCE; i += LANES) {
+        if (left_step) a = load(left + i);
+        if (right_step) b = load(right + i);
+        is_unusual |= unusual_floats(a) | (b - b != splat(0.f));
+        products[i / LANES] = product_of_floats(a, b);
+    }
+    return is_unusual;
+}
+
+static longs products_of_doubles(const double *left, const double *right, int left_step,
+                                 int right_step, product_doubles *products) {
+    enum { lanes = sizeof(doubles) / sizeof(double), COUNT = AT_ONCE / lanes };
+    quotient_doubles quotients[COUNT];
+    doubles a = repeated(*left), b = repeated(*right);
+    longs is_unusual = {0};
+    for (int i = 0; i < COUNT; i++) {
+        if (left_step) memcpy(&a, left + i * lanes, sizeof a);
+        is_unusual |= unusual_doubles(a);
+        quotients[i] = quotient_of_doubles(a);
+    }
+    for (int i = 0; i < COUNT; i++) products[i] = atanh_of_doubles(quotients[i]);
+    for (int i = 0; i < COUNT; i++) {
+        if (right_step) memcpy(&b, right + i * lanes, sizeof b);
+        is_unusual |= b - b != repeated(0);
+        products[i] = product_of_doubles(products[i], quotients[i].n, b);
+    }
+    return is_unusual;
+}
 #define CONSTANT_POWER(exponent, expression)                                                       \
     if (*right == exponent) {                                                                      \
         for (int i = 0; i < count; i++) {                                                          \
@@ -224,6 +258,15 @@ static inline floats power_of_floats(product_floats of) {
         }                                                                                          \
         return;                                                                                    \
     }
+
+static inline floats plain_power_floats(floats a, floats b) {
+    return power_of_floats(product_of_floats(a, b));
+}
+
+static inline doubles plain_power_doubles(doubles a, doubles b) {
+    const quotient_doubles quotient = quotient_of_doubles(a);
+    return power_of_doubles(product_of_doubles(atanh_of_doubles(quotient), quotient.n, b));
+}
 
 // The sign of a negative base counts if the exponent is odd; only integers can be exponents of it.
 // Exponents that are common have shorter ways.
@@ -238,7 +281,7 @@ static inline floats power_of_floats(product_floats of) {
         const integers is_usual =                                                                  \
             (magnitude >= zero + (type)least) & ((a - a) + (b - b) == zero); /* all are finite */  \
         if (any_lane((ints)~is_usual)) return unusual_power_##vector(a, b);                        \
-        const vector y = power_of_##vector(product_of_##vector(magnitude, b));                     \
+        const vector y = plain_power_##vector(magnitude, b);                                       \
         if (!any_lane((ints)(a < zero))) return y;                                                 \
         const vector half = b * (type)0.5;                                                         \
         const integers is_integer = __builtin_elementwise_trunc(b) == b;                           \
@@ -258,22 +301,15 @@ static inline floats power_of_floats(product_floats of) {
                                              int count, int left_step, int right_step) {           \
         VECTOR_RUN(general_power, type, vector)                                                    \
     }                                                                                              \
-    /* Most bases are positive. A block with others, or an infinity, is computed again. Two loops   \
-       have fewer constants each, which stay in registers, and shorter chains of operations. */    \
+    /* Most bases are positive. A block with others, or an infinity, is computed again. The steps   \
+       are loops of their own, whose constants stay in registers. */                               \
     static void powers_##vector(const type *left, const type *right, type *out, int count,         \
                                 int left_step, int right_step) {                                   \
-        const vector zero = {0};                                                                   \
         const int lanes = sizeof(vector) / sizeof(type);                                           \
-        vector a = zero + *left, b = zero + *right;                                                \
         product_##vector products[AT_ONCE * sizeof(type) / sizeof(vector)];                        \
         for (; count >= AT_ONCE; count -= AT_ONCE, out += AT_ONCE) {                               \
-            integers is_unusual = {0};                                                             \
-            for (int i = 0; i < AT_ONCE; i += lanes) {                                             \
-                if (left_step) memcpy(&a, left + i, sizeof a);                                     \
-                if (right_step) memcpy(&b, right + i, sizeof b);                                   \
-                is_unusual |= unusual_##vector(a) | (b - b != zero);                               \
-                products[i / lanes] = product_of_##vector(a, b);                                   \
-            }                                                                                      \
+            const integers is_unusual =                                                            \
+                products_of_##vector(left, right, left_step, right_step, products);                \
             for (int i = 0; i < AT_ONCE; i += lanes) {                                             \
                 const vector y = power_of_##vector(products[i / lanes]);                           \
                 memcpy(out + i, &y, sizeof y);                                                     \

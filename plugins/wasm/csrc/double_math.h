@@ -218,24 +218,42 @@ static const double POWER_TERMS[] = {0x1.6821d31d0095ap-3, 0x1.679daf3d0d998p-3,
 
 // a^b = 2^(b log2 a) of a >= 2^-1022 and finite b. The exponential magnifies errors of the product,
 // so that it and the logarithm have twice the digits: upper halves, and what they leave out.
+//
+// Each of the four steps is a loop over many numbers: a processor looks ahead over so few operations
+// that it would wait for most results in a loop with all of them.
 typedef struct {
     doubles high, low;
 } product_doubles;
 
-static inline product_doubles product_of_doubles(doubles a, doubles b) {
+// a = m 2^n, and s = (m - 1) / (m + 1) in two parts.
+typedef struct {
+    doubles n, s, s_low;
+} quotient_doubles;
+
+static inline quotient_doubles quotient_of_doubles(doubles a) {
     const scaled_doubles p = split_doubles(a);
     const doubles above = p.m + 1., high = upper_half(above), low = p.m - (high - 1.);
     const doubles inverse = 1. / above, s = (p.m - 1.) * inverse, s_high = upper_half(s);
     const doubles s_low = (((p.m - 1.) - s_high * high) - s_high * low) * inverse;
+    return (quotient_doubles){p.n, s, s_low};
+}
+
+// 3 atanh(s)
+static inline product_doubles atanh_of_doubles(quotient_doubles of) {
+    const doubles s = of.s, s_high = upper_half(s);
     const doubles z = s * s, z_high = s_high * s_high;
     const doubles square = z * z, q = polynomial(POWER_TERMS, 8, z, square);
-    const doubles rest = multiply_add_doubles(square, q, s_low * (s_high + s));
+    const doubles rest = multiply_add_doubles(square, q, of.s_low * (s_high + s));
     const doubles t_high = upper_half(3. + z_high + rest);  // atanh(s) = s t / 3
     const doubles t_low = rest - ((t_high - 3.) - z_high);
-    const doubles u = s_high * t_high, v = s_low * t_high + t_low * s;
-    const doubles w_high = upper_half(u + v), w_low = v - (w_high - u);
-    const doubles x = w_high * SCALE_HIGH, y = w_high * SCALE_LOW + w_low * SCALE;
-    const doubles log_high = upper_half((x + y) + p.n), log_low = y - ((log_high - p.n) - x);
+    const doubles u = s_high * t_high, v = of.s_low * t_high + t_low * s;
+    const doubles w_high = upper_half(u + v);
+    return (product_doubles){w_high, v - (w_high - u)};
+}
+
+static inline product_doubles product_of_doubles(product_doubles w, doubles n, doubles b) {
+    const doubles x = w.high * SCALE_HIGH, y = w.high * SCALE_LOW + w.low * SCALE;
+    const doubles log_high = upper_half((x + y) + n), log_low = y - ((log_high - n) - x);
     const doubles b_high = upper_half(b);
     doubles product = b_high * log_high, lower = (b - b_high) * log_high + b * log_low;
     lower = (doubles)((longs)lower & (absolute_doubles(product) < repeated(1100)));
