@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from plugrad.errors import ArgumentValueError, ShapeError
@@ -12,6 +13,8 @@ from plugrad.types.shapes import shape_of
 from plugrad.types.windows import format_of, padding_of, sizes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.specs import ShapeLike
@@ -183,12 +186,29 @@ def sliding(
     data_format: DataFormat,
     dilations: ShapeLike,
     rounding: Rounding,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Return the attributes of a convolution over `count` spatial axes in the form that kernels take.
 
     Raises:
         ArgumentValueError: a value is not allowed.
     """
+    given = strides, pad, data_format, dilations, rounding
+    is_plain = PLAIN.issuperset(map(type, given))  # what programs mostly pass: a key of the cache
+    return (_remembered if is_plain else _attributes)(op, count, *given)
+
+
+PLAIN: Final = frozenset({int, str, type(None)})
+
+
+def _attributes(
+    op: str,
+    count: int,
+    strides: ShapeLike,
+    pad: PaddingLike,
+    data_format: DataFormat,
+    dilations: ShapeLike,
+    rounding: Rounding,
+) -> Mapping[str, Any]:
     steps = sizes_of(strides, count, f"{op}: strides")
     gaps = sizes_of(dilations, count, f"{op}: dilations")
     if max(steps) > 1 and max(gaps) > 1:
@@ -202,8 +222,15 @@ def sliding(
     }
 
 
+_remembered: Final = lru_cache(maxsize=1024)(_attributes)
+
+
 def slid(
-    kernel: Kernel[..., Tensor], op: str, x: TensorLike, filter: TensorLike, attrs: dict[str, Any]
+    kernel: Kernel[..., Tensor],
+    op: str,
+    x: TensorLike,
+    filter: TensorLike,
+    attrs: Mapping[str, Any],
 ) -> Tensor:
     """Return the result of a convolution kernel for filters and images, which may lack the batch axis."""
     check_floats(op, x=x, filter=filter)
@@ -218,7 +245,7 @@ def spread(
     x: TensorLike,
     filter: TensorLike,
     output_shape: ShapeLike,
-    attrs: dict[str, Any],
+    attrs: Mapping[str, Any],
 ) -> Tensor:
     """Return the result of the kernel of an input gradient, for images that may lack the batch axis."""
     check_floats(op, x=x, filter=filter)

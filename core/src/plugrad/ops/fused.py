@@ -13,6 +13,8 @@ from plugrad.ops.attributes import flag, real
 from plugrad.ops.convolution import batched, sliding, unbatched
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.fused import Activation
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -206,7 +208,7 @@ def _slid(
     filters: Tensor,
     bias: Tensor | None,
     weights: Tensor | None,
-    attrs: dict[str, Any],
+    attrs: Mapping[str, Any],
     *,
     activation: Activation,
     alpha: float,
