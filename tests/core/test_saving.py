@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -44,6 +45,7 @@ def back(path):
 def test_containers_and_values_come_back_with_their_types(back):
     values = [None, True, 0, -(2**70), 1.5, -0.0, math.inf, NAN, 1 - 2j, complex(NAN, -math.inf)]
     tree = {"a.b": {}, 0: [], "0": (), "": [((),)], "text": 'ö"\ud800\0', "values": (*values, [1])}
+    tree |= dict.fromkeys(("\ud800", "?", "__metadata__", "ö\0"), plugrad.asarray(1.0))
     loaded = back(tree)
     assert repr(loaded) == repr(tree)
     for leaf in values:
@@ -307,23 +309,55 @@ def test_failures_leave_the_old_file_and_nothing_else(path, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    def full(_, name, __):
-        name = os.fspath(name)
-        with open(name, "wb") as file:
-            file.write(b"half")
-        raise safetensors.SafetensorError("No space left on device")
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def refused(*_):
+        raise safetensors.SafetensorError("invalid")
 
     for target, name, replacement, error in (
         (os, "fsync", fail, KeyboardInterrupt),
         (os, "replace", fail, KeyboardInterrupt),
-        (safetensors.numpy, "save_file", full, OSError),
+        (plugrad.Tensor, "numpy", full, OSError),  # while the file is half written
+        (safetensors, "safe_open", refused, OSError),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(target, name, replacement)
             with pytest.raises(error):
-                plugrad.save(path, "new")
+                plugrad.save(path, {"new": plugrad.ones(2)})
         assert plugrad.load(path) == "old"
         assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the limit of a file's size is that of POSIX")
+def test_a_file_that_gets_too_large_leaves_the_old_one(path):
+    import resource
+
+    plugrad.save(path, "old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            plugrad.save(path, [plugrad.ones(20_000), plugrad.ones(20_000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert plugrad.load(path) == "old"
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_tensors_are_on_the_host_one_after_the_other(path, monkeypatch):
+    on_host, most, numpy = [], [0], plugrad.Tensor.numpy
+
+    def read(x):
+        values = numpy(x).copy()
+        on_host.append(weakref.ref(values))
+        most[0] = max(most[0], sum(x() is not None for x in on_host))
+        return values
+
+    monkeypatch.setattr(plugrad.Tensor, "numpy", read)
+    plugrad.save(path, [plugrad.ones(3) for _ in range(5)])
+    assert len(on_host) == 5
+    assert most == [1]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")

@@ -22,7 +22,7 @@ also a key ``"dtype"``: ``"complex128"`` for pairs of float64, ``"string"`` for 
 from __future__ import annotations
 
 from math import isfinite, prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -34,11 +34,12 @@ from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import complex128, string
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
+    from plugrad.types.specs import Shape
 
     Path = tuple[str | int, ...]
 
@@ -48,12 +49,20 @@ STORED = "biufc"
 """NumPy's letters for the kinds of dtypes of which the file format has some."""
 
 
+class Stored(NamedTuple):
+    """An array of the file: its dtype and shape there, and a function that returns the values."""
+
+    dtype: np.dtype[Any]
+    shape: Shape
+    values: Callable[[], NDArray[Any]]
+
+
 class Writer:
-    """Writes the structure of a tree, and collects its arrays."""
+    """Writes the structure of a tree, and collects its arrays without reading them from their devices."""
 
     def __init__(self) -> None:
         """Begin without arrays."""
-        self.arrays: dict[str, NDArray[Any]] = {}
+        self.arrays: dict[str, Stored] = {}
         """The arrays by name: the keys that lead to them, joined by dots."""
         self._nodes: dict[int, dict[str, Any]] = {}
 
@@ -94,11 +103,10 @@ class Writer:
         return [key, self.structure(part, (*path, key))]
 
     def _leaf(self, leaf: Any, path: Path) -> dict[str, Any]:
-        name = ".".join(map(str, path))
+        name = ".".join(map(str, path)).encode(errors="replace").decode()  # no half surrogate pairs
         while name in self.arrays or name in RESERVED:
             name += "_"
-        stored, how = _as_stored(leaf if isinstance(leaf, np.ndarray) else leaf.numpy(), path)
-        self.arrays[name] = stored
+        self.arrays[name], how = _as_stored(leaf, path)
         if isinstance(leaf, Variable):
             return {"variable": name, "trainable": leaf.trainable, "name": leaf.name, **how}
         return {"tensor" if isinstance(leaf, Tensor) else "array": name, **how}
@@ -109,22 +117,31 @@ def _plain(part: Any) -> Any:
     return cast("np.generic[Any]", part).item() if isinstance(part, np.generic) else part
 
 
-def _as_stored(values: NDArray[Any], path: Path) -> tuple[NDArray[Any], dict[str, Any]]:
+def _as_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[Stored, dict[str, Any]]:
     """Return an array that the file format can hold, and how to get from it to the values."""
-    if values.dtype == string.numpy:
-        data = np.frombuffer(packed(values.ravel().tolist()), np.uint8)
-        return data, {"dtype": "string", "shape": list(values.shape)}
-    native = values.dtype.newbyteorder("=")
-    if values.dtype.kind not in STORED or native.char in "gG":
+    dtype = leaf.dtype.numpy if isinstance(leaf, Tensor) else leaf.dtype
+    shape = tuple(leaf.shape)
+
+    def host() -> NDArray[Any]:
+        return leaf.numpy() if isinstance(leaf, Tensor) else leaf
+
+    if dtype == string.numpy:
+        data = np.frombuffer(packed(host().ravel().tolist()), np.uint8)
+        how = {"dtype": "string", "shape": list(shape)}
+        return Stored(data.dtype, data.shape, lambda: data), how
+    little = dtype.newbyteorder("<")
+    if dtype.kind not in STORED or little.char in "gG":
         raise ArgumentError(
-            f"save: {_place(path)} is an array of {values.dtype}; save numbers, bools, or strings as "
+            f"save: {_place(path)} is an array of {dtype}; save numbers, bools, or strings as "
             "plugrad.asarray(x) holds them"
         )
-    values = np.asarray(values, native, order="C")
-    if values.dtype == complex128.numpy:
-        pairs = values.reshape(-1).view(np.float64)
-        return pairs.reshape(*values.shape, 2), {"dtype": "complex128"}
-    return values, {}
+
+    def values() -> NDArray[Any]:
+        return np.asarray(host(), little, order="C")
+
+    if little == complex128.numpy:
+        return Stored(np.dtype("<f8"), (*shape, 2), values), {"dtype": "complex128"}
+    return Stored(little, shape, values), {}
 
 
 def _place(path: Path) -> str:
