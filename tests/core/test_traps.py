@@ -4,7 +4,16 @@ import pytest
 
 import plugrad
 from plugrad.errors import ArgumentError, DTypeError, KernelNotFound, RegistrationError
-from plugrad.extend import Spec, float32, kernel
+from plugrad.extend import (
+    DeviceInfo,
+    Memory,
+    Probe,
+    Spec,
+    float32,
+    gradient,
+    kernel,
+    not_differentiable,
+)
 from plugrad.kernels import activation, binary, movement, reduction, unary
 
 KernelConfig, GradientConfig = plugrad.KernelConfig, plugrad.GradientConfig
@@ -112,6 +121,50 @@ def test_gradient_functions_are_checked_when_they_are_registered():
         plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved: {"x": dy}))
 
 
+# --- declarations ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (
+            lambda: KernelConfig(kernel_nam="Wave", backend_name="cpu", kernel_func=abs),
+            r"KernelConfig: it has no argument 'kernel_nam' .did you mean 'kernel_name'..; write "
+            r"KernelConfig\(kernel_name, backend_name, kernel_func, setup_func=None",
+        ),
+        (lambda: KernelConfig(kernelName="Wave"), "did you mean 'kernel_name'"),
+        (lambda: KernelConfig("Wave", "cpu"), "missing .*'kernel_func'; write KernelConfig"),
+        (lambda: KernelConfig("Wave", "cpu", abs, None, None, False, 1), "too many .*; write"),
+        (
+            lambda: GradientConfig("Wave", abs, inputs_to_sav=("x",)),
+            r"GradientConfig: .*did you mean 'inputs_to_save'.*write GradientConfig\(kernel_name, grad_func, inputs",
+        ),
+        (lambda: GradientConfig("Wave"), "missing .*'grad_func'; write GradientConfig"),
+        (lambda: Probe(True, reson="x"), "did you mean 'reason'.*write Probe"),
+        (lambda: DeviceInfo("0"), "missing .*'description'; write DeviceInfo"),
+        (lambda: Memory(0, 0), "missing .*'peak'; write Memory"),
+        (
+            lambda: kernel("Wave", elementwise=True),
+            r"kernel: .* 'elementwise' .did you mean 'is_elementwise'..; write kernel\(name, \*.*accepts=…\)$",
+        ),
+        (lambda: kernel(lambda x: x), r'kernel takes a name: write @kernel\("Name"\) above'),
+        (lambda: kernel(3), "kernel: name=3 must be a string"),
+        (lambda: gradient("Relu", x=abs), "gradient takes a kernel, such as .*, not 'Relu'"),
+        (lambda: gradient(), r"missing .*; write gradient\(kernel, \*, replace=False, \*\*rules"),
+        (lambda: not_differentiable("Relu", because=""), "not_differentiable takes a kernel"),
+        (lambda: not_differentiable(unary.sign), r"write not_differentiable\(\*kernels, because"),
+        (
+            lambda: plugrad.register_kernel(KernelConfig("Wave", "cpu", abs), replase=True),
+            r"did you mean 'replace'.*write register_kernel\(config, \*, replace=False\)",
+        ),
+        (lambda: plugrad.override_kernel("Relu", "cpu"), r"write override_kernel\(kernel_name, ba"),
+    ],
+)
+def test_declarations_that_are_wrong_show_how_they_are_written(declare, message):
+    with pytest.raises(ArgumentError, match=message):
+        declare()
+
+
 # --- implementations ------------------------------------------------------------------------------
 
 
@@ -124,6 +177,8 @@ def test_backends_that_are_misspelt_get_a_suggestion():
             plugrad.register_kernel(config)
         with pytest.raises(RegistrationError, match=meant), plugrad.override_kernel(*config[:3]):
             pass
+    with pytest.raises(RegistrationError, match="'Relu' is the name of a kernel; it stands before"):
+        plugrad.register_kernel(KernelConfig("cpu", "Relu", abs))
     plugrad.register_kernel(KernelConfig("Wave", "quantum", abs))  # may come later
     plugrad.unregister_kernel("Wave", "quantum")
 

@@ -36,6 +36,7 @@ from plugrad.errors import (
     suggestion,
 )
 from plugrad.settings import journal
+from plugrad.types.arguments import shows_how, text as checked_text
 from plugrad.types.dtype import ANY, DType, as_dtype, float32, spellings, string
 from plugrad.types.specs import Shaped, Spec
 
@@ -376,6 +377,7 @@ class _Declaration(Protocol):
     ) -> Kernel[Params, list[Tensor]]: ...
 
 
+@shows_how
 def kernel(
     name: str,
     *,
@@ -395,6 +397,9 @@ def kernel(
     >>> twice.infer(Shaped((2,), as_dtype("float32"))).shape
     (2,)
     """
+    if callable(name):
+        raise ArgumentError('kernel takes a name: write @kernel("Name") above the rule')
+    checked_text(name, "kernel", "name")
 
     def decorate(rule: Callable[..., Any]) -> Kernel[..., Any]:
         _check_places(name, rule)

@@ -20,7 +20,7 @@ from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, sho
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
-from plugrad.types.arguments import flag, text
+from plugrad.types.arguments import flag, shows_how, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -87,6 +87,7 @@ def _put(key: Key, entries: tuple[_Entry, ...]) -> None:
         listener(*key)
 
 
+@shows_how
 def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
     """Register one implementation.
 
@@ -183,6 +184,10 @@ def _check_backend(name: str) -> None:
         RegistrationError: an installed backend has a similar name, and none this one.
     """
     known = settings.options_by_backend()
+    if name in KERNELS and name not in known:
+        raise RegistrationError(
+            f"KernelConfig: {name!r} is the name of a kernel; it stands before that of the backend"
+        )
     # Backends may rightly have similar names, such as one_gpu.
     if name not in known and (meant := suggestion(name, known, similarity=0.75)):
         raise RegistrationError(
@@ -235,6 +240,7 @@ def copy_registered_kernels(source: str, target: str, *, replace: bool = False) 
     )
 
 
+@shows_how
 @contextmanager
 def override_kernel(
     kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]

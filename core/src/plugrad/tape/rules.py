@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.contract.kernel import KERNELS, Kernel
 from plugrad.contract.parameters import parameters_of
-from plugrad.errors import ArgumentError, RegistrationError
+from plugrad.errors import ArgumentError, RegistrationError, shown
 from plugrad.registry.gradients import (
     RegisteredGradient,
     get_gradient,
@@ -41,7 +41,7 @@ from plugrad.tape.plans import (
     RulePlan,
     application,
 )
-from plugrad.types.arguments import check_callable, flag, text
+from plugrad.types.arguments import check_callable, fields_shown, flag, shows_how, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from plugrad.registry.gradients import Plan
 
 
+@shows_how
 def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) -> None:
     """Declare the gradient of `kernel`: one rule per input, evaluated only when that input needs it.
 
@@ -62,7 +63,9 @@ def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) 
     Raises:
         RegistrationError: a rule names an unknown input, or needs something the kernel does not
             have, or the kernel has a gradient already and `replace` is False.
+        ArgumentError: `kernel` is not a kernel.
     """
+    _check_kernel("gradient", kernel)
     set_gradient(_from_table(kernel, rules), replace=replace)
 
 
@@ -123,6 +126,7 @@ def _table_planner(
     return planner
 
 
+@shows_how
 def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
     """Declare that kernels contribute nothing to a gradient, and why: their results are positions, flags or steps.
 
@@ -134,13 +138,23 @@ def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
     >>> not_differentiable(parity, because="it is constant between jumps")
     """
     for kernel in kernels:
+        _check_kernel("not_differentiable", kernel)
         set_gradient(RegisteredGradient(kernel.name, _nothing, (), because))
+
+
+def _check_kernel(function: str, kernel: object) -> None:
+    if not isinstance(kernel, Kernel):
+        raise ArgumentError(
+            f"{function} takes a kernel, such as plugrad.kernels.unary.exp, not {shown(kernel)}; "
+            "GradientConfig takes the name of one"
+        )
 
 
 def _nothing(kernel: Kernel[..., Any], positions: Sequence[int]) -> None:
     """Return no plan: the tape ends here."""
 
 
+@fields_shown
 class GradientConfig(NamedTuple):
     """The explicit form of a gradient, for a kernel known by name.
 

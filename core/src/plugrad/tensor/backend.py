@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from plugrad.errors import BackendFailed, OutOfMemory, PlugradError, UnsupportedDtype, shown, told
+from plugrad.types.arguments import fields_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Implementation: TypeAlias = Callable[..., Any]  # takes arrays whose type only the backend knows
 
 
+@fields_shown
 class DeviceInfo(NamedTuple):
     """One device that a backend can open; `name` is the part after the colon in ``"webgpu:0"``."""
 
@@ -25,6 +27,7 @@ class DeviceInfo(NamedTuple):
     is_software: bool = False
 
 
+@fields_shown
 class Probe(NamedTuple):
     """Whether a backend can start on this machine, and the reason if it cannot."""
 
@@ -33,6 +36,7 @@ class Probe(NamedTuple):
     devices: tuple[DeviceInfo, ...] = ()
 
 
+@fields_shown
 class Memory(NamedTuple):
     """Memory in use on one backend, in bytes, and the number of buffers that hold it."""
 
@@ -43,6 +47,7 @@ class Memory(NamedTuple):
     details: Mapping[str, int] = MappingProxyType({})
 
 
+@fields_shown
 class KernelConfig(NamedTuple):
     """One implementation: which kernel, for which backend, and the function.
 

@@ -2,10 +2,71 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from os import fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from plugrad.errors import ArgumentError, ArgumentValueError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, shown, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Class = TypeVar("Class", bound=type[Any])
+
+
+def shows_how(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return a function whose wrong calls raise an error that shows how it is called.
+
+    It is for declarations, which are written once and by hand. Python names a wrong keyword, but not the right one.
+    """
+
+    @wraps(function)
+    def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            if (mistake := _mistake(function, args, kwargs)) is None:
+                raise
+        raise ArgumentError(mistake)
+
+    return checked
+
+
+def fields_shown(kind: Class) -> Class:
+    """Return a class of named fields, whose wrong calls raise an error that shows the fields."""
+    setattr(kind, "__new__", shows_how(kind.__new__))  # noqa: B010 - a type checker would object
+    return kind
+
+
+def _mistake(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
+    """Return what is wrong with the arguments of a call, and how to write it; None if they fit."""
+    from inspect import Parameter, signature  # needed only when something is wrong
+
+    called = signature(function)
+    try:
+        called.bind(*args, **kwargs)
+        return None
+    except TypeError as error:
+        mistake = str(error)
+    parameters = called.parameters
+    takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
+    for unknown in () if takes_any else kwargs.keys() - parameters.keys():
+        mistake = f"it has no argument {unknown!r}{suggestion(unknown, parameters)}"
+    written = [
+        p.replace(annotation=Parameter.empty)
+        for p in parameters.values()
+        if p.name not in ("_cls", "self")
+    ]
+    form = str(called.replace(parameters=written, return_annotation=called.empty))
+    for parameter in written:
+        if len(default := repr(parameter.default)) > 30:
+            form = form.replace(default, "…")
+    name = function.__qualname__.removesuffix(".__new__")
+    return f"{name}: {mistake}; write {name}{form}"
 
 
 def text(value: object, op: str, name: str) -> str:
