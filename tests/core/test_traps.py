@@ -29,6 +29,9 @@ X = [1.0, 2.0]
         ("backward", r"plugrad\.grad\(f\)\(x\), or in optimizer\.minimize\(f, variables\)"),
         ("detach", r"plugrad\.stop_gradient\(x\)"),
         ("grad", r"plugrad\.grad\(f\)\(x\) returns"),
+        ("clone", r"\+x is another tensor"),
+        ("cuda", r'x\.to\("webgpu"\)'),
+        ("view", r"x\.reshape\(shape\)"),
         ("requires_grad", r"plugrad\.variable_grads"),
     ],
 )
@@ -157,6 +160,11 @@ def test_gradient_functions_are_checked_when_they_are_registered():
             lambda: plugrad.register_kernel(KernelConfig("Wave", "cpu", abs), replase=True),
             r"did you mean 'replace'.*write register_kernel\(config, \*, replace=False\)",
         ),
+        (
+            lambda: plugrad.optimizers.Adam(lr=0.1),
+            r"Adam: it has no argument 'lr'.*; write Adam\(learning_rate=0.001, ",
+        ),
+        (lambda: plugrad.optimizers.SGD(), r"write SGD\(learning_rate\)"),
         (lambda: plugrad.override_kernel("Relu", "cpu"), r"write override_kernel\(kernel_name, ba"),
     ],
 )

@@ -329,12 +329,22 @@ class Later:
 # --- what tensors of other frameworks have, and what plugrad has instead ---------------------------
 
 INSTEAD: dict[str, str] = {
+    "at": "write x[key] = value, or x[key] += value",
     "backward": "gradients are those of functions, as in plugrad.grad(f)(x), or in optimizer.minimize(f, variables) "
     "for variables",
+    "clone": "+x is another tensor with the same values, which assignments to x leave as they are",
+    "copy": "+x is another tensor with the same values, which assignments to x leave as they are",
+    "cpu": 'write x.to("cpu")',
+    "cuda": 'write x.to("webgpu"), or choose a backend for the program with plugrad.use("webgpu")',
     "detach": "call plugrad.stop_gradient(x)",
+    "flatten": "write x.reshape(-1)",
     "grad": "plugrad.grad(f)(x) returns the gradient of a function",
+    "permute": "write plugrad.permute_dims(x, axes)",
+    "ravel": "write x.reshape(-1)",
     "requires_grad": "arguments of functions given to plugrad.grad are differentiated, and so are Variables given to "
     "plugrad.variable_grads",
+    "unsqueeze": "write plugrad.expand_dims(x, axis=0)",
+    "view": "write x.reshape(shape)",
 }
 
 

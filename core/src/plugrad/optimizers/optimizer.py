@@ -13,6 +13,7 @@ from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.gradients import trainable_of, variable_grads
 from plugrad.transforms.variable import Variable
+from plugrad.types.arguments import shows_how
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ class Optimizer(ABC):
     `_slots` the tensors of a variable's state.
     """
 
+    def __init_subclass__(cls) -> None:
+        """Let wrong calls of the class show how it is called: others call a learning rate lr."""
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            cls.__init__ = shows_how(cls.__init__)
+
+    @shows_how
     def __init__(self, learning_rate: Rate) -> None:
         """Check and store the learning rate, which may be changed at any time.
 

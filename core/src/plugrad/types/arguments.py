@@ -66,6 +66,8 @@ def _mistake(
         if len(default := repr(parameter.default)) > 30:
             form = form.replace(default, "…")
     name = function.__qualname__.removesuffix(".__new__")
+    if name.endswith(".__init__"):
+        name = type(args[0]).__name__
     return f"{name}: {mistake}; write {name}{form}"
 
 
