@@ -152,7 +152,7 @@ class WasmPart(WasmView):
         """Share the elements of `owner` from position `start` on."""
         super().__init__(owner, shape, owner.dtype)
         itemsize = owner.dtype.itemsize
-        self.capacity = size_class(self.size * itemsize)
+        self.capacity: int = size_class(self.size * itemsize)
         self.address += start * itemsize
 
 
@@ -181,11 +181,11 @@ class WasmWalk(WasmArray):
     def __init__(self, walk: Walk, read: Callable[[Walk], WasmArray]) -> None:
         """Stand for the elements of a walk, of which `read` makes a dense array."""
         self.__del__ = bool
-        self.shape = walk.sizes
-        self.dtype = walk.owner.dtype
-        self.size = size_of(walk.sizes)
-        self.memory = walk.owner.memory
-        self.capacity = size_class(self.size * self.dtype.itemsize)
+        self.shape: tuple[int, ...] = walk.sizes
+        self.dtype: DType = walk.owner.dtype
+        self.size: int = size_of(walk.sizes)
+        self.memory: LinearMemory = walk.owner.memory
+        self.capacity: int = size_class(self.size * self.dtype.itemsize)
         self.walk = walk
         self.read = read
 

@@ -73,7 +73,7 @@ for name in BROADCAST:
 
 # --- more dtypes --------------------------------------------------------------------------------
 
-FASTER: Final = {
+FASTER: Final[dict[str, tuple[str, ...]]] = {
     "floor_divide": ("float16", "float32"),
     "hypot": ("float16", *FLOATS),
     "remainder": ("float16", "float32"),

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 FINISH = exports("finish", *FLOATS)
 
-LIMITS: Final = {"linear": UNLIMITED, "relu": (0, math.inf), "relu6": (0, 6)}
+LIMITS: Final[dict[str, tuple[float, float]]] = {
+    "linear": UNLIMITED,
+    "relu": (0, math.inf),
+    "relu6": (0, 6),
+}
 """The activations that limit numbers, which a convolution does before it stores them."""
 
 convolution: Final = correlation(convolutions.conv2d)

@@ -142,7 +142,7 @@ def laid_out(x: Array, is_transposed: bool) -> tuple[Array, bool]:
 BAND_PART: Final = {size: variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)}
 """Functions by the size of elements."""
 
-numpy_band_part = in_numpy(linalg.band_part)
+numpy_band_part: Final = in_numpy(linalg.band_part)
 
 
 @table.implements(linalg.band_part)

@@ -99,7 +99,7 @@ table.update(
 
 COUNT_IDS = variant().kernel("count_ids")
 
-numpy_bincount = in_numpy(reduction.bincount)
+numpy_bincount: Final = in_numpy(reduction.bincount)
 
 
 @table.implements(reduction.bincount)

@@ -32,10 +32,10 @@ IRFFT: Final = variant().kernel("irfft_complex64")
 LONGEST: Final = 1 << 24
 """The longest rows; for longer ones, the tables would be large."""
 
-numpy_fft = in_numpy(signal.fft)
-numpy_ifft = in_numpy(signal.ifft)
-numpy_rfft = in_numpy(signal.rfft)
-numpy_irfft = in_numpy(signal.irfft)
+numpy_fft: Final = in_numpy(signal.fft)
+numpy_ifft: Final = in_numpy(signal.ifft)
+numpy_rfft: Final = in_numpy(signal.rfft)
+numpy_irfft: Final = in_numpy(signal.irfft)
 
 
 class Plan(NamedTuple):
