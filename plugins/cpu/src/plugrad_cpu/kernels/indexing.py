@@ -63,12 +63,17 @@ def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
     Raises:
         TensorIndexError: a coordinate is outside its axis.
     """
-    flat = np.zeros(indices.shape[:-1], np.intp)
+    if not indices.size:
+        return np.zeros(indices.shape[:-1], np.intp)
+    flat: Array = np.zeros((), np.intp)
     for axis in range(indices.shape[-1]):
-        size, positions = shape[axis], indices[..., axis]
-        if positions.size and not (-size <= positions.min() and positions.max() < size):
+        size, positions = shape[axis], indices[..., axis].astype(np.intp, "C")
+        least = positions.min()
+        if not (-size <= least and positions.max() < size):
             raise out_of_range(kernel, positions, axis, size)
-        flat = flat * size + np.where(positions < 0, positions + size, positions)
+        if least < 0:
+            positions[positions < 0] += size
+        flat = flat * size + positions if axis else positions
     return flat
 
 
@@ -97,7 +102,7 @@ def gather_nd(params: Array, indices: Array) -> Array:
     """Return the parts at the given coordinates."""
     depth = indices.shape[-1]
     parts = params.reshape(math.prod(params.shape[:depth]), *params.shape[depth:])
-    return parts[(flat_positions("GatherNd", indices.astype(np.intp), params.shape), ...)]
+    return parts[(flat_positions("GatherNd", indices, params.shape), ...)]
 
 
 @table.implements(indexing.one_hot)

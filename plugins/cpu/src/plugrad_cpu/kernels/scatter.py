@@ -14,7 +14,7 @@ def _places(kernel: str, indices: Array, shape: Shape) -> tuple[Array, int, int]
     """Return the flat place of each row of coordinates, the number of places, and the size of a part."""
     coordinates = indices if indices.ndim > 1 else indices[:, None]
     depth = coordinates.shape[-1]
-    places = flat_positions(kernel, coordinates.astype(np.intp), shape).reshape(-1)
+    places = flat_positions(kernel, coordinates, shape).reshape(-1)
     return places, math.prod(shape[:depth]), math.prod(shape[depth:])
 
 

@@ -28,5 +28,5 @@ def scatter_nd(indices: Array, updates: Array, *, shape: Shape) -> Array:
     flat = (count, *shape[depth:])
     if depth == 0 or not is_served(updates, coordinates[..., 0], flat):
         return numpy_scatter(indices, updates, shape=shape)
-    places = flat_positions("ScatterNd", coordinates.astype(np.intp), shape)
+    places = flat_positions("ScatterNd", coordinates, shape)
     return segment_sums(updates, places.astype(np.int32), flat).reshape(shape)
