@@ -5,8 +5,9 @@
     python tests/libraries/dispatch.py scipy --only stats        calls with this in their names
 
 A call is *accepted* if it returns, and *right* if the values are also those that it returns for NumPy's
-arrays. Every other call is named, with the reason. Data are float64 where the backend has complex128,
-which Fourier transforms of float64 are, else float32; whole numbers are int64 where the backend has it.
+arrays. Every other call is named, with the reason; WRONG marks values that no error announces. Data are
+float64 where the backend has complex128, which Fourier transforms of float64 are, else float32; whole
+numbers are int64 where the backend has it.
 """
 
 import argparse
@@ -98,9 +99,9 @@ def main() -> None:
         if library == "sklearn":
             import_module("sklearn").set_config(array_api_dispatch=True)
         rows = list(outcomes(library, given.only))
-        for name, _, reason in rows:
+        for name, is_accepted, reason in rows:
             if reason:
-                print(f"{name:40} {reason[:200]}")
+                print(f"{name:40} {'WRONG: ' if is_accepted else ''}{reason[:200]}")
         count = len(rows)
         accepted = sum(is_accepted for _, is_accepted, _ in rows)
         right = sum(not reason for *_, reason in rows)

@@ -16,6 +16,8 @@ LEAST = {"scipy": 80, "sklearn": 45}
 # SciPy asks for float64 in some places, which webgpu does not have.
 SHARES = {"cpu": (0.97, 0.96), "wasm": (0.97, 0.96), "webgpu": (0.9, 0.89)}
 """Which parts of them are accepted at least, and right."""
+WRONG = {"signal.oaconvolve"}
+"""The calls that give wrong values without an error: they assign to what is a view in NumPy. The guide lists them."""
 
 
 def test_most_calls_of_scipy_and_sklearn_take_tensors(backend):
@@ -29,6 +31,7 @@ def test_most_calls_of_scipy_and_sklearn_take_tensors(backend):
     )
     counts = {name: tuple(map(int, numbers)) for name, *numbers in SUMMARY.findall(done.stdout)}
     assert counts.keys() == {"scipy", "sklearn"}, done.stdout
+    assert set(re.findall(r"^(\S+) +WRONG: ", done.stdout, re.MULTILINE)) == WRONG, done.stdout
     share_accepted, share_right = SHARES[backend]
     for library, least in LEAST.items():
         calls, accepted, right = counts[library]
