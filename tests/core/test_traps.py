@@ -42,6 +42,16 @@ def test_what_other_frameworks_have_says_what_plugrad_has(name, remedy):
         assert not hasattr(x, name)
 
 
+def test_functions_of_other_frameworks_say_what_plugrad_has():
+    for name, remedy in (
+        ("transpose", "permute_dims"),
+        ("no_grad", "stop_gradient"),
+        ("array", "asarray"),
+    ):
+        with pytest.raises(AttributeError, match=f"does not have '{name}'.*{remedy}"):
+            getattr(plugrad, name)
+
+
 # --- gradients of one's own -----------------------------------------------------------------------
 
 

@@ -421,18 +421,28 @@ _LATER = {
 """Functions that most programs do not call, and the modules where they are."""
 
 
+_INSTEAD = {
+    "from_numpy": "write plugrad.asarray(array)",
+    "manual_seed": "write plugrad.random.seed(seed)",
+    "no_grad": "only functions given to plugrad.grad are recorded; plugrad.stop_gradient(x) leaves a part out",
+    "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
+}
+"""What other frameworks have under a name, and plugrad has under none that is similar."""
+
+
 def __getattr__(name: str) -> typing.Any:
     """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
     if name in _NAMESPACES:
         return importlib.import_module(f"plugrad.{name}")
     if name in _LATER:
         return getattr(importlib.import_module(f"plugrad.{_LATER[name]}"), name)
-    raise AttributeError(
-        f"plugrad does not have {name!r}{errors.suggestion(name, __dir__())}", name=name
-    )
+    remedy = f": {_INSTEAD[name]}" if name in _INSTEAD else errors.suggestion(name, __dir__())
+    raise AttributeError(f"plugrad does not have {name!r}{remedy}", name=name)
 
 
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    return sorted(own - {"_LATER", "_NAMESPACES"} | _NAMESPACES | _LATER.keys() | {"errors"})
+    return sorted(
+        own - {"_INSTEAD", "_LATER", "_NAMESPACES"} | _NAMESPACES | _LATER.keys() | {"errors"}
+    )

@@ -53,6 +53,12 @@ def test_arrays_are_shuffled_together(backend):
         (lambda: nn.batches(), ArgumentError, "one array or more"),
         (lambda: nn.batches([1, 2], [1]), ShapeError, r"shapes \(2,\), \(1,\)"),
         (lambda: nn.batches(1.0), ShapeError, "the number of examples"),
+        (lambda: nn.batches([1], 32), ShapeError, "have names, such as size=32"),
+        (
+            lambda: nn.batches(([[1]], [1])),
+            ArgumentError,
+            r"one after the other, as in batches\(x, y\)",
+        ),
         (lambda: nn.batches([1], size=0), ArgumentValueError, "size=0"),
         (lambda: nn.batches([1], seed=-1), ArgumentValueError, "seed=-1"),
         (lambda: nn.shuffled([1], seed=None), ArgumentError, "seed=None"),

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def function(owner: str, name: str, value: Any) -> None:
         ArgumentError: it is not.
     """
     if not callable(value):
-        raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a function")
+        is_named = isinstance(value, str) and callable(getattr(plugrad, value, None))
+        remedy = f"; write plugrad.{value}" if is_named else ""
+        raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a function{remedy}")
 
 
 def integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:

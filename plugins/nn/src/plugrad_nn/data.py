@@ -79,15 +79,20 @@ def _examples(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
     """Return the arrays as tensors or NumPy arrays, and the number of examples."""
     if not arrays:
         raise ArgumentError(f"{function}: give one array or more")
-    found: list[Any] = [
-        x if isinstance(x, plugrad.Tensor | np.ndarray) else np.asarray(x)  # pyright: ignore[reportUnknownVariableType]
-        for x in arrays
-    ]
+    try:
+        found: list[Any] = [
+            x if isinstance(x, plugrad.Tensor | np.ndarray) else np.asarray(x)  # pyright: ignore[reportUnknownVariableType]
+            for x in arrays
+        ]
+    except ValueError as error:
+        raise ArgumentError(
+            f"{function}: give the arrays one after the other, as in {function}(x, y); an argument is none: {error}"
+        ) from None
     shapes: list[tuple[int, ...]] = [tuple(x.shape) for x in found]
     if not all(shapes) or len({shape[0] for shape in shapes}) != 1:
         raise ShapeError(
             f"{function}: the arrays have the shapes {', '.join(map(str, shapes))}; their first axes must "
-            "have one size, the number of examples"
+            "have one size, the number of examples, and other arguments have names, such as size=32 and seed=0"
         )
     return found, shapes[0][0]
 
