@@ -105,31 +105,33 @@ def _plan(
 class Walk:
     """The nodes between a result and the leaves, and whether an outer derivative needs them as well."""
 
+    __slots__ = ("is_nested", "leading", "leaves", "nodes", "root")
+
     def __init__(self, root: Node | None, leaves: Sequence[Leaf]) -> None:
         """Find the nodes that lead from `leaves` to `root`; a leaf that is reached is not one of them."""
         self.root = root
         self.leaves = leaves
         first = leaves[0].order if leaves else 0  # leaves are listed in the order they were made
-        self.is_nested = is_older = root is not None and root.order < first
+        is_nested = is_older = root is not None and root.order < first
         for leaf in leaves:
             if leaf.parents[0] is not None:
-                self.is_nested = True
+                is_nested = True
         found: set[Node | None] = {None, *leaves}
-        nodes = [] if root in found or is_older else [cast("Node", root)]
+        nodes: list[Any] = [] if root in found or is_older else [root]
         for node in nodes:  # it grows
             for parent in node.parents:
                 if parent in found:
                     continue
-                assert parent is not None  # which is among those found
                 if parent.order < first:  # older than the leaves: it cannot depend on them
-                    self.is_nested = True
+                    is_nested = True
                 else:
                     found.add(parent)
                     nodes.append(parent)
-        self.nodes = nodes
+        self.nodes: list[Node] = nodes
+        self.is_nested = is_nested
         self.leading: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""
-        if self.is_nested:
+        if is_nested:
             nodes.sort(key=_order_of)
             self.leading = set(leaves)
             for node in self.nodes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from plugrad.types.dtype import INEXACT, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from plugrad.tensor.backend import Backend
 
 _INEXACT = spellings(INEXACT)
 
@@ -92,7 +94,7 @@ def _differentiated(
     @_described(function, "The value and the gradient of" if with_value else "The gradient of")
     def gradient_of(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         leaves: list[Leaf] = []
-        inputs: list[Tensor] = []
+        inputs: list[Place] = []
         renamed = list(args)
         check_positions(positions, args, op)
         for position in positions:
@@ -105,7 +107,7 @@ def _differentiated(
                         "grad: the result does not depend on differentiated tensor number "
                         f"{i}; pass allow_unused=True for zeros"
                     )
-                gradients[i] = zeros_like(inputs[i])
+                gradients[i] = zeros_like(Tensor(*inputs[i]))
         remaining = iter(gradients)
         trees = [map_tree(lambda _: next(remaining), args[position]) for position in positions]
         gradient = tuple(trees) if has_several else trees[0]
@@ -188,15 +190,14 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     """
     check_callable("vjp", function)
     leaves: list[Leaf] = []
-    inputs: list[Tensor] = []
+    inputs: list[Place] = []
     renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), arg) for arg in args]
     result = map_tree(_checked_result, function(*renamed))
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(tensors_in(result))
     root = result.node if is_one else Bundle(tuple([end.node for end in ends]))
-    is_nested = Walk(root, leaves).is_nested
-    value = result if is_nested else map_tree(lambda y: wrapped(y.array, y.backend), result)
-    kept = [(y.array, y.backend) for y in ends]  # even if the value is disposed
+    kept: list[Place] = [(y.array, y.backend) for y in ends]  # even if the value is disposed
+    value = result if Walk(root, leaves).is_nested else map_tree(_constant, result)
 
     def pull(dy: Any) -> tuple[Any, ...]:
         given = [dy] if is_one else list(leaves_of(dy))
@@ -208,7 +209,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         start = checked[0] if is_one else checked
         gradients = _walked_back(Walk(root, leaves), start)
         pairs = zip(inputs, gradients, strict=True)
-        filled = iter([zeros_like(x) if g is None else g for x, g in pairs])
+        filled = iter([zeros_like(Tensor(*x)) if g is None else g for x, g in pairs])
         return tuple(map_tree(lambda _: next(filled), arg) for arg in args)
 
     return value, pull
@@ -246,7 +247,8 @@ def variable_grads(
     allow_unused = flag(allow_unused, "variable_grads", "allow_unused")
     trained = trainable_of(variables, "variable_grads")
     for variable in trained:
-        _check_floating("variable", variable)
+        if variable.array.dtype not in _INEXACT:
+            raise _no_gradient("variable", variable)
     outer = {v: v.node for v in trained}
     leaves = {v: Leaf((outer[v],)) for v in trained}
     token = watched.set({**(watched.get() or {}), **leaves})
@@ -291,6 +293,8 @@ def trainable_of(variables: Collection[Variable], op: str) -> list[Variable]:
 # --- how the transforms work ---------------------------------------------------------------------
 
 
+Place: TypeAlias = "tuple[Any, Backend]"
+"""The array and the backend of a tensor, which it may lose: a program can dispose of it."""
 _OR_DY: Final = ", or pass dy=, the gradient with respect to y"
 
 
@@ -305,7 +309,7 @@ def _pulled_back(
     """Return the value of a function and the gradient with respect to each leaf."""
     value = _checked_result(function(*args, **kwargs))
     walk = Walk(value.node, leaves)
-    constant = wrapped(value.array, value.backend)
+    constant = _constant(value)
     if dy is None and constant.size != 1:
         raise ShapeError(
             f"{op}: the function returned a tensor of shape {constant.shape}, but a gradient is that of one number; "
@@ -331,12 +335,18 @@ def _walked_back(walk: Walk, dy: Any) -> list[Tensor | None]:
     return [None if g is None else conjugated(g) for g in gradients]
 
 
+def _constant(x: Tensor) -> Tensor:
+    """Return a tensor with the array of x that nothing is recorded for."""
+    return wrapped(x.array, x.backend)
+
+
 def _checked_result(value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         raise ArgumentError(
             f"grad: the function must return one tensor, not {type(value).__name__}"
         )
-    _check_floating("the result", value)
+    if value.array.dtype not in _INEXACT:
+        raise _no_gradient("the result", value)
     return value
 
 
@@ -352,22 +362,25 @@ def _checked_dy(dy: Any, value: Tensor) -> Tensor:
     return dy
 
 
-def _leaf(x: Any, leaves: list[Leaf], inputs: list[Tensor]) -> Tensor:
-    """Return `x` as a new tensor whose node is a leaf; append the leaf and the input to the lists."""
+def _leaf(x: Any, leaves: list[Leaf], inputs: list[Place]) -> Tensor:
+    """Return `x` as a new tensor whose node is a leaf; append the leaf and what it stands for to the lists."""
     if not isinstance(x, Tensor):
         x = asarray(x)
-    _check_floating("a differentiated argument", x)
+    array = x.array
+    backend = x.backend
+    if array.dtype not in _INEXACT:
+        raise _no_gradient("a differentiated argument", x)
     leaf = Leaf((x.node,))
     leaves.append(leaf)
-    inputs.append(Tensor(x.array, x.backend))
-    return Tensor(x.array, x.backend, leaf)
+    inputs.append((array, backend))
+    return Tensor(array, backend, leaf)
 
 
-def _check_floating(what: str, x: Tensor) -> None:
-    if x.array.dtype not in _INEXACT:
-        raise DTypeError(
-            f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')"
-        )
+def _no_gradient(what: str, x: Tensor) -> DTypeError:
+    """Return the error for what holds no floats."""
+    return DTypeError(
+        f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')"
+    )
 
 
 def _described(
