@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import BackendMismatch, DTypeError, KernelFailed, OutOfMemory, ShapeError
+from plugrad.errors import (
+    ArgumentError,
+    AxisError,
+    BackendMismatch,
+    DTypeError,
+    KernelFailed,
+    OutOfMemory,
+    ShapeError,
+    TensorIndexError,
+)
 from plugrad.extend import KernelTable, Spec, kernel, register_kernel
 from plugrad.kernels import binary, movement, unary
 
@@ -187,3 +196,62 @@ def test_a_kernel_of_ones_own_is_checked_like_any_other(x):
     assert mine(x, x).tolist() == [0, 0]
     assert plugrad.run_kernel("Mine", {"a": x, "b": x}).tolist() == [0, 0]
     assert movement.reshape(mine(x, x), shape=(2, 1)).shape == (2, 1)
+
+
+# --- remembered -----------------------------------------------------------------------------------
+
+
+def test_what_an_op_remembers_of_right_arguments_does_not_let_wrong_ones_pass():
+    """True, 1 and 1.0 are equal, and so are (0, 1) and (0.0, 1.0)."""
+    x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+    right_and_wrong = [
+        (lambda n: plugrad.zeros(n), 2, 2.0, ShapeError),
+        (lambda n: plugrad.ones(n), (2, 3), (2.0, 3), ShapeError),
+        (lambda n: x.reshape(n), (1, 4), (1.0, 4), ShapeError),
+        (lambda n: plugrad.sum(x, axis=n), 0, 0.0, AxisError),
+        (lambda n: plugrad.max(x, axis=n), (0, 1), (0.0, 1), AxisError),
+        (lambda n: plugrad.mean(x, keepdims=n), True, 1.5, ArgumentError),
+        (lambda n: x[n], 1, 1.0, TensorIndexError),
+        (lambda n: x[:n], 1, 1.0, TensorIndexError),
+    ]
+    for call, right, wrong, error in right_and_wrong:
+        for _ in range(2):
+            call(right)
+            with pytest.raises(error):
+                call(wrong)
+    x[1], x[0, 1]
+    assert x[True].shape == (1, 2, 2)
+    assert x[0, True].shape == (1, 2)
+
+
+def test_remembered_calls_are_those_of_the_dtype_and_the_backend():
+    x = plugrad.asarray([[1, 2], [3, 4]])
+    floats, booleans = plugrad.astype(x, "float32"), x > 2
+    for _ in range(2):
+        assert plugrad.sum(x, axis=0).dtype is plugrad.int32
+        assert plugrad.sum(floats, axis=0).dtype is plugrad.float32
+        assert plugrad.max(booleans, axis=0).tolist() == [True, True]
+        with pytest.raises(DTypeError, match="mean does not take string"):
+            plugrad.mean(plugrad.asarray([["a", "b"]]), axis=0)
+        with pytest.raises(ShapeError, match="MatMul|matmul"):
+            floats @ plugrad.zeros((3, 2))
+        assert (floats @ floats).tolist() == [[7, 10], [15, 22]]
+
+
+def test_gradients_cannot_change_remembered_attributes():
+    x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+
+    def pull(dy, attrs):
+        attrs["shape"] = ()
+        return plugrad.reshape(dy, (2, 2))
+
+    def pull_all(dy, saved, attrs):
+        return {"x": pull(dy, attrs)}
+
+    for how in (
+        plugrad.override_gradient(plugrad.GradientConfig("Reshape", pull_all)),
+        plugrad.override_gradient(movement.reshape, x=pull),
+    ):
+        with how:
+            assert plugrad.grad(lambda x: plugrad.sum(x.reshape(4)))(x).shape == (2, 2)
+        assert x.reshape(4).shape == (4,)

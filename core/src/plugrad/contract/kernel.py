@@ -80,6 +80,12 @@ def connect(run: Run) -> None:
     _run = run
 
 
+class Checked(dict[str, Any]):
+    """The attributes of a call that a contract allows for inputs of certain shapes and dtypes; see `Kernel.checked`."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Kernel(Generic[Params, Result]):
     """A named computation that backends promise, and its shape rule.
@@ -227,6 +233,16 @@ class Kernel(Generic[Params, Result]):
             ArgumentError, ArgumentValueError: an attribute does not fit the contract.
         """
         return self.inferred(inputs, attrs)
+
+    def checked(self, *inputs: Any, **attrs: Any) -> Checked:
+        """Return attributes for calls with inputs of these shapes and dtypes, raising what `infer` raises.
+
+        An op that makes such a call again and again keeps them by the shapes and dtypes. The engine does
+        not ask the contract again when it gets them.
+        """
+        completed = self.complete(attrs)
+        self.inferred(inputs, completed)
+        return Checked(completed)
 
     def inferred(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Return what `infer` returns, for a sequence of inputs and a mapping of attributes."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from plugrad.contract.kernel import connect
+from plugrad.contract.kernel import Checked, connect
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
 from plugrad.engine.transfer import moved
@@ -52,6 +52,15 @@ def run(
         backend = x.backend
         node = x.node
         nodes: Sequence[Node | None] | None = None if node is None else (node,)
+    elif (
+        len(inputs) == 2 == kernel.input_count
+        and isinstance(a := inputs[0], Tensor)
+        and isinstance(b := inputs[1], Tensor)
+        and a.backend is b.backend
+    ):
+        arrays = (a.array, b.array)
+        backend = a.backend
+        nodes = None if a.node is None and b.node is None else (a.node, b.node)
     elif not inputs and not kernel.inputs:
         backend = home or active_backend()
         # The implementation of a kernel without inputs receives it in their place.
@@ -59,12 +68,14 @@ def run(
         nodes = None
     else:
         backend, arrays, nodes = unwrapped(kernel, inputs)
-    if len(attrs) != kernel.attribute_count:
-        attrs = kernel.complete(attrs)
-    if attrs or not kernel.is_elementwise:
-        kernel.inferred(arrays if kernel.inputs else (), attrs)  # raises if they break the contract
-    else:
-        check_dtypes(kernel, arrays)
+    if type(attrs) is not Checked:
+        if len(attrs) != kernel.attribute_count:
+            attrs = kernel.complete(attrs)
+        if attrs or not kernel.is_elementwise:
+            # raises if they break the contract
+            kernel.inferred(arrays if kernel.inputs else (), attrs)
+        else:
+            check_dtypes(kernel, arrays)
     function = backend.functions[kernel.name]
     try:
         result = function(*arrays, **attrs)

@@ -524,8 +524,12 @@ def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
     """
     if not xs:
         raise ArgumentValueError(f"{op}: the list of tensors is empty; it needs at least one")
-    home = next((x.backend for x in xs if isinstance(x, Tensor)), None)
-    tensors = [as_tensor(x, op, f"tensor {i}", backend=home) for i, x in enumerate(xs)]
+    tensors = [x for x in xs if isinstance(x, Tensor)]
+    if len(tensors) < len(xs):
+        home = tensors[0].backend if tensors else None
+        tensors = [as_tensor(x, op, f"tensor {i}", backend=home) for i, x in enumerate(xs)]
+    if len({x.array.dtype for x in tensors}) == 1:
+        return tensors
     dtype = tensors[0].dtype
     for x in tensors[1:]:
         dtype = common_dtype(promote, dtype, x.dtype, op)

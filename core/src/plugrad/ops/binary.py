@@ -219,7 +219,7 @@ def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | in
         return None
     if isinstance(bound, bool | int | float):
         met = promote_scalar(x.dtype, bound)
-        if met is x.dtype and met.kind == "floating":
+        if met is x.dtype and met.kind == "floating" and type(bound) is not float:
             host_array(bound, "clip", name, met)  # raises if it does not fit
     else:
         bound = as_tensor(bound, "clip", name, backend=x.backend)

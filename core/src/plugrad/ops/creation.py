@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plugrad.discovery.selection import backend_for, numpy_backend
+from plugrad.engine.dispatch import run
 from plugrad.engine.results import renamed, wrapped
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
@@ -27,15 +29,15 @@ from plugrad.types.dtype import (
     int32,
     string,
 )
-from plugrad.types.shapes import shape_of
+from plugrad.types.shapes import shape_of, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.contract.kernel import Kernel
+    from plugrad.contract.kernel import Checked, Kernel
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
-    from plugrad.types.specs import ShapeLike
+    from plugrad.types.specs import Shape, ShapeLike
 
 
 def asarray(
@@ -539,12 +541,22 @@ def _filled_with(
     op: str, shape: ShapeLike, value: int, dtype: DTypeLike | None, device: DeviceLike | None
 ) -> Tensor:
     """Return 0 or 1, which fit every dtype of numbers, everywhere in a shape."""
-    wanted = float32 if dtype is None else _of_numbers(op, as_dtype(dtype))
     backend = backend_for(device)
-    if wanted not in backend.dtypes():
-        raise unsupported(wanted, backend)
-    sizes = shape_of(shape, name=f"{op}: shape")
-    return creation.fill.on(backend, shape=sizes, value=value, dtype=wanted)
+    wanted = dtype if dtype is None else as_dtype(dtype)
+    sizes = shape if type(shape) is int else sizes_of(shape, name=f"{op}: shape")
+    attrs = _filling(op, sizes, value, wanted)
+    if attrs["dtype"] not in backend.dtypes():
+        raise unsupported(attrs["dtype"], backend)
+    return run(creation.fill, (), attrs, backend)
+
+
+@lru_cache(maxsize=4096)
+def _filling(op: str, shape: int | Shape, value: int, dtype: DType | None) -> Checked:
+    """Return the attributes of the kernel that fills a shape with a number."""
+    wanted = float32 if dtype is None else _of_numbers(op, dtype)
+    return creation.fill.checked(
+        shape=shape_of(shape, name=f"{op}: shape"), value=value, dtype=wanted
+    )
 
 
 def _filled(

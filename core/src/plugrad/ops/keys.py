@@ -68,6 +68,8 @@ class Place(NamedTuple):
 
 def plain_parts(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return a key whose slices are tuples, which can be looked up; None if it has other parts or other bounds."""
+    if INTEGERS.issuperset(map(type, parts)):
+        return parts
     if not BASIC.issuperset(map(type, parts)):
         return None
     plain: list[Any] = [(p.start, p.stop, p.step) if type(p) is slice else p for p in parts]

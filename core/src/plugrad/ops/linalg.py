@@ -6,9 +6,11 @@ on different backends raise BackendMismatch.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
+from plugrad.engine.dispatch import run
 from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, shown
 from plugrad.kernels import binary, linalg, movement
@@ -20,14 +22,17 @@ from plugrad.ops.creation import arange, eye
 from plugrad.ops.decomposition import inv
 from plugrad.ops.movement import concat, moveaxis, reshape
 from plugrad.ops.reduction import sum
-from plugrad.types.dtype import bool_, int32, string
+from plugrad.types.dtype import as_dtype, bool_, int32, string
 from plugrad.types.shapes import axis_of
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from plugrad.contract.kernel import Checked
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
+    from plugrad.types.specs import Shape
 
     PairedAxes: TypeAlias = int | tuple[Sequence[int], Sequence[int]]
 
@@ -65,7 +70,9 @@ def matmul(
             f"matmul: shapes {x.shape} and {y.shape} must have an axis; use multiply for scalars"
         )
     if x_rank > 1 and y_rank > 1:
-        return linalg.matmul(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
+        left = x.array
+        attrs = _multiplying(left.shape, y.array.shape, left.dtype, transpose_a, transpose_b)
+        return run(linalg.matmul, (x, y), attrs)
     rows = x if x_rank > 1 else movement.expand_dims(x, dim=0)
     columns = y if y_rank > 1 else movement.expand_dims(y, dim=1)
     try:
@@ -86,6 +93,15 @@ def matmul(
     if y_rank > 1:
         shape.append(width)
     return movement.reshape(product, shape=tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _multiplying(
+    a: Shape, b: Shape, dtype: object, transpose_a: bool, transpose_b: bool
+) -> Checked:
+    """Return the attributes of the product of matrices of two shapes and one dtype."""
+    x, y = (Shaped(shape, as_dtype(dtype)) for shape in (a, b))
+    return linalg.matmul.checked(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 def dot(a: TensorLike, b: TensorLike) -> Tensor:

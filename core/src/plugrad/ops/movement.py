@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from numbers import Complex
 from typing import TYPE_CHECKING
 
+from plugrad.engine.dispatch import run
 from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError, shown
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor, host_array, same_dtype
 from plugrad.ops.attributes import flag, integer, is_several, listed, members
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.dtype import string
-from plugrad.types.shapes import axes_of, axis_of, broadcast, completed, shape_of
+from plugrad.types.dtype import as_dtype, string
+from plugrad.types.shapes import axes_of, axis_of, broadcast, completed, shape_of, sizes_of
+from plugrad.types.specs import Shaped
 from plugrad.types.windows import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from plugrad.contract.kernel import Checked
     from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import Scalar
     from plugrad.types.specs import AxisLike, Shape, ShapeLike
@@ -44,7 +48,16 @@ def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Ten
     x = as_tensor(x, "reshape")
     if copy is not None:
         flag(copy, "reshape", "copy")
-    return movement.reshape(x, shape=completed(shape, prod(x.array.shape), name="reshape: shape"))
+    array = x.array
+    sizes = (shape,) if type(shape) is int else sizes_of(shape, name="reshape: shape")
+    return run(movement.reshape, (x,), _reshaping(array.shape, array.dtype, sizes))
+
+
+@lru_cache(maxsize=4096)
+def _reshaping(shape: Shape, dtype: object, sizes: Shape) -> Checked:
+    """Return the attributes of `reshape` for a tensor of a shape and a dtype."""
+    whole = completed(sizes, prod(shape), name="reshape: shape")
+    return movement.reshape.checked(Shaped(shape, as_dtype(dtype)), shape=whole)
 
 
 def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:

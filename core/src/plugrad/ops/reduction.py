@@ -7,8 +7,10 @@ from the shape; with ``keepdims=True`` they remain, with size 1.
 from __future__ import annotations
 
 import builtins
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from plugrad.engine.dispatch import run
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_tensor, cast, coerced
@@ -25,9 +27,10 @@ from plugrad.types.dtype import (
     uint64,
 )
 from plugrad.types.shapes import axes_of, axis_of, reduced
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from plugrad.contract.kernel import Kernel
+    from plugrad.contract.kernel import Checked, Kernel
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike, Shape
@@ -54,9 +57,7 @@ def sum(
         ArgumentError: `keepdims` is not a bool.
     """
     x = summable(x, "sum", dtype)
-    return reduction.sum(
-        x, axis=axes_of(axis, x.ndim, name="sum: axis"), keep_dims=flag(keepdims, "sum", "keepdims")
-    )
+    return _reduced(x, reduction.sum, "sum", axis, keepdims)
 
 
 def prod(
@@ -80,11 +81,7 @@ def prod(
         ArgumentError: `keepdims` is not a bool.
     """
     x = summable(x, "prod", dtype)
-    return reduction.prod(
-        x,
-        axis=axes_of(axis, x.ndim, name="prod: axis"),
-        keep_dims=flag(keepdims, "prod", "keepdims"),
-    )
+    return _reduced(x, reduction.prod, "prod", axis, keepdims)
 
 
 def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -102,11 +99,7 @@ def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Ten
         ArgumentError: `keepdims` is not a bool.
     """
     x = coerced(x, reduction.mean, "mean")
-    return reduction.mean(
-        x,
-        axis=axes_of(axis, x.ndim, name="mean: axis"),
-        keep_dims=flag(keepdims, "mean", "keepdims"),
-    )
+    return _reduced(x, reduction.mean, "mean", axis, keepdims)
 
 
 def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -129,11 +122,7 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
     if x.dtype is bool_:
         return any(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.max, "max")
-    return reduction.max(
-        x,
-        reduction_indices=axes_of(axis, x.ndim, name="max: axis"),
-        keep_dims=flag(keepdims, "max", "keepdims"),
-    )
+    return _reduced(x, reduction.max, "max", axis, keepdims)
 
 
 def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -156,9 +145,7 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
     if x.dtype is bool_:
         return all(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.min, "min")
-    return reduction.min(
-        x, axis=axes_of(axis, x.ndim, name="min: axis"), keep_dims=flag(keepdims, "min", "keepdims")
-    )
+    return _reduced(x, reduction.min, "min", axis, keepdims)
 
 
 def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -175,9 +162,7 @@ def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "all"), bool_, "all")
-    return reduction.all(
-        x, axis=axes_of(axis, x.ndim, name="all: axis"), keep_dims=flag(keepdims, "all", "keepdims")
-    )
+    return _reduced(x, reduction.all, "all", axis, keepdims)
 
 
 def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -194,9 +179,7 @@ def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "any"), bool_, "any")
-    return reduction.any(
-        x, axis=axes_of(axis, x.ndim, name="any: axis"), keep_dims=flag(keepdims, "any", "keepdims")
-    )
+    return _reduced(x, reduction.any, "any", axis, keepdims)
 
 
 def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -342,6 +325,33 @@ def summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
 
 
 _NARROW = spellings(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
+
+
+def _reduced(
+    x: Tensor, kernel: Kernel[..., Tensor], op: str, axis: AxisLike, keepdims: bool
+) -> Tensor:
+    """Run a kernel that reduces the axes that its first attribute names."""
+    array = x.array
+    if axis is not None and type(axis) is not int:
+        axis = axes_of(axis, len(array.shape), name=f"{op}: axis")
+    if keepdims is not False:
+        keepdims = flag(keepdims, op, "keepdims")
+    return run(kernel, (x,), _reducing(kernel, op, array.shape, array.dtype, axis, keepdims))
+
+
+@lru_cache(maxsize=4096)
+def _reducing(
+    kernel: Kernel[..., Tensor],
+    op: str,
+    shape: Shape,
+    dtype: object,
+    axis: int | Shape | None,
+    keep_dims: bool,
+) -> Checked:
+    """Return the attributes with which a kernel reduces a tensor of a shape and a dtype."""
+    axes = axes_of(axis, len(shape), name=f"{op}: axis")
+    said = {kernel.attributes[0]: axes, "keep_dims": keep_dims}
+    return kernel.checked(Shaped(shape, as_dtype(dtype)), **said)
 
 
 def _ordered(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:

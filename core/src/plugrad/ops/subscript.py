@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from plugrad.engine.dispatch import run
 from plugrad.engine.results import renamed, tensor_from
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
@@ -36,8 +37,9 @@ from plugrad.ops.keys import (
 )
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import bool_
+from plugrad.types.dtype import as_dtype, bool_
 from plugrad.types.shapes import axis_of, broadcast, size_of, stretches
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,14 +73,16 @@ def index(x: Tensor, key: Any) -> Tensor:
         ArgumentValueError: a slice has a step of 0.
         DTypeError: an array holds neither integers nor bools.
     """
-    shape = x.array.shape
+    array = x.array
+    shape = array.shape
+    if type(key) in INTEGERS:  # most keys
+        calls = _remembered(shape, array.dtype, (key,))
+        return _taken(x, calls) if calls else renamed(x)
     if isinstance(key, Tensor) and key.array.dtype in POSITIONS and shape and not transfer_target():
         return indexing.gather(x, key, axis=0, batch_dims=0)  # the rows of a table
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
-    if INTEGERS.issuperset(map(type, parts)):
-        calls = _remembered(shape, parts)
-    elif (plain := plain_parts(parts)) is not None:
-        calls = _remembered(shape, plain)
+    if (plain := plain_parts(parts)) is not None:
+        calls = _remembered(shape, array.dtype, plain)
     else:
         parts = parts_of(key)
         block = block_of(shape, for_each_axis(shape, parts))
@@ -266,10 +270,15 @@ def _indexed(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
-def _remembered(shape: Shape, parts: tuple[Any, ...]) -> _Calls:
-    """Return the calls that take what a key selects from a tensor of a shape; in it, slices are tuples."""
+def _remembered(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _Calls:
+    """Return the calls that take what a key selects from a tensor of a shape and a dtype; in it, slices are tuples."""
     parts = tuple([slice(*part) if type(part) is tuple else part for part in parts])
-    return _calls(shape, block_of(shape, for_each_axis(shape, parts)))
+    calls: list[Any] = []
+    x = Shaped(shape, as_dtype(dtype))
+    for kernel, attrs in _calls(shape, block_of(shape, for_each_axis(shape, parts))):
+        calls.append((kernel, kernel.checked(x, **attrs)))
+        x = kernel.infer(x, **attrs)
+    return tuple(calls)
 
 
 def _calls(shape: Shape, block: Block) -> _Calls:
@@ -293,7 +302,7 @@ def _calls(shape: Shape, block: Block) -> _Calls:
 
 def _taken(x: Tensor, calls: _Calls) -> Tensor:
     for kernel, attrs in calls:
-        x = kernel(x, **attrs)
+        x = run(kernel, (x,), attrs)
     return x
 
 

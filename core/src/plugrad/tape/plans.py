@@ -155,7 +155,7 @@ def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter
     if need == "absent":
         return lambda call, dy, linked: dy.absent
     if need == "attrs":
-        return lambda call, dy, linked: call.attrs
+        return lambda call, dy, linked: dict(call.attrs)
     if need in kernel.attributes:
         return lambda call, dy, linked: call.attrs[need]
     if kernel.is_variadic and need.endswith("_spec"):
@@ -210,7 +210,7 @@ class FunctionPlan(NamedTuple):
             _saved(call, self.saved_inputs.index(position), position, linked)
             for position in self.inputs_to_save
         ]
-        thunks = self.grad_func(dy, [*inputs, *kept], call.attrs)
+        thunks = self.grad_func(dy, [*inputs, *kept], dict(call.attrs))
         wanted = wanted or [parent is not None for parent in call.parents]
         return [
             (index, call.fitted(index, self._checked(call, index, thunks)))

@@ -73,7 +73,7 @@ def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
     Raises:
         ShapeError: a size is negative or not an integer.
     """
-    shape = (sizes,) if type(sizes) is int else _integers(sizes, name)
+    shape = (sizes,) if type(sizes) is int else sizes_of(sizes, name=name)
     for size in shape:
         if size < 0:
             raise ShapeError(f"{name}={shown(shape)} has a negative size; sizes must be 0 or more")
@@ -84,7 +84,12 @@ INT: Final = frozenset({int})
 """The type of Python's integers, without bools."""
 
 
-def _integers(sizes: object, name: str) -> Shape:
+def sizes_of(sizes: object, *, name: str = "shape") -> Shape:
+    """Return `sizes` as a tuple of integers, which may be negative.
+
+    Raises:
+        ShapeError: they are not integers.
+    """
     try:
         return integers_of(sizes)
     except TypeError:
@@ -134,8 +139,7 @@ def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> 
     Raises:
         ShapeError: the shape cannot hold `size` elements, or has more than one ``-1``.
     """
-    is_plain = type(shape) is tuple and INT.issuperset(map(type, shape))
-    return _completed(shape if is_plain else _integers(shape, name), size, name)
+    return _completed(sizes_of(shape, name=name), size, name)
 
 
 @lru_cache(maxsize=4096)
