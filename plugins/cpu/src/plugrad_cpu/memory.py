@@ -281,6 +281,13 @@ def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
     return y.transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
+def noted(array: Array) -> Array:
+    """Return an array that NumPy has made, counted if it is large."""
+    if array.nbytes >= LARGE:
+        pool.count(array)
+    return array
+
+
 def zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
     """Return zeros."""
     y = empty(shape, dtype)

@@ -161,7 +161,7 @@ def in_parts(
     parts = min(workers.count, count // multiple, work // (SHARED // 2))
     if parts < 2:
         last = (empty((scratch,), FLOAT32),) if scratch else ()
-        run(*(array for array, _ in places), count, *attributes, *last)
+        run(*[array for array, _ in places], count, *attributes, *last)
         return
     flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in places]
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]

@@ -3,6 +3,7 @@
 NumPy returns a single string as a Python object; indexing with an ellipsis keeps it in an array.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def write(x: Array, y: Array) -> None:
 @counted
 def expand_dims(input: Array, *, dim: int) -> Array:
     """Return a view with one more axis."""
-    return np.expand_dims(input, dim)
+    return input[(*(slice(None),) * dim, None, ...)]
 
 
 @table.implements(movement.broadcast_to)
@@ -115,16 +116,22 @@ def strided_slice_update(
 @counted
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""
-    shape, _ = movement.concat.infer(*inputs, axis=axis)
-    return np.concatenate(inputs, axis, out=empty(shape, inputs[0].dtype))
+    return joined(inputs, axis)
+
+
+def joined(parts: Sequence[Array], axis: int) -> Array:
+    """Return arrays of one dtype joined along an axis."""
+    if sum([x.nbytes for x in parts]) < LARGE:
+        return np.concatenate(parts, axis)
+    shape, _ = movement.concat.infer(*parts, axis=axis)
+    return np.concatenate(parts, axis, out=empty(shape, parts[0].dtype))
 
 
 @table.implements(movement.pack)
 @counted
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
-    shape, _ = movement.pack.infer(*inputs, axis=axis)
-    return np.stack(inputs, axis, out=empty(shape, inputs[0].dtype))
+    return joined([expand_dims(x, dim=axis) for x in inputs], axis)
 
 
 @table.implements(movement.unpack)

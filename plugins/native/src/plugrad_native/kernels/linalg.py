@@ -9,8 +9,9 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import linalg
+from plugrad_cpu.declare import counted
 from plugrad_cpu.kernels.linalg import fits_float64
-from plugrad_cpu.memory import empty
+from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
@@ -82,19 +83,19 @@ def product(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Product
 
 
 @table.implements(linalg.matmul)
+@counted
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
-    run = MATMUL.get(a.dtype)
     if (
-        run is None
-        or (a.nbytes < LEAST_BYTES and b.nbytes < LEAST_BYTES and a.dtype == FLOAT32)
+        (a.nbytes < LEAST_BYTES and b.nbytes < LEAST_BYTES and a.dtype == FLOAT32)
+        or (run := MATMUL.get(a.dtype)) is None
         or not (a.size and b.size)
         or max(a.size, b.size) >= LIMIT
     ):
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         factors = widened(a), widened(b)
-        return narrowed(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
+        return noted(narrowed(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b)))
     dense_a, turned_a = laid_out(a, transpose_a)
     dense_b, turned_b = laid_out(b, transpose_b)
     plan = product(dense_a.shape, dense_b.shape, turned_a, turned_b)

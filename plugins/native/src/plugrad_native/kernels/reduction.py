@@ -9,7 +9,8 @@ import numpy as np
 
 from plugrad.extend import reduced, size_of
 from plugrad.kernels import reduction
-from plugrad_cpu.memory import empty
+from plugrad_cpu.declare import counted
+from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
     FLOATS,
     INT32,
@@ -59,13 +60,14 @@ def folded(
     """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
     functions, numpy_function = exports(name, *dtypes), in_numpy(kernel)
 
+    @counted
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         run = functions.get(x.dtype)
         plan = fold(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
             if x.dtype.char == "e" and 0 < x.size < LIMIT:
                 return narrowed(implementation(widened(x), axis=axis, keep_dims=keep_dims))
-            return numpy_function(x, **{attribute: axis}, keep_dims=keep_dims)
+            return noted(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
         shape, outer, length, inner = plan
         out = empty(shape, x.dtype)
         if x.size < SHARED:
@@ -82,6 +84,7 @@ greatest: Final = folded(reduction.max, "max", *FLOATS, *INTEGERS, attribute="re
 
 
 @table.implements(reduction.max)
+@counted
 def max(x: Array, *, reduction_indices: Shape, keep_dims: bool) -> Array:
     """Return the largest elements along axes."""
     return greatest(x, axis=reduction_indices, keep_dims=keep_dims)
