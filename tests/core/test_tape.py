@@ -11,7 +11,7 @@ import plugrad
 from plugrad import KernelConfig
 from plugrad.errors import GradientNotFound, ShapeError
 from plugrad.extend import Shaped, Spec, kernel
-from plugrad.tape.tape import Node
+from plugrad.tape.nodes import Node, leaves_alive
 
 tensor = plugrad.asarray
 
@@ -374,3 +374,27 @@ def test_rules_may_look_at_several_outputs_and_be_differentiated_again():
         plugrad.unregister_kernel("Pair", "cpu")
         plugrad.unregister_gradient("Pair")
         del plugrad.extend.KERNELS["Pair"]
+
+
+def test_the_value_of_vjp_is_recorded_as_long_as_an_outer_derivative_needs_it():
+    gc.collect()
+    before = leaves_alive()
+
+    def outer(y):
+        value, pull = plugrad.vjp(lambda x: x * y, tensor([2.0, 3.0]))
+        (slope,) = pull(tensor([1.0, 1.0]))
+        return plugrad.sum(value * slope * value)  # y² x · x y
+
+    gradient = plugrad.grad(outer)(tensor([1.0, 2.0]))
+    np.testing.assert_allclose(gradient.numpy(), [3 * 4 * 1, 3 * 9 * 4])
+    assert leaves_alive() == before
+    value, pull = plugrad.vjp(lambda x: (x * x, x + 1), tensor([1.0]))
+    assert value[0].node is value[1].node is None
+    assert leaves_alive() == before + 1  # that of `pull`
+    kept = []
+    plugrad.vjp(lambda x: (kept.append(x * 2), x)[1], tensor([1.0]))
+    value, pull = plugrad.vjp(lambda x: x * kept[0], tensor([1.0]))
+    assert value.node is not None
+    del value, pull
+    kept.clear()
+    assert leaves_alive() == before

@@ -10,6 +10,7 @@ hold arrays, never tensors, so there are no reference cycles.
 from __future__ import annotations
 
 from itertools import count
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.errors import ShapeError
@@ -52,11 +53,33 @@ class Node:
 class Leaf(Node):
     """Where differentiation begins: an argument of the differentiated function under a new name."""
 
-    __slots__ = ()
+    __slots__ = ("origin",)
+
+    def __init__(self, parents: tuple[Node | None, ...]) -> None:
+        """Begin; the parent is the node of the argument."""
+        self.order: int = next_order()
+        self.parents: tuple[Node | None, ...] = parents
+        self.origin: object = ORIGIN
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Pass the gradient on to the tensor behind the new name."""
         return [(0, dy)]
+
+
+ORIGIN: Final = object()
+"""What every leaf refers to, and nothing else, so that Python counts the leaves that are alive."""
+
+
+def _references() -> int:
+    return getrefcount(ORIGIN)
+
+
+_WITHOUT_LEAVES: Final = _references()
+
+
+def leaves_alive() -> int:
+    """Return the number of leaves, of all threads, on which a tensor or a function may depend."""
+    return _references() - _WITHOUT_LEAVES
 
 
 class Bundle(Node):

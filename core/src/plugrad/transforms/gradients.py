@@ -12,7 +12,7 @@ from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeErr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import flag, integer, is_several, members
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.tape.nodes import Bundle, Leaf
+from plugrad.tape.nodes import Bundle, Leaf, leaves_alive
 from plugrad.tape.tape import Walk
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import leaves_of, map_tree, tensors_in
@@ -197,7 +197,9 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     ends = [result] if is_one else list(tensors_in(result))
     root = result.node if is_one else Bundle(tuple([end.node for end in ends]))
     kept: list[Place] = [(y.array, y.backend) for y in ends]  # even if the value is disposed
-    value = result if Walk(root, leaves).is_nested else map_tree(_constant, result)
+    # While no other function is being differentiated, the value cannot depend on what is.
+    is_nested = leaves_alive() > len(leaves) and Walk(root, leaves).is_nested
+    value = result if is_nested else map_tree(_constant, result)
 
     def pull(dy: Any) -> tuple[Any, ...]:
         given = [dy] if is_one else list(leaves_of(dy))
