@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 EVERY_DTYPE: Final = frozenset(DTYPES)
 FEW: Final = 1024
 """The bytes of an array from which on the dtype decides between two implementations of a kernel."""
+FEWEST: Final = 512
+"""The bytes of a column and a row below which their result is not large."""
 NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
@@ -204,6 +206,8 @@ def _by_dtype(
         )
 
     def of_two(a: Array, b: Array) -> Any:
+        if a.nbytes + b.nbytes < FEWEST:
+            return own(a, b)
         if a.nbytes >= FEW or b.nbytes >= FEW:
             if a.dtype in dtypes or (
                 a.nbytes != b.nbytes and stretched_dtypes and is_stretched(a, b)
