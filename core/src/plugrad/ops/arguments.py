@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import copysign, inf, isfinite, trunc
 from numbers import Complex
 from typing import TYPE_CHECKING, Any, Final, cast as cast_type
@@ -10,7 +11,7 @@ import numpy as np
 
 from plugrad.discovery.selection import active_backend
 from plugrad.discovery.state import state
-from plugrad.engine.dispatch import run_pair
+from plugrad.engine.dispatch import run, run_pair
 from plugrad.engine.results import tensor_from
 from plugrad.errors import (
     ArgumentError,
@@ -39,14 +40,16 @@ from plugrad.types.dtype import (
     scalar_dtype,
     string,
 )
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from plugrad.contract.kernel import Kernel
+    from plugrad.contract.kernel import Checked, Kernel
     from plugrad.tensor.backend import Backend
+    from plugrad.types.specs import Shape
 
 
 def as_tensor(
@@ -392,11 +395,18 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         return x
     if dtype not in x.backend.dtypes():
         raise unsupported(dtype, x.backend)
-    if string in (x.dtype, dtype):
+    if x.dtype is string or dtype is string:
         raise DTypeError(
             f"{op}: {x.dtype} does not convert to {dtype}; make the values in Python, as in float(text)"
         )
-    return unary.cast(x, dtype=dtype)
+    array = x.array
+    return run(unary.cast, (x,), _casting(array.shape, array.dtype, dtype))
+
+
+@lru_cache(maxsize=4096)
+def _casting(shape: Shape, given: object, dtype: DType) -> Checked:
+    """Return the attributes of the kernel that converts a tensor of a shape and a dtype to another one."""
+    return unary.cast.checked(Shaped(shape, as_dtype(given)), dtype=dtype)
 
 
 def held(x: TensorLike, holder: Tensor, op: str, name: str) -> Tensor:
@@ -481,10 +491,10 @@ def promoted(
         if given is b.array.dtype and given in kernel.accepted_spellings:
             return a, b
     if isinstance(a, Tensor) and type(b) in _SCALARS:
-        dtype = _met(kernel, a.dtype, b, op)  # type: ignore[arg-type]
+        dtype = met_dtype(kernel, a.dtype, b, op)  # type: ignore[arg-type]
         return cast(a, dtype), constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
     if isinstance(b, Tensor) and type(a) in _SCALARS:
-        dtype = _met(kernel, b.dtype, a, op)  # type: ignore[arg-type]
+        dtype = met_dtype(kernel, b.dtype, a, op)  # type: ignore[arg-type]
         return constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
     x, y = (
@@ -495,7 +505,7 @@ def promoted(
     return cast(x, dtype), cast(y, dtype)
 
 
-def _met(kernel: Kernel[..., Any], dtype: DType, scalar: Scalar, op: str) -> DType:
+def met_dtype(kernel: Kernel[..., Any], dtype: DType, scalar: Scalar, op: str) -> DType:
     """Return the dtype in which a kernel combines a tensor of a dtype and a number; only its type matters."""
     key = dtype, type(scalar)
     met = kernel.met.get(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite, isnan
 from numbers import Real
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -82,12 +82,18 @@ def any_number(value: Any, op: str, name: str) -> float:
     raise ArgumentError(f"{op}: {name}={shown(value)} must be a number{remedy}")
 
 
+LISTS: Final = frozenset({list, tuple})
+"""The types of finite sequences that hold what Python's programs write."""
+
+
 def listed(values: Any, op: str, name: str) -> list[Any]:
     """Return the members of a sequence.
 
     Raises:
         ArgumentError: it is not a sequence.
     """
+    if type(values) in LISTS and len(values) <= MOST_MEMBERS:  # what programs mostly pass
+        return list(values)
     if is_several(values):
         return members(values)
     raise ArgumentError(f"{op}: {name}={shown(values)} must be a list")

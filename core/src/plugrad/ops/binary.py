@@ -17,13 +17,14 @@ from plugrad.ops.arguments import (
     coerced,
     common_dtype,
     host_array,
+    met_dtype,
     paired,
     promoted,
     same_dtype,
 )
 from plugrad.ops.attributes import listed
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import bool_, promote, promote_scalar
+from plugrad.types.dtype import bool_, promote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,8 +219,8 @@ def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | in
     if bound is None:
         return None
     if isinstance(bound, bool | int | float):
-        met = promote_scalar(x.dtype, bound)
-        if met is x.dtype and met.kind == "floating" and type(bound) is not float:
+        met = met_dtype(unary.clip_by_value, x.dtype, bound, "clip")
+        if met is x.dtype and met.kind == "floating" and abs(bound) >= 2**63:
             host_array(bound, "clip", name, met)  # raises if it does not fit
     else:
         bound = as_tensor(bound, "clip", name, backend=x.backend)

@@ -75,10 +75,20 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
         ArgumentError: `axes` is not a sequence.
     """
     x = as_tensor(x, "permute_dims")
-    axes = tuple(reversed(range(x.ndim))) if axes is None else listed(axes, "permute_dims", "axes")
-    return movement.transpose(
-        x, perm=tuple(axis_of(a, x.ndim, name="permute_dims: axes") for a in axes)
-    )
+    array = x.array
+    rank = len(array.shape)
+    if axes is None:
+        perm = tuple(range(rank)[::-1])
+    else:
+        given = listed(axes, "permute_dims", "axes")
+        perm = tuple([axis_of(a, rank, name="permute_dims: axes") for a in given])
+    return run(movement.transpose, (x,), _permuting(array.shape, array.dtype, perm))
+
+
+@lru_cache(maxsize=4096)
+def _permuting(shape: Shape, dtype: object, perm: Shape) -> Checked:
+    """Return the attributes of `permute_dims` for a tensor of a shape and a dtype."""
+    return movement.transpose.checked(Shaped(shape, as_dtype(dtype)), perm=perm)
 
 
 def moveaxis(

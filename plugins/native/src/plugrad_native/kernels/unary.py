@@ -8,7 +8,8 @@ import numpy as np
 
 from plugrad.extend import float16, float32
 from plugrad.kernels import unary
-from plugrad_cpu.memory import empty
+from plugrad_cpu.declare import counted
+from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
     FLOATS,
     GROUP,
@@ -57,11 +58,12 @@ def step(x: Array, *, alpha: float) -> Array:
 
 
 @table.implements(unary.cast)
+@counted
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return the elements in another dtype."""
     run = CASTS.get(x.dtype.char + dtype.numpy.char)
     if run is None or x.size >= LIMIT:
-        return numpy_cast(x, dtype=dtype)
+        return noted(numpy_cast(x, dtype=dtype))
     out = empty(x.shape, dtype.numpy)
     in_parts(run, ((dense(x), 1), (out, 1)), x.size, work=x.size, multiple=GROUP)
     return out
