@@ -21,7 +21,7 @@ PROGRAMS = {
     "plugrad[all]": ("import plugrad", ["plugrad[all]"]),
     "tinygrad": ("from tinygrad import Tensor", ["tinygrad"]),
     "jax": ("import jax.numpy", ["jax"]),
-    "torch": ("import torch", ["torch"]),
+    "torch": ("import torch", ["torch==2.13.0"]),  # the version of `make bench`
 }
 TURNS = 6
 

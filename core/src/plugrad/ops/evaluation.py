@@ -70,7 +70,7 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
         k: how many predictions count, from 1 to the number of classes.
 
     Raises:
-        ShapeError: the predictions have less than 2 axes, or the targets do not have their shape
+        ShapeError: the predictions have fewer than 2 axes, or the targets do not have their shape
             without the last axis.
         DTypeError: the targets are not integers, or the predictions hold bools, complex numbers or
             strings.

@@ -54,7 +54,7 @@ def matmul(
 
     Raises:
         DTypeError: an operand holds complex numbers or strings, or no dtype holds all operands.
-        ShapeError: the shapes do not match, or an operand has less than 2 axes.
+        ShapeError: the shapes do not match, or an operand has fewer than 2 axes.
         ArgumentError: `transpose_a` or `transpose_b` is not a bool, or `leakyrelu_alpha` is not a
             number.
         ArgumentValueError: `activation` is unknown, `leakyrelu_alpha` is NaN, or

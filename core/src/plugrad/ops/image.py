@@ -118,7 +118,7 @@ def grayscale_to_rgb(image: TensorLike) -> Tensor:
     The result has the dtype of the images.
 
     Raises:
-        ShapeError: the images have less than 2 axes, or the size of the last is not 1.
+        ShapeError: the images have fewer than 2 axes, or the size of the last is not 1.
     """
     gray = as_tensor(image, "grayscale_to_rgb", "image")
     if gray.ndim < 2 or gray.shape[-1] != 1:

@@ -261,7 +261,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
             [2, 4]], dtype=int32)
 
     Raises:
-        ShapeError: x has less than two axes.
+        ShapeError: x has fewer than two axes.
     """
     x = _matrices(x, "matrix_transpose")
     return movement.transpose(x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
@@ -277,7 +277,7 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     The result has the shape and dtype of x; negative powers of integers and bools are float32.
 
     Raises:
-        ShapeError: x has less than two axes, or the matrices are not square.
+        ShapeError: x has fewer than two axes, or the matrices are not square.
         DTypeError: x holds strings, or holds bools and `n` is greater than 1.
         ArgumentError: `n` is not an integer.
         ArgumentValueError: `n` is negative and a matrix is singular.
@@ -327,7 +327,7 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
             below.
 
     Raises:
-        ShapeError: x has less than two axes.
+        ShapeError: x has fewer than two axes.
         ArgumentError: `offset` is not an integer.
     """
     return _diagonal(_matrices(x, "diagonal"), integer(offset, "diagonal", "offset"))
@@ -356,7 +356,7 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) 
     unsigned.
 
     Raises:
-        ShapeError: x has less than two axes.
+        ShapeError: x has fewer than two axes.
         DTypeError: x holds strings, or `dtype` is not a dtype or is string.
         UnsupportedDtype: the backend does not have the dtype.
         ArgumentError: `offset` is not an integer.
@@ -376,7 +376,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     empty.
 
     Raises:
-        ShapeError: x has less than two axes.
+        ShapeError: x has fewer than two axes.
         ArgumentError: `k` is not an integer.
     """
     x = _matrices(x, "tril")
@@ -397,7 +397,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     empty.
 
     Raises:
-        ShapeError: x has less than two axes.
+        ShapeError: x has fewer than two axes.
         ArgumentError: `k` is not an integer.
     """
     x = _matrices(x, "triu")
@@ -421,7 +421,7 @@ def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Te
         num_upper: the number of diagonals that are kept above the main one; negative means all.
 
     Raises:
-        ShapeError: x has less than two axes.
+        ShapeError: x has fewer than two axes.
         DTypeError: a number is not an integer.
         ArgumentValueError: a number is larger than the matrices.
     """
@@ -456,7 +456,7 @@ def _matrices(x: TensorLike, op: str) -> Tensor:
     """Return x as a tensor of matrices.
 
     Raises:
-        ShapeError: it has less than two axes.
+        ShapeError: it has fewer than two axes.
     """
     x = as_tensor(x, op)
     if x.ndim < 2:

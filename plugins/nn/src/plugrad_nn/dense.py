@@ -146,7 +146,7 @@ class PositionEmbedding(Layer):
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
-        ShapeError: the input has more positions, or less than three axes.
+        ShapeError: the input has more positions, or fewer than three axes.
     """
 
     sequence_length: int

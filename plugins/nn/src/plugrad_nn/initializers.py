@@ -194,7 +194,7 @@ class Orthogonal:
         """Return a tensor of a shape, float32 by default.
 
         Raises:
-            ShapeError: the shape has less than two axes.
+            ShapeError: the shape has fewer than two axes.
         """
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal: shape={shape} must have two axes or more")

@@ -154,7 +154,7 @@ class GlobalMaxPooling(Layer):
     (2, 3)
 
     Raises:
-        ShapeError: in a call, the input has less than three axes.
+        ShapeError: in a call, the input has fewer than three axes.
     """
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
@@ -171,7 +171,7 @@ class GlobalAveragePooling(Layer):
     (2, 3)
 
     Raises:
-        ShapeError: in a call, the input has less than three axes.
+        ShapeError: in a call, the input has fewer than three axes.
     """
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
