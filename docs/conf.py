@@ -19,7 +19,7 @@ author = "The plugrad authors"
 copyright = author
 version = release = plugrad.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 # `x` in a docstring is a parameter or an object; what is neither stays code.
@@ -31,6 +31,10 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
+
+# What is copied are the lines after these prompts, or all lines where there are none.
+copybutton_prompt_text = r">>> |\.\.\. |\.\.\.$|\$ "
+copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

@@ -3,6 +3,8 @@
 import doctest
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,8 @@ WITH_EXAMPLES = [page for page in PAGES if ">>>" in page.read_text("utf-8")]
 DATA = [p for p in (ROOT / "examples" / "data").iterdir() if p.suffix != ".md"]
 # A program that is told from its first line to its last: its blocks without prompts run too.
 PROGRAM = ROOT / "docs" / "explanation" / "in-200-lines.md"
+# A whole program without prompts, which can be copied, and below it what it prints.
+PRINTED = re.compile(r"^```python\n(?!>>>)([^`]*)^```\n\n```text\n([^`]*)^```$", re.M)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?")
 
@@ -84,6 +88,10 @@ def run(page: Path, text: str, known: dict[str, object], backend: str) -> None:
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_examples_run(page, alone):
     known = {"__name__": "__main__"}
+    for program, shown in PRINTED.findall(page.read_text("utf-8")):
+        with redirect_stdout(StringIO()) as printed:
+            exec(program, {"__name__": "__main__"})
+        assert OnAnyBackend(alone).check_output(shown, printed.getvalue(), FLAGS), printed.getvalue()
     if page == PROGRAM:
         for block in blocks(page):
             run(page, block, known, alone) if block.startswith(">>>") else exec(block, known)
@@ -144,6 +152,10 @@ def test_tables_for_newcomers_have_rows():
     counts = {page.stem: len(list(table(page))) for page in PAGES if list(table(page))}
     assert counts.keys() == {"from-numpy", "from-pytorch", "from-jax", "from-tensorflow-js"}
     assert min(counts.values()) > 20
+
+
+def test_the_readme_begins_with_a_whole_program():
+    assert len(PRINTED.findall(PAGES[0].read_text("utf-8"))) == 1
 
 
 def test_program_has_at_most_200_lines():
