@@ -91,7 +91,9 @@ def test_examples_run(page, alone):
     for program, shown in PRINTED.findall(page.read_text("utf-8")):
         with redirect_stdout(StringIO()) as printed:
             exec(program, {"__name__": "__main__"})
-        assert OnAnyBackend(alone).check_output(shown, printed.getvalue(), FLAGS), printed.getvalue()
+        assert OnAnyBackend(alone).check_output(shown, printed.getvalue(), FLAGS), (
+            printed.getvalue()
+        )
     if page == PROGRAM:
         for block in blocks(page):
             run(page, block, known, alone) if block.startswith(">>>") else exec(block, known)
