@@ -32,8 +32,8 @@ EXTENSION = ROOT / "extension"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
     *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct", "fused"),
-    *("half", "indexing", "linalg", "movement", "normalization", "pooling", "reduction", "resize"),
-    *("scan", "signal", "sorting", "unary"),
+    *("half", "indexing", "linalg", "movement", "normalization", "optimizers", "pooling"),
+    *("reduction", "resize", "scan", "signal", "sorting", "unary"),
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
@@ -82,6 +82,7 @@ PLATFORMS = {
 DECLARATION = re.compile(r'visibility\("hidden"\)\)\) (\w+) (\w+)\(([^)]*)\)')
 KINDS = {"int": "i", "int32_t": "i", "uint64_t": "b", "int64_t": "b", "float": "f", "double": "f"}
 """The kinds of arguments that extension/table.h tells apart, by the types of C; others are narrow integers."""
+POINTERS = {"const void *": "r", "void *": "w", "const void *const *": "R", "void *const *": "W"}
 PYTHON = re.compile(r"FROM_PYTHON .*?(\w+)(?:, \*(\w+))?(?:, \*(\w+))?(?:\(.*\))?;")
 VARIABLES = ("_Py_NoneStruct", "PyExc_")
 
@@ -183,17 +184,21 @@ def compile_variants(
 def table_of(kernels: list[tuple[str, str, str]]) -> str:
     """Return C that lists kernels for the extension, each with a function that passes its arguments on.
 
-    A pointer is passed on whatever it points to; so the types of structs need not be known here.
+    A pointer is passed on whatever it points to; so the types of structs need not be known here. A pointer to
+    pointers stands for a list of arrays.
     """
     lines = ['#include "table.h"', '#include "common.h"', "", "typedef uint16_t half;", ""]
     entries: list[str] = []
     for result, name, parameters in kernels:
         types = [
-            ("const " * ("const" in p) + "void *") if "*" in p else p.split()[0]
+            "const " * p.strip().startswith("const")
+            + ("void *const *" if p.count("*") > 1 else "void *")
+            if "*" in p
+            else p.split()[0]
             for p in parameters.split(",")
         ]
-        kinds = [KINDS.get(t, "i") if "*" not in t else "r" if "const" in t else "w" for t in types]
-        field = {"r": "pointer", "w": "pointer", "f": "number"}
+        kinds = [POINTERS.get(t) or KINDS.get(t, "i") for t in types]
+        field = {**dict.fromkeys(POINTERS.values(), "pointer"), "f": "number"}
         values = [f"a[{i}].{field.get(kind, 'integer')}" for i, kind in enumerate(kinds)]
         call = f"{name}({', '.join(values)})"
         body = f"{call}; return 0;" if result == "void" else f"return {call};"

@@ -47,7 +47,7 @@ LINK = (
 MODULES = {
     "binary": ("binary", "bitwise"),
     "unary": ("unary", "casts"),
-    "activation": ("activation", "fused"),
+    "activation": ("activation", "fused", "optimizers"),
     "movement": ("movement", "indexing", "sorting"),
     "reduction": ("reduction", "scan", "complex"),
     "normalization": ("normalization",),

@@ -71,7 +71,7 @@ SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 2.5, -2.5], "float
 
 
 def broadcasts(case):
-    return case.kernel not in (binary.add_n, binary.axpby)
+    return case.kernel is not binary.add_n
 
 
 def shapes_of(case):

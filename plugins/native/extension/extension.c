@@ -1,7 +1,7 @@
 // The Python module of one variant: it gives out the kernels as builtin functions.
 //
-// A kernel takes what its C function takes: arrays as objects with contiguous buffers, or None, and
-// numbers. While much memory is read or written, other threads of Python run.
+// A kernel takes what its C function takes: arrays as objects with contiguous buffers, or None,
+// tuples of arrays, and numbers. While much memory is read or written, other threads of Python run.
 #include "table.h"
 
 #include <string.h>
@@ -15,17 +15,47 @@ static PyObject *nothing(void) {
     return &_Py_NoneStruct;
 }
 
+// The buffers of a tuple's items, with a pointer to each in front of them.
+typedef struct {
+    void **pointers;
+    Py_buffer *views;
+    ptrdiff_t count;
+} list;
+
+// Read the arrays of a tuple; return whether that is possible.
+static int read_list(PyObject *tuple, int flags, list *l, ptrdiff_t *bytes) {
+    const ptrdiff_t count = PyTuple_Size(tuple);
+    if (count < 0) return 0;
+    l->pointers = PyMem_Malloc((size_t)(count + 1) * (sizeof(void *) + sizeof(Py_buffer)));
+    if (!l->pointers) return PyErr_NoMemory() != NULL;
+    l->views = (Py_buffer *)(l->pointers + count + 1);
+    for (l->count = 0; l->count < count; l->count++) {
+        Py_buffer *view = l->views + l->count;
+        if (PyObject_GetBuffer(PyTuple_GetItem(tuple, l->count), view, flags)) return 0;
+        l->pointers[l->count] = view->buf;
+        *bytes += view->len;
+    }
+    return 1;
+}
+
 // Read argument i into `to`; return whether that is possible.
 static int read_argument(const kernel *k, PyObject *argument, int i, value *to, Py_buffer *views,
-                         int *held, ptrdiff_t *bytes) {
+                         int *held, list *lists, int *lists_held, ptrdiff_t *bytes) {
+    const int flags = k->kinds[i] == READ || k->kinds[i] == ALL_READ ? PyBUF_SIMPLE : PyBUF_WRITABLE;
     switch (k->kinds[i]) {
+    case ALL_READ:
+    case ALL_WRITTEN: {
+        list *l = lists + (*lists_held)++;
+        *l = (list){};
+        const int is_read = read_list(argument, flags, l, bytes);
+        to->pointer = l->pointers;
+        return is_read;
+    }
     case READ:
     case WRITTEN:
         to->pointer = NULL;
         if (argument == &_Py_NoneStruct) return 1;
-        if (PyObject_GetBuffer(argument, views + *held,
-                               k->kinds[i] == READ ? PyBUF_SIMPLE : PyBUF_WRITABLE))
-            return 0;
+        if (PyObject_GetBuffer(argument, views + *held, flags)) return 0;
         to->pointer = views[*held].buf;
         *bytes += views[(*held)++].len;
         return 1;
@@ -51,10 +81,12 @@ static PyObject *call(PyObject *self, PyObject *const *arguments, ptrdiff_t coun
                             count);
     value values[MOST_ARGUMENTS];
     Py_buffer views[MOST_ARGUMENTS];
-    int held = 0, is_ready = 1;
+    list lists[MOST_LISTS];
+    int held = 0, lists_held = 0, is_ready = 1;
     ptrdiff_t bytes = 0;
     for (int i = 0; is_ready && i < count; i++)
-        is_ready = read_argument(k, arguments[i], i, values + i, views, &held, &bytes);
+        is_ready = read_argument(k, arguments[i], i, values + i, views, &held, lists, &lists_held,
+                                 &bytes);
     int64_t result = 0;
     if (is_ready) {
         PyThreadState *state = bytes < LONG ? NULL : PyEval_SaveThread();
@@ -62,6 +94,11 @@ static PyObject *call(PyObject *self, PyObject *const *arguments, ptrdiff_t coun
         if (state) PyEval_RestoreThread(state);
     }
     while (held > 0) PyBuffer_Release(views + --held);
+    while (lists_held > 0) {
+        list *l = lists + --lists_held;
+        while (l->count > 0) PyBuffer_Release(l->views + --l->count);
+        PyMem_Free(l->pointers);
+    }
     return !is_ready ? NULL : k->has_result ? PyLong_FromLongLong(result) : nothing();
 }
 

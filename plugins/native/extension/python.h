@@ -65,9 +65,14 @@ FROM_PYTHON PyObject *PyCFunction_NewEx(PyMethodDef *definition, PyObject *self,
 FROM_PYTHON PyObject *PyCapsule_New(void *pointer, const char *name, void (*destroy)(PyObject *));
 FROM_PYTHON void *PyCapsule_GetPointer(PyObject *capsule, const char *name);
 FROM_PYTHON PyObject *PyErr_Format(PyObject *kind, const char *format, ...);
+FROM_PYTHON PyObject *PyErr_NoMemory(void);
 FROM_PYTHON PyObject *PyErr_Occurred(void);
 FROM_PYTHON PyThreadState *PyEval_SaveThread(void);
 FROM_PYTHON void PyEval_RestoreThread(PyThreadState *state);
+FROM_PYTHON void *PyMem_Malloc(size_t size);
+FROM_PYTHON void PyMem_Free(void *memory);
+FROM_PYTHON ptrdiff_t PyTuple_Size(PyObject *tuple);
+FROM_PYTHON PyObject *PyTuple_GetItem(PyObject *tuple, ptrdiff_t index);
 FROM_PYTHON double PyFloat_AsDouble(PyObject *number);
 FROM_PYTHON long long PyLong_AsLongLong(PyObject *number);
 FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);

@@ -4,8 +4,17 @@
 #include <stdint.h>
 
 #define MOST_ARGUMENTS 20
+#define MOST_LISTS 2 // of one kernel
 
-enum kind { READ = 'r', WRITTEN = 'w', INTEGER = 'i', BITS = 'b', FLOAT = 'f' };
+enum kind {
+    READ = 'r',
+    WRITTEN = 'w',
+    ALL_READ = 'R',
+    ALL_WRITTEN = 'W',
+    INTEGER = 'i',
+    BITS = 'b',
+    FLOAT = 'f'
+};
 
 typedef union {
     void *pointer;

@@ -133,14 +133,6 @@ WHOLE_QUOTIENTS(remainder, with_sign_of_doubles(z, absolute_doubles(x - q * z)),
 HYPOT(float32, float, floats, ints, 127)
 HYPOT(float64, double, doubles, longs, 1023)
 
-// alpha a + beta b
-#define AXPBY(dtype, type, effort)                                                                 \
-    effort KERNEL(axpby_##dtype)(const type *restrict a, const type *restrict b,                   \
-                                 type *restrict out, int count, type alpha, type beta) {           \
-        for (int i = 0; i < count; i++) out[i] = alpha * a[i] + beta * b[i];                       \
-    }
-EACH_FLOAT(AXPBY)
-
 // ---- log(exp(a) + exp(b)) ----
 
 #define LOG_ADD_EXP(dtype, type, vector, mask, select, magnitude)                                  \

@@ -51,6 +51,9 @@ CALLS = {
     "add a number": lambda xp: xp.add(
         xp.asarray(numbers(300_001, dtype="float16")), xp.asarray(np.float16(0.1))
     ),
+    "adam": lambda xp: plugrad.kernels.optimizers.adam(
+        *(xp.asarray(np.abs(numbers(n))) for n in (7, 99_999, 30_001, *(99_999, 30_001) * 3))
+    )[0],
     "remainder": lambda xp: xp.remainder(
         xp.asarray(numbers(300_001)), xp.asarray(numbers(300_001) ** 2)
     ),

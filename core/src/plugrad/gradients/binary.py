@@ -29,7 +29,6 @@ gradient(
     a=lambda dy, a, b: dy * (a - b) * 2,
     b=lambda dy, a, b: dy * (b - a) * 2,
 )
-gradient(binary.axpby, a=lambda dy, alpha: dy * alpha, b=lambda dy, beta: dy * beta)
 gradient(binary.add_n, inputs=lambda dy, inputs_spec: [dy] * len(inputs_spec))
 
 

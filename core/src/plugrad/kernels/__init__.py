@@ -19,6 +19,7 @@ from plugrad.kernels import (
     morphology as morphology,
     movement as movement,
     normalization as normalization,
+    optimizers as optimizers,
     pixels as pixels,
     pooling as pooling,
     pooling3d as pooling3d,

@@ -63,14 +63,6 @@ def select(condition: Spec, t: Spec, e: Spec) -> Spec:
     return Shaped(broadcast(condition.shape, t.shape, e.shape), agreed("Select", t, e))
 
 
-@kernel("Axpby", accepts=FLOATING)
-def axpby(a: Spec, b: Spec, *, alpha: float, beta: float) -> Spec:
-    """Return ``alpha * a + beta * b`` of tensors of one shape: a step of an optimizer."""
-    if a.shape != b.shape:
-        raise ShapeError(f"the inputs must have one shape, not {a.shape} and {b.shape}")
-    return Shaped(a.shape, agreed("Axpby", a, b))
-
-
 @kernel("AddN", accepts=NUMERIC)
 def add_n(*inputs: Spec) -> Spec:
     """Return the sum of tensors of one shape."""

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plugrad.kernels import optimizers
 from plugrad.ops.attributes import flag
-from plugrad.ops.binary import maximum
 from plugrad.ops.creation import full
-from plugrad.ops.unary import abs, sqrt, square
-from plugrad.optimizers.optimizer import Optimizer, combined
+from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from plugrad.optimizers.optimizer import Rate, State
+    from plugrad.contract.kernel import Kernel
+    from plugrad.optimizers.optimizer import Rate
     from plugrad.tensor.tensor import Tensor
     from plugrad.transforms.variable import Variable
-
-
-def _averaged(average: Tensor, x: Tensor, decay: float) -> Tensor:
-    """Return a moving average after one more value."""
-    return combined(average, x, decay, 1 - decay)
 
 
 class Adagrad(Optimizer):
@@ -56,9 +51,12 @@ class Adagrad(Optimizer):
         value = self.initial_accumulator_value
         return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        a = state["accumulator"] = state["accumulator"] + square(gradient)
-        return combined(variable, gradient / (sqrt(a) + self.epsilon), 1, -rate)
+    @property
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        return optimizers.adagrad
+
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        return rate, self.epsilon
 
 
 class Adadelta(Optimizer):
@@ -93,11 +91,12 @@ class Adadelta(Optimizer):
     def _slots(self) -> tuple[str, ...]:
         return ("s", "u")
 
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        s = state["s"] = _averaged(state["s"], square(gradient), self.rho)
-        d = gradient * sqrt((state["u"] + self.epsilon) / (s + self.epsilon))
-        state["u"] = _averaged(state["u"], square(d), self.rho)
-        return combined(variable, d, 1, -rate)
+    @property
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        return optimizers.adadelta
+
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        return rate, self.rho, 1 - self.rho, self.epsilon
 
 
 class RMSProp(Optimizer):
@@ -143,14 +142,12 @@ class RMSProp(Optimizer):
     def _slots(self) -> tuple[str, ...]:
         return ("s", "momentum", "mean") if self.centered else ("s", "momentum")
 
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        s = state["s"] = _averaged(state["s"], square(gradient), self.decay)
-        if self.centered:
-            mean = state["mean"] = _averaged(state["mean"], gradient, self.decay)
-            s = maximum(s - square(mean), 0)  # rounding may make this variance negative
-        scaled = gradient / (sqrt(s) + self.epsilon)
-        a = state["momentum"] = combined(scaled, state["momentum"], 1, self.momentum)
-        return combined(variable, a, 1, -rate)
+    @property
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        return optimizers.centered_rmsprop if self.centered else optimizers.rmsprop
+
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        return rate, self.decay, 1 - self.decay, self.momentum, self.epsilon
 
 
 class Adam(Optimizer):
@@ -196,15 +193,21 @@ class Adam(Optimizer):
     def _slots(self) -> tuple[str, ...]:
         return "m", "s"
 
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        m = state["m"] = _averaged(state["m"], gradient, self.beta1)
-        s = state["s"] = _averaged(state["s"], gradient * gradient, self.beta2)
-        # Two numbers hold the corrections of the bias, so that a step makes no more tensors than
-        # the formula has operations: m / (sqrt(s) / root + epsilon) is root m / (sqrt(s) + epsilon root).
-        root = (1 - self.beta2**state.steps) ** 0.5
-        direction = m / (sqrt(s) + self.epsilon * root)
-        factor = rate * root / (1 - self.beta1**state.steps)
-        return combined(variable, direction, 1 - rate * self._decay, -factor)
+    @property
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        return optimizers.adam
+
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        # Two numbers hold the corrections of the bias, so that a step takes no more operations than
+        # the formula has: m / (sqrt(s) / root + epsilon) is root m / (sqrt(s) + epsilon root).
+        root = (1 - self.beta2**steps) ** 0.5
+        return (
+            rate * root / (1 - self.beta1**steps),
+            1 - rate * self._decay,
+            *(self.beta1, 1 - self.beta1),
+            *(self.beta2, 1 - self.beta2),
+            self.epsilon * root,
+        )
 
 
 class AdamW(Adam):
@@ -275,7 +278,10 @@ class Adamax(Adam):
     def _slots(self) -> tuple[str, ...]:
         return "m", "u"
 
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        m = state["m"] = _averaged(state["m"], gradient, self.beta1)
-        u = state["u"] = maximum(state["u"] * self.beta2, abs(gradient) + self.epsilon)
-        return combined(variable, m / u, 1, -rate / (1 - self.beta1**state.steps))
+    @property
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        return optimizers.adamax
+
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        corrected = rate / (1 - self.beta1**steps)
+        return corrected, self.beta1, 1 - self.beta1, self.beta2, self.epsilon

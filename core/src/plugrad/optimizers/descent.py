@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plugrad.kernels import optimizers
 from plugrad.ops.attributes import flag
-from plugrad.optimizers.optimizer import Optimizer, combined
+from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from plugrad.optimizers.optimizer import Rate, State
+    from plugrad.contract.kernel import Kernel
+    from plugrad.optimizers.optimizer import Rate
     from plugrad.tensor.tensor import Tensor
-    from plugrad.transforms.variable import Variable
 
 
 class SGD(Optimizer):
@@ -27,8 +28,12 @@ class SGD(Optimizer):
         ArgumentValueError: the learning rate is negative.
     """
 
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        return combined(variable, gradient, 1, -rate)
+    @property
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        return optimizers.gradient_descent
+
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        return (rate,)
 
 
 class Momentum(Optimizer):
@@ -61,7 +66,9 @@ class Momentum(Optimizer):
     def _slots(self) -> tuple[str, ...]:
         return ("momentum",)
 
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        a = state["momentum"] = combined(gradient, state["momentum"], 1, self.momentum)
-        direction = combined(gradient, a, 1, self.momentum) if self.nesterov else a
-        return combined(variable, direction, 1, -rate)
+    @property
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        return optimizers.momentum
+
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        return rate, self.momentum, float(self.nesterov)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
-from plugrad.kernels import binary
 from plugrad.ops.attributes import integer, listed, real
 from plugrad.ops.creation import asarray, zeros_like
+from plugrad.ops.optimizers import moved
 from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.gradients import trainable_of, variable_grads
 from plugrad.transforms.variable import Variable
@@ -17,14 +18,18 @@ from plugrad.types.arguments import shows_how
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Backend
+    from plugrad.types.dtype import DType
 
 Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
-MANY: Final = 4096
-"""The number of elements from which on one pass less saves time."""
+MOST: Final = 1 << 16
+"""The elements of the variables that one call moves: the old and the new values of all of them are in memory."""
 
 
 class State(dict[str, Tensor]):
@@ -37,8 +42,8 @@ class State(dict[str, Tensor]):
 class Optimizer(ABC):
     """An object that moves variables against their gradients, and keeps a state for each variable.
 
-    The set of variables may change from step to step. A subclass implements `_moved`, and names in
-    `_slots` the tensors of a variable's state.
+    The set of variables may change from step to step. A subclass names in `_slots` the tensors of a
+    variable's state, and says which kernel takes a step, with which coefficients: `_kernel` and `_numbers`.
     """
 
     def __init_subclass__(cls) -> None:
@@ -136,12 +141,18 @@ class Optimizer(ABC):
                 )
         rate = self.rate
         self.iterations += 1
+        # A variable that comes twice takes another step, after all that take fewer.
+        groups: dict[tuple[int, DType, Backend], list[tuple[Variable, Tensor]]] = {}
         for variable, gradient in pairs:
             state = self._state(variable)
             state.steps += 1
             if gradient.array.dtype != variable.array.dtype:
                 gradient = gradient.astype(variable.dtype)
-            variable.assign(self._moved(variable, gradient, state, rate))
+            key = state.steps, variable.dtype, variable.backend
+            groups.setdefault(key, []).append((variable, gradient))
+        for key in sorted(groups, key=itemgetter(0)):
+            for batch in _batches(groups[key]):
+                self._move(batch, self._numbers(key[0], rate))
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -207,9 +218,27 @@ class Optimizer(ABC):
         self._states |= states
         self.iterations = iterations
 
+    def _move(self, pairs: Sequence[tuple[Variable, Tensor]], numbers: tuple[float, ...]) -> None:
+        """Move variables of one dtype against their gradients, and update their states."""
+        variables, gradients = zip(*pairs, strict=True)
+        states = [self._states[variable] for variable in variables]
+        slots = self._slots()
+        kept = [[state[name] for state in states] for name in slots]
+        values, *kept = moved(self._kernel, numbers, variables, gradients, *kept)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+        for name, tensors in zip(slots, kept, strict=True):
+            for state, x in zip(states, tensors, strict=True):
+                state[name] = x
+
+    @property
     @abstractmethod
-    def _moved(self, variable: Variable, gradient: Tensor, state: State, rate: float) -> Tensor:
-        """Return the next value of the variable, and update its state; the gradient has its dtype."""
+    def _kernel(self) -> Kernel[..., list[Tensor]]:
+        """The kernel that takes a step; see `plugrad.kernels.optimizers`."""
+
+    @abstractmethod
+    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+        """Return the coefficients of the kernel for variables that have taken `steps` steps with this one."""
 
     def _state(self, variable: Variable) -> State:
         """Return the state of a variable; tensors that it does not have yet get their initial values."""
@@ -237,14 +266,18 @@ class Optimizer(ABC):
                 raise ArgumentValueError(f"{self._name}: {name}={value} must be {limits}")
 
 
-def combined(a: Tensor, b: Tensor, alpha: float, beta: float) -> Tensor:
-    """Return ``alpha * a + beta * b`` of tensors of one shape and dtype; in one pass if they are large and not complex.
-
-    A call with attributes takes longer than the two operators on small tensors.
-    """
-    if a.size < MANY or a.dtype.kind == "complex":
-        return (a if alpha == 1 else a * alpha) + b * beta
-    return binary.axpby(a, b, alpha=alpha, beta=beta)
+def _batches(pairs: list[tuple[Variable, Tensor]]) -> Iterator[list[tuple[Variable, Tensor]]]:
+    """Yield pairs whose variables have about `MOST` elements together."""
+    batch: list[tuple[Variable, Tensor]] = []
+    size = 0
+    for pair in pairs:
+        batch.append(pair)
+        size += pair[0].size
+        if size >= MOST:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _is_pair(pair: object) -> bool:

@@ -24,6 +24,7 @@ from plugrad.kernels import (
     morphology,
     movement,
     normalization,
+    optimizers,
     pixels,
     pooling,
     pooling3d,
@@ -68,7 +69,7 @@ IN_FLOAT32_TOO: Final[frozenset[Kernel[..., Any]]] = frozenset(
 """Kernels of other families that do so."""
 OTHERS: Final = (
     *(activation, binary, bitwise, complex, creation, indexing, linalg, movement),
-    *(rearrangement, scatter, signal, sorting, unary),
+    *(optimizers, rearrangement, scatter, signal, sorting, unary),
 )
 
 

@@ -102,15 +102,6 @@ ROWS = [
         dtypes=NUMBERS,
         op=plugrad.where,
     ),
-    *(
-        Row(
-            binary.axpby,
-            lambda a, b, alpha=alpha: alpha * a - 0.5 * b,
-            [any_number, any_number],
-            {"alpha": alpha, "beta": -0.5},
-        )
-        for alpha in (1.0, 0.75, -2.0)
-    ),
     *(Row(binary.add_n, lambda *xs: sum(xs), [any_number] * n) for n in (2, 5)),
     Row(binary.add_n, np.copy, [any_number]),
     # An integer divided by 0 is 0, and so is what remains of it.

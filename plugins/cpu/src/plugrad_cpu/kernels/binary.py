@@ -171,13 +171,6 @@ table.update(
 )
 
 
-@table.implements(binary.axpby)
-def axpby(a: Array, b: Array, *, alpha: float, beta: float) -> Array:
-    """Return alpha a + beta b; a factor of 1 takes no pass."""
-    y = np.multiply(b, beta, out=empty_like(b))
-    return np.add(a if alpha == 1 else a * alpha, y, out=y)
-
-
 @table.implements(binary.add_n)
 def add_n(*inputs: Array) -> Array:
     """Return the sum of all inputs."""

@@ -135,19 +135,3 @@ def select(condition: Array, t: Array, e: Array) -> Array:
     places = [(dense(x), step) for x, step in zip((condition, t, e), steps, strict=True)]
     in_parts(SELECT[t.itemsize], (*places, (out, 1)), size, *steps, work=size, multiple=GROUP)
     return out
-
-
-AXPBY: Final = exports("axpby", *FLOATS)
-numpy_axpby: Final = in_numpy(binary.axpby)
-
-
-@table.implements(binary.axpby)
-def axpby(a: Array, b: Array, *, alpha: float, beta: float) -> Array:
-    """Return ``alpha * a + beta * b``."""
-    run = AXPBY.get(a.dtype)
-    if run is None or a.size >= LIMIT:
-        return numpy_axpby(a, b, alpha=alpha, beta=beta)
-    out = empty(a.shape, a.dtype)
-    places = (dense(a), 1), (dense(b), 1), (out, 1)
-    in_parts(run, places, a.size, alpha, beta, work=a.size, multiple=GROUP)
-    return out

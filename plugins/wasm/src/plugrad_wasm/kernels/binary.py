@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import bool_, broadcast, float16, float32
+from plugrad.extend import bool_, broadcast
 from plugrad.kernels import binary
-from plugrad_wasm.bits import converter
 from plugrad_wasm.declare import (
-    ExportNames,
     binary as paired,
     declare_exports,
     run_elements,
@@ -20,8 +18,6 @@ from plugrad_wasm.kernels.movement import broadcast_to
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
-
-AXPBY: Final = ExportNames("axpby")
 
 add: Final = paired("add")
 multiply: Final = paired("multiply")
@@ -40,21 +36,6 @@ table.update(
 def add_n(*inputs: WasmArray) -> WasmArray:
     """Return the sum of arrays of one shape."""
     return reduce(add, inputs)
-
-
-@table.implements(binary.axpby)
-def axpby(a: WasmArray, b: WasmArray, *, alpha: float, beta: float) -> WasmArray:
-    """Return ``alpha * a + beta * b``."""
-    if a.dtype is float16:
-        from plugrad_wasm.kernels.unary import cast  # not at the top: an addition does not need it
-
-        wide = axpby(cast(a, dtype=float32), cast(b, dtype=float32), alpha=alpha, beta=beta)
-        return cast(wide, dtype=float16)
-    out = a.memory.like(a)
-    number = converter(a.dtype)
-    places = ((a, 1), (b, 1), (out, 1))
-    run_elements(a, AXPBY[a.dtype], a.size, places, number(alpha), number(beta))
-    return out
 
 
 @table.implements(binary.select)

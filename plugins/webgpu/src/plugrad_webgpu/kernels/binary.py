@@ -74,9 +74,6 @@ table.update(
             numbers("(a - b) * (a - b)")
             | {int64: "square_i64(difference_i64(a, b))", complex64: "complex_square(a - b)"}
         ),
-        binary.axpby: elementwise(
-            "parameters.alpha * a + parameters.beta * b", ("a", "b"), attributes=["alpha", "beta"]
-        ),
         binary.maximum: arithmetic(LARGER),
         binary.minimum: arithmetic(SMALLER),
         binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),

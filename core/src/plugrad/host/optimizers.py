@@ -1,0 +1,149 @@
+"""Steps of optimizers: a formula for one variable each, and its use on lists of arrays.
+
+A formula takes a variable v, its gradient g, what is kept for it, and the coefficients of the kernel. It returns the
+next value of the variable and of what is kept. It runs on arrays and on tensors, which NumPy's functions take, too.
+The papers are named in `plugrad.optimizers`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugrad.contract.kernel import Kernel
+from plugrad.kernels import optimizers
+
+Array = NDArray[Any]
+Formula: TypeAlias = Callable[..., tuple[Any, ...]]
+
+
+def gradient_descent(v: Any, g: Any, rate: float) -> tuple[Any, ...]:
+    """Return v after a step of stochastic gradient descent."""
+    return (v - g * rate,)
+
+
+def momentum(
+    v: Any, g: Any, a: Any, rate: float, momentum: float, is_nesterov: float
+) -> tuple[Any, ...]:
+    """Return v and the velocity a; `is_nesterov` is 0 or 1."""
+    a = g + a * momentum
+    return v - (g + a * momentum if is_nesterov else a) * rate, a
+
+
+def adagrad(v: Any, g: Any, a: Any, rate: float, epsilon: float) -> tuple[Any, ...]:
+    """Return v and the sum a of squares."""
+    a = a + g * g
+    return v - g / (np.sqrt(a) + epsilon) * rate, a
+
+
+def adadelta(
+    v: Any, g: Any, s: Any, u: Any, rate: float, rho: float, others: float, epsilon: float
+) -> tuple[Any, ...]:
+    """Return v and the averages s and u of the squares of gradients and of steps; `others` is ``1 - rho``."""
+    s = s * rho + g * g * others
+    d = g * np.sqrt((u + epsilon) / (s + epsilon))
+    return v - d * rate, s, u * rho + d * d * others
+
+
+def rmsprop(
+    v: Any,
+    g: Any,
+    s: Any,
+    a: Any,
+    rate: float,
+    decay: float,
+    others: float,
+    momentum: float,
+    epsilon: float,
+) -> tuple[Any, ...]:
+    """Return v, the average s of squares, and the velocity a; `others` is ``1 - decay``."""
+    s = s * decay + g * g * others
+    a = g / (np.sqrt(s) + epsilon) + a * momentum
+    return v - a * rate, s, a
+
+
+def centered_rmsprop(
+    v: Any,
+    g: Any,
+    s: Any,
+    a: Any,
+    mean: Any,
+    rate: float,
+    decay: float,
+    others: float,
+    momentum: float,
+    epsilon: float,
+) -> tuple[Any, ...]:
+    """Return what `rmsprop` returns, and the mean gradient."""
+    s = s * decay + g * g * others
+    mean = mean * decay + g * others
+    variance = np.maximum(s - mean * mean, 0)  # rounding may make it negative
+    a = g / (np.sqrt(variance) + epsilon) + a * momentum
+    return v - a * rate, s, a, mean
+
+
+def adam(
+    v: Any,
+    g: Any,
+    m: Any,
+    s: Any,
+    rate: float,
+    keep: float,
+    beta1: float,
+    others1: float,
+    beta2: float,
+    others2: float,
+    epsilon: float,
+) -> tuple[Any, ...]:
+    """Return v and the averages m and s of the gradients and of their squares.
+
+    `keep` is what weight decay leaves of v, ``others1`` is ``1 - beta1``, and ``others2`` is ``1 - beta2``.
+    """
+    m = m * beta1 + g * others1
+    s = s * beta2 + g * g * others2
+    return (v if keep == 1 else v * keep) - m / (np.sqrt(s) + epsilon) * rate, m, s
+
+
+def adamax(
+    v: Any,
+    g: Any,
+    m: Any,
+    u: Any,
+    rate: float,
+    beta1: float,
+    others: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Any, ...]:
+    """Return v, the average m of the gradients, and their greatest size u; `others` is ``1 - beta1``."""
+    m = m * beta1 + g * others
+    u = np.maximum(u * beta2, np.abs(g) + epsilon)
+    return v - m / u * rate, m, u
+
+
+FORMULAS: Final[dict[Kernel[..., Any], Formula]] = {
+    optimizers.gradient_descent: gradient_descent,
+    optimizers.momentum: momentum,
+    optimizers.adagrad: adagrad,
+    optimizers.adadelta: adadelta,
+    optimizers.rmsprop: rmsprop,
+    optimizers.centered_rmsprop: centered_rmsprop,
+    optimizers.adam: adam,
+    optimizers.adamax: adamax,
+}
+
+
+def on_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., list[Array]]:
+    """Return the body of a kernel: the formula for each variable of the lists."""
+
+    def body(coefficients: Array, *tensors: Array) -> list[Array]:
+        numbers = coefficients.tolist()
+        count = len(tensors) // optimizers.LISTS[kernel]
+        moved = [formula(*tensors[i::count], *numbers) for i in range(count)]
+        return [np.asarray(x) for values in zip(*moved, strict=True) for x in values]
+
+    return body
+
+
+BODIES: Final = {kernel: on_lists(kernel, formula) for kernel, formula in FORMULAS.items()}

@@ -1,0 +1,115 @@
+"""Steps of optimizers for a matrix and a number, as the papers have them."""
+
+# What references take is an array, which a lambda has no place to say.
+# pyright: basic
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from plugrad.contract.kernel import Kernel
+from plugrad.kernels import optimizers
+from plugrad.testing.rows import Array, Input, Row, numbers, of_shape, these
+from plugrad.types.specs import Shape
+
+SHAPES: tuple[Shape, ...] = ((3, 5), ())
+
+
+def positive(*shape: int) -> Input:
+    """Averages of squares."""
+    return numbers(0.5, 2, shape=shape)
+
+
+def rows(
+    kernel: Kernel[..., Any],
+    formula: Callable[..., tuple[Array, ...]],
+    coefficients: list[float],
+    *kept: Callable[..., Input],
+) -> list[Row]:
+    """Return rows of two variables, of one, and of one that is empty."""
+
+    def reference(numbers: Array, *tensors: Array) -> list[Array]:
+        count = len(tensors) // (2 + len(kept))
+        each = [formula(*tensors[i::count], *numbers) for i in range(count)]
+        return [x for values in zip(*each, strict=True) for x in values]
+
+    lists = (of_shape, of_shape, *kept)
+    return [
+        Row(
+            kernel,
+            reference,
+            [these(coefficients), *(draw(*shape) for draw in lists for shape in shapes)],
+            is_edge=shapes != SHAPES,
+        )
+        for shapes in (SHAPES, ((70,),), ((0, 2),))
+    ]
+
+
+def centered(v, g, s, a, mean, rate, decay, others, momentum, epsilon):
+    s, mean = decay * s + others * g**2, decay * mean + others * g
+    a = momentum * a + g / (np.sqrt(np.maximum(s - mean**2, 0)) + epsilon)
+    return v - rate * a, s, a, mean
+
+
+def rmsprop(v, g, s, a, rate, decay, others, momentum, epsilon):
+    s = decay * s + others * g**2
+    a = momentum * a + g / (np.sqrt(s) + epsilon)
+    return v - rate * a, s, a
+
+
+def adadelta(v, g, s, u, rate, rho, others, epsilon):
+    s = rho * s + others * g**2
+    d = np.sqrt(u + epsilon) / np.sqrt(s + epsilon) * g
+    return v - rate * d, s, rho * u + others * d**2
+
+
+def adam(v, g, m, s, rate, keep, beta1, others1, beta2, others2, epsilon):
+    m, s = beta1 * m + others1 * g, beta2 * s + others2 * g**2
+    return keep * v - rate * m / (np.sqrt(s) + epsilon), m, s
+
+
+def adamax(v, g, m, u, rate, beta1, others, beta2, epsilon):
+    m, u = beta1 * m + others * g, np.maximum(beta2 * u, np.abs(g) + epsilon)
+    return v - rate * m / u, m, u
+
+
+ROWS = [
+    *rows(optimizers.gradient_descent, lambda v, g, rate: (v - rate * g,), [0.25]),
+    *rows(
+        optimizers.momentum,
+        lambda v, g, a, rate, m, _: (v - rate * (m * a + g), m * a + g),
+        [0.25, 0.75, 0],
+        of_shape,
+    ),
+    *rows(
+        optimizers.momentum,
+        lambda v, g, a, rate, m, _: (v - rate * (g + m * (m * a + g)), m * a + g),
+        [0.25, 0.75, 1],
+        of_shape,
+    ),
+    *rows(
+        optimizers.adagrad,
+        lambda v, g, a, rate, epsilon: (v - rate * g / (np.sqrt(a + g**2) + epsilon), a + g**2),
+        [0.25, 0.125],
+        positive,
+    ),
+    *rows(optimizers.adadelta, adadelta, [0.5, 0.75, 0.25, 0.125], positive, positive),
+    *rows(optimizers.rmsprop, rmsprop, [0.25, 0.75, 0.25, 0.5, 0.125], positive, of_shape),
+    *rows(
+        optimizers.centered_rmsprop,
+        centered,
+        [0.25, 0.75, 0.25, 0.5, 0.125],
+        positive,
+        of_shape,
+        of_shape,
+    ),
+    *rows(
+        optimizers.adam,
+        adam,
+        [0.25, 0.875, 0.75, 0.25, 0.5, 0.5, 0.125],
+        of_shape,
+        positive,
+    ),
+    *rows(optimizers.adamax, adamax, [0.25, 0.75, 0.25, 0.5, 0.125], of_shape, positive),
+]

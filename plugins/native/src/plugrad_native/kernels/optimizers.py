@@ -1,0 +1,53 @@
+"""Steps of optimizers: one call for all variables."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.extend import Kernel
+from plugrad.kernels import optimizers
+from plugrad_cpu.memory import empty
+from plugrad_cpu.threads import workers
+from plugrad_native.declare import FLOATS, LIMIT, SHARED, dense, exports, in_numpy, table
+
+if TYPE_CHECKING:
+    from plugrad.extend import Implementation
+    from plugrad_native.declare import Array
+
+
+def moving(kernel: Kernel[..., Any], function: str) -> Implementation:
+    """Return the implementation of a kernel by its functions of C."""
+    functions = exports(function, *FLOATS)
+    lists = optimizers.LISTS[kernel]
+    numpy_function = in_numpy(kernel)
+
+    def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
+        count = len(tensors) // lists
+        sizes = [x.size for x in tensors[:count]]
+        if max(sizes, default=0) >= LIMIT:
+            return numpy_function(coefficients, *tensors)
+        dtype = coefficients.dtype
+        inputs = tuple([dense(x) for x in tensors])
+        outputs = [empty(x.shape, dtype) for x in tensors[count:]]
+        run = functions[dtype]
+        arguments = coefficients, np.array(sizes, np.int32), inputs, tuple(outputs), count
+        parts = min(workers.count, lists * sum(sizes) // (SHARED // 2))
+        if parts < 2:
+            run(*arguments, 0, 1)
+        else:
+            workers.perform([partial(run, *arguments, part, parts) for part in range(parts)])
+        return outputs
+
+    return implementation
+
+
+table.update(
+    {
+        found: moving(found, name)
+        for name, found in vars(optimizers).items()
+        if isinstance(found, Kernel)
+    }
+)

@@ -1,0 +1,50 @@
+"""Steps of optimizers: one call for all variables."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.extend import Kernel, uint32
+from plugrad.kernels import optimizers
+from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, run_chains, table
+
+if TYPE_CHECKING:
+    from plugrad.extend import Implementation
+    from plugrad_wasm.memory import WasmArray
+
+
+def moving(kernel: Kernel[..., Any], export: str) -> Implementation:
+    """Return the implementation of a kernel by its exports."""
+    names = ExportNames(export)
+    lists = optimizers.LISTS[kernel]
+
+    def implementation(coefficients: WasmArray, *tensors: WasmArray) -> list[WasmArray]:
+        memory = coefficients.memory
+        count = len(tensors) // lists
+        outputs = [memory.like(x) for x in tensors[count:]]
+        sizes = [x.size for x in tensors[:count]]
+        # The sizes, the addresses of the inputs and those of the outputs: what follows begins `count` numbers
+        # and then one for each input later.
+        places = [*sizes, *(x.address for x in chain(tensors, outputs))]
+        numbers = memory.from_numpy(np.array(places, np.uint32), uint32)
+        first = numbers.address
+        last = first + 4 * (count + len(tensors))
+        arguments = (coefficients.address, first, first + 4 * count, last, count)
+        size = sum(sizes)
+        work = lists * size
+        parts = -(-size // part_of(memory.store, size, work, ELEMENTS)) if size else 0
+        chains = [[(*arguments, part, parts)] for part in range(parts)]
+        held = (coefficients, numbers, *tensors, *outputs)
+        if chains:
+            run_chains(coefficients, names[coefficients.dtype], chains, held, work)
+        return outputs
+
+    return implementation
+
+
+for name, found in vars(optimizers).items():
+    if isinstance(found, Kernel):
+        table.update({found: moving(found, name)})

@@ -1,0 +1,11 @@
+"""Steps of optimizers, on the host for who runs the kernels by name.
+
+Optimizers do not call a kernel on the host. They run its formula on tensors, whose elementwise calls become one
+dispatch for variables of one size; see docs/notes/0013-chains-of-webgpu.md.
+"""
+
+from plugrad.extend import host_bodies
+from plugrad.kernels import optimizers
+from plugrad_webgpu.declare import table
+
+table.update(host_bodies(optimizers), on_host=True)

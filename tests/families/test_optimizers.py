@@ -1,0 +1,88 @@
+"""Steps of optimizers for lists of variables; tests/core/test_optimizers.py has the optimizers themselves."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from families.case import from_table
+from plugrad import optimizers
+from plugrad.errors import DTypeError, ShapeError
+from plugrad.kernels import optimizers as kernels
+
+SHAPES = [(3, 4), (), (0, 2), (90, 800), (17,)]
+DTYPES = ["float32", "float16", "float64"]
+MAKE = {
+    "SGD": lambda: optimizers.SGD(0.1),
+    "Momentum": lambda: optimizers.Momentum(0.1, nesterov=True),
+    "Adagrad": lambda: optimizers.Adagrad(0.1),
+    "Adadelta": lambda: optimizers.Adadelta(1.0),
+    "RMSProp": lambda: optimizers.RMSProp(0.01, momentum=0.5),
+    "centered": lambda: optimizers.RMSProp(0.01, centered=True),
+    "AdamW": lambda: optimizers.AdamW(0.1),
+    "Adamax": lambda: optimizers.Adamax(0.1),
+}
+
+
+@pytest.mark.parametrize("case", from_table("optimizers"), ids=str)
+def test_values(case, backend, rng):
+    case.check_values(rng, case.main)
+
+
+def stored(optimizer, variables):
+    """Return the values and the states of variables."""
+    states = optimizer.get_state(variables)["variables"]
+    return [v.numpy() for v in variables] + [np.asarray(x) for s in states for x in s.values()]
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_many_variables_move_as_each_would_alone(name, backend, rng):
+    """They have several dtypes, one comes twice in a step, and some joined later."""
+    has = plugrad.which().backend.dtypes()
+    dtypes = [d for d in DTYPES if plugrad.as_dtype(d) in has]
+    first = [plugrad.asarray(rng.normal(size=s), dtype=d) for s in SHAPES for d in dtypes]
+    together, alone = MAKE[name](), MAKE[name]()
+    moved, apart = ([plugrad.Variable(x) for x in first] for _ in range(2))
+    for count in (3, len(first), len(first)):
+        order = [*range(count), 1]
+        steps = [
+            plugrad.asarray(rng.normal(size=first[i].shape), dtype=first[i].dtype) for i in order
+        ]
+        together.apply_gradients([(moved[i], g) for i, g in zip(order, steps, strict=True)])
+        for i, g in zip(order, steps, strict=True):
+            alone.apply_gradients([(apart[i], g)])
+    for a, b in zip(stored(together, moved), stored(alone, apart), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_step_is_one_call_for_each_dtype():
+    variables = [plugrad.Variable(np.ones(5, d)) for d in ("float32", "float64") for _ in range(9)]
+    pairs = [(v, v * 0.5) for v in variables]
+    optimizer = optimizers.Adam()
+    with plugrad.use("cpu"):
+        optimizer.apply_gradients(pairs)
+        with plugrad.profile() as measured:
+            optimizer.apply_gradients(pairs)
+    assert {k.kernel: k.calls for k in measured.kernels} == {"ApplyAdam": 2}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(2,), (3,), (3,)], "1 coefficients, not of shape"),
+        ([(1,), (3,)], "1 tensors follow the coefficients, which must be 2 lists of one length"),
+        ([(1,), (3,), (), (3,), (2,)], r"a variable has shape \(\); .* not \(2,\)"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused(shapes, message):
+    with pytest.raises(ShapeError, match=message):
+        kernels.gradient_descent(*(plugrad.zeros(s) for s in shapes))
+
+
+def test_other_dtypes_are_refused():
+    x = plugrad.zeros(1, dtype="float16")
+    with pytest.raises(DTypeError, match="ApplyGradientDescent does not take float16"):
+        kernels.gradient_descent(x, x, x)
+    y = plugrad.zeros(1, dtype="float64")
+    with pytest.raises(DTypeError, match="the inputs have dtypes float32, float64"):
+        kernels.gradient_descent(y.astype("float32"), y, y)
