@@ -28,8 +28,8 @@ SPELLED = {
 
 def chaining() -> dict[str, Callable[..., Any]]:
     """Return the ops that chain, by name."""
-    names = [op.__name__ for op in chained.CHAINED] + list(chained.LATER)
-    return {name: inspect.unwrap(getattr(Tensor, name)) for name in sorted(names)}
+    names = sorted(name for group in chained.CHAINED.values() for name in group)
+    return {name: inspect.unwrap(getattr(Tensor, name)) for name in names}
 
 
 class Spelling(ast.NodeTransformer):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import plugrad
+from plugrad import kernels
 from plugrad.extend import KERNELS
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,7 @@ OPS_ONLY = {
     "arguments",
     "attributes",
     "chained",
+    "methods",
     "operators",
     "ufuncs",
 }
@@ -66,6 +68,11 @@ def test_family_has_a_file_in_every_layer(family, column):
 def test_layers_have_no_other_families(column):
     extra = {path.stem for path in column.glob("*.py")} - set(FAMILIES) - {"__init__"}
     assert extra <= (OPS_ONLY if column.name == "ops" else set())
+
+
+def test_families_are_imported_when_they_are_used():
+    assert set(FAMILIES) == set(kernels.FAMILIES)
+    assert all(getattr(kernels, family).__doc__ for family in FAMILIES)
 
 
 def test_bodies_on_the_host_belong_to_families():
@@ -168,7 +175,7 @@ def test_page_is_explicit():
 def test_type_checkers_see_what_is_imported_when_it_is_used():
     namespaces, functions = imported_later()
     later = {alias.name: node.module for node in functions for alias in node.names}
-    assert later == {name: f"plugrad.{module}" for name, module in plugrad._LATER.items()}
+    assert later == {name: f"plugrad.{module}" for name, module in plugrad._MODULES.items()}
     listed = {alias.name for alias in namespaces.names}
     assert listed == {n for n in dir(plugrad) if inspect.ismodule(getattr(plugrad, n))} - {"errors"}
     loaded = "import plugrad, sys; print(*(m for m in sys.modules if m.startswith('plugrad.')))"
@@ -181,7 +188,7 @@ def test_type_checkers_see_what_is_imported_when_it_is_used():
 
 
 def test_every_contract_is_known_from_the_start():
-    known = "import plugrad; from plugrad.contract.kernel import KERNELS; print(*KERNELS)"
+    known = "import plugrad; from plugrad.contract.kernel import contracts; print(*contracts())"
     output = subprocess.run(
         [sys.executable, "-c", known], capture_output=True, text=True, check=True
     )

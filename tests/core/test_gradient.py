@@ -366,6 +366,26 @@ def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
     """)
 
 
+def test_contracts_that_a_plugin_is_the_first_to_use_belong_to_nobody():
+    run("""
+        import sys
+        import plugrad
+        from plugrad.contract.kernel import KERNELS
+        from plugrad.settings import journal
+
+        assert "TopK" not in KERNELS
+        with journal.recorded() as changes:
+            assert plugrad.get_gradient("TopK") and plugrad.sort([2, 1]).tolist() == [1, 2]
+        assert not [c.what for c in changes.changes if c.what[0] == "contract"]
+        changes.undo()
+        assert plugrad.top_k([1, 3], 1).values.item() == 3
+
+        # An import that was interrupted is repeated.
+        del sys.modules["plugrad.kernels.sorting"], plugrad.kernels.sorting
+        assert plugrad.kernels.sorting.top_k is KERNELS["TopK"]
+    """)
+
+
 def test_threads_find_a_gradient_that_another_thread_is_importing():
     run("""
         import sys, threading, plugrad

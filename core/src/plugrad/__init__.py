@@ -19,16 +19,9 @@ import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the registry a
 import plugrad.kernels  # pyright: ignore[reportUnusedImport] - every contract is known
 import plugrad.ops.operators  # noqa: F401  # pyright: ignore[reportUnusedImport] - they attach themselves
 from plugrad import errors as errors
-from plugrad.array_api import (
-    __array_api_version__ as __array_api_version__,
-    __array_namespace_info__ as __array_namespace_info__,
-    can_cast as can_cast,
-    finfo as finfo,
-    iinfo as iinfo,
-    isdtype as isdtype,
-    result_type as result_type,
+from plugrad.discovery.fallback import (
+    fallback_report as fallback_report,
 )
-from plugrad.discovery.fallback import fallback_report as fallback_report
 from plugrad.discovery.hooks import (
     hookimpl as hookimpl,
     register_plugin as register_plugin,
@@ -39,32 +32,22 @@ from plugrad.discovery.listing import (
     plugins as plugins,
     register_backend as register_backend,
 )
-from plugrad.discovery.loading import close_backend as close_backend
-from plugrad.discovery.packs import op_pack as op_pack
+from plugrad.discovery.loading import (
+    close_backend as close_backend,
+)
+from plugrad.discovery.packs import (
+    op_pack as op_pack,
+)
 from plugrad.discovery.selection import synchronize as synchronize, use as use, which as which
-from plugrad.engine.by_name import run_kernel as run_kernel
-from plugrad.engine.custom import custom_grad as custom_grad
+from plugrad.engine.custom import (
+    custom_grad as custom_grad,
+)
 from plugrad.memory import (
     dispose as dispose,
     keep as keep,
     memory as memory,
     set_memory_limit as set_memory_limit,
     tidy as tidy,
-)
-from plugrad.ops.activation import (
-    elu as elu,
-    gelu as gelu,
-    leaky_relu as leaky_relu,
-    log_sigmoid as log_sigmoid,
-    prelu as prelu,
-    relu as relu,
-    relu6 as relu6,
-    selu as selu,
-    sigmoid as sigmoid,
-    softplus as softplus,
-)
-from plugrad.ops.attention import (
-    attention as attention,
 )
 from plugrad.ops.binary import (
     add as add,
@@ -110,15 +93,6 @@ from plugrad.ops.complex import (
     imag as imag,
     real as real,
 )
-from plugrad.ops.convolution import (
-    conv1d as conv1d,
-    conv2d as conv2d,
-    conv2d_transpose as conv2d_transpose,
-)
-from plugrad.ops.convolution3d import (
-    conv3d as conv3d,
-    conv3d_transpose as conv3d_transpose,
-)
 from plugrad.ops.creation import (
     arange as arange,
     asarray as asarray,
@@ -134,16 +108,8 @@ from plugrad.ops.creation import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from plugrad.ops.depthwise import (
-    depthwise_conv2d as depthwise_conv2d,
-    separable_conv2d as separable_conv2d,
-)
 from plugrad.ops.einsum import (
     einsum as einsum,
-)
-from plugrad.ops.evaluation import (
-    confusion_matrix as confusion_matrix,
-    in_top_k as in_top_k,
 )
 from plugrad.ops.indexing import (
     gather_nd as gather_nd,
@@ -162,9 +128,6 @@ from plugrad.ops.linalg import (
     tril as tril,
     triu as triu,
     vecdot as vecdot,
-)
-from plugrad.ops.morphology import (
-    dilation2d as dilation2d,
 )
 from plugrad.ops.movement import (
     broadcast_arrays as broadcast_arrays,
@@ -185,43 +148,6 @@ from plugrad.ops.movement import (
     tile as tile,
     unstack as unstack,
 )
-from plugrad.ops.normalization import (
-    batch_norm as batch_norm,
-    batch_norm_training as batch_norm_training,
-    layer_norm as layer_norm,
-    local_response_normalization as local_response_normalization,
-    log_softmax as log_softmax,
-    softmax as softmax,
-)
-from plugrad.ops.pooling import (
-    avg_pool as avg_pool,
-    max_pool as max_pool,
-    max_pool_with_argmax as max_pool_with_argmax,
-    pool as pool,
-)
-from plugrad.ops.pooling3d import (
-    avg_pool3d as avg_pool3d,
-    max_pool3d as max_pool3d,
-)
-from plugrad.ops.ragged import (
-    ragged_gather as ragged_gather,
-    ragged_range as ragged_range,
-    ragged_tensor_to_tensor as ragged_tensor_to_tensor,
-)
-from plugrad.ops.rearrangement import (
-    batch_to_space_nd as batch_to_space_nd,
-    broadcast_args as broadcast_args,
-    depth_to_space as depth_to_space,
-    meshgrid as meshgrid,
-    mirror_pad as mirror_pad,
-    repeat as repeat,
-    roll as roll,
-    space_to_batch_nd as space_to_batch_nd,
-)
-from plugrad.ops.recurrent import (
-    basic_lstm_cell as basic_lstm_cell,
-    multi_rnn_cell as multi_rnn_cell,
-)
 from plugrad.ops.reduction import (
     all as all,
     any as any,
@@ -235,48 +161,9 @@ from plugrad.ops.reduction import (
     prod as prod,
     sum as sum,
 )
-from plugrad.ops.scan import (
-    cumulative_prod as cumulative_prod,
-    cumulative_sum as cumulative_sum,
-)
-from plugrad.ops.scatter import (
-    scatter_nd as scatter_nd,
-    sparse_to_dense as sparse_to_dense,
-    tensor_scatter_update as tensor_scatter_update,
-)
-from plugrad.ops.sets import (
-    isin as isin,
-    setdiff1d as setdiff1d,
-    unique as unique,
-    unique_all as unique_all,
-    unique_counts as unique_counts,
-    unique_inverse as unique_inverse,
-    unique_values as unique_values,
-)
-from plugrad.ops.sorting import (
-    argsort as argsort,
-    lower_bound as lower_bound,
-    searchsorted as searchsorted,
-    sort as sort,
-    top_k as top_k,
-    upper_bound as upper_bound,
-)
-from plugrad.ops.statistics import (
-    count_nonzero as count_nonzero,
-    diff as diff,
-    euclidean_norm as euclidean_norm,
-    log_sum_exp as log_sum_exp,
-    moments as moments,
-    std as std,
-    var as var,
-)
 from plugrad.ops.subscript import (
     boolean_mask as boolean_mask,
     strided_slice as strided_slice,
-)
-from plugrad.ops.training import (
-    dropout as dropout,
-    moving_average as moving_average,
 )
 from plugrad.ops.transfer import stop_gradient as stop_gradient, to_device as to_device
 from plugrad.ops.unary import (
@@ -341,12 +228,6 @@ from plugrad.tape.rules import (
 from plugrad.tensor.backend import KernelConfig as KernelConfig, Memory as Memory
 from plugrad.tensor.context import carry_context as carry_context
 from plugrad.tensor.tensor import Tensor as Tensor
-from plugrad.transforms.derivatives import (
-    checkpoint as checkpoint,
-    hessian as hessian,
-    jacobian as jacobian,
-    jvp as jvp,
-)
 from plugrad.transforms.gradients import (
     grad as grad,
     grads as grads,
@@ -390,9 +271,145 @@ if typing.TYPE_CHECKING:
         string as string,
         tfjs as tfjs,
     )
-    from plugrad.pictures.graph import plot_graph as plot_graph
-    from plugrad.profiling import profile as profile
-    from plugrad.saving.checkpoint import load as load, save as save
+    from plugrad.array_api import (
+        __array_api_version__ as __array_api_version__,
+        __array_namespace_info__ as __array_namespace_info__,
+        can_cast as can_cast,
+        finfo as finfo,
+        iinfo as iinfo,
+        isdtype as isdtype,
+        result_type as result_type,
+    )
+    from plugrad.engine.by_name import (
+        run_kernel as run_kernel,
+    )
+    from plugrad.ops.activation import (
+        elu as elu,
+        gelu as gelu,
+        leaky_relu as leaky_relu,
+        log_sigmoid as log_sigmoid,
+        prelu as prelu,
+        relu as relu,
+        relu6 as relu6,
+        selu as selu,
+        sigmoid as sigmoid,
+        softplus as softplus,
+    )
+    from plugrad.ops.attention import (
+        attention as attention,
+    )
+    from plugrad.ops.convolution import (
+        conv1d as conv1d,
+        conv2d as conv2d,
+        conv2d_transpose as conv2d_transpose,
+    )
+    from plugrad.ops.convolution3d import (
+        conv3d as conv3d,
+        conv3d_transpose as conv3d_transpose,
+    )
+    from plugrad.ops.depthwise import (
+        depthwise_conv2d as depthwise_conv2d,
+        separable_conv2d as separable_conv2d,
+    )
+    from plugrad.ops.evaluation import (
+        confusion_matrix as confusion_matrix,
+        in_top_k as in_top_k,
+    )
+    from plugrad.ops.morphology import (
+        dilation2d as dilation2d,
+    )
+    from plugrad.ops.normalization import (
+        batch_norm as batch_norm,
+        batch_norm_training as batch_norm_training,
+        layer_norm as layer_norm,
+        local_response_normalization as local_response_normalization,
+        log_softmax as log_softmax,
+        softmax as softmax,
+    )
+    from plugrad.ops.pooling import (
+        avg_pool as avg_pool,
+        max_pool as max_pool,
+        max_pool_with_argmax as max_pool_with_argmax,
+        pool as pool,
+    )
+    from plugrad.ops.pooling3d import (
+        avg_pool3d as avg_pool3d,
+        max_pool3d as max_pool3d,
+    )
+    from plugrad.ops.ragged import (
+        ragged_gather as ragged_gather,
+        ragged_range as ragged_range,
+        ragged_tensor_to_tensor as ragged_tensor_to_tensor,
+    )
+    from plugrad.ops.rearrangement import (
+        batch_to_space_nd as batch_to_space_nd,
+        broadcast_args as broadcast_args,
+        depth_to_space as depth_to_space,
+        meshgrid as meshgrid,
+        mirror_pad as mirror_pad,
+        repeat as repeat,
+        roll as roll,
+        space_to_batch_nd as space_to_batch_nd,
+    )
+    from plugrad.ops.recurrent import (
+        basic_lstm_cell as basic_lstm_cell,
+        multi_rnn_cell as multi_rnn_cell,
+    )
+    from plugrad.ops.scan import (
+        cumulative_prod as cumulative_prod,
+        cumulative_sum as cumulative_sum,
+    )
+    from plugrad.ops.scatter import (
+        scatter_nd as scatter_nd,
+        sparse_to_dense as sparse_to_dense,
+        tensor_scatter_update as tensor_scatter_update,
+    )
+    from plugrad.ops.sets import (
+        isin as isin,
+        setdiff1d as setdiff1d,
+        unique as unique,
+        unique_all as unique_all,
+        unique_counts as unique_counts,
+        unique_inverse as unique_inverse,
+        unique_values as unique_values,
+    )
+    from plugrad.ops.sorting import (
+        argsort as argsort,
+        lower_bound as lower_bound,
+        searchsorted as searchsorted,
+        sort as sort,
+        top_k as top_k,
+        upper_bound as upper_bound,
+    )
+    from plugrad.ops.statistics import (
+        count_nonzero as count_nonzero,
+        diff as diff,
+        euclidean_norm as euclidean_norm,
+        log_sum_exp as log_sum_exp,
+        moments as moments,
+        std as std,
+        var as var,
+    )
+    from plugrad.ops.training import (
+        dropout as dropout,
+        moving_average as moving_average,
+    )
+    from plugrad.pictures.graph import (
+        plot_graph as plot_graph,
+    )
+    from plugrad.profiling import (
+        profile as profile,
+    )
+    from plugrad.saving.checkpoint import (
+        load as load,
+        save as save,
+    )
+    from plugrad.transforms.derivatives import (
+        checkpoint as checkpoint,
+        hessian as hessian,
+        jacobian as jacobian,
+        jvp as jvp,
+    )
 
 __version__ = "0.1.0"
 newaxis = None
@@ -413,12 +430,138 @@ _NAMESPACES = {
     "tfjs",
 }
 _LATER = {
-    "load": "saving.checkpoint",
-    "plot_graph": "pictures.graph",
-    "profile": "profiling",
-    "save": "saving.checkpoint",
+    "array_api": (
+        "__array_api_version__",
+        "__array_namespace_info__",
+        "can_cast",
+        "finfo",
+        "iinfo",
+        "isdtype",
+        "result_type",
+    ),
+    "engine.by_name": ("run_kernel",),
+    "ops.activation": (
+        "elu",
+        "gelu",
+        "leaky_relu",
+        "log_sigmoid",
+        "prelu",
+        "relu",
+        "relu6",
+        "selu",
+        "sigmoid",
+        "softplus",
+    ),
+    "ops.attention": ("attention",),
+    "ops.convolution": (
+        "conv1d",
+        "conv2d",
+        "conv2d_transpose",
+    ),
+    "ops.convolution3d": (
+        "conv3d",
+        "conv3d_transpose",
+    ),
+    "ops.depthwise": (
+        "depthwise_conv2d",
+        "separable_conv2d",
+    ),
+    "ops.evaluation": (
+        "confusion_matrix",
+        "in_top_k",
+    ),
+    "ops.morphology": ("dilation2d",),
+    "ops.normalization": (
+        "batch_norm",
+        "batch_norm_training",
+        "layer_norm",
+        "local_response_normalization",
+        "log_softmax",
+        "softmax",
+    ),
+    "ops.pooling": (
+        "avg_pool",
+        "max_pool",
+        "max_pool_with_argmax",
+        "pool",
+    ),
+    "ops.pooling3d": (
+        "avg_pool3d",
+        "max_pool3d",
+    ),
+    "ops.ragged": (
+        "ragged_gather",
+        "ragged_range",
+        "ragged_tensor_to_tensor",
+    ),
+    "ops.rearrangement": (
+        "batch_to_space_nd",
+        "broadcast_args",
+        "depth_to_space",
+        "meshgrid",
+        "mirror_pad",
+        "repeat",
+        "roll",
+        "space_to_batch_nd",
+    ),
+    "ops.recurrent": (
+        "basic_lstm_cell",
+        "multi_rnn_cell",
+    ),
+    "ops.scan": (
+        "cumulative_prod",
+        "cumulative_sum",
+    ),
+    "ops.scatter": (
+        "scatter_nd",
+        "sparse_to_dense",
+        "tensor_scatter_update",
+    ),
+    "ops.sets": (
+        "isin",
+        "setdiff1d",
+        "unique",
+        "unique_all",
+        "unique_counts",
+        "unique_inverse",
+        "unique_values",
+    ),
+    "ops.sorting": (
+        "argsort",
+        "lower_bound",
+        "searchsorted",
+        "sort",
+        "top_k",
+        "upper_bound",
+    ),
+    "ops.statistics": (
+        "count_nonzero",
+        "diff",
+        "euclidean_norm",
+        "log_sum_exp",
+        "moments",
+        "std",
+        "var",
+    ),
+    "ops.training": (
+        "dropout",
+        "moving_average",
+    ),
+    "pictures.graph": ("plot_graph",),
+    "profiling": ("profile",),
+    "saving.checkpoint": (
+        "load",
+        "save",
+    ),
+    "transforms.derivatives": (
+        "checkpoint",
+        "hessian",
+        "jacobian",
+        "jvp",
+    ),
 }
-"""Functions that most programs do not call, and the modules where they are."""
+"""The modules that are imported when one of their functions is first used, and these functions."""
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
 
 
 _INSTEAD = {
@@ -434,8 +577,12 @@ def __getattr__(name: str) -> typing.Any:
     """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
     if name in _NAMESPACES:
         return importlib.import_module(f"plugrad.{name}")
-    if name in _LATER:
-        return getattr(importlib.import_module(f"plugrad.{_LATER[name]}"), name)
+    if name in _MODULES:
+        found = getattr(importlib.import_module(f"plugrad.{_MODULES[name]}"), name)
+        globals()[name] = found  # from now on without this function
+        return found
+    if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
+        return [public for public in __dir__() if not public.startswith("_")]
     remedy = f": {_INSTEAD[name]}" if name in _INSTEAD else errors.suggestion(name, __dir__())
     raise AttributeError(f"plugrad does not have {name!r}{remedy}", name=name)
 
@@ -443,6 +590,5 @@ def __getattr__(name: str) -> typing.Any:
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    return sorted(
-        own - {"_INSTEAD", "_LATER", "_NAMESPACES"} | _NAMESPACES | _LATER.keys() | {"errors"}
-    )
+    own -= {"_INSTEAD", "_LATER", "_MODULES", "_NAMESPACES"}
+    return sorted(own | _NAMESPACES | _MODULES.keys() | {"errors"})

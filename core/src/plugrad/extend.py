@@ -2,10 +2,10 @@
 
 from plugrad.contract.annotations import Axes as Axes, Axis as Axis, NewAxis as NewAxis
 from plugrad.contract.kernel import (
-    KERNELS as KERNELS,
     Kernel as Kernel,
     accepted as accepted,
     agreed as agreed,
+    contracts,
     kernel as kernel,
 )
 from plugrad.discovery.hooks import hookimpl as hookimpl
@@ -105,3 +105,6 @@ from plugrad.types.windows import (
     margins as margins,
     sliding_window as sliding_window,
 )
+
+KERNELS = contracts()
+"""The contracts of all kernels, by registry name."""

@@ -8,7 +8,7 @@ from math import prod
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contract_of
 from plugrad.discovery.loading import memory_of
 from plugrad.engine.implementations import unwatch, watch
 from plugrad.engine.watching import Call, Watcher
@@ -107,7 +107,8 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         unwatch(self._watcher)
 
     def _note(self, call: Call) -> None:
-        has_inputs = call.kernel_name not in KERNELS or KERNELS[call.kernel_name].inputs
+        contract = contract_of(call.kernel_name)
+        has_inputs = contract is None or contract.inputs
         inputs = [x for x in call.arrays if x is not None] if has_inputs else []
         is_list = isinstance(call.result, list | tuple)
         outputs: Sequence[Any] = call.result if is_list else [call.result]

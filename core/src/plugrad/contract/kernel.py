@@ -7,7 +7,6 @@ backend where `x` lives.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from sys import maxsize
@@ -86,7 +85,6 @@ class Checked(dict[str, Any]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Kernel(Generic[Params, Result]):
     """A named computation that backends promise, and its shape rule.
 
@@ -95,47 +93,44 @@ class Kernel(Generic[Params, Result]):
     implementation fails, because checking them takes as long as a small tensor's arithmetic.
     """
 
-    name: str
-    rule: Callable[Params, Spec | tuple[Spec, ...]]
-    family: str
-    is_elementwise: bool = False
-    dynamic_shape: bool = False
-    accepts: frozenset[DType] = ANY
-    """The dtypes that the first input may have, and all inputs of an elementwise kernel."""
-    accepted_spellings: frozenset[object] = field(init=False)
-    """The same as plugrad and NumPy dtypes, because backend arrays carry either."""
-    usual: object = field(init=False)
-    """NumPy's float32 if the kernel accepts it; an `is` test is faster than a look-up in the set above."""
-    inputs: tuple[str, ...] = field(init=False)
-    """The names of the inputs; the last one may stand for a list of them."""
-    attributes: tuple[str, ...] = field(init=False)
-    """The names of the attributes."""
-    takes_list: bool = field(init=False)
-    """Whether the last name stands for a list of inputs."""
-    attribute_count: int = field(init=False)
-    input_count: int = field(init=False)
-    """The number of inputs, without those in a list."""
-    met: dict[tuple[DType, type], DType] = field(
-        init=False, default_factory=dict[tuple[DType, type], DType]
-    )
-    """The dtype for a tensor of a dtype and a Python number of a type; ops note it when it is first needed."""
-    _defaults: Mapping[str, Any] = field(init=False)
-    _inferred: dict[tuple[Any, ...], Any] = field(
-        init=False, default_factory=dict[tuple[Any, ...], Any]
-    )
-    """What `infer` has returned, by the shapes, the dtypes and the attributes."""
-
-    def __post_init__(self) -> None:
-        # The engine reads these for every call: plain attributes are faster than properties.
-        object.__setattr__(self, "accepted_spellings", spellings(self.accepts))
-        object.__setattr__(self, "usual", float32.numpy if float32 in self.accepts else None)
-        positional, keyword, defaults, takes_list = parameters_of(self.rule)
-        object.__setattr__(self, "inputs", positional)
-        object.__setattr__(self, "attributes", keyword)
-        object.__setattr__(self, "takes_list", takes_list)
-        object.__setattr__(self, "attribute_count", len(keyword))
-        object.__setattr__(self, "input_count", len(positional) - takes_list)
-        object.__setattr__(self, "_defaults", defaults)
+    # The engine reads these for every call: plain attributes are faster than properties. A class of `dataclasses` would
+    # take ten times as long to make, at every import of plugrad.
+    def __init__(
+        self,
+        name: str,
+        rule: Callable[Params, Spec | tuple[Spec, ...]],
+        family: str,
+        is_elementwise: bool = False,
+        dynamic_shape: bool = False,
+        accepts: frozenset[DType] = ANY,
+    ) -> None:
+        """Make a contract, which `declare` then makes known."""
+        positional, keyword, defaults, takes_list = parameters_of(rule)
+        self.name: Final = name
+        self.rule: Final = rule
+        self.family: Final = family
+        self.is_elementwise: Final = is_elementwise
+        self.dynamic_shape: Final = dynamic_shape
+        self.accepts: Final = accepts
+        """The dtypes that the first input may have, and all inputs of an elementwise kernel."""
+        self.accepted_spellings: Final[frozenset[object]] = spellings(accepts)
+        """The same as plugrad and NumPy dtypes, because backend arrays carry either."""
+        self.usual: Final[object] = float32.numpy if float32 in accepts else None
+        """NumPy's float32 if the kernel accepts it; an `is` test is faster than a look-up in the set above."""
+        self.inputs: Final[tuple[str, ...]] = positional
+        """The names of the inputs; the last one may stand for a list of them."""
+        self.attributes: Final[tuple[str, ...]] = keyword
+        """The names of the attributes."""
+        self.takes_list: Final[bool] = takes_list
+        """Whether the last name stands for a list of inputs."""
+        self.attribute_count: Final[int] = len(keyword)
+        self.input_count: Final[int] = len(positional) - takes_list
+        """The number of inputs, without those in a list."""
+        self.met: Final[dict[tuple[DType, type], DType]] = {}
+        """The dtype for a tensor of a dtype and a Python number of a type; ops note it when it is first needed."""
+        self._defaults: Final[Mapping[str, Any]] = defaults
+        self._inferred: Final[dict[tuple[Any, ...], Any]] = {}
+        """What `infer` has returned, by the shapes, the dtypes and the attributes."""
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
         """Run the kernel on the backend of its inputs; without inputs, on the active backend."""
@@ -340,7 +335,29 @@ def agreed(name: str, *inputs: Spec) -> DType:
 
 
 KERNELS: Final[dict[str, Kernel[..., Any]]] = {}
-"""All declared contracts, by registry name."""
+"""The declared contracts, by registry name; `contract_of` and `contracts` know those of all families."""
+
+_source: Callable[[], None] | None = None
+
+
+def set_source(source: Callable[[], None]) -> None:
+    """Set the function that imports every family of plugrad's own contracts."""
+    global _source
+    _source = source
+
+
+def contracts() -> dict[str, Kernel[..., Any]]:
+    """Return all contracts by registry name, also those of families that nobody has used yet."""
+    global _source
+    if _source is not None:
+        _source()
+        _source = None
+    return KERNELS
+
+
+def contract_of(name: str) -> Kernel[..., Any] | None:
+    """Return the contract of a kernel, or None."""
+    return KERNELS.get(name) or contracts().get(name)
 
 
 def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
@@ -349,33 +366,38 @@ def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
     Raises:
         RegistrationError: another contract has the name.
     """
-    if contract.name in KERNELS:
-        raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
-    journal.put(KERNELS, contract.name, contract, "contract")
-    return contract
+    if getattr(contract.rule, "__module__", "") == f"plugrad.kernels.{contract.family}":
+        # It belongs to no plugin, whoever uses its family first; and an import that was interrupted is repeated.
+        known = KERNELS.get(contract.name)
+        if known is None or known.family == contract.family:
+            KERNELS[contract.name] = contract
+            return contract
+    elif contract_of(contract.name) is None:
+        journal.put(KERNELS, contract.name, contract, "contract")
+        return contract
+    raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
 
 
 _NO_INPUT: Final = ("bool", "int", "float", "complex", "str", "DType", "Literal", "tuple", "list")
 """How the annotations of attributes begin, which those of inputs do not."""
 
 
-def _check_places(name: str, rule: Callable[..., Any]) -> None:
+def _check_places(kernel: Kernel[..., Any]) -> None:
     """Raise if an annotation says that an input of a rule is an attribute, or the other way round.
 
     Raises:
         RegistrationError: the message names the parameter.
     """
-    said = getattr(rule, "__annotations__", {})
-    parameters = parameters_of(rule)
-    for parameter in (*parameters.positional, *parameters.keyword):
+    name, said = kernel.name, getattr(kernel.rule, "__annotations__", {})
+    for parameter in (*kernel.inputs, *kernel.attributes):
         annotation = said.get(parameter, "")
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-        if parameter in parameters.positional and text.startswith(_NO_INPUT):
+        if parameter in kernel.inputs and text.startswith(_NO_INPUT):
             raise RegistrationError(
                 f"kernel {name}: {parameter}: {text} stands where the inputs stand; attributes are keyword-only, so "
                 f"write * before them, as in (x: Spec, *, {parameter}: {text})"
             )
-        if parameter in parameters.keyword and text == "Spec":
+        if parameter in kernel.attributes and text == "Spec":
             raise RegistrationError(
                 f"kernel {name}: {parameter}: Spec stands where the attributes stand; write inputs before the *, "
                 f"as in ({parameter}: Spec, *, axis: int)"
@@ -418,8 +440,11 @@ def kernel(
     checked_text(name, "kernel", "name")
 
     def decorate(rule: Callable[..., Any]) -> Kernel[..., Any]:
-        _check_places(name, rule)
         room = family or rule.__module__.rpartition(".")[2]
-        return declare(Kernel(name, rule, room, is_elementwise, dynamic_shape, accepts))
+        contract: Kernel[..., Any] = Kernel(
+            name, rule, room, is_elementwise, dynamic_shape, accepts
+        )
+        _check_places(contract)
+        return declare(contract)
 
     return decorate

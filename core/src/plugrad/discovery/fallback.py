@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contract_of, contracts
 from plugrad.discovery import hooks, selection
 from plugrad.discovery.listing import backends, find, plugins
 from plugrad.discovery.loading import open_backend, opened_backends
@@ -226,9 +226,9 @@ def missing_kernel(
     """
     others = [owner for owner in owners(kernel_name) if owner.name != backend_name]
     register = "register an implementation with register_kernel"
-    if not others and kernel_name not in KERNELS:
+    if not others and contract_of(kernel_name) is None:
         return KernelNotFound(
-            f"no kernel is called {kernel_name!r}{suggestion(kernel_name, KERNELS)}; {register}",
+            f"no kernel is called {kernel_name!r}{suggestion(kernel_name, contracts())}; {register}",
             kernel_name,
         )
     lacks = f"backend {backend_name!r} does not implement kernel {kernel_name!r}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contract_of, contracts
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import find, plugins
 from plugrad.discovery.plugin import Plugin, trace
@@ -198,6 +198,6 @@ def find_contract(kernel_name: str) -> Any:
             op_pack(pack.qualified_name)
         except PluginUnavailable as error:
             warn(str(error))
-        if kernel_name in KERNELS:
+        if kernel_name in contracts():
             break
-    return KERNELS.get(kernel_name)
+    return contract_of(kernel_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contract_of
 from plugrad.contract.undeclared import undeclared
 from plugrad.discovery.fallback import any_implementation, missing_kernel
 from plugrad.discovery.packs import find_contract
@@ -58,7 +58,7 @@ def run_kernel(
     for x in given:
         if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass arrays
             raise not_a_tensor(name, x)
-    contract = KERNELS.get(name) or _contract_by_signature(name, given)
+    contract = contract_of(name) or _contract_by_signature(name, given)
     if not isinstance(inputs, Mapping):
         if not contract.is_variadic:
             raise ArgumentError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contract_of
 from plugrad.errors import KernelFailed, NotFinite, PlugradError, TensorIndexError, shown
 from plugrad.kernels.image import crop_and_resize, crop_and_resize_image_gradient
 from plugrad.kernels.indexing import gather, gather_nd
@@ -40,7 +40,7 @@ def check_arrays(
         KernelFailed: the message names the kernel, the backend and the distribution.
     """
     where = place(kernel_name, backend)
-    contract = KERNELS.get(kernel_name)
+    contract = contract_of(kernel_name)
     outputs = cast("Sequence[Any]", result if type(result) in (list, tuple) else [result])
     if contract is not None:
         try:
@@ -88,7 +88,7 @@ def checked(kernel_name: str, function: Implementation, backend: Backend) -> Imp
     Positions out of range raise `TensorIndexError`, which not every device can do. A kernel without a
     contract is checked for unchanged inputs only.
     """
-    contract = KERNELS.get(kernel_name)
+    contract = contract_of(kernel_name)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         before = [_values(x, backend) for x in arrays]
@@ -122,7 +122,7 @@ def checked_finite(kernel_name: str, function: Implementation, backend: Backend)
 
     So the kernel that the error names is the first one. What has no inputs, such as a constant, passes.
     """
-    contract = KERNELS.get(kernel_name)
+    contract = contract_of(kernel_name)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         result = function(*arrays, **attrs)

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contract_of
 from plugrad.discovery.fallback import borrowed
 from plugrad.discovery.selection import is_numpy_backend, numpy_backend
 from plugrad.discovery.state import state
@@ -148,7 +148,7 @@ def holds_strings(x: Any) -> bool:
 
 
 def _may_hold_strings(kernel_name: str) -> bool:
-    contract = KERNELS.get(kernel_name)
+    contract = contract_of(kernel_name)
     if contract is None or (contract.is_elementwise and string not in contract.accepts):
         return False
     # If the first input holds positions, the contract does not say what the others may hold.

@@ -7,14 +7,14 @@ one of its kernels is asked for, because 34 of them would be a fifth of the time
 import sys
 from importlib import import_module
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import KERNELS, contract_of
 from plugrad.registry.gradients import set_source
 from plugrad.settings import journal
 
 
 def declare(kernel_name: str) -> None:
     """Import the rules of a kernel's family, unless the kernel is someone else's."""
-    contract = KERNELS.get(kernel_name)
+    contract = contract_of(kernel_name)
     if contract is not None and contract.rule.__module__ == f"plugrad.kernels.{contract.family}":
         # A journal of their own: these rules do not belong to the plugin whose code asks for them, and
         # an interrupted import leaves none.

@@ -1,38 +1,79 @@
-"""The contracts of the kernels that backends implement, one module per family."""
+"""The contracts of the kernels that backends implement, one module per family.
 
-from plugrad.kernels import (
-    activation as activation,
-    attention as attention,
-    binary as binary,
-    bitwise as bitwise,
-    complex as complex,
-    convolution as convolution,
-    convolution3d as convolution3d,
-    creation as creation,
-    decomposition as decomposition,
-    depthwise as depthwise,
-    detection as detection,
-    fused as fused,
-    image as image,
-    indexing as indexing,
-    linalg as linalg,
-    morphology as morphology,
-    movement as movement,
-    normalization as normalization,
-    optimizers as optimizers,
-    pixels as pixels,
-    pooling as pooling,
-    pooling3d as pooling3d,
-    ragged as ragged,
-    random as random,
-    rearrangement as rearrangement,
-    reduction as reduction,
-    resize as resize,
-    scan as scan,
-    scatter as scatter,
-    signal as signal,
-    sorting as sorting,
-    sparse as sparse,
-    string as string,
-    unary as unary,
+``import plugrad`` imports the families that tensors need themselves. The others are imported when they are first
+used, or when somebody asks for a kernel by its name.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from plugrad.contract.kernel import set_source
+
+if TYPE_CHECKING:
+    from plugrad.kernels import (
+        activation as activation,
+        attention as attention,
+        binary as binary,
+        bitwise as bitwise,
+        complex as complex,
+        convolution as convolution,
+        convolution3d as convolution3d,
+        creation as creation,
+        decomposition as decomposition,
+        depthwise as depthwise,
+        detection as detection,
+        fused as fused,
+        image as image,
+        indexing as indexing,
+        linalg as linalg,
+        morphology as morphology,
+        movement as movement,
+        normalization as normalization,
+        optimizers as optimizers,
+        pixels as pixels,
+        pooling as pooling,
+        pooling3d as pooling3d,
+        ragged as ragged,
+        random as random,
+        rearrangement as rearrangement,
+        reduction as reduction,
+        resize as resize,
+        scan as scan,
+        scatter as scatter,
+        signal as signal,
+        sorting as sorting,
+        sparse as sparse,
+        string as string,
+        unary as unary,
+    )
+
+
+FAMILIES = (
+    *("activation", "attention", "binary", "bitwise", "complex", "convolution"),
+    *("convolution3d", "creation", "decomposition", "depthwise", "detection", "fused"),
+    *("image", "indexing", "linalg", "morphology", "movement", "normalization", "optimizers"),
+    *("pixels", "pooling", "pooling3d", "ragged", "random", "rearrangement", "reduction", "resize"),
+    *("scan", "scatter", "signal", "sorting", "sparse", "string", "unary"),
 )
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a family when it is first used."""
+    if name in FAMILIES:
+        return import_module(f"plugrad.kernels.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of the families."""
+    return list(FAMILIES)
+
+
+def complete() -> None:
+    """Import every family."""
+    for family in FAMILIES:
+        import_module(f"plugrad.kernels.{family}")
+
+
+set_source(complete)

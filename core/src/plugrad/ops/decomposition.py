@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, linalg, movement
 from plugrad.ops.arguments import as_tensor, coerced, promoted
-from plugrad.ops.attributes import chosen, flag
+from plugrad.ops.attributes import chosen, flag, integer
 from plugrad.ops.binary import greater, where
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import eye
+from plugrad.ops.linalg import matmul, matrices
 from plugrad.ops.movement import stack, unstack
 from plugrad.ops.reduction import max, sum
 from plugrad.ops.transfer import stop_gradient
@@ -81,6 +83,40 @@ def inv(x: TensorLike, /) -> Tensor:
         ArgumentValueError: a matrix is singular.
     """
     return decomposition.inverse(coerced(x, decomposition.inverse, "inv"))
+
+
+def matrix_power(x: TensorLike, n: int, /) -> Tensor:
+    """The `n`-th power of square matrices; a negative power is that of the inverse, power 0 the identity.
+
+    >>> plugrad.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5)
+    tensor([[1., 5.],
+            [0., 1.]], dtype=float32)
+
+    The result has the shape and dtype of x; negative powers of integers and bools are float32.
+
+    Raises:
+        ShapeError: x has fewer than two axes, or the matrices are not square.
+        DTypeError: x holds strings, or holds bools and `n` is greater than 1.
+        ArgumentError: `n` is not an integer.
+        ArgumentValueError: `n` is negative and a matrix is singular.
+    """
+    x = matrices(x, "matrix_power")
+    if x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"matrix_power: the matrices of shape {x.shape} must be square")
+    n = integer(n, "matrix_power", "n")
+    base = inv(x) if n < 0 else x
+    n = abs(n)
+    result = None
+    while n:  # exponentiation by squaring
+        if n & 1:
+            result = renamed(base) if result is None else matmul(result, base)
+        n >>= 1
+        if n:
+            base = matmul(base, base)
+    if result is None:
+        one = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
+        return movement.broadcast_to(one, shape=x.shape)
+    return result
 
 
 def solve(a: TensorLike, b: TensorLike, /) -> Tensor:

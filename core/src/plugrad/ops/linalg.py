@@ -11,15 +11,13 @@ from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from plugrad.engine.dispatch import run
-from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, shown
 from plugrad.kernels import binary, linalg, movement
 from plugrad.ops.arguments import as_tensor, cast, constant, promoted
 from plugrad.ops.attributes import flag, integer, is_several, listed
 from plugrad.ops.binary import less_equal, multiply, where
 from plugrad.ops.complex import conj
-from plugrad.ops.creation import arange, eye
-from plugrad.ops.decomposition import inv
+from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, reshape
 from plugrad.ops.reduction import sum
 from plugrad.types.dtype import as_dtype, bool_, int32, string
@@ -263,42 +261,8 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
     Raises:
         ShapeError: x has fewer than two axes.
     """
-    x = _matrices(x, "matrix_transpose")
+    x = matrices(x, "matrix_transpose")
     return movement.transpose(x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
-
-
-def matrix_power(x: TensorLike, n: int, /) -> Tensor:
-    """The `n`-th power of square matrices; a negative power is that of the inverse, power 0 the identity.
-
-    >>> plugrad.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5)
-    tensor([[1., 5.],
-            [0., 1.]], dtype=float32)
-
-    The result has the shape and dtype of x; negative powers of integers and bools are float32.
-
-    Raises:
-        ShapeError: x has fewer than two axes, or the matrices are not square.
-        DTypeError: x holds strings, or holds bools and `n` is greater than 1.
-        ArgumentError: `n` is not an integer.
-        ArgumentValueError: `n` is negative and a matrix is singular.
-    """
-    x = _matrices(x, "matrix_power")
-    if x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"matrix_power: the matrices of shape {x.shape} must be square")
-    n = integer(n, "matrix_power", "n")
-    base = inv(x) if n < 0 else x
-    n = abs(n)
-    result = None
-    while n:  # exponentiation by squaring
-        if n & 1:
-            result = renamed(base) if result is None else matmul(result, base)
-        n >>= 1
-        if n:
-            base = matmul(base, base)
-    if result is None:
-        one = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
-        return movement.broadcast_to(one, shape=x.shape)
-    return result
 
 
 def diag(x: TensorLike) -> Tensor:
@@ -330,7 +294,7 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
         ArgumentError: `offset` is not an integer.
     """
-    return _diagonal(_matrices(x, "diagonal"), integer(offset, "diagonal", "offset"))
+    return _diagonal(matrices(x, "diagonal"), integer(offset, "diagonal", "offset"))
 
 
 def _diagonal(x: Tensor, offset: int) -> Tensor:
@@ -361,7 +325,7 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) 
         UnsupportedDtype: the backend does not have the dtype.
         ArgumentError: `offset` is not an integer.
     """
-    x = _matrices(x, "trace")
+    x = matrices(x, "trace")
     return sum(_diagonal(x, integer(offset, "trace", "offset")), axis=-1, dtype=dtype)
 
 
@@ -379,7 +343,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
         ArgumentError: `k` is not an integer.
     """
-    x = _matrices(x, "tril")
+    x = matrices(x, "tril")
     k = _reach(k, "tril")
     if k >= 0 and x.dtype is not string:
         return linalg.band_part(x, constant(-1, int32, x.backend), constant(k, int32, x.backend))
@@ -400,7 +364,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
         ArgumentError: `k` is not an integer.
     """
-    x = _matrices(x, "triu")
+    x = matrices(x, "triu")
     k = _reach(k, "triu")
     if k <= 0 and x.dtype is not string:
         return linalg.band_part(x, constant(-k, int32, x.backend), constant(-1, int32, x.backend))
@@ -425,7 +389,7 @@ def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Te
         DTypeError: a number is not an integer.
         ArgumentValueError: a number is larger than the matrices.
     """
-    x = _matrices(x, "band_part")
+    x = matrices(x, "band_part")
     rows, columns = x.shape[-2:]
     lower = _band_width(num_lower, "num_lower", rows, x)
     upper = _band_width(num_upper, "num_upper", columns, x)
@@ -452,7 +416,7 @@ def _band_width(given: TensorLike, name: str, size: int, x: Tensor) -> Tensor:
     return cast(count, int32)
 
 
-def _matrices(x: TensorLike, op: str) -> Tensor:
+def matrices(x: TensorLike, op: str) -> Tensor:
     """Return x as a tensor of matrices.
 
     Raises:

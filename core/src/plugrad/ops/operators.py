@@ -12,20 +12,8 @@ from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.kernels import binary as kernels
-from plugrad.ops import (
-    binary,
-    bitwise,
-    linalg,
-    movement,
-    reduction,
-    scan,
-    statistics,
-    subscript,
-    transfer,
-    ufuncs,
-    unary,
-)
-from plugrad.ops.chained import CHAINED, LATER
+from plugrad.ops import binary, bitwise, linalg, movement, subscript, transfer, ufuncs, unary
+from plugrad.ops.chained import CHAINED
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -33,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.contract.kernel import Kernel
-    from plugrad.tensor.backend import Backend
-    from plugrad.types.dtype import DTypeLike
-    from plugrad.types.specs import AxisLike
 
 Binary = Callable[..., Any]
 
@@ -135,183 +120,11 @@ def rounded(x: Tensor, digits: int | None = None) -> Tensor:
     return unary.round(x * scale) / scale
 
 
-# --- methods that take what NumPy passes; those of ops/chained.py are ops -------------------------
-
-
-def astype(self: Tensor, dtype: DTypeLike) -> Tensor:
-    """Convert to another dtype; see `plugrad.astype`."""
-    return unary.astype(self, dtype)
-
-
-def to(self: Tensor, device: str | Backend) -> Tensor:
-    """Copy to another backend or device, such as ``"webgpu"`` or ``"cpu"``; see `plugrad.to_device`."""
-    return transfer.to_device(self, device)
-
-
-def to_device(self: Tensor, device: str | Backend, *, stream: None = None) -> Tensor:
-    """Copy to another backend or device: the array API's name of `to`."""
-    return transfer.to_device(self, device)
-
-
-def reshape(self: Tensor, *shape: Any) -> Tensor:
-    """Return the same values in another shape; see `plugrad.reshape`."""
-    return movement.reshape(self, shape[0] if len(shape) == 1 else shape)
-
-
-def sum(
-    self: Tensor,
-    axis: AxisLike = None,
-    keepdims: bool = False,
-    *,
-    dtype: DTypeLike | None = None,
-    out: None = None,
-) -> Tensor:
-    """Sum over axes; see `plugrad.sum`."""
-    _check_out("sum", out)
-    return reduction.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-def mean(
-    self: Tensor,
-    axis: AxisLike = None,
-    keepdims: bool = False,
-    *,
-    dtype: DTypeLike | None = None,
-    out: None = None,
-) -> Tensor:
-    """Average over axes; see `plugrad.mean`."""
-    _check_out("mean", out)
-    return reduction.mean(_in(self, dtype), axis=axis, keepdims=keepdims)
-
-
-def prod(
-    self: Tensor,
-    axis: AxisLike = None,
-    keepdims: bool = False,
-    *,
-    dtype: DTypeLike | None = None,
-    out: None = None,
-) -> Tensor:
-    """Multiply along axes; see `plugrad.prod`."""
-    _check_out("prod", out)
-    return reduction.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-def std(
-    self: Tensor,
-    axis: AxisLike = None,
-    keepdims: bool = False,
-    *,
-    ddof: float = 0,
-    dtype: DTypeLike | None = None,
-    out: None = None,
-) -> Tensor:
-    """Return the standard deviation along axes; see `plugrad.std`, whose `correction` is NumPy's `ddof`."""
-    _check_out("std", out)
-    return statistics.std(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
-
-
-def var(
-    self: Tensor,
-    axis: AxisLike = None,
-    keepdims: bool = False,
-    *,
-    ddof: float = 0,
-    dtype: DTypeLike | None = None,
-    out: None = None,
-) -> Tensor:
-    """Return the variance along axes; see `plugrad.var`, whose `correction` is NumPy's `ddof`."""
-    _check_out("var", out)
-    return statistics.var(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
-
-
-def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
-    """Return the largest values along axes; see `plugrad.max`."""
-    _check_out("max", out)
-    return reduction.max(self, axis=axis, keepdims=keepdims)
-
-
-def min(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
-    """Return the smallest values along axes; see `plugrad.min`."""
-    _check_out("min", out)
-    return reduction.min(self, axis=axis, keepdims=keepdims)
-
-
-def all(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
-    """Return whether all elements along axes are True; see `plugrad.all`."""
-    _check_out("all", out)
-    return reduction.all(self, axis=axis, keepdims=keepdims)
-
-
-def any(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
-    """Return whether any element along axes is True; see `plugrad.any`."""
-    _check_out("any", out)
-    return reduction.any(self, axis=axis, keepdims=keepdims)
-
-
-def argmax(
-    self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
-) -> Tensor:
-    """Return the positions of the largest values; see `plugrad.argmax`."""
-    _check_out("argmax", out)
-    return reduction.argmax(self, axis=axis, keepdims=keepdims)
-
-
-def argmin(
-    self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
-) -> Tensor:
-    """Return the positions of the smallest values; see `plugrad.argmin`."""
-    _check_out("argmin", out)
-    return reduction.argmin(self, axis=axis, keepdims=keepdims)
-
-
-def cumsum(
-    self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
-) -> Tensor:
-    """Return the sums up to each element along an axis, or of all elements; see `plugrad.cumulative_sum`."""
-    _check_out("cumsum", out)
-    x = movement.reshape(self, (-1,)) if axis is None else self
-    return scan.cumulative_sum(x, axis=axis, dtype=dtype)
-
-
-def cumprod(
-    self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
-) -> Tensor:
-    """Return the products up to each element along an axis, or of all elements; see `plugrad.cumulative_prod`."""
-    _check_out("cumprod", out)
-    x = movement.reshape(self, (-1,)) if axis is None else self
-    return scan.cumulative_prod(x, axis=axis, dtype=dtype)
-
-
-def transpose(self: Tensor, *axes: Any) -> Tensor:
-    """Return the tensor with its axes in another order, or in the reverse one; see `plugrad.permute_dims`."""
-    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], list | tuple)):
-        return movement.permute_dims(self, axes[0])
-    return movement.permute_dims(self, axes or None)
-
-
-def _in(x: Tensor, dtype: DTypeLike | None) -> Tensor:
-    """Return x in a dtype, as it is if there is none."""
-    return x if dtype is None else unary.astype(x, dtype)
-
-
-def _check_out(method: str, out: object) -> None:
-    """Raise unless `out` is None: NumPy's functions pass it to the method of the same name.
-
-    Raises:
-        ArgumentError: it is not.
-    """
-    if out is not None:
-        raise ArgumentError(
-            f"{method}: out is a {type(out).__name__}, and must be None; assign the result instead, as in "
-            f"y[...] = x.{method}()"
-        )
-
-
 class Later:
-    """An op that is a method, in a module that is imported when the method is first used.
+    """An op that is a method, whose module is imported when the method is first used.
 
-    So `import plugrad` does not import the module. From then on, the op itself is the method.
+    So `import plugrad` does not import the families that a program does not use. From then on, the op itself is the
+    method, and ``help(x.sqrt)`` shows it.
     """
 
     def __init__(self, name: str, module: str) -> None:
@@ -377,6 +190,13 @@ ARITHMETIC: dict[str, Binary] = {
     "lshift": bitwise.bitwise_left_shift,
     "rshift": bitwise.bitwise_right_shift,
 }
+METHODS = {
+    "methods": (
+        *("astype", "to", "to_device", "reshape", "transpose", "sum", "mean", "prod", "std", "var"),
+        *("max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod"),
+    )
+}
+"""The methods that take what NumPy passes, and their module."""
 ATTACHED: dict[str, Any] = {
     **{f"__{name}__": op for name, op in ARITHMETIC.items()},
     **{f"__r{name}__": reflected(op) for name, op in ARITHMETIC.items()},
@@ -404,30 +224,10 @@ ATTACHED: dict[str, Any] = {
     **{name: absent(name) for name in INSTEAD},
     "T": property(transposed),
     "mT": property(matrix_transposed),
-    **{op.__name__: op for op in CHAINED},
-    **{name: Later(name, module) for name, module in LATER.items()},
     **{
-        method.__name__: method
-        for method in (
-            astype,
-            to,
-            to_device,
-            reshape,
-            transpose,
-            sum,
-            mean,
-            prod,
-            std,
-            var,
-            max,
-            min,
-            all,
-            any,
-            argmax,
-            argmin,
-            cumsum,
-            cumprod,
-        )
+        name: Later(name, f"plugrad.ops.{module}")
+        for module, names in (CHAINED | METHODS).items()
+        for name in names
     },
 }
 

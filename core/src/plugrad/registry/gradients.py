@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contracts
 from plugrad.errors import GradientNotFound, RegistrationError, warn
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
@@ -102,7 +102,7 @@ def find_gradient(kernel_name: str) -> RegisteredGradient | None:
 
 def complete() -> None:
     """Register every gradient of plugrad's own that nobody has asked for yet."""
-    for kernel_name in list(KERNELS):
+    for kernel_name in list(contracts()):
         find_gradient(kernel_name)
 
 

@@ -14,7 +14,7 @@ from threading import RLock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from plugrad.contract.kernel import KERNELS
+from plugrad.contract.kernel import contract_of
 from plugrad.contract.parameters import parameters_of
 from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, shown, suggestion, warn
 from plugrad.settings import journal
@@ -184,7 +184,7 @@ def _check_backend(name: str) -> None:
         RegistrationError: an installed backend has a similar name, and none this one.
     """
     known = settings.options_by_backend()
-    if name in KERNELS and name not in known:
+    if name not in known and contract_of(name) is not None:
         raise RegistrationError(
             f"KernelConfig: {name!r} is the name of a kernel; it stands before that of the backend"
         )
@@ -310,7 +310,7 @@ def check_parameters(config: KernelConfig) -> None:
     Raises:
         RegistrationError: the message names the kernel, the backend and the parameters.
     """
-    contract = KERNELS.get(config.kernel_name)
+    contract = contract_of(config.kernel_name)
     if not callable(config.kernel_func):
         raise RegistrationError(
             f"{config.kernel_name} on {config.backend_name!r}: {shown(config.kernel_func)} is not callable"
@@ -320,7 +320,8 @@ def check_parameters(config: KernelConfig) -> None:
     try:
         if _has_parameters_of(contract, config.kernel_func):
             return
-        parameters = inspect.signature(config.kernel_func).parameters.values()
+        said = getattr(config.kernel_func, "__signature__", None)
+        parameters = (said or inspect.signature(config.kernel_func)).parameters.values()
     except (TypeError, ValueError):  # NumPy's ufuncs and other compiled functions
         return
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def snapshot() -> Callable[[], None]:
     """Return a function that restores the contracts and both registries to their current state."""
-    complete()  # a family that came later would be taken away, and would not come again
+    complete()  # families that came later would be taken away, and would not come again
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients, dict(gradients)),

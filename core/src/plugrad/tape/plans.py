@@ -29,15 +29,18 @@ EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
 """The positions to keep if all inputs are kept, regardless of their number."""
 
 
-class _NoPlan(NamedTuple):
+class _NoPlan:
     """The plan for a kernel without a gradient: keeps nothing, and raises if a gradient is requested."""
 
-    kernel: Kernel[..., Any]
-    saved_inputs: tuple[int, ...] = ()
-    needs_output: bool = False
-    needs_dtypes: bool = False
-    keeps_something: bool = False
-    keeps_inputs_only: bool = False
+    saved_inputs: Sequence[int] = ()
+    needs_output = False
+    needs_dtypes = False
+    keeps_something = False
+    keeps_inputs_only = False
+
+    def __init__(self, kernel: Kernel[..., Any]) -> None:
+        """Make the plan for a kernel."""
+        self.kernel = kernel
 
     def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Raise."""
@@ -178,26 +181,27 @@ def _saved(call: Call, place: int, position: int, linked: bool) -> Tensor | None
     return None if array is None else Tensor(array, call.backend, node)
 
 
-class FunctionPlan(NamedTuple):
+class FunctionPlan:
     """A gradient function, with the inputs and outputs that it asked to be saved."""
 
-    kernel: Kernel[..., Any]
-    grad_func: GradFunc
-    inputs_to_save: tuple[int, ...]
-    outputs_to_save: tuple[bool, ...]
-    needs_dtypes: bool = True
-    keeps_something: bool = True
-    keeps_inputs_only: bool = False
+    needs_dtypes = True
+    keeps_something = True
+    keeps_inputs_only = False
 
-    @property
-    def saved_inputs(self) -> tuple[int, ...]:
-        """The inputs to save, in the kernel's order."""
-        return tuple(sorted(set(self.inputs_to_save)))
-
-    @property
-    def needs_output(self) -> bool:
-        """Whether an output is saved."""
-        return any(self.outputs_to_save)
+    def __init__(
+        self,
+        kernel: Kernel[..., Any],
+        grad_func: GradFunc,
+        inputs_to_save: tuple[int, ...],
+        outputs_to_save: tuple[bool, ...],
+    ) -> None:
+        """Make the plan for a kernel."""
+        self.kernel = kernel
+        self.grad_func = grad_func
+        self.inputs_to_save = inputs_to_save
+        self.outputs_to_save = outputs_to_save
+        self.saved_inputs: Sequence[int] = sorted(set(inputs_to_save))
+        self.needs_output = any(outputs_to_save)
 
     def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Call the function, and then the thunks of the wanted inputs."""

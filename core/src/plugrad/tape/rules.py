@@ -23,7 +23,7 @@ import inspect
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plugrad.contract.kernel import KERNELS, Kernel
+from plugrad.contract.kernel import Kernel, contract_of
 from plugrad.contract.parameters import parameters_of
 from plugrad.errors import ArgumentError, RegistrationError, shown
 from plugrad.registry.gradients import (
@@ -233,7 +233,7 @@ def _compiled(
         ) from None
     except ValueError:  # Python cannot inspect a compiled function
         pass
-    if contract := KERNELS.get(config.kernel_name):
+    if contract := contract_of(config.kernel_name):
         config.planner(contract, ())
     return RegisteredGradient(config.kernel_name, config.planner)
 

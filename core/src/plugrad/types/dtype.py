@@ -197,6 +197,7 @@ def as_dtype(spelling: object) -> DType:
 
 
 @cache
+@cache
 def spellings(dtypes: frozenset[DType]) -> frozenset[object]:
     """Return the dtypes, and NumPy's equivalents of them."""
     return dtypes | {d.numpy for d in dtypes}

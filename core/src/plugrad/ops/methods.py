@@ -1,0 +1,187 @@
+"""The methods of tensors that take what NumPy's functions pass to them; those of ops/chained.py are ops.
+
+`plugrad.ops.operators` attaches them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.errors import ArgumentError
+from plugrad.ops import movement, reduction, scan, statistics, transfer, unary
+
+if TYPE_CHECKING:
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.types.dtype import DTypeLike
+    from plugrad.types.specs import AxisLike
+
+
+def astype(self: Tensor, dtype: DTypeLike) -> Tensor:
+    """Convert to another dtype; see `plugrad.astype`."""
+    return unary.astype(self, dtype)
+
+
+def to(self: Tensor, device: str | Backend) -> Tensor:
+    """Copy to another backend or device, such as ``"webgpu"`` or ``"cpu"``; see `plugrad.to_device`."""
+    return transfer.to_device(self, device)
+
+
+def to_device(self: Tensor, device: str | Backend, *, stream: None = None) -> Tensor:
+    """Copy to another backend or device: the array API's name of `to`."""
+    return transfer.to_device(self, device)
+
+
+def reshape(self: Tensor, *shape: Any) -> Tensor:
+    """Return the same values in another shape; see `plugrad.reshape`."""
+    return movement.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+
+def sum(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Sum over axes; see `plugrad.sum`."""
+    _check_out("sum", out)
+    return reduction.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def mean(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Average over axes; see `plugrad.mean`."""
+    _check_out("mean", out)
+    return reduction.mean(_in(self, dtype), axis=axis, keepdims=keepdims)
+
+
+def prod(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Multiply along axes; see `plugrad.prod`."""
+    _check_out("prod", out)
+    return reduction.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def std(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    ddof: float = 0,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Return the standard deviation along axes; see `plugrad.std`, whose `correction` is NumPy's `ddof`."""
+    _check_out("std", out)
+    return statistics.std(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
+
+
+def var(
+    self: Tensor,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    ddof: float = 0,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Tensor:
+    """Return the variance along axes; see `plugrad.var`, whose `correction` is NumPy's `ddof`."""
+    _check_out("var", out)
+    return statistics.var(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
+
+
+def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
+    """Return the largest values along axes; see `plugrad.max`."""
+    _check_out("max", out)
+    return reduction.max(self, axis=axis, keepdims=keepdims)
+
+
+def min(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
+    """Return the smallest values along axes; see `plugrad.min`."""
+    _check_out("min", out)
+    return reduction.min(self, axis=axis, keepdims=keepdims)
+
+
+def all(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
+    """Return whether all elements along axes are True; see `plugrad.all`."""
+    _check_out("all", out)
+    return reduction.all(self, axis=axis, keepdims=keepdims)
+
+
+def any(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
+    """Return whether any element along axes is True; see `plugrad.any`."""
+    _check_out("any", out)
+    return reduction.any(self, axis=axis, keepdims=keepdims)
+
+
+def argmax(
+    self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Tensor:
+    """Return the positions of the largest values; see `plugrad.argmax`."""
+    _check_out("argmax", out)
+    return reduction.argmax(self, axis=axis, keepdims=keepdims)
+
+
+def argmin(
+    self: Tensor, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Tensor:
+    """Return the positions of the smallest values; see `plugrad.argmin`."""
+    _check_out("argmin", out)
+    return reduction.argmin(self, axis=axis, keepdims=keepdims)
+
+
+def cumsum(
+    self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
+) -> Tensor:
+    """Return the sums up to each element along an axis, or of all elements; see `plugrad.cumulative_sum`."""
+    _check_out("cumsum", out)
+    x = movement.reshape(self, (-1,)) if axis is None else self
+    return scan.cumulative_sum(x, axis=axis, dtype=dtype)
+
+
+def cumprod(
+    self: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, out: None = None
+) -> Tensor:
+    """Return the products up to each element along an axis, or of all elements; see `plugrad.cumulative_prod`."""
+    _check_out("cumprod", out)
+    x = movement.reshape(self, (-1,)) if axis is None else self
+    return scan.cumulative_prod(x, axis=axis, dtype=dtype)
+
+
+def transpose(self: Tensor, *axes: Any) -> Tensor:
+    """Return the tensor with its axes in another order, or in the reverse one; see `plugrad.permute_dims`."""
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], list | tuple)):
+        return movement.permute_dims(self, axes[0])
+    return movement.permute_dims(self, axes or None)
+
+
+def _in(x: Tensor, dtype: DTypeLike | None) -> Tensor:
+    """Return x in a dtype, as it is if there is none."""
+    return x if dtype is None else unary.astype(x, dtype)
+
+
+def _check_out(method: str, out: object) -> None:
+    """Raise unless `out` is None: NumPy's functions pass it to the method of the same name.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if out is not None:
+        raise ArgumentError(
+            f"{method}: out is a {type(out).__name__}, and must be None; assign the result instead, as in "
+            f"y[...] = x.{method}()"
+        )
