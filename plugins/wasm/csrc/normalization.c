@@ -15,16 +15,26 @@
 #define OPAQUE(lanes)
 #endif
 
+#define NEAR 16.f  // differences up to here need fewer instructions
+
+// Whether multiply_add rounds once, which a WebAssembly module only sees when it runs.
+static inline int is_fused(void) {
+    const volatile float factor = 1 + 0x1p-12f;  // the compiler would compute with one rounding
+    return multiply_add(splat(factor), splat(factor), splat(-1 - 0x1p-11f))[0] != 0;
+}
+
 // exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The polynomial
-// has the least relative error, 3e-9. The result is within two units in the last place.
-static inline floats exp_below_zero(floats x) {
+// has the least relative error, 3e-9. The result is within two units in the last place. If `is_near`,
+// x >= -NEAR, and n * ln(2) is not rounded before it is subtracted, so that an error of 2e-9 in ln(2)
+// does not matter.
+static inline floats exp_below_zero(floats x, int is_near) {
     floats magic = splat(12582912.f + 127.f);  // rounds, and leaves the exponent of 2^n
     OPAQUE(magic);
-    x = larger(x, splat(-88.f));
+    if (!is_near) x = larger(x, splat(-88.f));
     const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
     const floats n = shifted - magic;
-    floats r = multiply_add(n, splat(-LN2_HIGH), x);
-    r = multiply_add(n, splat(-LN2_LOW), r);
+    floats r = multiply_add(n, splat(is_near ? -LN2 : -LN2_HIGH), x);
+    if (!is_near) r = multiply_add(n, splat(-LN2_LOW), r);
     floats p = splat(1.3814467e-3f);
     p = multiply_add(p, r, splat(8.368781e-3f));
     p = multiply_add(p, r, splat(4.1668393e-2f));
@@ -53,25 +63,29 @@ SHORT_LOOPS static inline void store_last(float *row, floats values, int count) 
 // The passes over a row are functions, because inlined their constants would fill the registers.
 #define PASS SHORT_LOOPS __attribute__((noinline)) static
 
-// The largest element; NaN is ignored, and reaches the sum of exponentials.
-PASS float greatest(const float *row, int count) {
-    floats a = load_last(row, count), b = a, c = a, d = a;
+// The largest element; NaN is ignored, and reaches the sum of exponentials. `is_near` becomes whether the
+// row is long and all others differ from it by NEAR at most.
+PASS float greatest(const float *row, int count, int *is_near) {
+    floats a = load_last(row, count), b = a, c = a, d = a, least = a, other = a;
     int i = 0;
     for (; i + 4 * LANES <= count; i += 4 * LANES) {
-        a = larger(a, load(row + i));
-        b = larger(b, load(row + i + LANES));
-        c = larger(c, load(row + i + 2 * LANES));
-        d = larger(d, load(row + i + 3 * LANES));
+        const floats e = load(row + i), f = load(row + i + LANES);
+        const floats g = load(row + i + 2 * LANES), h = load(row + i + 3 * LANES);
+        a = larger(a, e), b = larger(b, f), c = larger(c, g), d = larger(d, h);
+        least = lesser(lesser(least, e), f), other = lesser(lesser(other, g), h);
     }
-    for (; i + LANES <= count; i += LANES) a = larger(a, load(row + i));
+    for (; i + LANES <= count; i += LANES)
+        a = larger(a, load(row + i)), least = lesser(least, load(row + i));
     a = larger(larger(a, b), larger(c, d));
+    least = lesser(least, other);
     float peak = -INFINITY;
     for (int lane = 0; lane < LANES; lane++) peak = a[lane] > peak ? a[lane] : peak;
+    *is_near = count >= 4 * LANES && !any_lane(least < peak - NEAR);
     return peak;
 }
 
 // The sum of exp(row[i] - peak), which go to `out` if they are kept.
-#define EXPONENTIALS(name, are_kept)                                                               \
+#define EXPONENTIALS(name, are_kept, is_near)                                                      \
     PASS double name(const float *row, float *out, int count, float peak) {                        \
         const int whole = count / LANES * LANES;                                                   \
         double sum = 0;                                                                            \
@@ -79,21 +93,23 @@ PASS float greatest(const float *row, int count) {
             const int last = smaller(i + BLOCK, whole);                                            \
             floats total = {};                                                                     \
             for (; i < last; i += LANES) {                                                         \
-                const floats y = exp_below_zero(load(row + i) - peak);                             \
+                const floats y = exp_below_zero(load(row + i) - peak, is_near);                    \
                 if (are_kept) store(out + i, y);                                                   \
                 total += y;                                                                        \
             }                                                                                      \
             sum += sum_lanes(total);                                                               \
         }                                                                                          \
         if (whole < count) {                                                                       \
-            const floats y = exp_below_zero(load_last(row, count) - peak);                         \
+            const floats y = exp_below_zero(load_last(row, count) - peak, is_near);                \
             if (are_kept) store_last(out, y, count);                                               \
             for (int lane = LANES - (count - whole); lane < LANES; lane++) sum += y[lane];         \
         }                                                                                          \
         return sum;                                                                                \
     }
-EXPONENTIALS(exponentials, true)
-EXPONENTIALS(sum_of_exponentials, false)
+EXPONENTIALS(exponentials, true, false)
+EXPONENTIALS(exponentials_near, true, true)
+EXPONENTIALS(sum_of_exponentials, false, false)
+EXPONENTIALS(sum_of_exponentials_near, false, true)
 
 // out[i] = an expression of y = row[i] and one or two numbers.
 #define FINISH(name, expression, ...)                                                              \
@@ -112,14 +128,22 @@ FINISH(multiply, y *factor, float factor)
 FINISH(subtract, (y - a) - b, float a, float b)
 
 KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
-    for (; rows > 0; rows--, x += count, out += count)
-        multiply(out, out, count, 1 / exponentials(x, out, count, greatest(x, count)));
+    const int fused = is_fused();
+    for (int is_near; rows > 0; rows--, x += count, out += count) {
+        const float peak = greatest(x, count, &is_near);
+        const double sum =
+            (fused && is_near ? exponentials_near : exponentials)(x, out, count, peak);
+        multiply(out, out, count, 1 / sum);
+    }
 }
 
 KERNEL(log_softmax_float32)(const float *x, float *out, int rows, int count) {
-    for (; rows > 0; rows--, x += count, out += count) {
-        const float peak = greatest(x, count);
-        subtract(x, out, count, peak, logf(sum_of_exponentials(x, out, count, peak)));
+    const int fused = is_fused();
+    for (int is_near; rows > 0; rows--, x += count, out += count) {
+        const float peak = greatest(x, count, &is_near);
+        subtract(x, out, count, peak,
+                 logf((fused && is_near ? sum_of_exponentials_near : sum_of_exponentials)(
+                     x, out, count, peak)));
     }
 }
 
@@ -145,7 +169,7 @@ PASS void greatest_of_columns(const float *x, floats *peaks, int length, int inn
             EACH_VECTOR(width) sums[v] = (floats){};                                               \
             for (; row < last; row++, x += inner, out += inner)                                    \
                 EACH_VECTOR(width) {                                                               \
-                    const floats y = exp_below_zero(load(x + column) - peaks[v]);                  \
+                    const floats y = exp_below_zero(load(x + column) - peaks[v], false);           \
                     if (are_kept) store(out + column, y);                                          \
                     sums[v] += y;                                                                  \
                 }                                                                                  \

@@ -7,6 +7,7 @@
 
 #include "common.h"
 
+#define LN2 0.69314718f
 #define LN2_HIGH 0.693359375f
 #define LN2_LOW -2.12194440e-4f
 
