@@ -69,16 +69,30 @@ static inline int is_one_run(const window *w, corner c) {
     }
 
 #define PATCHES(dtype, type, effort)                                                               \
+    /* By vectors, of which the last may overlap the one before. */                                \
+    static inline void copy_run_##dtype(const type *x, int length, type *out) {                    \
+        const int few = 16 / sizeof(type);                                                         \
+        int k = 0;                                                                                 \
+        if (length < few)                                                                          \
+            for (; k < length; k++) out[k] = x[k];                                                 \
+        for (; k + 4 * few <= length; k += 4 * few)                                                \
+            UNROLLED for (int i = 0; i < 4; i++) memcpy(out + k + i * few, x + k + i * few, 16);   \
+        for (; k + few <= length; k += few) memcpy(out + k, x + k, 16);                            \
+        if (k < length) memcpy(out + length - few, x + length - few, 16);                          \
+    }                                                                                              \
     SHORT_LOOPS static void gather_patches_##dtype(const window *w, const type *x, int first,      \
                                                    int count, type *restrict patch) {              \
+        int column = first % w->width.out;                                                         \
+        corner c = corner_of(w, first);                                                            \
         for (int p = first; p < first + count; p++) {                                              \
-            const corner c = corner_of(w, p);                                                      \
             EACH_RUN(w, c, {                                                                       \
                 if (inside)                                                                        \
-                    for (int k = 0; k < length; k++) patch[k] = x[offset + k];                     \
+                    copy_run_##dtype(x + offset, length, patch);                                   \
                 else                                                                               \
                     for (int k = 0; k < length; k++) patch[k] = 0;                                 \
             })                                                                                     \
+            c.column += w->width.stride;                                                           \
+            if (++column == w->width.out) column = 0, c = corner_of(w, p + 1);                     \
         }                                                                                          \
     }                                                                                              \
     static void scatter_patches_##dtype(const window *w, const type *patch, int first, int count,  \

@@ -142,9 +142,9 @@ OPERATION(sigmoid_gradient) OPERATION(squared_difference) OPERATION(subtract)
 
 COMPARISON(equal) COMPARISON(less) COMPARISON(less_equal) COMPARISON(not_equal)
 
-// 2^x has 20 correct digits, of which 11 remain; beyond [-26, 17] it is 0 and infinity.
+// 2^x has 20 correct digits, of which 11 remain; beyond [-26, 16] it is 0 and infinity.
 static inline floats exp_of_half_floats(floats x) {
-    const floats t = at_most(at_least(x * 1.44269504088896341f, -26.f), 17.f);
+    const floats t = at_most(at_least(x * 1.44269504088896341f, -26.f), 16.f);
     const floats shifted = t + splat(12582912.f), r = t - (shifted - 12582912.f);
     floats p = splat(1.5353362e-4f);
     p = multiply_add(p, r, splat(1.3398875e-3f));
@@ -158,8 +158,26 @@ static inline floats exp_of_half_floats(floats x) {
 static void exp_of_half_float32(const float *values, float *out, int count) {
     MAP_FLOATS(exp_of_half_floats, values, out, count);
 }
-KERNEL(exp_float16)(const half *x, half *out, int count) {
-    map((mapped *)exp_of_half_float32, x, out, count, 0);
+
+#if defined(__F16C__) || defined(__aarch64__)
+#define narrowed_power narrowed
+#else
+// `narrowed` of 0 <= x <= 2^16, which is infinity, and of NaN.
+static inline half narrowed_power(float x) {
+    const uint32_t bits = bits_of(x);
+    const uint32_t small = bits_of(x + 0.5f) - bits_of(0.5f);
+    const uint32_t usual = (bits - (112 << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
+    return (bits < 113 << 23 ? small : usual) | (x != x ? 0x7e00 : 0);
+}
+#endif
+KERNEL(exp_float16)(const half *restrict x, half *restrict out, int count) {
+    float values[BLOCK], y[BLOCK];
+    for (int first = 0; first < count; first += BLOCK) {
+        const int size = smaller(BLOCK, count - first);
+        cast_float16_float32(x + first, values, size);
+        exp_of_half_float32(values, y, size);
+        for (int i = 0; i < size; i++) out[first + i] = narrowed_power(y[i]);
+    }
 }
 
 // Only the bit of the sign changes.
