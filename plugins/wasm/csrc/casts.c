@@ -1,7 +1,6 @@
 // Casts, between all pairs of numbers and bools.
 #include "elementwise.h"
 
-
 #define CAST(from, type, to, result, effort) MAP(cast_##from, to, type, result, effort, (result)x)
 #define TO_BOOL(from, type, effort) MAP(cast_##from, bool, type, boolean, effort, x != 0)
 

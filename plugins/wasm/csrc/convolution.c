@@ -69,6 +69,35 @@ static inline int is_one_run(const window *w, corner c) {
     }
 
 #define PATCHES(dtype, type, effort)                                                               \
+    static void scatter_patches_##dtype(const window *w, const type *patch, int first, int count,  \
+                                        type *restrict x) {                                        \
+        for (int p = first; p < first + count; p++) {                                              \
+            const corner c = corner_of(w, p);                                                      \
+            EACH_RUN(w, c, {                                                                       \
+                if (inside)                                                                        \
+                    for (int k = 0; k < length; k++) x[offset + k] += patch[k];                    \
+            })                                                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    /* dx = the patches of dy * transposed filter, summed where they overlap; scratch: CHUNK       \
+       patches */                                                                                  \
+    KERNEL(convolution_input_gradient_##dtype)(const type *dy, const type *filter, type *dx,       \
+                                               const window *w, int out_channels, type *scratch) { \
+        const int depth = patch_size(w), pixels = position_count(w);                               \
+        const MATRIX_##dtype transposed = {filter, 1, out_channels};                               \
+        memset(dx, 0, sizeof(type) * w->batch * image_size(w));                                    \
+        for (int first = 0; first < pixels; first += CHUNK) {                                      \
+            const int count = smaller(CHUNK, pixels - first);                                      \
+            const MATRIX_##dtype rows = {dy + (ptrdiff_t)first * out_channels, out_channels, 1};   \
+            product_##dtype(rows, transposed, scratch, count, depth, out_channels, 0);             \
+            scatter_patches_##dtype(w, scratch, first, count, dx);                                 \
+        }                                                                                          \
+    }
+EACH_FLOAT(PATCHES)
+
+// The other two copy patches to scratch memory, for a block of products. Those of float32 are for
+// WebAssembly: where there are many registers, direct.c reads the patches where they are.
+#define COPYING(dtype, type)                                                                       \
     /* By vectors, of which the last may overlap the one before. */                                \
     static inline void copy_run_##dtype(const type *x, int length, type *out) {                    \
         const int few = 16 / sizeof(type);                                                         \
@@ -95,30 +124,6 @@ static inline int is_one_run(const window *w, corner c) {
             if (++column == w->width.out) column = 0, c = corner_of(w, p + 1);                     \
         }                                                                                          \
     }                                                                                              \
-    static void scatter_patches_##dtype(const window *w, const type *patch, int first, int count,  \
-                                        type *restrict x) {                                        \
-        for (int p = first; p < first + count; p++) {                                              \
-            const corner c = corner_of(w, p);                                                      \
-            EACH_RUN(w, c, {                                                                       \
-                if (inside)                                                                        \
-                    for (int k = 0; k < length; k++) x[offset + k] += patch[k];                    \
-            })                                                                                     \
-        }                                                                                          \
-    }                                                                                              \
-    /* dx = the patches of dy * transposed filter, summed where they overlap; scratch: CHUNK       \
-       patches */                                                                                  \
-    KERNEL(convolution_input_gradient_##dtype)(const type *dy, const type *filter, type *dx,       \
-                                               const window *w, int out_channels, type *scratch) { \
-        const int depth = patch_size(w), pixels = position_count(w);                               \
-        const MATRIX_##dtype transposed = {filter, 1, out_channels};                               \
-        memset(dx, 0, sizeof(type) * w->batch * image_size(w));                                    \
-        for (int first = 0; first < pixels; first += CHUNK) {                                      \
-            const int count = smaller(CHUNK, pixels - first);                                      \
-            const MATRIX_##dtype rows = {dy + (ptrdiff_t)first * out_channels, out_channels, 1};   \
-            product_##dtype(rows, transposed, scratch, count, depth, out_channels, 0);             \
-            scatter_patches_##dtype(w, scratch, first, count, dx);                                 \
-        }                                                                                          \
-    }                                                                                              \
     /* dfilter += transposed patches of x * dy, chunk by chunk. The window may have some cells of  \
        the filter only. scratch: CHUNK patches */                                                  \
     KERNEL(convolution_filter_gradient_##dtype)(const type *x, const type *dy, type *dfilter,      \
@@ -133,7 +138,7 @@ static inline int is_one_run(const window *w, corner c) {
                             out_channels, count, 1);                                               \
         }                                                                                          \
     }
-EACH_FLOAT(PATCHES)
+COPYING(float64, double)
 
 // scratch: the patches of a chunk, which a block of products uses
 KERNEL(convolution_float64)(const double *x, const double *filter, double *out, const window *w,
@@ -149,6 +154,8 @@ KERNEL(convolution_float64)(const double *x, const double *filter, double *out, 
 }
 
 #ifdef __wasm__
+COPYING(float32, float)
+
 // The same plus a bias for each channel, which may be absent, within limits.
 KERNEL(convolution_float32)(const float *x, const float *filter, float *out, const window *w,
                             const float *bias, float least, float most, int out_channels,

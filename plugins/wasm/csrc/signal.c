@@ -62,6 +62,17 @@ static float *write_stage(float *table, int radix, int rest) {
 
 static planes transform(const plan *f, const float *table, planes x, planes y);
 
+// The number of floats in the table of a plan.
+EXPORTED(fft_table_size) int64_t fft_table_size(const plan *f, int) {
+    int64_t count = is_packed(f) ? 2 * (int64_t)f->row : 0;
+    if (f->row != f->size) count += 2 * (int64_t)f->row + 4 * (int64_t)f->size;
+    for (int i = 0, rest = f->size; i < f->stages; i++) {
+        rest /= f->radices[i];
+        count += 2 * (f->radices[i] - 1) * (int64_t)rest + 2 * f->radices[i];
+    }
+    return count;
+}
+
 // descriptor: a plan. The table ends with room for one transform.
 KERNEL(fft_table)(float *table, const plan *f) {
     const int n = f->row, size = f->size;

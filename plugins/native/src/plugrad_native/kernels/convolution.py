@@ -1,4 +1,7 @@
-"""Convolutions of float32 over up to three axes, and their gradients: products with packed patches of images."""
+"""Convolutions over up to three axes, and their gradients: products with patches of images.
+
+Those of float32 read patches where they are. Those of float64 copy them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import convolution
 from plugrad_cpu.memory import empty, zeros
-from plugrad_native.declare import FLOAT32, LANES, LIMIT, Array, dense, in_numpy, in_parts, table
+from plugrad_native.declare import (
+    FLOAT32,
+    FLOATS,
+    LANES,
+    LIMIT,
+    Array,
+    dense,
+    exports,
+    in_numpy,
+    in_parts,
+    table,
+)
 from plugrad_native.kernels.linalg import PRODUCTS, matmul
 from plugrad_native.variants import variant
 from plugrad_native.windows import (
@@ -31,8 +45,10 @@ if TYPE_CHECKING:
     Attributes = tuple[Shape, Padding, DataFormat, Shape, Rounding]
 
 FORWARD = variant().kernel("convolution_direct_float32")
+FORWARD_FLOAT64 = variant().kernel("convolution_float64")
 FILTER_GRADIENT = variant().kernel("convolution_direct_filter_gradient_float32")
-INPUT_GRADIENT = variant().kernel("convolution_input_gradient_float32")
+FILTER_GRADIENT_FLOAT64 = variant().kernel("convolution_filter_gradient_float64")
+INPUT_GRADIENT = exports("convolution_input_gradient", *FLOATS)
 DIRECT_SCRATCH = variant().kernel("direct_scratch")
 CHUNK_SCRATCH = variant().kernel("chunk_scratch")
 
@@ -44,7 +60,9 @@ def is_served(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any])
     """Return whether C is to convolve channels-last images: it takes none that are empty or very large."""
     positions = image[0] * size_of(window.out)
     largest = max(size_of(image), size_of(filter), positions * filter[-1])
-    return dtype == FLOAT32 and 0 < largest < LIMIT and 0 not in (*image, *window.out, *filter)
+    return (
+        dtype in INPUT_GRADIENT and 0 < largest < LIMIT and 0 not in (*image, *window.out, *filter)
+    )
 
 
 def is_pointwise(image: Shape, window: Window) -> bool:
@@ -66,7 +84,7 @@ def correlated(
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array:
-    """Return the cross-correlation of channels-last images with filters, plus a bias, within limits."""
+    """Return the cross-correlation of channels-last images with filters; of float32, plus a bias, within limits."""
     filter = dense(filter)
     bias = bias if bias is None else dense(bias)
     batch, channels = x.shape[0], filter.shape[-1]
@@ -74,11 +92,16 @@ def correlated(
 
     def some(x: Array, out: Array, count: int, scratch: Array) -> None:
         images = descriptor if count == batch else of_images(descriptor, count)
-        FORWARD(x, filter, bias, out, images, channels, *limits, scratch)
+        if is_direct:
+            FORWARD(x, filter, bias, out, images, channels, *limits, scratch)
+        else:
+            FORWARD_FLOAT64(x, filter, out, images, channels, scratch)
 
+    is_direct = x.dtype == FLOAT32
     places = (dense(x), x.size // batch), (out, out.size // batch)
     work = out.size * (filter.size // channels) // PRODUCTS
-    in_parts(some, places, batch, work=work, scratch=DIRECT_SCRATCH(descriptor))
+    scratch = DIRECT_SCRATCH(descriptor) if is_direct else 2 * CHUNK_SCRATCH(descriptor, channels)
+    in_parts(some, places, batch, work=work, scratch=scratch)
     return out
 
 
@@ -95,6 +118,8 @@ def convolved(
     image = image_of(x.shape, data_format)
     descriptor = descriptor_of(image, window)
     if descriptor is None or not is_served(image, filter.shape, window, x.dtype):
+        return None
+    if x.dtype != FLOAT32 and (bias is not None or limits != UNLIMITED):
         return None
     y = correlated(channels_last(x, data_format), filter, window, descriptor, bias, limits)
     return formatted(y, data_format)
@@ -147,10 +172,12 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 dy, filter, input_shape=input_shape, **window_attributes(attributes)
             )
         dy = channels_last(dy, data_format)
-        if is_pointwise(image, window):
+        is_direct = dy.dtype == FLOAT32
+        if is_direct and is_pointwise(image, window):
             dx = matmul(matrix(dy), matrix(filter), transpose_a=False, transpose_b=True)
             return formatted(dx.reshape(image), data_format)
-        if max(strides) == 1 and is_better_reversed(size_of(window.filter), image[-1]):
+        is_dense = is_direct and max(strides) == 1
+        if is_dense and is_better_reversed(size_of(window.filter), image[-1]):
             back = reversed_window(image[1:-1], window)
             there = descriptor_of(dy.shape, back)
             if there is not None:
@@ -158,7 +185,8 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 return formatted(correlated(dy, turned, back, there), data_format)
         dx = empty(image, dy.dtype)
         scratch = empty((CHUNK_SCRATCH(descriptor, filter.shape[-1]),), dy.dtype)
-        INPUT_GRADIENT(dense(dy), dense(filter), dx, descriptor, filter.shape[-1], scratch)
+        run = INPUT_GRADIENT[dy.dtype]
+        run(dense(dy), dense(filter), dx, descriptor, filter.shape[-1], scratch)
         return formatted(dx, data_format)
 
     return implementation
@@ -196,12 +224,15 @@ def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         if descriptor is None or not is_served(image, filter_shape, window, x.dtype):
             return numpy_gradient(x, dy, filter_shape=filter_shape, **window_attributes(attributes))
         x, dy = channels_last(x, data_format), channels_last(dy, data_format)
-        if is_pointwise(image, window):
+        is_direct = x.dtype == FLOAT32
+        if is_direct and is_pointwise(image, window):
             dfilter = matmul(matrix(x), matrix(dy), transpose_a=True, transpose_b=False)
             return dfilter.reshape(filter_shape)
         dfilter = zeros(filter_shape, x.dtype)
-        scratch = empty((DIRECT_SCRATCH(descriptor),), x.dtype)
-        FILTER_GRADIENT(dense(x), dense(dy), dfilter, descriptor, filter_shape[-1], scratch)
+        channels = filter_shape[-1]
+        run = FILTER_GRADIENT if is_direct else FILTER_GRADIENT_FLOAT64
+        size = DIRECT_SCRATCH(descriptor) if is_direct else CHUNK_SCRATCH(descriptor, channels)
+        run(dense(x), dense(dy), dfilter, descriptor, channels, empty((size,), x.dtype))
         return dfilter
 
     return implementation

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, Export
 
 TABLE: Final = variant().kernel("fft_table")
+TABLE_SIZE: Final = variant().kernel("fft_table_size")
 FFT: Final = variant().kernel("fft_complex64")
 RFFT: Final = variant().kernel("rfft_float32")
 IRFFT: Final = variant().kernel("irfft_complex64")
@@ -50,14 +51,8 @@ class Plan(NamedTuple):
 def plan_of(row: int, length: int = 0) -> Plan:
     """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
     size, radices = fourier_stages(row)
-    floats = 2 * row if length == 2 * row else 0
-    floats += 0 if size == row else 2 * row + 4 * size
-    rest = size
-    for radix in radices:
-        rest //= radix
-        floats += 2 * (radix - 1) * rest + 2 * radix
     descriptor = np.array([row, size, length, len(radices), *radices], INT32)
-    factors = np.empty(floats, FLOAT32)
+    factors = np.empty(TABLE_SIZE(descriptor, 0), FLOAT32)
     TABLE(factors, descriptor)
     return Plan(descriptor, factors, size)
 

@@ -18,24 +18,17 @@ IRFFT = ExportNames("irfft")
 
 
 class Plan(NamedTuple):
-    """How rows of a length are transformed: the fields of ``plan`` in csrc/signal.c, and their table's size."""
+    """How rows of a length are transformed: the length of transforms, and the fields of ``plan`` in csrc/signal.c."""
 
     size: int
     descriptor: tuple[int, ...]
-    table_bytes: int
 
 
 @lru_cache(maxsize=1024)
 def plan_of(row: int, length: int = 0) -> Plan:
     """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
     size, radices = fourier_stages(row)
-    floats = 2 * row if length == 2 * row else 0
-    floats += 0 if size == row else 2 * row + 4 * size
-    rest = size
-    for radix in radices:
-        rest //= radix
-        floats += 2 * (radix - 1) * rest + 2 * radix
-    return Plan(size, (row, size, length, len(radices), *radices), 4 * floats)
+    return Plan(size, (row, size, length, len(radices), *radices))
 
 
 def plan_of_reals(length: int) -> Plan:
@@ -47,7 +40,8 @@ def run(export: str, plan: Plan, x: WasmArray, out: WasmArray, *attributes: bool
     """Transform the rows of an array to those of another one, which is returned."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
-    factors = store.table("fft_table", plan.descriptor, plan.table_bytes)
+    table_bytes = 4 * store.scratch_size("fft_table_size", plan.descriptor, 0)
+    factors = store.table("fft_table", plan.descriptor, table_bytes)
     run_items(
         x,
         export,
