@@ -112,7 +112,7 @@ def test_training_makes_no_blocks_after_its_first_steps(rng, monkeypatch):
 
 
 def test_a_program_that_repeats_itself_takes_no_new_pages():
-    """C libraries keep smaller arrays than this one, which they return: to fill the next one takes hundreds of faults."""
+    """C libraries give memory of this size back at once: to fill another array takes hundreds of faults."""
     resource = pytest.importorskip("resource")  # which Windows does not have
     with plugrad.use("cpu"):
         x = plugrad.zeros(10_000_000)
