@@ -318,9 +318,9 @@ def check_parameters(config: KernelConfig) -> None:
     if contract is None:
         return
     try:
-        if _has_parameters_of(contract, config.kernel_func):
-            return
         said = getattr(config.kernel_func, "__signature__", None)
+        if said is None and _has_parameters_of(contract, config.kernel_func):
+            return
         parameters = (said or inspect.signature(config.kernel_func)).parameters.values()
     except (TypeError, ValueError):  # NumPy's ufuncs and other compiled functions
         return
