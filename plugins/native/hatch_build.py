@@ -9,7 +9,8 @@ PLUGRAD_NATIVE_PLATFORM=win_amd64 python -m hatchling build -t wheel
 The sources are those of plugrad-wasm: ``csrc`` is a link to its folder, and a source distribution holds a
 copy. Each variant, for processors of a level, is an extension module with the same functions. The
 compiler is that of ziglang, for all platforms, with the stable ABI of Python declared in
-``extension/python.h``; so building needs neither a compiler nor headers of the system.
+``extension/python.h``; so building needs neither a compiler nor headers of the system. The functions that
+the package calls are listed in ``extension/exports.txt``; the linker leaves out all others.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "csrc"
 EXTENSION = ROOT / "extension"
+EXPORTS = EXTENSION / "exports.txt"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
     *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct", "fused"),
@@ -37,7 +39,8 @@ KERNELS = (
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
-    *("-fvisibility=hidden", "-ffunction-sections", "-Wall", "-Wextra", "-Werror"),
+    *("-fvisibility=hidden", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra"),
+    "-Werror",
 )
 
 SANITIZE = ("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=function")
@@ -171,8 +174,11 @@ def compile_variants(
     if "windows" in triple:
         link.append(import_library(triple, folder))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = {kernel for found in pool.map(declared, sources) for kernel in found}
-        table.write_text(table_of(sorted(kernels, key=lambda kernel: kernel[1])))
+        known = {kernel[1]: kernel for found in pool.map(declared, sources) for kernel in found}
+        exported = EXPORTS.read_text("utf-8").split()
+        if missing := sorted(set(exported) - known.keys()):
+            raise ValueError(f"{EXPORTS} lists functions that are in no source: {missing}")
+        table.write_text(table_of([known[name] for name in exported]))
         parts = [*sources, table, EXTENSION / "extension.c"]
         objects = {v: pool.map(compiled, [(v, part) for part in parts]) for v in targets}
         for variant, target in targets.items():

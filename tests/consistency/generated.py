@@ -12,12 +12,14 @@ from consistency.committed import SHORT
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
 from consistency.tfjs import places, tfjs_kernels
+from plugins.native.asked import asked
 from plugins.webgpu import accuracy
 from plugrad.discovery.hooks import SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_FILE, PLUGIN_FILE
 from plugrad.discovery.state import state
 from plugrad.extend import KERNELS
 from plugrad.types.dtype import DTYPES
+from plugrad_native import variants
 from properties import numeric_rules
 
 ROOT = Path(__file__).parents[2]
@@ -171,8 +173,19 @@ def with_kernels(plugin: str) -> str:
     return re.sub(r"kernels = \[[^]]*\]", block, text)
 
 
+EXPORTS = ROOT / "plugins" / "native" / "extension" / "exports.txt"
+
+
+def exports() -> str | None:
+    """Return the functions of C that the native pack asks for; None where not all of its variants run."""
+    names = [*variants.BASELINES[:1], *variants.BETTER]
+    if not variants.has_variant() or variants.loaded(names[0]).level() < 4:
+        return None
+    return "\n".join(asked(names)) + "\n"
+
+
 def main() -> None:
-    """Write the pages and notebooks, and the kernels into the manifests."""
+    """Write the pages and notebooks, the kernels into the manifests, and what the native pack exports."""
     FOLDER.mkdir(exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")
@@ -180,6 +193,8 @@ def main() -> None:
         notebooks.path(name).write_text(notebooks.notebook(name), "utf-8")
     for plugin in (*BACKENDS, *PACKS):
         manifest_file(plugin).write_text(with_kernels(plugin), "utf-8")
+    if listed := exports():
+        EXPORTS.write_text(listed, "utf-8")
 
 
 if __name__ == "__main__":

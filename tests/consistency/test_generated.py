@@ -51,3 +51,10 @@ def test_manifest_lists_the_kernels_that_the_backend_registers(backend):
     for plugin in (backend, *(pack for pack, its in generated.PACKS.items() if its == backend)):
         written = generated.manifest_file(plugin).read_text("utf-8")
         assert written == generated.with_kernels(plugin), REMEDY
+
+
+def test_native_pack_exports_what_it_asks_for():
+    asked = generated.exports()
+    if asked is None:
+        pytest.skip("this processor, or this installation, does not have every variant")
+    assert generated.EXPORTS.read_text("utf-8") == asked, REMEDY

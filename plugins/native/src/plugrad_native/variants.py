@@ -22,7 +22,13 @@ class Variant(Protocol):
     VECTOR_BYTES: int
 
     def kernel(self, name: str, /) -> Callable[..., Any]:
-        """Return the function of C with a name; it takes what the function in C takes."""
+        """Return the function of C with a name; it takes what the function in C takes.
+
+        Only those in ``extension/exports.txt`` are there; ``make pages`` writes into it what the pack asks for.
+
+        Raises:
+            AttributeError: the extension was built without it.
+        """
         ...
 
     def level(self) -> int:

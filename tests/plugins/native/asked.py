@@ -1,0 +1,38 @@
+"""Which functions of C the pack asks for, as a program prints that imports all of it for a variant."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import importlib, pkgutil, sys
+import plugrad_native
+from plugrad_native import variants
+
+real = variants.loaded(sys.argv[1])
+asked = set()
+
+class Spy:
+    VECTOR_BYTES = real.VECTOR_BYTES
+
+    def kernel(self, name):
+        asked.add(name)
+        try:
+            return real.kernel(name)
+        except AttributeError:  # the extension was built with another list
+            return print
+
+variants.variant = Spy
+for module in pkgutil.walk_packages(plugrad_native.__path__, "plugrad_native."):
+    if not module.name.rpartition(".")[2].startswith("_"):
+        importlib.import_module(module.name)
+print(*asked)
+"""
+
+
+def asked(variants: list[str]) -> list[str]:
+    """Return the names, sorted, for any of some variants."""
+    found: set[str] = set()
+    for variant in variants:
+        command = [sys.executable, "-c", PROGRAM, variant]
+        found.update(subprocess.run(command, stdout=-1, text=True, check=True).stdout.split())
+    return sorted(found)
