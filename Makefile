@@ -72,7 +72,7 @@ bench: $(INSTALLED) ## Compare with torch and what else is installed, on one thr
 
 wheels: | $(BIN)/uv ## Build wheels for this machine, and source distributions, into dist/ (PLATFORMS=all for every platform)
 	rm -rf dist
-	$(BIN)/uv build --quiet --python $(BIN)/python --all-packages --out-dir dist
+	$(BIN)/uv build --quiet --python $(BIN)/python --all-packages --sdist --wheel --out-dir dist
 	for platform in $(PLATFORMS:all=$$($(BIN)/python plugins/native/hatch_build.py platforms)); do \
 	    PLUGRAD_NATIVE_PLATFORM=$$platform $(BIN)/uv build --quiet --python $(BIN)/python \
 	        --package plugrad-native --wheel --out-dir dist || exit 1; \
