@@ -43,7 +43,7 @@ LIMITS = {
 }
 """What we promise, as a multiple of the time of TensorFlow.js."""
 MEAN_LIMIT = 0.42  # of the geometric mean
-TURN = 0.02  # seconds that one turn takes at least
+TURN = 0.02  # seconds that a turn of each side takes
 
 Step = Callable[[], Any]
 
@@ -133,8 +133,8 @@ def main() -> int:
         for name, step in cases().items():
             ours(step, 2)  # shapes are cached, memory is there
             node.time(name, 2)
-            repeats = max(1, round(TURN * 1e3 / max(ours(step, 1), node.time(name, 1))))
-            turns = [(ours(step, repeats), node.time(name, repeats)) for _ in range(rounds)]
+            n, m = (max(1, round(TURN * 1e3 / ms)) for ms in (ours(step, 1), node.time(name, 1)))
+            turns = [(ours(step, n), node.time(name, m)) for _ in range(rounds)]
             mine, theirs = (statistics.median(side) for side in zip(*turns, strict=True))
             ratios.append(mine / theirs)
             failed |= ratios[-1] > LIMITS[name]

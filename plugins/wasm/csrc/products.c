@@ -49,6 +49,12 @@ SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t 
         a, edge, SLAB, from, from_row, to, to_row, rows, least, most);
 }
 
+// sums (rows x SLAB) += a * b, the steps between the first and the last one: most, if the product is deep.
+static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums,
+                              int rows) {
+    add_products_of_eight(a, b, b_row, sums, SLAB, sums, SLAB, rows, 0, 0);
+}
+
 // to (rows x SLAB) = from + a * b, within limits, for `width` columns of b.
 static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const float *from,
                           ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, int width,
@@ -63,9 +69,12 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
             add_edge(a, b, b_row, from, from_row, target, row, rows, width,
                      smaller(GROUP, depth - k), is_last ? least : -INFINITY,
                      is_last ? most : INFINITY);
+        else if (from == target)
+            add_products(a, b, b_row, sums, rows);
+        else if (is_last && is_limited)
+            finish_products_of_eight(a, b, b_row, from, from_row, target, row, rows, least, most);
         else
-            (is_last && is_limited ? finish_products_of_eight : add_products_of_eight)(
-                a, b, b_row, from, from_row, target, row, rows, least, most);
+            add_products_of_eight(a, b, b_row, from, from_row, target, row, rows, least, most);
         from = sums, from_row = SLAB;
     }
 }
