@@ -79,7 +79,8 @@ def test_steps_that_compute_gradients_themselves():
     nodes, edges = traced(step, ())
     assert ("weights", "Square") in titles(nodes, edges, "kernel")
     kernels = [node for node in nodes if node.kind == "kernel"]
-    assert {"Square", "Sum", "Add"} <= {node.title for node in kernels if not node.is_backward}
+    forward = {node.title for node in kernels if not node.is_backward}
+    assert forward >= {"Square", "Sum", "ApplyGradientDescent"}
     assert "Multiply" in {node.title for node in kernels if node.is_backward}
     assert not [node for node in nodes if node.kind == "gradient"]
     second = plugrad.plot_graph(plugrad.grad(plugrad.grad(lambda x: x * x * x)), 2.0)

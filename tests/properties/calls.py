@@ -19,8 +19,9 @@ def public_ops():
     """Return the ops by name; those of a namespace show there, in an example, how they are called."""
     found = {
         name: op
-        for name, op in vars(plugrad).items()
-        if inspect.isfunction(op) and op.__module__.startswith("plugrad.ops")
+        for name in dir(plugrad)
+        if inspect.isfunction(op := getattr(plugrad, name))
+        and op.__module__.startswith("plugrad.ops")
     }
     for space in SPACES:
         for name, op in vars(getattr(plugrad, space)).items():

@@ -14,7 +14,6 @@ from plugrad.discovery.listing import backends
 from plugrad.discovery.loading import probe
 from plugrad.discovery.selection import backend_for, which
 from plugrad.errors import ArgumentValueError, BackendUnavailable, DTypeError, shown, suggestion
-from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import (
     DTYPES,
     DType,
@@ -31,7 +30,7 @@ from plugrad.types.dtype import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from plugrad.tensor.tensor import TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 __array_api_version__: Final = "2024.12"
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
@@ -238,7 +237,9 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         return {d.name: d for d in DTYPES if d in has and d is not float16 and isdtype(d, kinds)}
 
 
-def namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
+def __array_namespace__(  # noqa: N807 - a method of tensors
+    x: Tensor, *, api_version: str | None = None
+) -> ModuleType:
     """Return the module `plugrad`, whose functions take the tensor, if it follows a version of the standard.
 
     Raises:
@@ -249,6 +250,3 @@ def namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
             f"__array_namespace__: api_version={shown(api_version)} is not one of {', '.join(VERSIONS)}"
         )
     return sys.modules["plugrad"]
-
-
-setattr(Tensor, "__array_namespace__", namespace)  # noqa: B010 - its declaration is in the class

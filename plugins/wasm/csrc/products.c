@@ -69,7 +69,7 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
             add_edge(a, b, b_row, from, from_row, target, row, rows, width,
                      smaller(GROUP, depth - k), is_last ? least : -INFINITY,
                      is_last ? most : INFINITY);
-        else if (from == target)
+        else if (from == sums && !is_last)
             add_products(a, b, b_row, sums, rows);
         else if (is_last && is_limited)
             finish_products_of_eight(a, b, b_row, from, from_row, target, row, rows, least, most);

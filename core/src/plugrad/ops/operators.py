@@ -121,14 +121,14 @@ def rounded(x: Tensor, digits: int | None = None) -> Tensor:
 
 
 class Later:
-    """An op that is a method, whose module is imported when the method is first used.
+    """A function that is a method, whose module is imported when the method is first used.
 
-    So `import plugrad` does not import the families that a program does not use. From then on, the op itself is the
-    method, and ``help(x.sqrt)`` shows it.
+    So `import plugrad` does not import the families that a program does not use. From then on, the function itself
+    is the method, and ``help(x.sqrt)`` shows it.
     """
 
     def __init__(self, name: str, module: str) -> None:
-        """Stand for the op of a name in a module."""
+        """Stand for the function of a name in a module."""
         self.name = name
         self.module = module
 
@@ -224,6 +224,7 @@ ATTACHED: dict[str, Any] = {
     **{name: absent(name) for name in INSTEAD},
     "T": property(transposed),
     "mT": property(matrix_transposed),
+    "__array_namespace__": Later("__array_namespace__", "plugrad.array_api"),
     **{
         name: Later(name, f"plugrad.ops.{module}")
         for module, names in (CHAINED | METHODS).items()

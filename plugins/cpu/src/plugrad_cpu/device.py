@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EVERY_DTYPE: Final = frozenset(DTYPES)
 FEW: Final = 1024
-"""The bytes of an array from which on the dtype decides between two implementations of a kernel."""
+"""The bytes of an array, or of two, from which on the dtype decides between two implementations of a kernel."""
 FEWEST: Final = 512
 """The bytes of a column and a row below which their result is not large."""
 NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
@@ -202,20 +202,20 @@ def _by_dtype(
     def is_stretched(a: Array, b: Array) -> bool:
         return (
             a.dtype in stretched_dtypes
+            and a.nbytes != b.nbytes
             and a.size > 1 < b.size
             and max(a.nbytes, b.nbytes) >= LARGE
             and (a if a.nbytes > b.nbytes else b).flags.c_contiguous
         )
 
     def of_two(a: Array, b: Array) -> Any:
-        if a.nbytes + b.nbytes < FEWEST:
+        if (both := a.nbytes + b.nbytes) < FEWEST:
             return own(a, b)
-        if a.nbytes >= FEW or b.nbytes >= FEW:
-            if a.dtype in dtypes or (
-                a.nbytes != b.nbytes and stretched_dtypes and is_stretched(a, b)
-            ):
+        if both >= FEW:
+            if a.dtype in dtypes or (both >= LARGE and stretched_dtypes and is_stretched(a, b)):
                 return brought(a, b)
-            return counted(a, b)
+            if both >= LARGE:
+                return counted(a, b)
         result = own(a, b)
         if result.nbytes >= LARGE:  # a column and a row
             pool.count(result)

@@ -33,7 +33,7 @@ def moving(kernel: Kernel[..., Any], function: str) -> Implementation:
         inputs = tuple([dense(x) for x in tensors])
         outputs = [empty(x.shape, dtype) for x in tensors[count:]]
         run = functions[dtype]
-        arguments = coefficients, np.array(sizes, np.int32), inputs, tuple(outputs), count
+        arguments = dense(coefficients), np.array(sizes, np.int32), inputs, tuple(outputs), count
         parts = min(workers.count, lists * sum(sizes) // (SHARED // 2))
         if parts < 2:
             run(*arguments, 0, 1)
