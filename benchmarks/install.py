@@ -39,9 +39,10 @@ def installed(name: str) -> Path:
 
 
 def megabytes(name: str) -> float:
-    """Return the size of the packages of an environment."""
+    """Return the size of the files of an environment, without bytecode."""
     (packages,) = (FOLDER / name).glob("lib/python*/site-packages")
-    return sum(p.lstat().st_size for p in packages.rglob("*") if "__pycache__" not in p.parts) / 1e6
+    files = (p for p in packages.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    return sum(p.stat().st_size for p in files) / 1e6
 
 
 def seconds(python: Path, program: str) -> float:

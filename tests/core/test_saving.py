@@ -345,7 +345,7 @@ def test_a_file_that_gets_too_large_leaves_the_old_one(path):
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_tensors_are_on_the_host_one_after_the_other(path, monkeypatch):
+def test_at_most_two_tensors_are_on_the_host(path, monkeypatch):
     on_host, most, numpy = [], [0], plugrad.Tensor.numpy
 
     def read(x):
@@ -357,7 +357,7 @@ def test_tensors_are_on_the_host_one_after_the_other(path, monkeypatch):
     monkeypatch.setattr(plugrad.Tensor, "numpy", read)
     plugrad.save(path, [plugrad.ones(3) for _ in range(5)])
     assert len(on_host) == 5
-    assert most == [1]
+    assert 1 <= most[0] <= 2
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")
