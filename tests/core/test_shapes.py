@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.contract.kernel import KERNELS
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
+from plugrad.extend import KERNELS
 from plugrad.types.shapes import (
     axes_of,
     axis_of,

@@ -12,8 +12,8 @@ import pytest
 
 import plugrad
 from consistency.coverage import declared
-from plugrad.contract.kernel import KERNELS
 from plugrad.errors import PlugradError
+from plugrad.extend import KERNELS
 from plugrad.testing.checks import tensors_of
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import DTYPES
