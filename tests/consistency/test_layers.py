@@ -16,7 +16,7 @@ PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.i
 FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
 
 LAYERS = (
-    ("errors",),
+    ("errors", "importing"),
     ("types",),
     ("settings",),
     ("tensor",),
@@ -119,6 +119,7 @@ LAZY = {
     "plugrad.cli.child": "each job imports what it does",
     "plugrad.cli.commands.doctor": "as the command itself",
     "plugrad.cli.commands.info": "as the command itself",
+    "plugrad.einops": "only programs with einops need the ops that it calls",
     "plugrad.pictures.graph": "only pictures need a layout",
     "plugrad.profiling": "only pictures need a page",
 }

@@ -51,3 +51,43 @@ def test_children_take_no_lock_that_another_thread_held():
         timeout=120,
     )
     assert done.stdout.split() == ["done"], done.stderr
+
+
+IMPORTING = """
+    import os, signal, sys, threading, time, warnings
+    import plugrad
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+    x = plugrad.ones(3)
+    begun = threading.Event()
+
+    class Slow:
+        def find_spec(self, name, path, target=None):
+            if name == "plugrad.ops.sorting":
+                begun.set()
+                time.sleep(0.3)
+
+    sys.meta_path.insert(0, Slow())
+    thread = threading.Thread(target=lambda: plugrad.sort(x))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs dies of it
+        os._exit(0 if plugrad.sort(x).shape == (3,) else 1)
+    _, status = os.waitpid(child, 0)
+    thread.join()
+    print("done" if status == 0 else status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_children_do_not_wait_for_an_import_of_another_thread():
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(IMPORTING)],
+        env=os.environ | {"PLUGRAD_BACKEND": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["done"], done.stderr

@@ -5,7 +5,6 @@
 tensor([2., 4., 6.], dtype=float32)
 """
 
-import importlib
 import typing
 from math import (
     e as e,
@@ -16,8 +15,9 @@ from math import (
 
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
 import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
+import plugrad.importing
 import plugrad.kernels  # pyright: ignore[reportUnusedImport] - every contract is known
-import plugrad.ops.operators  # noqa: F401  # pyright: ignore[reportUnusedImport] - they attach themselves
+import plugrad.ops.operators  # pyright: ignore[reportUnusedImport] - they attach themselves
 from plugrad import errors as errors
 from plugrad.discovery.fallback import (
     fallback_report as fallback_report,
@@ -39,9 +39,6 @@ from plugrad.discovery.packs import (
     op_pack as op_pack,
 )
 from plugrad.discovery.selection import synchronize as synchronize, use as use, which as which
-from plugrad.engine.custom import (
-    custom_grad as custom_grad,
-)
 from plugrad.memory import (
     dispose as dispose,
     keep as keep,
@@ -79,133 +76,6 @@ from plugrad.ops.binary import (
     subtract as subtract,
     where as where,
 )
-from plugrad.ops.bitwise import (
-    bitwise_and as bitwise_and,
-    bitwise_invert as bitwise_invert,
-    bitwise_left_shift as bitwise_left_shift,
-    bitwise_or as bitwise_or,
-    bitwise_right_shift as bitwise_right_shift,
-    bitwise_xor as bitwise_xor,
-)
-from plugrad.ops.complex import (
-    complex as complex,
-    conj as conj,
-    imag as imag,
-    real as real,
-)
-from plugrad.ops.creation import (
-    arange as arange,
-    asarray as asarray,
-    empty as empty,
-    empty_like as empty_like,
-    eye as eye,
-    from_dlpack as from_dlpack,
-    full as full,
-    full_like as full_like,
-    linspace as linspace,
-    ones as ones,
-    ones_like as ones_like,
-    zeros as zeros,
-    zeros_like as zeros_like,
-)
-from plugrad.ops.einsum import (
-    einsum as einsum,
-)
-from plugrad.ops.indexing import (
-    gather_nd as gather_nd,
-    nonzero as nonzero,
-    one_hot as one_hot,
-    take as take,
-    take_along_axis as take_along_axis,
-    unsorted_segment_sum as unsorted_segment_sum,
-)
-from plugrad.ops.linalg import (
-    diag as diag,
-    dot as dot,
-    matmul as matmul,
-    matrix_transpose as matrix_transpose,
-    tensordot as tensordot,
-    tril as tril,
-    triu as triu,
-    vecdot as vecdot,
-)
-from plugrad.ops.movement import (
-    broadcast_arrays as broadcast_arrays,
-    broadcast_shapes as broadcast_shapes,
-    broadcast_to as broadcast_to,
-    concat as concat,
-    ensure_shape as ensure_shape,
-    expand_dims as expand_dims,
-    flip as flip,
-    moveaxis as moveaxis,
-    pad as pad,
-    permute_dims as permute_dims,
-    reshape as reshape,
-    slice as slice,
-    split as split,
-    squeeze as squeeze,
-    stack as stack,
-    tile as tile,
-    unstack as unstack,
-)
-from plugrad.ops.reduction import (
-    all as all,
-    any as any,
-    argmax as argmax,
-    argmin as argmin,
-    bincount as bincount,
-    dense_bincount as dense_bincount,
-    max as max,
-    mean as mean,
-    min as min,
-    prod as prod,
-    sum as sum,
-)
-from plugrad.ops.subscript import (
-    boolean_mask as boolean_mask,
-    strided_slice as strided_slice,
-)
-from plugrad.ops.transfer import stop_gradient as stop_gradient, to_device as to_device
-from plugrad.ops.unary import (
-    abs as abs,
-    acos as acos,
-    acosh as acosh,
-    asin as asin,
-    asinh as asinh,
-    astype as astype,
-    atan as atan,
-    atanh as atanh,
-    ceil as ceil,
-    cos as cos,
-    cosh as cosh,
-    erf as erf,
-    exp as exp,
-    expm1 as expm1,
-    floor as floor,
-    isfinite as isfinite,
-    isinf as isinf,
-    isnan as isnan,
-    log as log,
-    log1p as log1p,
-    log2 as log2,
-    log10 as log10,
-    logical_not as logical_not,
-    negative as negative,
-    positive as positive,
-    reciprocal as reciprocal,
-    round as round,
-    rsqrt as rsqrt,
-    sign as sign,
-    signbit as signbit,
-    sin as sin,
-    sinh as sinh,
-    sqrt as sqrt,
-    square as square,
-    step as step,
-    tan as tan,
-    tanh as tanh,
-    trunc as trunc,
-)
 from plugrad.registry.gradients import (
     get_gradient as get_gradient,
     get_gradients as get_gradients,
@@ -220,22 +90,9 @@ from plugrad.registry.kernels import (
     unregister_kernel as unregister_kernel,
 )
 from plugrad.settings.layers import config as config
-from plugrad.tape.rules import (
-    GradientConfig as GradientConfig,
-    override_gradient as override_gradient,
-    register_gradient as register_gradient,
-)
 from plugrad.tensor.backend import KernelConfig as KernelConfig, Memory as Memory
 from plugrad.tensor.context import carry_context as carry_context
 from plugrad.tensor.tensor import Tensor as Tensor
-from plugrad.transforms.gradients import (
-    grad as grad,
-    grads as grads,
-    value_and_grad as value_and_grad,
-    variable_grads as variable_grads,
-    vjp as vjp,
-)
-from plugrad.transforms.variable import Variable as Variable
 from plugrad.types.dtype import (
     DType as DType,
     as_dtype as as_dtype,
@@ -283,6 +140,9 @@ if typing.TYPE_CHECKING:
     from plugrad.engine.by_name import (
         run_kernel as run_kernel,
     )
+    from plugrad.engine.custom import (
+        custom_grad as custom_grad,
+    )
     from plugrad.ops.activation import (
         elu as elu,
         gelu as gelu,
@@ -298,6 +158,20 @@ if typing.TYPE_CHECKING:
     from plugrad.ops.attention import (
         attention as attention,
     )
+    from plugrad.ops.bitwise import (
+        bitwise_and as bitwise_and,
+        bitwise_invert as bitwise_invert,
+        bitwise_left_shift as bitwise_left_shift,
+        bitwise_or as bitwise_or,
+        bitwise_right_shift as bitwise_right_shift,
+        bitwise_xor as bitwise_xor,
+    )
+    from plugrad.ops.complex import (
+        complex as complex,
+        conj as conj,
+        imag as imag,
+        real as real,
+    )
     from plugrad.ops.convolution import (
         conv1d as conv1d,
         conv2d as conv2d,
@@ -307,16 +181,71 @@ if typing.TYPE_CHECKING:
         conv3d as conv3d,
         conv3d_transpose as conv3d_transpose,
     )
+    from plugrad.ops.creation import (
+        arange as arange,
+        asarray as asarray,
+        empty as empty,
+        empty_like as empty_like,
+        eye as eye,
+        from_dlpack as from_dlpack,
+        full as full,
+        full_like as full_like,
+        linspace as linspace,
+        ones as ones,
+        ones_like as ones_like,
+        zeros as zeros,
+        zeros_like as zeros_like,
+    )
     from plugrad.ops.depthwise import (
         depthwise_conv2d as depthwise_conv2d,
         separable_conv2d as separable_conv2d,
+    )
+    from plugrad.ops.einsum import (
+        einsum as einsum,
     )
     from plugrad.ops.evaluation import (
         confusion_matrix as confusion_matrix,
         in_top_k as in_top_k,
     )
+    from plugrad.ops.indexing import (
+        gather_nd as gather_nd,
+        nonzero as nonzero,
+        one_hot as one_hot,
+        take as take,
+        take_along_axis as take_along_axis,
+        unsorted_segment_sum as unsorted_segment_sum,
+    )
+    from plugrad.ops.linalg import (
+        diag as diag,
+        dot as dot,
+        matmul as matmul,
+        matrix_transpose as matrix_transpose,
+        tensordot as tensordot,
+        tril as tril,
+        triu as triu,
+        vecdot as vecdot,
+    )
     from plugrad.ops.morphology import (
         dilation2d as dilation2d,
+    )
+    from plugrad.ops.movement import (
+        broadcast_arrays as broadcast_arrays,
+        broadcast_shapes as broadcast_shapes,
+        broadcast_to as broadcast_to,
+        concat as concat,
+        ensure_shape as ensure_shape,
+        expand_dims as expand_dims,
+        flip as flip,
+        moveaxis as moveaxis,
+        pad as pad,
+        permute_dims as permute_dims,
+        reshape as reshape,
+        slice as slice,
+        split as split,
+        squeeze as squeeze,
+        stack as stack,
+        tile as tile,
+        unstack as unstack,
     )
     from plugrad.ops.normalization import (
         batch_norm as batch_norm,
@@ -355,6 +284,19 @@ if typing.TYPE_CHECKING:
         basic_lstm_cell as basic_lstm_cell,
         multi_rnn_cell as multi_rnn_cell,
     )
+    from plugrad.ops.reduction import (
+        all as all,
+        any as any,
+        argmax as argmax,
+        argmin as argmin,
+        bincount as bincount,
+        dense_bincount as dense_bincount,
+        max as max,
+        mean as mean,
+        min as min,
+        prod as prod,
+        sum as sum,
+    )
     from plugrad.ops.scan import (
         cumulative_prod as cumulative_prod,
         cumulative_sum as cumulative_sum,
@@ -390,9 +332,57 @@ if typing.TYPE_CHECKING:
         std as std,
         var as var,
     )
+    from plugrad.ops.subscript import (
+        boolean_mask as boolean_mask,
+        strided_slice as strided_slice,
+    )
     from plugrad.ops.training import (
         dropout as dropout,
         moving_average as moving_average,
+    )
+    from plugrad.ops.transfer import (
+        stop_gradient as stop_gradient,
+        to_device as to_device,
+    )
+    from plugrad.ops.unary import (
+        abs as abs,
+        acos as acos,
+        acosh as acosh,
+        asin as asin,
+        asinh as asinh,
+        astype as astype,
+        atan as atan,
+        atanh as atanh,
+        ceil as ceil,
+        cos as cos,
+        cosh as cosh,
+        erf as erf,
+        exp as exp,
+        expm1 as expm1,
+        floor as floor,
+        isfinite as isfinite,
+        isinf as isinf,
+        isnan as isnan,
+        log as log,
+        log1p as log1p,
+        log2 as log2,
+        log10 as log10,
+        logical_not as logical_not,
+        negative as negative,
+        positive as positive,
+        reciprocal as reciprocal,
+        round as round,
+        rsqrt as rsqrt,
+        sign as sign,
+        signbit as signbit,
+        sin as sin,
+        sinh as sinh,
+        sqrt as sqrt,
+        square as square,
+        step as step,
+        tan as tan,
+        tanh as tanh,
+        trunc as trunc,
     )
     from plugrad.pictures.graph import (
         plot_graph as plot_graph,
@@ -404,11 +394,26 @@ if typing.TYPE_CHECKING:
         load as load,
         save as save,
     )
+    from plugrad.tape.rules import (
+        GradientConfig as GradientConfig,
+        override_gradient as override_gradient,
+        register_gradient as register_gradient,
+    )
     from plugrad.transforms.derivatives import (
         checkpoint as checkpoint,
         hessian as hessian,
         jacobian as jacobian,
         jvp as jvp,
+    )
+    from plugrad.transforms.gradients import (
+        grad as grad,
+        grads as grads,
+        value_and_grad as value_and_grad,
+        variable_grads as variable_grads,
+        vjp as vjp,
+    )
+    from plugrad.transforms.variable import (
+        Variable as Variable,
     )
 
 __version__ = "0.1.0"
@@ -440,6 +445,7 @@ _LATER = {
         "result_type",
     ),
     "engine.by_name": ("run_kernel",),
+    "engine.custom": ("custom_grad",),
     "ops.activation": (
         "elu",
         "gelu",
@@ -453,6 +459,20 @@ _LATER = {
         "softplus",
     ),
     "ops.attention": ("attention",),
+    "ops.bitwise": (
+        "bitwise_and",
+        "bitwise_invert",
+        "bitwise_left_shift",
+        "bitwise_or",
+        "bitwise_right_shift",
+        "bitwise_xor",
+    ),
+    "ops.complex": (
+        "complex",
+        "conj",
+        "imag",
+        "real",
+    ),
     "ops.convolution": (
         "conv1d",
         "conv2d",
@@ -462,15 +482,68 @@ _LATER = {
         "conv3d",
         "conv3d_transpose",
     ),
+    "ops.creation": (
+        "arange",
+        "asarray",
+        "empty",
+        "empty_like",
+        "eye",
+        "from_dlpack",
+        "full",
+        "full_like",
+        "linspace",
+        "ones",
+        "ones_like",
+        "zeros",
+        "zeros_like",
+    ),
     "ops.depthwise": (
         "depthwise_conv2d",
         "separable_conv2d",
     ),
+    "ops.einsum": ("einsum",),
     "ops.evaluation": (
         "confusion_matrix",
         "in_top_k",
     ),
+    "ops.indexing": (
+        "gather_nd",
+        "nonzero",
+        "one_hot",
+        "take",
+        "take_along_axis",
+        "unsorted_segment_sum",
+    ),
+    "ops.linalg": (
+        "diag",
+        "dot",
+        "matmul",
+        "matrix_transpose",
+        "tensordot",
+        "tril",
+        "triu",
+        "vecdot",
+    ),
     "ops.morphology": ("dilation2d",),
+    "ops.movement": (
+        "broadcast_arrays",
+        "broadcast_shapes",
+        "broadcast_to",
+        "concat",
+        "ensure_shape",
+        "expand_dims",
+        "flip",
+        "moveaxis",
+        "pad",
+        "permute_dims",
+        "reshape",
+        "slice",
+        "split",
+        "squeeze",
+        "stack",
+        "tile",
+        "unstack",
+    ),
     "ops.normalization": (
         "batch_norm",
         "batch_norm_training",
@@ -508,6 +581,19 @@ _LATER = {
         "basic_lstm_cell",
         "multi_rnn_cell",
     ),
+    "ops.reduction": (
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "bincount",
+        "dense_bincount",
+        "max",
+        "mean",
+        "min",
+        "prod",
+        "sum",
+    ),
     "ops.scan": (
         "cumulative_prod",
         "cumulative_sum",
@@ -543,9 +629,57 @@ _LATER = {
         "std",
         "var",
     ),
+    "ops.subscript": (
+        "boolean_mask",
+        "strided_slice",
+    ),
     "ops.training": (
         "dropout",
         "moving_average",
+    ),
+    "ops.transfer": (
+        "stop_gradient",
+        "to_device",
+    ),
+    "ops.unary": (
+        "abs",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "astype",
+        "atan",
+        "atanh",
+        "ceil",
+        "cos",
+        "cosh",
+        "erf",
+        "exp",
+        "expm1",
+        "floor",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "log",
+        "log1p",
+        "log2",
+        "log10",
+        "logical_not",
+        "negative",
+        "positive",
+        "reciprocal",
+        "round",
+        "rsqrt",
+        "sign",
+        "signbit",
+        "sin",
+        "sinh",
+        "sqrt",
+        "square",
+        "step",
+        "tan",
+        "tanh",
+        "trunc",
     ),
     "pictures.graph": ("plot_graph",),
     "profiling": ("profile",),
@@ -553,12 +687,25 @@ _LATER = {
         "load",
         "save",
     ),
+    "tape.rules": (
+        "GradientConfig",
+        "override_gradient",
+        "register_gradient",
+    ),
     "transforms.derivatives": (
         "checkpoint",
         "hessian",
         "jacobian",
         "jvp",
     ),
+    "transforms.gradients": (
+        "grad",
+        "grads",
+        "value_and_grad",
+        "variable_grads",
+        "vjp",
+    ),
+    "transforms.variable": ("Variable",),
 }
 """The modules that are imported when one of their functions is first used, and these functions."""
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
@@ -576,9 +723,9 @@ _INSTEAD = {
 def __getattr__(name: str) -> typing.Any:
     """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
     if name in _NAMESPACES:
-        return importlib.import_module(f"plugrad.{name}")
+        return plugrad.importing.imported(f"plugrad.{name}")
     if name in _MODULES:
-        found = getattr(importlib.import_module(f"plugrad.{_MODULES[name]}"), name)
+        found = getattr(plugrad.importing.imported(f"plugrad.{_MODULES[name]}"), name)
         globals()[name] = found  # from now on without this function
         return found
     if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything

@@ -11,8 +11,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.ops import einsum, movement
-from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
 
@@ -63,6 +61,7 @@ def declare(backends: ModuleType) -> None:
     abstract: Any = getattr(backends, "AbstractBackend", None)
     if abstract is None:
         return
+    from plugrad.ops import creation, einsum, movement  # only programs with einops need them here
 
     class PlugradBackend(abstract):
         framework_name = "plugrad"
@@ -74,7 +73,7 @@ def declare(backends: ModuleType) -> None:
             return x.numpy()
 
         def from_numpy(self, x: Any) -> Tensor:
-            return asarray(x)
+            return creation.asarray(x)
 
         def stack_on_zeroth_dimension(self, tensors: list[Tensor]) -> Tensor:
             return movement.stack(tensors)

@@ -25,6 +25,7 @@ from plugrad.errors import (
 from plugrad.host import (
     host_bodies as host_bodies,
 )
+from plugrad.importing import imported as imported
 from plugrad.kernels.convolution import (
     geometry as geometry,
 )

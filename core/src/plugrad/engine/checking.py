@@ -13,9 +13,6 @@ import numpy as np
 
 from plugrad.contract.kernel import contract_of
 from plugrad.errors import KernelFailed, NotFinite, PlugradError, TensorIndexError, shown
-from plugrad.kernels.image import crop_and_resize, crop_and_resize_image_gradient
-from plugrad.kernels.indexing import gather, gather_nd
-from plugrad.kernels.scatter import scatter_nd, sparse_to_dense, tensor_scatter_update
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, string
 
@@ -179,24 +176,25 @@ def _positions(
     contract: Kernel[..., Any] | None, arrays: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Iterator[tuple[int, int, Any]]:
     """Yield each axis on which a call reads or writes by position, its size, and the positions."""
-    if contract is gather:
-        axis = attrs["axis"]
-        yield axis, arrays[0].shape[axis], arrays[1]
-        return
-    if contract is gather_nd:
-        shape, rows = arrays[0].shape, arrays[1]
-    elif contract is scatter_nd:
-        shape, rows = attrs["shape"], _rows(arrays[0])
-    elif contract is tensor_scatter_update:
-        shape, rows = arrays[0].shape, _rows(arrays[1])
-    elif contract is sparse_to_dense:
-        shape, rows = attrs["output_shape"], _rows(arrays[0])
-    elif contract is crop_and_resize:
-        shape, rows = arrays[0].shape, _rows(arrays[2])
-    elif contract is crop_and_resize_image_gradient:
-        shape, rows = attrs["image_shape"], _rows(arrays[2])
-    else:
-        return
+    match contract and contract.name:
+        case "GatherV2":
+            axis = attrs["axis"]
+            yield axis, arrays[0].shape[axis], arrays[1]
+            return
+        case "GatherNd":
+            shape, rows = arrays[0].shape, arrays[1]
+        case "ScatterNd":
+            shape, rows = attrs["shape"], _rows(arrays[0])
+        case "TensorScatterUpdate":
+            shape, rows = arrays[0].shape, _rows(arrays[1])
+        case "SparseToDense":
+            shape, rows = attrs["output_shape"], _rows(arrays[0])
+        case "CropAndResize":
+            shape, rows = arrays[0].shape, _rows(arrays[2])
+        case "CropAndResizeGradImage":
+            shape, rows = attrs["image_shape"], _rows(arrays[2])
+        case _:
+            return
     for axis in range(rows.shape[-1]):
         yield axis, shape[axis], rows[..., axis]
 

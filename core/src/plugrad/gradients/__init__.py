@@ -5,9 +5,9 @@ one of its kernels is asked for, because 34 of them would be a fifth of the time
 """
 
 import sys
-from importlib import import_module
 
 from plugrad.contract.kernel import KERNELS, contract_of
+from plugrad.importing import imported
 from plugrad.registry.gradients import set_source
 from plugrad.settings import journal
 
@@ -20,7 +20,7 @@ def declare(kernel_name: str) -> None:
         # an interrupted import leaves none.
         with journal.recorded() as journal_of_rules:
             try:
-                import_module(f"plugrad.gradients.{contract.family}")
+                imported(f"plugrad.gradients.{contract.family}")
             except BaseException:
                 for _, name in (change.what for change in journal_of_rules.changes):
                     sys.modules.pop(f"plugrad.gradients.{KERNELS[name].family}", None)

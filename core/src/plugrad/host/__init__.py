@@ -6,10 +6,11 @@ which the contract does not know. There is one module per family.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from plugrad.importing import imported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
     4
     """
     family = contracts.__name__.rpartition(".")[2]
-    return import_module(f"plugrad.host.{family}").BODIES
+    return imported(f"plugrad.host.{family}").BODIES
 
 
 def shown(values: NDArray[Any]) -> str:

@@ -4,11 +4,11 @@
 used, or when somebody asks for a kernel by its name.
 """
 
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from plugrad.contract.kernel import set_source
+from plugrad.importing import imported
 
 if TYPE_CHECKING:
     from plugrad.kernels import (
@@ -61,7 +61,7 @@ FAMILIES = (
 def __getattr__(name: str) -> ModuleType:
     """Import a family when it is first used."""
     if name in FAMILIES:
-        return import_module(f"plugrad.kernels.{name}")
+        return imported(f"plugrad.kernels.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
@@ -73,7 +73,7 @@ def __dir__() -> list[str]:
 def complete() -> None:
     """Import every family."""
     for family in FAMILIES:
-        import_module(f"plugrad.kernels.{family}")
+        imported(f"plugrad.kernels.{family}")
 
 
 set_source(complete)

@@ -5,39 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Final
 
-from plugrad.ops import binary, movement
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from plugrad.tensor.tensor import Tensor, TensorLike
-
-
-def concat(
-    self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int | None = 0
-) -> Tensor:
-    """Join the tensor and others, or one other, along an axis; see `plugrad.concat`."""
-    return movement.concat([self, *_several(others)], axis=axis)
-
-
-def stack(self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int = 0) -> Tensor:
-    """Join the tensor and others, or one other, along a new axis; see `plugrad.stack`."""
-    return movement.stack([self, *_several(others)], axis=axis)
-
-
-def where(self: Tensor, condition: TensorLike, b: TensorLike, /) -> Tensor:
-    """Return the elements of the tensor where a condition holds, and those of b elsewhere; see `plugrad.where`."""
-    return binary.where(condition, self, b)
-
-
-def _several(others: Any) -> Sequence[TensorLike]:
-    """Return the tensors that a list or tuple holds, or one thing as the only one."""
-    return cast("Sequence[TensorLike]", others) if isinstance(others, list | tuple) else (others,)
-
-
-CHAINED = {
+CHAINED: Final = {
     "activation": (
         "elu",
         "leaky_relu",
@@ -73,7 +43,6 @@ CHAINED = {
         "squared_difference",
         "subtract",
     ),
-    "chained": ("concat", "stack", "where"),
     "convolution": (
         "conv1d",
         "conv2d",
@@ -102,6 +71,7 @@ CHAINED = {
         "dot",
         "matmul",
     ),
+    "methods": ("concat", "stack", "where"),
     "morphology": ("dilation2d",),
     "movement": (
         "broadcast_to",

@@ -1,18 +1,22 @@
-"""The methods of tensors that take what NumPy's functions pass to them; those of ops/chained.py are ops.
+"""The methods and operators of tensors that are more than an op: mostly they take what NumPy's functions pass.
 
 `plugrad.ops.operators` attaches them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any, cast
 
-from plugrad.errors import ArgumentError
-from plugrad.ops import movement, reduction, scan, statistics, transfer, unary
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.ops import binary, linalg, movement, reduction, scan, statistics, transfer, unary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from plugrad.tensor.backend import Backend
-    from plugrad.tensor.tensor import Tensor
+    from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike
 
@@ -169,9 +173,89 @@ def transpose(self: Tensor, *axes: Any) -> Tensor:
     return movement.permute_dims(self, axes or None)
 
 
+def copied(x: Tensor, memo: Any = None) -> Tensor:
+    """Return another tensor with the same values; a deep copy does not copy the backend."""
+    return unary.astype(x, x.dtype)
+
+
+def pickled(x: Tensor) -> Any:
+    """Return how to make the tensor again: its values, and where they were."""
+    values, device = x.numpy(), x.device
+    return partial(transfer.unpickled, distribution=x.backend.distribution), (values, device)
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The transpose of a matrix.
+
+    Raises:
+        ShapeError: the tensor does not have two axes.
+    """
+    if x.ndim != 2:
+        raise ShapeError(f"T is for two axes, but the shape is {x.shape}; use permute_dims")
+    return movement.permute_dims(x, (1, 0))
+
+
+def matrix_transposed(x: Tensor) -> Tensor:
+    """The transposes of the matrices on the last two axes; see `plugrad.matrix_transpose`."""
+    return linalg.matrix_transpose(x)
+
+
+def iterated(x: Tensor) -> Iterator[Tensor]:
+    """Return an iterator over the tensors along the first axis.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    if not x.ndim:
+        raise ArgumentError(
+            "iteration over a 0-d tensor; it has no axes, and item() gives its value"
+        )
+    return iter(movement.unstack(x))
+
+
+def rounded(x: Tensor, digits: int | None = None) -> Tensor:
+    """Return ``round(x, digits)``: the elements with so many decimals, halves to even, in the dtype of x.
+
+    Raises:
+        ArgumentValueError: the elements are integers, and the number of digits is negative.
+    """
+    if not digits or (digits > 0 and x.dtype.is_integer):
+        return unary.round(x)
+    if x.dtype.is_integer:
+        raise ArgumentValueError(
+            f"round: ndigits={digits} is negative, which is for floats; cast x first, as in x.astype('float32')"
+        )
+    scale = 10.0 ** abs(as_index(digits))
+    if digits < 0:
+        return unary.round(x / scale) * scale
+    return unary.round(x * scale) / scale
+
+
+def concat(
+    self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int | None = 0
+) -> Tensor:
+    """Join the tensor and others, or one other, along an axis; see `plugrad.concat`."""
+    return movement.concat([self, *_several(others)], axis=axis)
+
+
+def stack(self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int = 0) -> Tensor:
+    """Join the tensor and others, or one other, along a new axis; see `plugrad.stack`."""
+    return movement.stack([self, *_several(others)], axis=axis)
+
+
+def where(self: Tensor, condition: TensorLike, b: TensorLike, /) -> Tensor:
+    """Return the elements of the tensor where a condition holds, and those of b elsewhere; see `plugrad.where`."""
+    return binary.where(condition, self, b)
+
+
 def _in(x: Tensor, dtype: DTypeLike | None) -> Tensor:
     """Return x in a dtype, as it is if there is none."""
     return x if dtype is None else unary.astype(x, dtype)
+
+
+def _several(others: Any) -> Sequence[TensorLike]:
+    """Return the tensors that a list or tuple holds, or one thing as the only one."""
+    return cast("Sequence[TensorLike]", others) if isinstance(others, list | tuple) else (others,)
 
 
 def _check_out(method: str, out: object) -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from importlib import import_module
-from operator import index as as_index
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import renamed
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.importing import imported
 from plugrad.kernels import binary as kernels
-from plugrad.ops import binary, bitwise, linalg, movement, subscript, transfer, ufuncs, unary
+from plugrad.ops import binary
 from plugrad.ops.chained import CHAINED
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from plugrad.contract.kernel import Kernel
 
 Binary = Callable[..., Any]
@@ -62,80 +57,26 @@ def compared(op: Binary) -> Binary:
     return compare
 
 
-def copied(x: Tensor, memo: Any = None) -> Tensor:
-    """Return another tensor with the same values; a deep copy does not copy the backend."""
-    return unary.astype(x, x.dtype)
-
-
-def pickled(x: Tensor) -> Any:
-    """Return how to make the tensor again: its values, and where they were."""
-    values, device = x.numpy(), x.device
-    return partial(transfer.unpickled, distribution=x.backend.distribution), (values, device)
-
-
-def transposed(x: Tensor) -> Tensor:
-    """The transpose of a matrix.
-
-    Raises:
-        ShapeError: the tensor does not have two axes.
-    """
-    if x.ndim != 2:
-        raise ShapeError(f"T is for two axes, but the shape is {x.shape}; use permute_dims")
-    return movement.permute_dims(x, (1, 0))
-
-
-def matrix_transposed(x: Tensor) -> Tensor:
-    """The transposes of the matrices on the last two axes; see `plugrad.matrix_transpose`."""
-    return linalg.matrix_transpose(x)
-
-
-def iterated(x: Tensor) -> Iterator[Tensor]:
-    """Return an iterator over the tensors along the first axis.
-
-    Raises:
-        ArgumentError: there is none.
-    """
-    if not x.ndim:
-        raise ArgumentError(
-            "iteration over a 0-d tensor; it has no axes, and item() gives its value"
-        )
-    return iter(movement.unstack(x))
-
-
-def rounded(x: Tensor, digits: int | None = None) -> Tensor:
-    """Return ``round(x, digits)``: the elements with so many decimals, halves to even, in the dtype of x.
-
-    Raises:
-        ArgumentValueError: the elements are integers, and the number of digits is negative.
-    """
-    if not digits or (digits > 0 and x.dtype.is_integer):
-        return unary.round(x)
-    if x.dtype.is_integer:
-        raise ArgumentValueError(
-            f"round: ndigits={digits} is negative, which is for floats; cast x first, as in x.astype('float32')"
-        )
-    scale = 10.0 ** abs(as_index(digits))
-    if digits < 0:
-        return unary.round(x / scale) * scale
-    return unary.round(x * scale) / scale
-
-
 class Later:
-    """A function that is a method, whose module is imported when the method is first used.
+    """A member of tensors that is imported when it is first used.
 
     So `import plugrad` does not import the families that a program does not use. From then on, the function itself
-    is the method, and ``help(x.sqrt)`` shows it.
+    is the member, and ``help(x.sqrt)`` shows it.
     """
 
-    def __init__(self, name: str, module: str) -> None:
-        """Stand for the function of a name in a module."""
+    def __init__(
+        self, name: str, module: str, function: str, form: Callable[..., Any] | None = None
+    ) -> None:
+        """Stand for the member `name`, a function in a module, in the form of an operator or a property."""
         self.name = name
         self.module = module
+        self.function = function
+        self.form = form
 
     def __get__(self, x: Tensor | None, kind: type[Tensor]) -> Any:
-        """Return the op, bound to the tensor as any method is."""
-        op = getattr(import_module(self.module), self.name)
-        setattr(Tensor, self.name, op)
+        """Return the member, bound to the tensor as any method is."""
+        member = getattr(imported(f"plugrad.{self.module}"), self.function)
+        setattr(Tensor, self.name, self.form(member) if self.form else member)
         return getattr(kind if x is None else x, self.name)
 
 
@@ -175,59 +116,70 @@ def absent(name: str) -> property:
     return property(explain)
 
 
-ARITHMETIC: dict[str, Binary] = {
-    "add": direct(kernels.add, binary.add),
-    "sub": direct(kernels.subtract, binary.subtract),
-    "mul": direct(kernels.multiply, binary.multiply),
-    "truediv": direct(kernels.divide, binary.divide),
-    "floordiv": binary.floor_divide,
-    "mod": binary.remainder,
-    "pow": binary.pow,
-    "matmul": linalg.matmul,
-    "and": bitwise.bitwise_and,
-    "or": bitwise.bitwise_or,
-    "xor": bitwise.bitwise_xor,
-    "lshift": bitwise.bitwise_left_shift,
-    "rshift": bitwise.bitwise_right_shift,
+ARITHMETIC: Final = {
+    "add": ("binary", "add"),
+    "sub": ("binary", "subtract"),
+    "mul": ("binary", "multiply"),
+    "truediv": ("binary", "divide"),
+    "floordiv": ("binary", "floor_divide"),
+    "mod": ("binary", "remainder"),
+    "pow": ("binary", "pow"),
+    "matmul": ("linalg", "matmul"),
+    "and": ("bitwise", "bitwise_and"),
+    "or": ("bitwise", "bitwise_or"),
+    "xor": ("bitwise", "bitwise_xor"),
+    "lshift": ("bitwise", "bitwise_left_shift"),
+    "rshift": ("bitwise", "bitwise_right_shift"),
 }
-METHODS = {
+"""The operators that have a form in place too, and their ops."""
+MEMBERS: Final = {
+    "__divmod__": ("ufuncs", "divided"),
+    "__round__": ("methods", "rounded"),
+    "__array_ufunc__": ("ufuncs", "applied"),
+    "__neg__": ("unary", "negative"),
+    "__abs__": ("unary", "abs"),
+    "__invert__": ("bitwise", "bitwise_invert"),
+    "__getitem__": ("subscript", "index"),
+    "__setitem__": ("subscript", "assign"),
+    "__iter__": ("methods", "iterated"),
+    "__copy__": ("methods", "copied"),
+    "__deepcopy__": ("methods", "copied"),
+    "__reduce__": ("methods", "pickled"),
+}
+"""The other special methods that call ops."""
+METHODS: Final = {
     "methods": (
         *("astype", "to", "to_device", "reshape", "transpose", "sum", "mean", "prod", "std", "var"),
         *("max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod"),
     )
 }
 """The methods that take what NumPy passes, and their module."""
-ATTACHED: dict[str, Any] = {
-    **{f"__{name}__": op for name, op in ARITHMETIC.items()},
-    **{f"__r{name}__": reflected(op) for name, op in ARITHMETIC.items()},
-    "__divmod__": ufuncs.divided,
-    "__rdivmod__": reflected(ufuncs.divided),
-    "__round__": rounded,
-    "__array_ufunc__": ufuncs.applied,
+ATTACHED: Final[dict[str, Any]] = {
+    **{f"__{name}__": Later(f"__{name}__", f"ops.{m}", op) for name, (m, op) in ARITHMETIC.items()},
+    **{
+        f"__r{name}__": Later(f"__r{name}__", f"ops.{module}", op, reflected)
+        for name, (module, op) in (ARITHMETIC | {"divmod": MEMBERS["__divmod__"]}).items()
+    },
+    **{name: Later(name, f"ops.{module}", op) for name, (module, op) in MEMBERS.items()},
+    "__add__": direct(kernels.add, binary.add),
+    "__sub__": direct(kernels.subtract, binary.subtract),
+    "__mul__": direct(kernels.multiply, binary.multiply),
+    "__truediv__": direct(kernels.divide, binary.divide),
     "__lt__": binary.less,
     "__le__": binary.less_equal,
     "__gt__": binary.greater,
     "__ge__": binary.greater_equal,
     "__eq__": compared(binary.equal),
     "__ne__": compared(binary.not_equal),
-    "__neg__": unary.negative,
     "__pos__": renamed,
-    "__abs__": unary.abs,
-    "__invert__": bitwise.bitwise_invert,
-    "__getitem__": subscript.index,
-    "__setitem__": subscript.assign,
-    "__iter__": iterated,
     "__dir__": listed,
-    "__copy__": copied,
-    "__deepcopy__": copied,
-    "__reduce__": pickled,
     **{name: absent(name) for name in INSTEAD},
-    "T": property(transposed),
-    "mT": property(matrix_transposed),
-    "__array_namespace__": Later("__array_namespace__", "plugrad.array_api"),
+    "T": Later("T", "ops.methods", "transposed", property),
+    "mT": Later("mT", "ops.methods", "matrix_transposed", property),
+    "__array_namespace__": Later("__array_namespace__", "array_api", "__array_namespace__"),
     **{
-        name: Later(name, f"plugrad.ops.{module}")
-        for module, names in (CHAINED | METHODS).items()
+        name: Later(name, f"ops.{module}", name)
+        for module, names in (*CHAINED.items(), *METHODS.items())
         for name in names
     },
 }

@@ -146,19 +146,19 @@ class Variable(Tensor):
         return f"Variable{inner[:-1]}, name={self.name!r})"
 
 
-def _in_place(name: str, op: Callable[..., Any]) -> Callable[..., Variable]:
-    """Return a binary op as an operator that assigns its result to the variable on the left."""
+def _in_place(name: str) -> Callable[..., Variable]:
+    """Return an operator that assigns its result to the variable on the left."""
 
     def operator(self: Variable, other: TensorLike) -> Variable:
-        self._check_free(f"an operator such as {name}")  # pyright: ignore[reportPrivateUsage] - it becomes a method
-        self.assign(op(self, other))
+        self._check_free(f"an operator such as __i{name}__")  # pyright: ignore[reportPrivateUsage] - it becomes a method
+        self.assign(getattr(Tensor, f"__{name}__")(self, other))
         return self
 
     return operator
 
 
-for _name, _op in ARITHMETIC.items():
-    setattr(Variable, f"__i{_name}__", _in_place(f"__i{_name}__", _op))
+for _name in ARITHMETIC:
+    setattr(Variable, f"__i{_name}__", _in_place(_name))
 
 
 watched: ContextVar[dict[Variable, Leaf] | None] = ContextVar(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
+from plugrad.extend import imported
 from plugrad_wasm.declare import table
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Deferred:
     @cached_property
     def function(self) -> Implementation:
         """The implementation."""
-        import_module(f"plugrad_wasm.kernels.{self._family}")
+        imported(f"plugrad_wasm.kernels.{self._family}")
         function = table.configs[self._name].kernel_func
         return self._adapt(function) if self._adapt else function
 

@@ -10,7 +10,6 @@ import os
 import platform
 from contextlib import suppress
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -150,6 +149,6 @@ def new_engine(*, parallel: bool = True) -> wasmtime.Engine:
     return wasmtime.Engine(config)
 
 
-def machine_code_key(code: bytes) -> str:
+def machine_code_key(code: bytes) -> bytes:
     """Return the key of a compiled module; wasmtime itself checks its version and the processor."""
-    return f"{sha256(code).hexdigest()} {platform.machine()}"
+    return platform.machine().encode() + code
