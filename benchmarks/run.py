@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 
 import cases  # noqa: E402
 import kernels_of_arrays  # noqa: E402
+import kernels_of_few  # noqa: E402
 import kernels_of_networks  # noqa: E402
 import measuring  # noqa: E402
 import numpy as np  # noqa: E402
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from workloads import Peer
 
 MODULES = ("plugrad", "torch", "jax", "onnxruntime", "numpy")
-KERNELS = kernels_of_arrays.FAMILIES | kernels_of_networks.FAMILIES
+KERNELS = kernels_of_arrays.FAMILIES | kernels_of_networks.FAMILIES | kernels_of_few.FAMILIES
 TOLERANCE = 1e-3
 """Of the values that all peers compute."""
 

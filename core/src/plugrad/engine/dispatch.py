@@ -53,7 +53,7 @@ def run(
         node = x.node
         nodes: Sequence[Node | None] | None = None if node is None else (node,)
     elif (
-        len(inputs) == 2 == kernel.input_count
+        len(inputs) == 2 >= kernel.input_count
         and isinstance(a := inputs[0], Tensor)
         and isinstance(b := inputs[1], Tensor)
         and a.backend is b.backend
@@ -84,7 +84,7 @@ def run(
     if type(result) is tuple or type(result) is list:
         outputs: Any = [Tensor(array, backend) for array in cast("list[Any]", result)]
     else:
-        outputs = new(Tensor)  # as in `run_pair`
+        outputs = new(Tensor)  # as in `run_one`
         outputs.array = result
         outputs.backend = backend
         outputs.node = None
@@ -93,6 +93,33 @@ def run(
     if around is not None and around.scope is not None:
         around.scope.note(outputs)
     return outputs
+
+
+def run_one(
+    kernel: Kernel[..., Tensor], x: Tensor, attrs: Mapping[str, Any] = NO_ATTRIBUTES
+) -> Tensor:
+    """Run a kernel with one result on one tensor: `run` without its cases.
+
+    The caller has checked the contract: the attributes are `Checked`, or there are none, and the kernel is
+    elementwise and accepts the dtype of x.
+    """
+    if surroundings() is not None:
+        return run(kernel, (x,), attrs)
+    array = x.array
+    backend = x.backend
+    function = backend.functions[kernel.name]
+    try:
+        result = function(array, **attrs)
+    except Exception as failure:
+        raise explained(failure, kernel, backend, (array,), attrs)  # noqa: B904
+    output = new(Tensor)  # Tensor(result, backend), without calling __init__
+    output.array = result
+    output.backend = backend
+    output.node = None
+    node = x.node
+    if node is not None:
+        record(kernel, (node,), (array,), attrs, output)
+    return output
 
 
 def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
@@ -111,7 +138,7 @@ def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
         result = function(x, y)
     except Exception as failure:
         raise explained(failure, kernel, backend, (x, y), NO_ATTRIBUTES)  # noqa: B904
-    output = new(Tensor)  # Tensor(result, backend), without calling __init__
+    output = new(Tensor)  # as in `run_one`
     output.array = result
     output.backend = backend
     output.node = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import activation
-from plugrad.ops.arguments import coerced, paired
+from plugrad.ops.arguments import coerced, mapped, paired
 from plugrad.ops.attributes import finite
 from plugrad.types.arguments import flag
 
@@ -28,7 +28,7 @@ def relu(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return activation.relu(coerced(x, activation.relu, "relu"))
+    return mapped(activation.relu, x, "relu")
 
 
 def relu6(x: TensorLike) -> Tensor:
@@ -43,7 +43,7 @@ def relu6(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return activation.relu6(coerced(x, activation.relu6, "relu6"))
+    return mapped(activation.relu6, x, "relu6")
 
 
 def elu(x: TensorLike) -> Tensor:
@@ -58,7 +58,7 @@ def elu(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return activation.elu(coerced(x, activation.elu, "elu"))
+    return mapped(activation.elu, x, "elu")
 
 
 def selu(x: TensorLike) -> Tensor:
@@ -74,7 +74,7 @@ def selu(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return activation.selu(coerced(x, activation.selu, "selu"))
+    return mapped(activation.selu, x, "selu")
 
 
 def sigmoid(x: TensorLike) -> Tensor:
@@ -88,7 +88,7 @@ def sigmoid(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return activation.sigmoid(coerced(x, activation.sigmoid, "sigmoid"))
+    return mapped(activation.sigmoid, x, "sigmoid")
 
 
 def softplus(x: TensorLike) -> Tensor:
@@ -102,7 +102,7 @@ def softplus(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return activation.softplus(coerced(x, activation.softplus, "softplus"))
+    return mapped(activation.softplus, x, "softplus")
 
 
 def log_sigmoid(x: TensorLike) -> Tensor:
@@ -140,7 +140,7 @@ def gelu(x: TensorLike, *, approximate: bool = False) -> Tensor:
     """
     is_rough = flag(approximate, "gelu", "approximate")
     kernel = activation.gelu_tanh if is_rough else activation.gelu
-    return kernel(coerced(x, kernel, "gelu"))
+    return mapped(kernel, x, "gelu")
 
 
 def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:

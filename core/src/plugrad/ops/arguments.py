@@ -11,7 +11,7 @@ import numpy as np
 
 from plugrad.discovery.selection import active_backend
 from plugrad.discovery.state import state
-from plugrad.engine.dispatch import run, run_pair
+from plugrad.engine.dispatch import run_one, run_pair
 from plugrad.engine.results import tensor_from
 from plugrad.errors import (
     ArgumentError,
@@ -325,7 +325,7 @@ MOST_CONSTANTS: Final = 512
 
 def constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant") -> Tensor:
     """Return a 0-d tensor; a value that is used again is not sent to the backend again."""
-    sign = copysign(1.0, value) if isinstance(value, float) else 1.0  # -0.0 equals 0.0
+    sign = 1.0 if value or not isinstance(value, float) else copysign(1.0, value)  # -0.0 equals 0.0
     known = backend.constants
     key = value, sign, dtype
     array = known.get(key)
@@ -347,6 +347,30 @@ def coerced(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -
         return x
     x = as_tensor(x, op, name)
     return cast(x, accepted_dtype(x.dtype, kernel, op if name == "x" else f"{op} ({name})"))
+
+
+def mapped(kernel: Kernel[..., Tensor], x: TensorLike, op: str) -> Tensor:
+    """Run an elementwise kernel without attributes on one operand, converted as `coerced` says."""
+    if type(x) is Tensor:
+        dtype = x.array.dtype
+        if dtype is kernel.usual or dtype in kernel.accepted_spellings:
+            return run_one(kernel, x)
+    return run_one(kernel, coerced(x, kernel, op))
+
+
+def applied(kernel: Kernel[..., Tensor], x: Tensor, /, **attrs: Any) -> Tensor:
+    """Run a kernel on one tensor, with attributes that the contract checks once for a shape and a dtype.
+
+    The attributes are no floats: 0.0 and -0.0 are equal, and one would stand for the other.
+    """
+    array = x.array
+    return run_one(kernel, x, settled(kernel, array.shape, array.dtype, **attrs))
+
+
+@lru_cache(maxsize=1 << 14)
+def settled(kernel: Kernel[..., Any], shape: Shape, dtype: object, /, **attrs: Any) -> Checked:
+    """Return all attributes of a kernel's calls with one tensor of a shape and a dtype."""
+    return kernel.checked(Shaped(shape, as_dtype(dtype)), **attrs)
 
 
 def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
@@ -391,22 +415,16 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
         UnsupportedDtype: the backend has no such dtype.
         DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
-    if x.dtype is dtype:
+    given = x.dtype
+    if given is dtype:
         return x
     if dtype not in x.backend.dtypes():
         raise unsupported(dtype, x.backend)
-    if x.dtype is string or dtype is string:
+    if given is string or dtype is string:
         raise DTypeError(
-            f"{op}: {x.dtype} does not convert to {dtype}; make the values in Python, as in float(text)"
+            f"{op}: {given} does not convert to {dtype}; make the values in Python, as in float(text)"
         )
-    array = x.array
-    return run(unary.cast, (x,), _casting(array.shape, array.dtype, dtype))
-
-
-@lru_cache(maxsize=4096)
-def _casting(shape: Shape, given: object, dtype: DType) -> Checked:
-    """Return the attributes of the kernel that converts a tensor of a shape and a dtype to another one."""
-    return unary.cast.checked(Shaped(shape, as_dtype(given)), dtype=dtype)
+    return applied(unary.cast, x, dtype=dtype)
 
 
 def held(x: TensorLike, holder: Tensor, op: str, name: str) -> Tensor:
@@ -473,8 +491,10 @@ def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -
                 dtype is kernel.usual or dtype in kernel.accepted_spellings
             ):
                 return run_pair(kernel, a, b)
-        elif type(b) is float and dtype is kernel.usual:
-            return run_pair(kernel, a, constant(b, float32, a.backend, op))
+        elif type(b) in _REAL and dtype is kernel.usual:
+            return run_pair(kernel, a, constant(b, float32, a.backend, op))  # type: ignore[arg-type]
+    elif type(a) in _REAL and isinstance(b, Tensor) and b.array.dtype is kernel.usual:
+        return run_pair(kernel, constant(a, float32, b.backend, op), b)  # type: ignore[arg-type]
     return run_pair(kernel, *promoted(a, b, kernel, op))
 
 
@@ -491,8 +511,10 @@ def promoted(
         if given is b.array.dtype and given in kernel.accepted_spellings:
             return a, b
     if isinstance(a, Tensor) and type(b) in _SCALARS:
-        dtype = met_dtype(kernel, a.dtype, b, op)  # type: ignore[arg-type]
-        return cast(a, dtype), constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
+        given = a.dtype
+        dtype = met_dtype(kernel, given, b, op)  # type: ignore[arg-type]
+        number = constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
+        return a if given is dtype else cast(a, dtype), number
     if isinstance(b, Tensor) and type(a) in _SCALARS:
         dtype = met_dtype(kernel, b.dtype, a, op)  # type: ignore[arg-type]
         return constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
@@ -523,6 +545,7 @@ def common_dtype(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: s
         raise DTypeError(f"{op}: {error}") from None
 
 
+_REAL = frozenset({int, float})
 _SCALARS = frozenset({bool, int, float, complex, np.float64, np.complex128})
 
 

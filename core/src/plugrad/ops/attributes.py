@@ -73,7 +73,9 @@ def any_number(value: Any, op: str, name: str) -> float:
     Raises:
         ArgumentError: it is not a real number.
     """
-    if isinstance(value, Real | np.bool_):
+    if type(value) is float:
+        return value
+    if isinstance(value, _REAL):
         try:
             return float(value)
         except (OverflowError, TypeError):  # more than a float holds; a span of time
@@ -81,6 +83,8 @@ def any_number(value: Any, op: str, name: str) -> float:
     remedy = "; float() reads a tensor" if isinstance(value, Tensor) else ""
     raise ArgumentError(f"{op}: {name}={shown(value)} must be a number{remedy}")
 
+
+_REAL: Final = (Real, np.bool_)
 
 LISTS: Final = frozenset({list, tuple})
 """The types of finite sequences that hold what Python's programs write."""

@@ -7,8 +7,10 @@ a tensor raises ArgumentError, and tensors on different backends raise BackendMi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from plugrad.contract.kernel import Checked
+from plugrad.engine.dispatch import run, run_one
 from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
@@ -24,7 +26,7 @@ from plugrad.ops.arguments import (
 )
 from plugrad.ops.attributes import listed
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import bool_, promote
+from plugrad.types.dtype import BOOL, bool_, promote, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,6 +201,13 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
         ShapeError: the shapes do not broadcast.
     """
     x = coerced(x, unary.clip_by_value, "clip")
+    if (
+        type(min) is float
+        and type(max) is float
+        and -_MODERATE < min <= max < _MODERATE
+        and x.array.dtype is unary.clip_by_value.usual
+    ):  # what programs mostly do needs no further check
+        return run_one(unary.clip_by_value, x, Checked(clip_value_min=min, clip_value_max=max))
     low = _bound(min, "min", x)
     high = _bound(max, "max", x)
     if isinstance(low, bool | int | float) and isinstance(high, bool | int | float):
@@ -207,6 +216,10 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
         return unary.clip_by_value(x, clip_value_min=low, clip_value_max=high)
     y = renamed(x) if low is None else maximum(x, low)
     return y if high is None else minimum(y, high)
+
+
+_MODERATE: Final = 2.0**63
+"""Numbers up to here fit each dtype of floats that may hold them at all; no others are tested."""
 
 
 def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | int | float | None:
@@ -220,7 +233,7 @@ def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | in
         return None
     if isinstance(bound, bool | int | float):
         met = met_dtype(unary.clip_by_value, x.dtype, bound, "clip")
-        if met is x.dtype and met.kind == "floating" and abs(bound) >= 2**63:
+        if met is x.dtype and met.kind == "floating" and abs(bound) >= _MODERATE:
             host_array(bound, "clip", name, met)  # raises if it does not fit
     else:
         bound = as_tensor(bound, "clip", name, backend=x.backend)
@@ -461,14 +474,22 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
         DTypeError: `condition` is not bool, or no dtype holds both `a` and `b`.
         ShapeError: the shapes do not broadcast.
     """
-    home = next((x.backend for x in (condition, a, b) if isinstance(x, Tensor)), None)
-    chosen = as_tensor(condition, "where", "condition", backend=home)
-    if chosen.dtype is not bool_:
-        raise DTypeError(f"where: condition is {chosen.dtype}; it must be bool, such as x > 0")
+    if isinstance(condition, Tensor) and condition.array.dtype in _CONDITION:
+        chosen = condition
+    else:
+        home = next((x.backend for x in (condition, a, b) if isinstance(x, Tensor)), None)
+        chosen = as_tensor(condition, "where", "condition", backend=home)
+        if chosen.dtype is not bool_:
+            raise DTypeError(f"where: condition is {chosen.dtype}; it must be bool, such as x > 0")
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = as_tensor(a, "where", "a", backend=chosen.backend)
     a, b = promoted(a, b, binary.select, "where")
-    return binary.select(chosen, a, b)
+    return run(binary.select, (chosen, a, b), _NO_ATTRIBUTES)
+
+
+_CONDITION: Final = spellings(BOOL)
+_NO_ATTRIBUTES: Final = Checked()
+"""What the engine need not check: the op has looked at the dtypes, and a kernel without attributes has only those."""
 
 
 def add_n(tensors: Sequence[TensorLike]) -> Tensor:

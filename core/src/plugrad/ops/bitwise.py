@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import bitwise
-from plugrad.ops.arguments import coerced, paired
+from plugrad.ops.arguments import mapped, paired
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -64,7 +64,7 @@ def bitwise_invert(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x is neither integer nor bool.
     """
-    return bitwise.invert(coerced(x, bitwise.invert, "bitwise_invert"))
+    return mapped(bitwise.invert, x, "bitwise_invert")
 
 
 def bitwise_left_shift(a: TensorLike, b: TensorLike) -> Tensor:

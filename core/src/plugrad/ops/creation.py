@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import copysign
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from plugrad.engine.results import renamed, wrapped
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
 from plugrad.kernels import creation, indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, coerced, data_dtype, host_array, same_dtype
+from plugrad.ops.arguments import as_tensor, cast, data_dtype, host_array, mapped, same_dtype
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.tensor.backend import unsupported
 from plugrad.tensor.tensor import Tensor, TensorLike
@@ -27,6 +28,7 @@ from plugrad.types.dtype import (
     complex64,
     float32,
     int32,
+    scalar_dtype,
     string,
 )
 from plugrad.types.shapes import shape_of, sizes_of
@@ -174,7 +176,7 @@ def empty(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("empty", shape, 0, _dtype(dtype), backend_for(device))
+    return _filled("empty", shape, 0, _of_numbers("empty", _dtype(dtype)), backend_for(device))
 
 
 def empty_like(
@@ -214,7 +216,8 @@ def zeros(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled_with("zeros", shape, 0, dtype, device)
+    wanted = float32 if dtype is None else _of_numbers("zeros", as_dtype(dtype))
+    return _filled("zeros", shape, 0, wanted, backend_for(device))
 
 
 def ones(
@@ -234,7 +237,8 @@ def ones(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled_with("ones", shape, 1, dtype, device)
+    wanted = float32 if dtype is None else _of_numbers("ones", as_dtype(dtype))
+    return _filled("ones", shape, 1, wanted, backend_for(device))
 
 
 def full(
@@ -261,10 +265,12 @@ def full(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     backend = backend_for(device)
-    if dtype is None:
-        wanted = data_dtype(as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend)
-    else:
+    if dtype is not None:
         wanted = as_dtype(dtype)
+    elif type(fill_value) in _NUMBERS:
+        wanted = data_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
+    else:
+        wanted = data_dtype(as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend)
     return _filled("full", shape, fill_value, wanted, backend)
 
 
@@ -366,8 +372,18 @@ def arange(
     step = _end(step, "step")
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
+    attrs = _counting(start, stop, step, None if dtype is None else as_dtype(dtype))
+    backend = backend_for(device)
+    if attrs["dtype"] not in backend.dtypes():
+        raise unsupported(attrs["dtype"], backend)
+    return run(creation.range, (), attrs, backend)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _counting(start: float, stop: float, step: float, dtype: DType | None) -> Checked:
+    """Return the attributes of the kernel that counts."""
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    wanted = _dtype(dtype, default)
+    wanted = dtype or default
     if wanted not in NUMERIC:
         raise DTypeError(f"arange: dtype={wanted} does not hold numbers; use int32 or float32")
     if wanted.is_inexact:
@@ -382,7 +398,7 @@ def arange(
             start = numbers[0] if numbers else 0
             stop = start + len(numbers)
             step = 1
-    return _created(creation.range, backend_for(device), wanted, start=start, stop=stop, step=step)
+    return creation.range.checked(start=start, stop=stop, step=step, dtype=wanted)
 
 
 def _end(value: float, name: str) -> float:
@@ -392,6 +408,8 @@ def _end(value: float, name: str) -> float:
         ArgumentError: it is not a real number.
         ArgumentValueError: it is not finite.
     """
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
     if isinstance(value, Tensor) and not value.ndim and value.node is None:
         value = value.item()
     number = finite(value, "arange", name)
@@ -531,43 +549,41 @@ def _like(
     wanted = _dtype(dtype, x.dtype)
     backend = x.backend if device is None else backend_for(device)
     if kernel and wanted is x.dtype and backend is x.backend:
-        return kernel(coerced(x, kernel, op))
+        return mapped(kernel, x, op)
     if kernel:
         _of_numbers(op, wanted)
     return _filled(op, x.shape, value, wanted, backend)
 
 
-def _filled_with(
-    op: str, shape: ShapeLike, value: int, dtype: DTypeLike | None, device: DeviceLike | None
-) -> Tensor:
-    """Return 0 or 1, which fit every dtype of numbers, everywhere in a shape."""
-    backend = backend_for(device)
-    wanted = dtype if dtype is None else as_dtype(dtype)
-    sizes = shape if type(shape) is int else sizes_of(shape, name=f"{op}: shape")
-    attrs = _filling(op, sizes, value, wanted)
-    if attrs["dtype"] not in backend.dtypes():
-        raise unsupported(attrs["dtype"], backend)
-    return run(creation.fill, (), attrs, backend)
-
-
-@lru_cache(maxsize=4096)
-def _filling(op: str, shape: int | Shape, value: int, dtype: DType | None) -> Checked:
-    """Return the attributes of the kernel that fills a shape with a number."""
-    wanted = float32 if dtype is None else _of_numbers(op, dtype)
-    return creation.fill.checked(
-        shape=shape_of(shape, name=f"{op}: shape"), value=value, dtype=wanted
-    )
-
-
 def _filled(
     op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend: Backend
 ) -> Tensor:
-    """Return `value` everywhere in a shape."""
+    """Return `value` everywhere in a shape.
+
+    Raises:
+        UnsupportedDtype: the backend does not have the dtype.
+    """
+    sizes = shape if type(shape) is int else sizes_of(shape, name=f"{op}: shape")
+    if type(value) in _NUMBERS and (value or copysign(1, value) > 0):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
+        attrs = _filling(op, sizes, value, dtype)
+    else:
+        attrs = _filling.__wrapped__(op, sizes, value, dtype)
+    if dtype not in backend.dtypes():
+        raise unsupported(dtype, backend)
+    return run(creation.fill, (), attrs, backend)
+
+
+_NUMBERS: Final = frozenset({bool, int, float})
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _filling(op: str, sizes: int | Shape, value: Scalar | str, dtype: DType) -> Checked:
+    """Return the attributes of the kernel that fills a shape with one value."""
     fill = host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
     if fill.ndim:
         raise ShapeError(f"{op}: fill_value={shown(value)} must be one number or one string")
-    sizes = shape_of(shape, name=f"{op}: shape")
-    return _created(creation.fill, backend, dtype, shape=sizes, value=fill.item())
+    shape = shape_of(sizes, name=f"{op}: shape")
+    return creation.fill.checked(shape=shape, value=fill.item(), dtype=dtype)
 
 
 def _created(kernel: Kernel[..., Tensor], backend: Backend, dtype: DType, **attrs: Any) -> Tensor:

@@ -8,11 +8,13 @@ raise if the setting ``debug`` is on. An argument that does not convert to a ten
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
+from plugrad.engine.dispatch import run
 from plugrad.engine.results import tensor_from
 from plugrad.errors import (
     ArgumentError,
@@ -40,10 +42,12 @@ from plugrad.types.dtype import (
     string,
 )
 from plugrad.types.shapes import axis_of, broadcast
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from plugrad.contract.kernel import Checked
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
@@ -85,7 +89,18 @@ def take(
     batch_dims = integer(batch_dims, "take", "batch_dims")
     if batch_dims < 0:
         batch_dims += positions.ndim
-    return indexing.gather(x, positions, axis=axis, batch_dims=batch_dims)
+    array, places = x.array, positions.array
+    attrs = _taking(array.shape, array.dtype, places.shape, places.dtype, axis, batch_dims)
+    return run(indexing.gather, (x, positions), attrs)
+
+
+@lru_cache(maxsize=4096)
+def _taking(
+    shape: Shape, dtype: object, places: Shape, kind: object, axis: int, batch_dims: int
+) -> Checked:
+    """Return the attributes with which elements are taken at positions of a shape and a dtype."""
+    x, positions = Shaped(shape, as_dtype(dtype)), Shaped(places, as_dtype(kind))
+    return indexing.gather.checked(x, positions, axis=axis, batch_dims=batch_dims)
 
 
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
@@ -217,8 +232,8 @@ def _filling(value: Scalar, name: str, dtype: DType) -> Scalar:
         ArgumentError: it is not one number.
         ArgumentValueError: it does not fit.
     """
-    if dtype is string:
-        return value  # the kernel refuses the dtype
+    if dtype is string or (type(value) is int and 0 <= value <= 1):
+        return value  # the kernel refuses the dtype; 0 and 1 fit all others
     filling = host_array(value, "one_hot", name, dtype)
     if filling.ndim:
         raise ArgumentError(f"one_hot: {name}={shown(value)} must be one number")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from plugrad.engine.dispatch import run
+from plugrad.engine.dispatch import run, run_pair
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, shown
-from plugrad.kernels import binary, linalg, movement
-from plugrad.ops.arguments import as_tensor, cast, constant, promoted
+from plugrad.kernels import binary, linalg, movement, reduction
+from plugrad.ops.arguments import applied, as_tensor, cast, constant, promoted
 from plugrad.ops.attributes import flag, integer, is_several, listed
 from plugrad.ops.binary import less_equal, multiply, where
 from plugrad.ops.complex import conj
@@ -71,6 +71,8 @@ def matmul(
         left = x.array
         attrs = _multiplying(left.shape, y.array.shape, left.dtype, transpose_a, transpose_b)
         return run(linalg.matmul, (x, y), attrs)
+    if x_rank == y_rank and x.shape == y.shape and x.size <= _FEW:
+        return applied(reduction.sum, run_pair(binary.multiply, x, y), axis=(0,), keep_dims=False)
     rows = x if x_rank > 1 else movement.expand_dims(x, dim=0)
     columns = y if y_rank > 1 else movement.expand_dims(y, dim=1)
     try:
@@ -91,6 +93,10 @@ def matmul(
     if y_rank > 1:
         shape.append(width)
     return movement.reshape(product, shape=tuple(shape))
+
+
+_FEW: Final = 1024
+"""Up to so many elements, multiplying and adding takes half of the time of a product of matrices."""
 
 
 @lru_cache(maxsize=4096)
@@ -346,7 +352,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     x = matrices(x, "tril")
     k = _reach(k, "tril")
     if k >= 0 and x.dtype is not string:
-        return linalg.band_part(x, constant(-1, int32, x.backend), constant(k, int32, x.backend))
+        return _banded(x, -1, k)
     return where(less_equal(_offsets(x), k), x, _zero(x))
 
 
@@ -367,8 +373,22 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     x = matrices(x, "triu")
     k = _reach(k, "triu")
     if k <= 0 and x.dtype is not string:
-        return linalg.band_part(x, constant(-k, int32, x.backend), constant(-1, int32, x.backend))
+        return _banded(x, -k, -1)
     return where(less_equal(k, _offsets(x)), x, _zero(x))
+
+
+def _banded(x: Tensor, lower: int, upper: int) -> Tensor:
+    """Return matrices with zeros outside a band of diagonals; -1 means all."""
+    array, backend = x.array, x.backend
+    numbers = constant(lower, int32, backend), constant(upper, int32, backend)
+    return run(linalg.band_part, (x, *numbers), _banding(array.shape, array.dtype))
+
+
+@lru_cache(maxsize=4096)
+def _banding(shape: Shape, dtype: object) -> Checked:
+    """Return the attributes, of which there are none, for bands of matrices of a shape and a dtype."""
+    number = Shaped((), int32)
+    return linalg.band_part.checked(Shaped(shape, as_dtype(dtype)), number, number)
 
 
 def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:

@@ -7,11 +7,11 @@ from math import prod
 from numbers import Complex
 from typing import TYPE_CHECKING
 
-from plugrad.engine.dispatch import run
+from plugrad.engine.dispatch import run, run_one
 from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError, shown
 from plugrad.kernels import movement
-from plugrad.ops.arguments import as_tensor, host_array, same_dtype
+from plugrad.ops.arguments import applied, as_tensor, host_array, same_dtype, settled
 from plugrad.ops.attributes import flag, integer, is_several, listed, members
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, string
@@ -22,7 +22,7 @@ from plugrad.types.windows import pairs_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.contract.kernel import Checked
+    from plugrad.contract.kernel import Checked, Kernel
     from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import Scalar
     from plugrad.types.specs import AxisLike, Shape, ShapeLike
@@ -50,7 +50,7 @@ def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Ten
         flag(copy, "reshape", "copy")
     array = x.array
     sizes = (shape,) if type(shape) is int else sizes_of(shape, name="reshape: shape")
-    return run(movement.reshape, (x,), _reshaping(array.shape, array.dtype, sizes))
+    return run_one(movement.reshape, x, _reshaping(array.shape, array.dtype, sizes))
 
 
 @lru_cache(maxsize=4096)
@@ -75,20 +75,13 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
         ArgumentError: `axes` is not a sequence.
     """
     x = as_tensor(x, "permute_dims")
-    array = x.array
-    rank = len(array.shape)
+    rank = x.ndim
     if axes is None:
         perm = tuple(range(rank)[::-1])
     else:
         given = listed(axes, "permute_dims", "axes")
         perm = tuple([axis_of(a, rank, name="permute_dims: axes") for a in given])
-    return run(movement.transpose, (x,), _permuting(array.shape, array.dtype, perm))
-
-
-@lru_cache(maxsize=4096)
-def _permuting(shape: Shape, dtype: object, perm: Shape) -> Checked:
-    """Return the attributes of `permute_dims` for a tensor of a shape and a dtype."""
-    return movement.transpose.checked(Shaped(shape, as_dtype(dtype)), perm=perm)
+    return applied(movement.transpose, x, perm=perm)
 
 
 def moveaxis(
@@ -123,7 +116,7 @@ def moveaxis(
     order = [axis for axis in range(x.ndim) if axis not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
-    return movement.transpose(x, perm=tuple(order))
+    return applied(movement.transpose, x, perm=tuple(order))
 
 
 def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
@@ -136,7 +129,7 @@ def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
         AxisError: the axis is out of range for the axes of the result.
     """
     x = as_tensor(x, "expand_dims")
-    return movement.expand_dims(x, dim=axis_of(axis, x.ndim + 1, name="expand_dims: axis"))
+    return applied(movement.expand_dims, x, dim=axis_of(axis, x.ndim + 1, name="expand_dims: axis"))
 
 
 def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
@@ -150,13 +143,15 @@ def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
         ShapeError: a given axis does not have size 1.
     """
     x = as_tensor(x, "squeeze")
+    sizes = x.shape
     if axis is None:
-        axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
+        axes = tuple([i for i, n in enumerate(sizes) if n == 1])
     else:
-        axes = axes_of(axis, x.ndim, name="squeeze: axis")
-    if any(x.shape[i] != 1 for i in axes):
-        raise ShapeError(f"squeeze: axis={axis} must have size 1 in shape {x.shape}")
-    return movement.reshape(x, shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
+        axes = axes_of(axis, len(sizes), name="squeeze: axis")
+    if [sizes[i] for i in axes if sizes[i] != 1]:
+        raise ShapeError(f"squeeze: axis={axis} must have size 1 in shape {sizes}")
+    kept = tuple([n for i, n in enumerate(sizes) if i not in axes])
+    return applied(movement.reshape, x, shape=kept)
 
 
 def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
@@ -169,9 +164,8 @@ def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
     Raises:
         ShapeError: x does not broadcast to the shape, or that is not a shape.
     """
-    return movement.broadcast_to(
-        as_tensor(x, "broadcast_to"), shape=shape_of(shape, name="broadcast_to: shape")
-    )
+    x = as_tensor(x, "broadcast_to")
+    return applied(movement.broadcast_to, x, shape=shape_of(shape, name="broadcast_to: shape"))
 
 
 def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
@@ -248,7 +242,7 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     if axis is None:
         parts = [movement.reshape(x, shape=(x.size,)) for x in parts]
         axis = 0
-    return movement.concat(*parts, axis=axis_of(axis, parts[0].ndim, name="concat: axis"))
+    return _joined(movement.concat, parts, axis_of(axis, parts[0].ndim, name="concat: axis"))
 
 
 def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
@@ -268,7 +262,21 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
         ShapeError: the shapes differ.
     """
     parts = same_dtype(listed(arrays, "stack", "arrays"), "stack")
-    return movement.pack(*parts, axis=axis_of(axis, parts[0].ndim + 1, name="stack: axis"))
+    return _joined(movement.pack, parts, axis_of(axis, parts[0].ndim + 1, name="stack: axis"))
+
+
+def _joined(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
+    """Run a kernel that joins tensors of one dtype."""
+    shapes = tuple([x.array.shape for x in parts])
+    return run(kernel, parts, _joining(kernel, shapes, parts[0].array.dtype, axis))
+
+
+@lru_cache(maxsize=4096)
+def _joining(
+    kernel: Kernel[..., Tensor], shapes: tuple[Shape, ...], dtype: object, axis: int
+) -> Checked:
+    """Return the attributes with which a kernel joins tensors of some shapes and one dtype."""
+    return kernel.checked(*[Shaped(shape, as_dtype(dtype)) for shape in shapes], axis=axis)
 
 
 def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
@@ -281,7 +289,9 @@ def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "unstack")
-    return tuple(movement.unpack(x, axis=axis_of(axis, x.ndim, name="unstack: axis")))
+    axis = axis_of(axis, x.ndim, name="unstack: axis")
+    attrs = settled(movement.unpack, x.shape, x.array.dtype, axis=axis)
+    return tuple(run(movement.unpack, (x,), attrs))
 
 
 def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
@@ -322,7 +332,10 @@ def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
     known = sum(n for n in parts if n >= 0)
     if parts.count(-1) == 1:
         parts = [length - known if n == -1 else n for n in parts]
-    return tuple(movement.split(x, num_or_size_splits=tuple(parts), axis=axis))
+    attrs = settled(
+        movement.split, x.shape, x.array.dtype, num_or_size_splits=tuple(parts), axis=axis
+    )
+    return tuple(run(movement.split, (x,), attrs))
 
 
 def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Tensor:
@@ -406,7 +419,7 @@ def tile(x: TensorLike, repetitions: ShapeLike) -> Tensor:
     rank = max(x.ndim, len(counts))
     if rank > x.ndim:
         x = movement.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape)
-    return movement.tile(x, reps=(1,) * (rank - len(counts)) + counts)
+    return applied(movement.tile, x, reps=(1,) * (rank - len(counts)) + counts)
 
 
 def flip(x: TensorLike, *, axis: AxisLike = None) -> Tensor:
@@ -419,4 +432,4 @@ def flip(x: TensorLike, *, axis: AxisLike = None) -> Tensor:
         AxisError: an axis is out of range or named twice.
     """
     x = as_tensor(x, "flip")
-    return movement.reverse(x, dims=axes_of(axis, x.ndim, name="flip: axis"))
+    return applied(movement.reverse, x, dims=axes_of(axis, x.ndim, name="flip: axis"))

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.kernels import normalization
-from plugrad.ops.arguments import accepted_dtype, as_tensor, cast, coerced
+from plugrad.ops.arguments import accepted_dtype, applied, as_tensor, cast, coerced
 from plugrad.ops.attributes import finite, integer
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import promote
@@ -32,7 +32,7 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = coerced(x, normalization.softmax, "softmax")
-    return normalization.softmax(x, dim=axis_of(axis, x.ndim, name="softmax: axis"))
+    return applied(normalization.softmax, x, dim=axis_of(axis, x.ndim, name="softmax: axis"))
 
 
 def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
@@ -48,7 +48,8 @@ def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = coerced(x, normalization.log_softmax, "log_softmax")
-    return normalization.log_softmax(x, axis=axis_of(axis, x.ndim, name="log_softmax: axis"))
+    axis = axis_of(axis, x.ndim, name="log_softmax: axis")
+    return applied(normalization.log_softmax, x, axis=axis)
 
 
 def batch_norm(
@@ -216,6 +217,9 @@ def _of_one_dtype(
         for name, part in given.items()
         if part is not None or name not in ("offset", "scale")
     }
+    first, *others = [tensor.array.dtype for tensor in tensors.values()]
+    if first in kernel.accepted_spellings and all(dtype is first for dtype in others):
+        return tensors
     dtypes = [
         accepted_dtype(tensor.dtype, kernel, f"{op} ({name})") for name, tensor in tensors.items()
     ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError, shown
 from plugrad.kernels import creation, unary
-from plugrad.ops.arguments import coerced
+from plugrad.ops.arguments import cast, coerced
 from plugrad.ops.attributes import flag, real as real_number
 from plugrad.ops.binary import equal, greater, less, logical_and, not_equal, where
 from plugrad.ops.complex import conj, real
@@ -16,7 +16,7 @@ from plugrad.ops.decomposition import svdvals
 from plugrad.ops.movement import moveaxis, reshape
 from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.transfer import stop_gradient
-from plugrad.ops.unary import abs, sqrt
+from plugrad.ops.unary import abs, sqrt, square
 from plugrad.types.dtype import float16, float32, float64
 from plugrad.types.shapes import axes_of, axis_of, reduced
 
@@ -81,11 +81,16 @@ def vector_norm(
 
 def root_of_squares(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     """Return the Euclidean norm of floats or complex numbers, even if their squares overflow or vanish."""
-    if x.dtype is float16:
-        return root_of_squares(x.astype(float32), axis, keepdims).astype(float16)
+    wide = _WIDE.get(x.dtype)
+    if wide is not None and wide in x.backend.dtypes():  # the squares of all numbers are in its range
+        return cast(root(sum(square(cast(x, wide)), axis=axis, keepdims=keepdims)), x.dtype)
     factor = _factor(_squares(stop_gradient(x), axis))
     y = root(_squares(x * factor, axis))
     return reshape(y / factor, reduced(x.shape, axes_of(axis, x.ndim, name="norm: axis"), keepdims))
+
+
+_WIDE: Final = {float16: float32, float32: float64}
+"""The dtypes in which squares neither overflow nor vanish."""
 
 
 def _squares(x: Tensor, axis: AxisLike) -> Tensor:
@@ -103,6 +108,8 @@ def _factor(squares: Tensor) -> Tensor:
 
 def root(x: Tensor) -> Tensor:
     """Return the square root; its gradient at 0 is 0 instead of infinite."""
+    if x.node is None:
+        return sqrt(x)
     is_zero = equal(x, 0)
     return where(is_zero, 0, sqrt(where(is_zero, 1, x)))
 

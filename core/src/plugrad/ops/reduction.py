@@ -10,10 +10,10 @@ import builtins
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from plugrad.engine.dispatch import run
+from plugrad.engine.dispatch import run_one
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
-from plugrad.ops.arguments import as_tensor, cast, coerced
+from plugrad.ops.arguments import applied, as_tensor, cast, coerced
 from plugrad.ops.attributes import flag, integer
 from plugrad.types.dtype import (
     BOOL,
@@ -198,8 +198,7 @@ def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
         ArgumentError: `keepdims` is not a bool.
     """
     x = _ordered(x, reduction.argmax, "argmax")
-    flat, axis, shape = _along_one_axis(x, axis, keepdims, "argmax")
-    return movement.reshape(reduction.argmax(flat, axis=axis), shape=shape)
+    return _position(reduction.argmax, "argmax", x, axis, keepdims)
 
 
 def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -218,8 +217,7 @@ def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
         ArgumentError: `keepdims` is not a bool.
     """
     x = _ordered(x, reduction.argmin, "argmin")
-    flat, axis, shape = _along_one_axis(x, axis, keepdims, "argmin")
-    return movement.reshape(reduction.argmin(flat, axis=axis), shape=shape)
+    return _position(reduction.argmin, "argmin", x, axis, keepdims)
 
 
 def bincount(
@@ -336,7 +334,7 @@ def _reduced(
         axis = axes_of(axis, len(array.shape), name=f"{op}: axis")
     if keepdims is not False:
         keepdims = flag(keepdims, op, "keepdims")
-    return run(kernel, (x,), _reducing(kernel, op, array.shape, array.dtype, axis, keepdims))
+    return run_one(kernel, x, _reducing(kernel, op, array.shape, array.dtype, axis, keepdims))
 
 
 @lru_cache(maxsize=4096)
@@ -373,13 +371,18 @@ def _binned(x: TensorLike, weights: TensorLike | None, op: str) -> tuple[Tensor,
     return numbers, as_tensor(weights, op, "weights", backend=numbers.backend)
 
 
-def _along_one_axis(
-    x: Tensor, axis: int | None, keepdims: bool, op: str
-) -> tuple[Tensor, int, Shape]:
-    """Return (tensor, axis, shape of the result) for a reduction along one axis, or of the flattened tensor."""
+def _position(
+    kernel: Kernel[..., Tensor], op: str, x: Tensor, axis: int | None, keepdims: bool
+) -> Tensor:
+    """Run a kernel that finds a position along one axis, or in the flattened tensor."""
     keepdims = flag(keepdims, op, "keepdims")
+    sizes = x.shape
     if axis is None:
-        flat = movement.reshape(x, shape=(x.size,))
-        return flat, 0, (1,) * x.ndim if keepdims else ()
-    axis = axis_of(axis, x.ndim, name=f"{op}: axis")
-    return x, axis, reduced(x.shape, (axis,), keepdims)
+        kept = (1,) * len(sizes) if keepdims else ()
+        flat = x if len(sizes) == 1 else applied(movement.reshape, x, shape=(x.size,))
+        place = applied(kernel, flat, axis=0)
+    else:
+        axis = axis_of(axis, len(sizes), name=f"{op}: axis")
+        kept = reduced(sizes, (axis,), keepdims) if keepdims else ()
+        place = applied(kernel, x, axis=axis)
+    return applied(movement.reshape, place, shape=kept) if kept else place

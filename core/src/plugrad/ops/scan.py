@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, AxisError
 from plugrad.kernels import movement, scan
-from plugrad.ops.arguments import coerced
+from plugrad.ops.arguments import applied, coerced
 from plugrad.ops.attributes import flag
 from plugrad.ops.reduction import summable
 from plugrad.types.shapes import axis_of
@@ -107,4 +107,5 @@ def _scanned(
         room[axis] = (1, 0) if reverse else (0, 1)
         x = movement.pad(x, paddings=tuple(room), constant_value=0)
         exclusive = True
-    return kernel(x, axis=axis, exclusive=exclusive, reverse=flag(reverse, op, "reverse"))
+    reverse = flag(reverse, op, "reverse")
+    return applied(kernel, x, axis=axis, exclusive=exclusive, reverse=reverse)

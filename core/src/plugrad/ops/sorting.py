@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plugrad.engine.dispatch import run
 from plugrad.kernels import movement, sorting
-from plugrad.ops.arguments import coerced, promoted
+from plugrad.ops.arguments import applied, coerced, promoted, settled
 from plugrad.ops.attributes import chosen, flag, integer
 from plugrad.ops.indexing import take_along_axis
 from plugrad.tensor.tensor import TopK
@@ -37,7 +38,8 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
     """
     flag(stable, "sort", "stable")
     x = coerced(x, sorting.sort, "sort")
-    return sorting.sort(
+    return applied(
+        sorting.sort,
         x,
         axis=axis_of(axis, x.ndim, name="sort: axis"),
         descending=flag(descending, "sort", "descending"),
@@ -61,7 +63,8 @@ def argsort(
         ArgumentError: a flag is not a bool.
     """
     x = coerced(x, sorting.argsort, "argsort")
-    return sorting.argsort(
+    return applied(
+        sorting.argsort,
         x,
         axis=axis_of(axis, x.ndim, name="argsort: axis"),
         descending=flag(descending, "argsort", "descending"),
@@ -88,7 +91,8 @@ def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
     x = coerced(x, sorting.top_k, "top_k")
     count = integer(k, "top_k", "k")
     is_sorted = flag(sorted, "top_k", "sorted")
-    return TopK(*sorting.top_k(x, k=count, sorted=is_sorted))
+    attrs = settled(sorting.top_k, x.shape, x.array.dtype, k=count, sorted=is_sorted)
+    return TopK(*run(sorting.top_k, (x,), attrs))
 
 
 def searchsorted(

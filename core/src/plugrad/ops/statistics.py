@@ -9,10 +9,11 @@ from __future__ import annotations
 from math import inf, nan
 from typing import TYPE_CHECKING
 
+from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import renamed
 from plugrad.errors import ShapeError
 from plugrad.kernels import binary, movement, normalization, reduction
-from plugrad.ops.arguments import as_tensor, cast, coerced, promoted, same_dtype
+from plugrad.ops.arguments import applied, as_tensor, cast, coerced, promoted, same_dtype
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.ops.binary import equal, where
 from plugrad.ops.norms import root, root_of_squares
@@ -20,7 +21,7 @@ from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import exp, isfinite, log
 from plugrad.types.dtype import bool_, float16, float32
-from plugrad.types.shapes import axes_of, axis_of, size_of
+from plugrad.types.shapes import axes_of, axis_of, reduced, size_of
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -179,12 +180,15 @@ def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False)
     x = _real(x, "log_sum_exp")
     axes = axes_of(axis, x.ndim, name="log_sum_exp: axis")
     if x.size:
-        largest = stop_gradient(reduction.max(x, reduction_indices=axes, keep_dims=True))
+        values = x if x.node is None else stop_gradient(x)
+        largest = applied(reduction.max, values, reduction_indices=axes, keep_dims=True)
         shift = where(isfinite(largest), largest, 0)  # infinity minus infinity is NaN
     else:
         shift = reduction.sum(x, axis=axes, keep_dims=True)
     keepdims = flag(keepdims, "log_sum_exp", "keepdims")
-    total = reduction.sum(exp(x - shift), axis=axes, keep_dims=keepdims)
+    total = applied(reduction.sum, exp(x - shift), axis=axes, keep_dims=keepdims)
+    if total.node is None:
+        return log(total) + applied(movement.reshape, shift, shape=total.shape)
     is_zero = equal(total, 0)
     # The gradient of log at 0 is infinite, that of the exponentials there is 0: their product is NaN.
     logarithm = where(is_zero, -inf, log(where(is_zero, 1, total)))
@@ -221,13 +225,16 @@ def _spread(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: boo
         return _spread(op, cast(x, float32), axis, correction, keepdims).astype(float16)
     axes = axes_of(axis, x.ndim, name=f"{op}: axis")
     keepdims = flag(keepdims, op, "keepdims")
-    count = size_of(tuple(x.shape[i] for i in axes))
+    shape = x.shape
+    count = size_of(tuple([shape[i] for i in axes]))
     if x.size:
         # The average of large numbers is rounded; that of their differences from one of them hardly is.
-        size = tuple(1 if i in axes else length for i, length in enumerate(x.shape))
-        x = x - movement.slice(stop_gradient(x), begin=(0,) * x.ndim, size=size)
-    mean = reduction.mean(x, axis=axes, keep_dims=True)
-    variance = reduction.mean(binary.squared_difference(x, mean), axis=axes, keep_dims=keepdims)
+        size = reduced(shape, axes, keep_dims=True)
+        values = x if x.node is None else stop_gradient(x)
+        x = x - applied(movement.slice, values, begin=(0,) * len(shape), size=size)
+    mean = applied(reduction.mean, x, axis=axes, keep_dims=True)
+    squares = run_pair(binary.squared_difference, x, mean)
+    variance = applied(reduction.mean, squares, axis=axes, keep_dims=keepdims)
     freedom = count - finite(correction, op, "correction")
     if freedom == count:
         return variance

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from plugrad.engine.dispatch import run
+from plugrad.engine.dispatch import run_one
 from plugrad.engine.results import renamed, tensor_from
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
@@ -302,7 +302,7 @@ def _calls(shape: Shape, block: Block) -> _Calls:
 
 def _taken(x: Tensor, calls: _Calls) -> Tensor:
     for kernel, attrs in calls:
-        x = run(kernel, (x,), attrs)
+        x = run_one(kernel, x, attrs)
     return x
 
 

@@ -5,15 +5,15 @@ Integers and bools become float32 where a function has only floating results.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.engine.results import renamed
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, complex as parts, unary
-from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array
+from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array, mapped
 from plugrad.ops.attributes import any_number, flag
 from plugrad.ops.transfer import to_device
-from plugrad.types.dtype import as_dtype
+from plugrad.types.dtype import COMPLEX, as_dtype, spellings
 
 if TYPE_CHECKING:
     from plugrad.discovery.selection import DeviceLike
@@ -33,9 +33,9 @@ def abs(x: TensorLike) -> Tensor:
         DTypeError: x holds bools or strings.
     """
     x = as_tensor(x, "abs")
-    if x.dtype.kind == "complex":
+    if x.array.dtype in _COMPLEX:
         return parts.complex_abs(x)
-    return unary.abs(coerced(x, unary.abs, "abs"))
+    return mapped(unary.abs, x, "abs")
 
 
 def negative(x: TensorLike) -> Tensor:
@@ -49,7 +49,7 @@ def negative(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return unary.negative(coerced(x, unary.negative, "negative"))
+    return mapped(unary.negative, x, "negative")
 
 
 def positive(x: TensorLike) -> Tensor:
@@ -73,7 +73,7 @@ def square(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return unary.square(coerced(x, unary.square, "square"))
+    return mapped(unary.square, x, "square")
 
 
 def sign(x: TensorLike) -> Tensor:
@@ -88,9 +88,9 @@ def sign(x: TensorLike) -> Tensor:
         DTypeError: x holds bools or strings.
     """
     x = as_tensor(x, "sign")
-    if x.dtype.kind == "complex":
+    if x.array.dtype in _COMPLEX:
         return _direction(x)
-    return unary.sign(coerced(x, unary.sign, "sign"))
+    return mapped(unary.sign, x, "sign")
 
 
 def _direction(x: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def reciprocal(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.reciprocal(coerced(x, unary.reciprocal, "reciprocal"))
+    return mapped(unary.reciprocal, x, "reciprocal")
 
 
 def sqrt(x: TensorLike) -> Tensor:
@@ -137,7 +137,7 @@ def sqrt(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.sqrt(coerced(x, unary.sqrt, "sqrt"))
+    return mapped(unary.sqrt, x, "sqrt")
 
 
 def rsqrt(x: TensorLike) -> Tensor:
@@ -151,7 +151,7 @@ def rsqrt(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.rsqrt(coerced(x, unary.rsqrt, "rsqrt"))
+    return mapped(unary.rsqrt, x, "rsqrt")
 
 
 def ceil(x: TensorLike) -> Tensor:
@@ -163,7 +163,7 @@ def ceil(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return unary.ceil(coerced(x, unary.ceil, "ceil"))
+    return mapped(unary.ceil, x, "ceil")
 
 
 def floor(x: TensorLike) -> Tensor:
@@ -175,7 +175,7 @@ def floor(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return unary.floor(coerced(x, unary.floor, "floor"))
+    return mapped(unary.floor, x, "floor")
 
 
 def round(x: TensorLike) -> Tensor:
@@ -192,7 +192,7 @@ def round(x: TensorLike) -> Tensor:
     x = as_tensor(x, "round")
     if x.dtype.kind == "complex":
         return parts.complex(unary.round(parts.real(x)), unary.round(parts.imag(x)))
-    return unary.round(coerced(x, unary.round, "round"))
+    return mapped(unary.round, x, "round")
 
 
 def trunc(x: TensorLike) -> Tensor:
@@ -204,7 +204,7 @@ def trunc(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return unary.trunc(coerced(x, unary.trunc, "trunc"))
+    return mapped(unary.trunc, x, "trunc")
 
 
 def exp(x: TensorLike) -> Tensor:
@@ -218,7 +218,7 @@ def exp(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.exp(coerced(x, unary.exp, "exp"))
+    return mapped(unary.exp, x, "exp")
 
 
 def expm1(x: TensorLike) -> Tensor:
@@ -230,7 +230,7 @@ def expm1(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.expm1(coerced(x, unary.expm1, "expm1"))
+    return mapped(unary.expm1, x, "expm1")
 
 
 def log(x: TensorLike) -> Tensor:
@@ -244,7 +244,7 @@ def log(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.log(coerced(x, unary.log, "log"))
+    return mapped(unary.log, x, "log")
 
 
 def log1p(x: TensorLike) -> Tensor:
@@ -258,7 +258,7 @@ def log1p(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.log1p(coerced(x, unary.log1p, "log1p"))
+    return mapped(unary.log1p, x, "log1p")
 
 
 def log2(x: TensorLike) -> Tensor:
@@ -272,7 +272,7 @@ def log2(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.log2(coerced(x, unary.log2, "log2"))
+    return mapped(unary.log2, x, "log2")
 
 
 def log10(x: TensorLike) -> Tensor:
@@ -286,7 +286,7 @@ def log10(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.log10(coerced(x, unary.log10, "log10"))
+    return mapped(unary.log10, x, "log10")
 
 
 def sin(x: TensorLike) -> Tensor:
@@ -298,7 +298,7 @@ def sin(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.sin(coerced(x, unary.sin, "sin"))
+    return mapped(unary.sin, x, "sin")
 
 
 def cos(x: TensorLike) -> Tensor:
@@ -310,7 +310,7 @@ def cos(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.cos(coerced(x, unary.cos, "cos"))
+    return mapped(unary.cos, x, "cos")
 
 
 def tan(x: TensorLike) -> Tensor:
@@ -322,7 +322,7 @@ def tan(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.tan(coerced(x, unary.tan, "tan"))
+    return mapped(unary.tan, x, "tan")
 
 
 def asin(x: TensorLike) -> Tensor:
@@ -336,7 +336,7 @@ def asin(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.asin(coerced(x, unary.asin, "asin"))
+    return mapped(unary.asin, x, "asin")
 
 
 def acos(x: TensorLike) -> Tensor:
@@ -350,7 +350,7 @@ def acos(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.acos(coerced(x, unary.acos, "acos"))
+    return mapped(unary.acos, x, "acos")
 
 
 def atan(x: TensorLike) -> Tensor:
@@ -362,7 +362,7 @@ def atan(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.atan(coerced(x, unary.atan, "atan"))
+    return mapped(unary.atan, x, "atan")
 
 
 def sinh(x: TensorLike) -> Tensor:
@@ -374,7 +374,7 @@ def sinh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.sinh(coerced(x, unary.sinh, "sinh"))
+    return mapped(unary.sinh, x, "sinh")
 
 
 def cosh(x: TensorLike) -> Tensor:
@@ -386,7 +386,7 @@ def cosh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.cosh(coerced(x, unary.cosh, "cosh"))
+    return mapped(unary.cosh, x, "cosh")
 
 
 def tanh(x: TensorLike) -> Tensor:
@@ -398,7 +398,7 @@ def tanh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.tanh(coerced(x, unary.tanh, "tanh"))
+    return mapped(unary.tanh, x, "tanh")
 
 
 def asinh(x: TensorLike) -> Tensor:
@@ -410,7 +410,7 @@ def asinh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.asinh(coerced(x, unary.asinh, "asinh"))
+    return mapped(unary.asinh, x, "asinh")
 
 
 def acosh(x: TensorLike) -> Tensor:
@@ -424,7 +424,7 @@ def acosh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.acosh(coerced(x, unary.acosh, "acosh"))
+    return mapped(unary.acosh, x, "acosh")
 
 
 def atanh(x: TensorLike) -> Tensor:
@@ -438,7 +438,7 @@ def atanh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return unary.atanh(coerced(x, unary.atanh, "atanh"))
+    return mapped(unary.atanh, x, "atanh")
 
 
 def erf(x: TensorLike) -> Tensor:
@@ -452,7 +452,7 @@ def erf(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return unary.erf(coerced(x, unary.erf, "erf"))
+    return mapped(unary.erf, x, "erf")
 
 
 def isfinite(x: TensorLike) -> Tensor:
@@ -464,7 +464,7 @@ def isfinite(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return unary.is_finite(coerced(x, unary.is_finite, "isfinite"))
+    return mapped(unary.is_finite, x, "isfinite")
 
 
 def isinf(x: TensorLike) -> Tensor:
@@ -476,7 +476,7 @@ def isinf(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return unary.is_inf(coerced(x, unary.is_inf, "isinf"))
+    return mapped(unary.is_inf, x, "isinf")
 
 
 def isnan(x: TensorLike) -> Tensor:
@@ -488,7 +488,7 @@ def isnan(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return unary.is_nan(coerced(x, unary.is_nan, "isnan"))
+    return mapped(unary.is_nan, x, "isnan")
 
 
 def signbit(x: TensorLike) -> Tensor:
@@ -500,7 +500,7 @@ def signbit(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return unary.sign_bit(coerced(x, unary.sign_bit, "signbit"))
+    return mapped(unary.sign_bit, x, "signbit")
 
 
 def logical_not(x: TensorLike) -> Tensor:
@@ -512,7 +512,7 @@ def logical_not(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x does not hold bools.
     """
-    return unary.logical_not(coerced(x, unary.logical_not, "logical_not"))
+    return mapped(unary.logical_not, x, "logical_not")
 
 
 def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
@@ -533,6 +533,9 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
     if x.dtype.is_integer:
         host_array(below, "step", "alpha", x.dtype)  # raises if it does not fit
     return unary.step(x, alpha=below)
+
+
+_COMPLEX: Final = spellings(COMPLEX)
 
 
 def astype(
@@ -562,7 +565,7 @@ def astype(
     """
     wanted = as_dtype(dtype)
     x = as_tensor(x, "astype")
-    if x.dtype.kind == "complex" and wanted.kind not in ("complex", "bool"):
+    if x.array.dtype in _COMPLEX and wanted.kind not in ("complex", "bool"):
         raise DTypeError(
             f"astype: {x.dtype} does not become {wanted} without its imaginary part; take "
             "plugrad.real or plugrad.abs of it first"

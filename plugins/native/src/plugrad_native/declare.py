@@ -74,7 +74,8 @@ def mapped(
     numpy_function = in_numpy(kernel)
 
     def implementation(x: Array) -> Array:
-        run = functions.get(x.dtype)
+        dtype = x.dtype
+        run = functions.get(dtype)
         size = x.size
         if run is None or size >= LIMIT:
             return numpy_function(x)
@@ -82,7 +83,8 @@ def mapped(
             if x.flags.f_contiguous:
                 return implementation(x.T).T
             x = dense(x)
-        out = empty(x.shape, result or x.dtype)
+        # `empty` takes twice as long for a few elements, because it looks for the size.
+        out = (np.empty if size < FEW else empty)(x.shape, result or dtype)
         if size < SHARED:
             run(x, out, size)
         else:
@@ -130,6 +132,9 @@ def combined(
     return implementation
 
 
+FEW: Final = 1024
+"""Arrays of fewer elements are never large."""
+
 SHARED: Final = 1 << 18
 """The number of cheap steps, such as additions, from which on a second thread saves more than it costs."""
 
@@ -158,7 +163,9 @@ def in_parts(
             the number of threads if the function computes so many items at a time.
         scratch: the number of float32 in scratch memory, the last argument, which each part has for itself.
     """
-    parts = min(workers.count, count // multiple, work // (SHARED // 2))
+    parts = work // (SHARED // 2)
+    if parts > 1:
+        parts = min(workers.count, count // multiple, parts)
     if parts < 2:
         last = (empty((scratch,), FLOAT32),) if scratch else ()
         run(*[array for array, _ in places], count, *attributes, *last)

@@ -45,13 +45,24 @@ COUNTED: Final = 2**24
 @table.implements(creation.range)
 def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: DType) -> Array:
     """Return start + i * step, in double precision if one of them is a float."""
-    (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        count = len(range(start, stop, step))
+    else:
+        (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
     if start == 0 and step == 1 and count < COUNTED and dtype.itemsize >= 4:
         return np.arange(count, dtype=dtype.numpy)
-    return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
+    return (start + np.arange(count, dtype="int64") * step).astype(dtype.numpy)
 
 
 @table.implements(creation.linspace)
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
     """Return equally spaced numbers, including both ends."""
-    return np.linspace(start + 0.0, stop + 0.0, num).astype(str(dtype))
+    if num > FEW or num < 2:
+        return np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy)
+    y = np.arange(num) * ((stop - start) / (num - 1)) + start
+    y[-1] = stop + 0.0
+    return y.astype(dtype.numpy)
+
+
+FEW: Final = 256
+"""Up to so many numbers, `np.linspace` takes longer than the same arithmetic."""

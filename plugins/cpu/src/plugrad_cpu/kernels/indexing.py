@@ -1,6 +1,7 @@
 """Indexing by position."""
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -105,11 +106,20 @@ def gather_nd(params: Array, indices: Array) -> Array:
     return parts[(flat_positions("GatherNd", indices, params.shape), ...)]
 
 
+FEW: Final = 1024
+"""Up to so many elements, all are compared with their positions."""
+
+
 @table.implements(indexing.one_hot)
 def one_hot(
     indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
+    if indices.size * depth <= FEW and not dtype.numpy.hasobject:
+        y = np.empty((*indices.shape, depth), dtype.numpy)
+        y.fill(off_value)
+        y[indices[..., None] == np.arange(depth)] = on_value
+        return y
     positions = indices.reshape(-1)
     y = empty((positions.size * depth,), np.dtype(str(dtype)))  # NumPy refuses a dtype 'string'
     y.fill(off_value)

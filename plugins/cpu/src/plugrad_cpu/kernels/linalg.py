@@ -1,6 +1,8 @@
 """Linear algebra: BLAS through NumPy, which takes transposed views without copying them."""
 
 import math
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -53,6 +55,8 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band around the diagonal."""
     lower, upper = int(num_lower), int(num_upper)
     rows, columns = input.shape[-2:]
+    if input.size <= FEW and not input.dtype.hasobject:
+        return np.where(_band(rows, columns, lower, upper), input, np.zeros((), input.dtype))
     y = np.zeros(input.shape, input.dtype)
     below, above = lower if lower >= 0 else rows, upper if upper >= 0 else columns
     if rows <= columns:
@@ -64,6 +68,17 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
             kept = slice(max(0, j - above), j + below + 1)
             y[..., kept, j] = input[..., kept, j]
     return y
+
+
+FEW: Final = 1024
+"""Up to so many elements, a choice by a matrix of bools takes less time than copies of rows."""
+
+
+@lru_cache(maxsize=64)
+def _band(rows: int, columns: int, lower: int, upper: int) -> Array:
+    """Return whether each element of a matrix is in a band; a negative number of diagonals means all."""
+    offset = np.arange(columns) - np.arange(rows)[:, None]
+    return ((lower < 0) | (-offset <= lower)) & ((upper < 0) | (offset <= upper))
 
 
 @table.implements(linalg.diag)

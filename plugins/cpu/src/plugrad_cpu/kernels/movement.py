@@ -3,8 +3,10 @@
 NumPy returns a single string as a Python object; indexing with an ellipsis keeps it in an array.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -59,8 +61,15 @@ def expand_dims(input: Array, *, dim: int) -> Array:
 @table.implements(movement.broadcast_to)
 @counted
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
-    """Return a view whose repeated axes have stride 0."""
+    """Return a view whose repeated axes have stride 0, or a copy, which takes less time for a few elements."""
+    if math.prod(shape) < FEW:
+        y = np.empty(shape, x.dtype)
+        y[...] = x
+        return y
     return np.broadcast_to(x, shape)
+
+
+FEW: Final = 256
 
 
 def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
@@ -131,39 +140,68 @@ def joined(parts: Sequence[Array], axis: int) -> Array:
 @counted
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
-    return joined([expand_dims(x, dim=axis) for x in inputs], axis)
+    key = (*(slice(None),) * axis, None, ...)
+    return joined([x[key] for x in inputs], axis)
 
 
 @table.implements(movement.unpack)
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
-    parts = np.moveaxis(value, axis, 0)
-    return tuple([parts[i, ...] for i in range(len(parts))])
+    lead = (slice(None),) * axis
+    return tuple([value[(*lead, i, ...)] for i in range(value.shape[axis])])
 
 
 @table.implements(movement.split)
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
     """Return views of parts with given sizes."""
-    return tuple(np.split(x, np.cumsum(num_or_size_splits[:-1], dtype=int), axis))
+    return tuple([x[key] for key in _parts(num_or_size_splits, axis)])
+
+
+@lru_cache(maxsize=1024)
+def _parts(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
+    """Return the keys of consecutive parts."""
+    ends = list(accumulate(sizes, initial=0))
+    return [(*(slice(None),) * axis, slice(*ends), ...) for ends in pairwise(ends)]
 
 
 @table.implements(movement.pad)
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return x surrounded by a constant value."""
-    y = np.full(
-        [b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)], constant_value, x.dtype
-    )
-    y[tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, paddings, strict=True))] = x
+    shape, inside = _padded(x.shape, paddings)
+    y = np.empty(shape, x.dtype)
+    y.fill(constant_value)
+    y[inside] = x
     return y
+
+
+@lru_cache(maxsize=1024)
+def _padded(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
+    """Return the shape of an array of a shape with paddings, and the key of what they surround."""
+    sizes = [(n, *pair) for n, pair in zip(shape, paddings, strict=True)]
+    return tuple([b + n + a for n, b, a in sizes]), tuple([slice(b, b + n) for n, b, _ in sizes])
 
 
 @table.implements(movement.tile)
 def tile(x: Array, *, reps: Shape) -> Array:
     """Return x repeated along each axis."""
+    repeated = [axis for axis, times in enumerate(reps) if times != 1]
+    if len(repeated) == 1 and 0 < (times := reps[repeated[0]]) <= MOST_PARTS:
+        return np.concatenate([x] * times, repeated[0])
     return np.tile(x, reps)
+
+
+MOST_PARTS: Final = 16
+"""How often an array may be repeated along one axis for a join to be faster."""
 
 
 @table.implements(movement.reverse)
 def reverse(x: Array, *, dims: Shape) -> Array:
     """Return a view that is reversed along some axes."""
-    return np.asarray(np.flip(x, dims), x.dtype)
+    return x[_backward(dims)]
+
+
+@lru_cache(maxsize=1024)
+def _backward(axes: Shape) -> tuple[Any, ...]:
+    """Return the key that reverses some axes."""
+    last = max(axes, default=-1)
+    return (*[slice(None, None, -1 if i in axes else 1) for i in range(last + 1)], ...)

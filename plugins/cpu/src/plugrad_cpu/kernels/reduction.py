@@ -124,13 +124,13 @@ def any(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 @table.implements(reduction.argmax)
 def argmax(x: Array, *, axis: int) -> Array:
     """Return the first position of the largest element."""
-    return np.argmax(x, axis=axis).astype(np.int32)
+    return x.argmax(axis).astype(np.int32)
 
 
 @table.implements(reduction.argmin)
 def argmin(x: Array, *, axis: int) -> Array:
     """Return the first position of the smallest element."""
-    return np.argmin(x, axis=axis).astype(np.int32)
+    return x.argmin(axis).astype(np.int32)
 
 
 @table.implements(reduction.bincount)

@@ -218,7 +218,8 @@ def clip_by_value(x: Array, *, clip_value_min: float, clip_value_max: float) -> 
         limits = np.iinfo(x.dtype)
         clip_value_min = min(max(clip_value_min, limits.min), limits.max)
         clip_value_max = min(max(clip_value_max, limits.min), limits.max)
-    return x.clip(clip_value_min, clip_value_max).astype(x.dtype, copy=False)
+    y = x.clip(clip_value_min, clip_value_max)
+    return y if y.dtype is x.dtype else y.astype(x.dtype)
 
 
 @table.implements(unary.cast)

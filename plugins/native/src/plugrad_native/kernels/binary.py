@@ -122,9 +122,10 @@ def select(condition: Array, t: Array, e: Array) -> Array:
     """Return t where the condition holds, else e, of which one or the other may be one number."""
     shape = condition.shape
     size = condition.size
+    if size < FEW:
+        return numpy_select(condition, t, e)
     if (
-        condition.nbytes < FEW
-        or size >= LIMIT
+        size >= LIMIT
         or t.dtype.hasobject
         or t.itemsize not in SELECT
         or any(x.shape != shape and (x.size != 1 or x.ndim > len(shape)) for x in (t, e))

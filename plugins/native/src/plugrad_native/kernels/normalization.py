@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from plugrad.extend import size_of
 from plugrad.kernels import normalization
 from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
+    FEW,
     FLOAT16,
     FLOAT32,
     FLOATS,
@@ -22,6 +24,7 @@ from plugrad_native.declare import (
     table,
     walk,
 )
+from plugrad_native.kernels.scan import around
 from plugrad_native.kernels.unary import narrowed, widened
 
 if TYPE_CHECKING:
@@ -40,12 +43,14 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
     numpy_function = in_numpy(kernel)
 
     def along(x: Array, axis: int) -> Array:
-        length, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
+        outer, length, inner = around(x.shape, axis)
         if inner != 1 and (x.dtype != FLOAT32 or inner < LANES):
             moved = along(np.moveaxis(x, axis, -1), x.ndim - 1)
             return dense(np.moveaxis(moved, -1, axis))
         out = empty(x.shape, x.dtype)
-        outer = x.size // (length * inner)
+        if inner == 1 and x.size < FEW:
+            rows[x.dtype](dense(x), out, outer, length)
+            return out
         places = (dense(x), length * inner), (out, length * inner)
         if inner == 1:
             in_parts(rows[x.dtype], places, outer, length, work=EXPONENTIAL * x.size)
@@ -54,11 +59,11 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
         return out
 
     def implementation(x: Array, axis: int) -> Array:
+        if x.dtype in rows and 0 < x.size < LIMIT:
+            return along(x, axis)
         if x.dtype == FLOAT16:
             return narrowed(implementation(widened(x), axis))
-        if x.dtype not in rows or not 0 < x.size < LIMIT:
-            return numpy_function(x, **{axis_name: axis})
-        return along(x, axis % x.ndim)
+        return numpy_function(x, **{axis_name: axis})
 
     return implementation
 
@@ -121,7 +126,15 @@ numpy_batch_norm_gradient: Final = in_numpy(normalization.batch_norm_gradient)
 
 def beside(x: Array, part: Array | None, shape: Shape, value: float) -> Array:
     """Return a dense offset or scale in the dtype of x, or an array of the value that stands for an absent one."""
-    return np.full(shape, value, x.dtype) if part is None else dense(np.asarray(part, x.dtype))
+    if part is None:
+        return repeated(shape, value, x.dtype)
+    return dense(part if part.dtype is x.dtype else np.asarray(part, x.dtype))
+
+
+@lru_cache(maxsize=64)
+def repeated(shape: Shape, value: float, dtype: np.dtype[Any]) -> Array:
+    """Return an array of one value, which nobody writes to."""
+    return np.full(shape, value, dtype)
 
 
 @table.implements(normalization.layer_norm)

@@ -12,6 +12,7 @@ from plugrad.kernels import reduction
 from plugrad_cpu.declare import counted
 from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
+    FEW,
     FLOATS,
     INT32,
     INTEGERS,
@@ -69,7 +70,7 @@ def folded(
                 return narrowed(implementation(widened(x), axis=axis, keep_dims=keep_dims))
             return noted(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
         shape, outer, length, inner = plan
-        out = empty(shape, x.dtype)
+        out = (np.empty if x.size < FEW else empty)(shape, x.dtype)
         if x.size < SHARED:
             run(x, out, outer, length, inner)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import size_of
@@ -21,11 +22,17 @@ from plugrad_native.declare import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import Kernel
+    from plugrad.extend import Kernel, Shape
     from plugrad_native.declare import Array
 
 CHAINS = 8  # rows that are scanned at a time, as in csrc/scan.c
 NUMBERS = (*FLOATS, *INTEGERS)
+
+
+@lru_cache(maxsize=1024)
+def around(shape: Shape, axis: int) -> tuple[int, int, int]:
+    """Return the sizes before, of and behind an axis."""
+    return size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 :])
 
 
 def scanned(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
@@ -37,8 +44,7 @@ def scanned(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
         if run is None or not 0 < x.size < LIMIT:
             return numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
         out = empty(x.shape, x.dtype)
-        outer, inner = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
-        length = x.shape[axis]
+        outer, length, inner = around(x.shape, axis)
         places = (dense(x), length * inner), (out, length * inner)
         attributes = length, inner, exclusive, reverse
         in_parts(run, places, outer, *attributes, work=x.size, multiple=CHAINS)

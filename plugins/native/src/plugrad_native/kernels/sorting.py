@@ -27,4 +27,6 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     count = x.shape[-1]
     places = empty((*x.shape[:-1], k), INT32)
     run(dense(x), places, x.size // count, count, k, True, sorted, empty((2 * count,), UINT64))
+    if x.ndim == 1:
+        return x.take(places), places
     return np.take_along_axis(x, places, -1), places

@@ -11,6 +11,7 @@ from plugrad.kernels import unary
 from plugrad_cpu.declare import counted
 from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
+    FEW,
     FLOATS,
     GROUP,
     INTEGERS,
@@ -64,8 +65,13 @@ def cast(x: Array, *, dtype: DType) -> Array:
     run = CASTS.get(x.dtype.char + dtype.numpy.char)
     if run is None or x.size >= LIMIT:
         return noted(numpy_cast(x, dtype=dtype))
+    size = x.size
+    if size < FEW:
+        out = np.empty(x.shape, dtype.numpy)
+        run(dense(x), out, size)
+        return out
     out = empty(x.shape, dtype.numpy)
-    in_parts(run, ((dense(x), 1), (out, 1)), x.size, work=x.size, multiple=GROUP)
+    in_parts(run, ((dense(x), 1), (out, 1)), size, work=size, multiple=GROUP)
     return out
 
 
