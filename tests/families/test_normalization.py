@@ -200,6 +200,29 @@ def test_softmax_of_long_columns_is_as_exact_as_of_rows(backend, rng):
     np.testing.assert_allclose(plugrad.log_softmax(x, axis=0).numpy(), expected, rtol=5e-7)
 
 
+@pytest.mark.parametrize(("op", "reference"), PAIRS)
+def test_short_rows(op, reference, backend, rng):
+    """C puts rows of less than 32 elements side by side, as many as a vector has lanes."""
+    for length in (1, 2, 3, 4, 7, 8, 10, 15, 16, 17, 30, 31, 32, 33):
+        for count in (1, 3, 4, 15, 16, 17, 35):
+            x = rng.uniform(-20, 20, (count, length)).astype("f4")
+            expected = reference(x.astype(float), axis=-1)
+            np.testing.assert_allclose(op(plugrad.asarray(x)).numpy(), expected, 2e-6, 2e-6)
+
+
+@pytest.mark.parametrize(("op", "reference"), PAIRS)
+def test_special_values_in_short_rows_stay_in_their_rows(op, reference, backend, rng):
+    x = rng.uniform(-3, 3, (37, 10)).astype("f4")
+    x[1, 2], x[3, 4], x[5, 6], x[7] = np.nan, np.inf, -np.inf, -np.inf
+    x[9] = [-1e38, 1e38, *[0] * 8]
+    y = op(plugrad.asarray(x)).numpy()
+    assert np.isnan(y[[1, 3, 7]]).all() or op is plugrad.log_softmax
+    others = np.delete(np.arange(37), [1, 3, 7])
+    with np.errstate(divide="ignore"):
+        expected = reference(x[others].astype(float), axis=-1)
+    np.testing.assert_allclose(y[others], expected, 2e-6, 2e-6)
+
+
 def test_softmax_of_many_in_half_precision(backend):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")

@@ -127,7 +127,56 @@ EXPONENTIALS(sum_of_exponentials_near, false, true)
 FINISH(multiply, y *factor, float factor)
 FINISH(subtract, (y - a) - b, float a, float b)
 
+// Rows of less than SHORT floats go side by side: a vector holds one element of each of LANES rows, and no lane is
+// idle. Lanes without a row hold zeros. All rows are computed alike, wherever they are.
+#define SHORT 32
+
+static inline void turn(const float *rows, floats *columns, int lanes, int count) {
+    for (int i = 0; i < count; i++) {
+        floats column = {};
+        for (int lane = 0; lane < lanes; lane++) column[lane] = rows[lane * count + i];
+        columns[i] = column;
+    }
+}
+
+static inline void turn_back(const floats *columns, float *rows, int lanes, int count) {
+    for (int i = 0; i < count; i++)
+        for (int lane = 0; lane < lanes; lane++) rows[lane * count + i] = columns[i][lane];
+}
+
+// The results are made of the exponentials in `columns`, of the differences `d` from the peaks, and of the sums.
+#define SHORT_ROWS(name, keep, prepared, result)                                                   \
+    PASS void name(const float *x, float *out, int lanes, int count) {                             \
+        floats columns[SHORT], peak = splat(-INFINITY), sum = {};                                  \
+        if (lanes == LANES)                                                                        \
+            turn(x, columns, LANES, count);                                                        \
+        else                                                                                       \
+            turn(x, columns, lanes, count);                                                        \
+        for (int i = 0; i < count; i++) peak = larger(peak, columns[i]);                           \
+        for (int i = 0; i < count; i++) {                                                          \
+            const floats d = columns[i] - peak, y = exp_below_zero(d, false);                      \
+            columns[i] = keep;                                                                     \
+            sum += y;                                                                              \
+        }                                                                                          \
+        const floats total = prepared;                                                             \
+        for (int i = 0; i < count; i++) columns[i] = result;                                       \
+        if (lanes == LANES)                                                                        \
+            turn_back(columns, out, LANES, count);                                                 \
+        else                                                                                       \
+            turn_back(columns, out, lanes, count);                                                 \
+    }
+SHORT_ROWS(softmax_of_short_rows, y, splat(1) / sum, columns[i] * total)
+SHORT_ROWS(log_softmax_of_short_rows, d, log_floats(sum), columns[i] - total)
+
+#define EACH_SHORT_ROW(name)                                                                       \
+    if (count < SHORT) {                                                                           \
+        for (; rows > 0; rows -= LANES, x += LANES * count, out += LANES * count)                  \
+            name(x, out, smaller(rows, LANES), count);                                             \
+        return;                                                                                    \
+    }
+
 KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
+    EACH_SHORT_ROW(softmax_of_short_rows)
     const int fused = is_fused();
     for (int is_near; rows > 0; rows--, x += count, out += count) {
         const float peak = greatest(x, count, &is_near);
@@ -138,6 +187,7 @@ KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
 }
 
 KERNEL(log_softmax_float32)(const float *x, float *out, int rows, int count) {
+    EACH_SHORT_ROW(log_softmax_of_short_rows)
     const int fused = is_fused();
     for (int is_near; rows > 0; rows--, x += count, out += count) {
         const float peak = greatest(x, count, &is_near);

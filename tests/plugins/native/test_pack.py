@@ -63,6 +63,7 @@ CALLS = {
     ),
     "erf in double precision": lambda xp: xp.erf(xp.asarray(numbers(300_001, dtype="float64"))),
     "softmax": lambda xp: xp.softmax(xp.asarray(numbers(301, 999))),
+    "short rows": lambda xp: xp.softmax(xp.asarray(numbers(99_999, 10))),
     "columns": lambda xp: xp.softmax(xp.asarray(numbers(301, 99, 9)), axis=1),
     "layer_norm": lambda xp: xp.layer_norm(xp.asarray(numbers(301, 999))),
     "sum of rows": lambda xp: xp.sum(xp.asarray(numbers(301, 999)), axis=1),

@@ -82,7 +82,7 @@ def vector_norm(
 def root_of_squares(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     """Return the Euclidean norm of floats or complex numbers, even if their squares overflow or vanish."""
     wide = _WIDE.get(x.dtype)
-    if wide is not None and wide in x.backend.dtypes():  # the squares of all numbers are in its range
+    if wide is not None and wide in x.backend.dtypes():
         return cast(root(sum(square(cast(x, wide)), axis=axis, keepdims=keepdims)), x.dtype)
     factor = _factor(_squares(stop_gradient(x), axis))
     y = root(_squares(x * factor, axis))

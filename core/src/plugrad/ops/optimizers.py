@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from plugrad.contract.kernel import Checked
+from plugrad.engine.dispatch import run
 from plugrad.host.optimizers import FORMULAS
 from plugrad.registry.kernels import get_kernel
 from plugrad.tensor.context import surroundings
@@ -23,8 +25,9 @@ def moved(
 ) -> list[list[Tensor]]:
     """Return what replaces variables, and one list for each tensor that is kept for a variable.
 
-    All tensors have one dtype. Where the backend does not have the kernel, or would compute it on the host, and for
-    dtypes that the kernel does not take, the formula runs for each variable by itself.
+    All tensors have one dtype, and those of one variable have its shape. Where the backend does not have the
+    kernel, or would compute it on the host, and for dtypes that the kernel does not take, the formula runs for
+    each variable by itself.
 
     Args:
         kernel: the step of an optimizer.
@@ -40,6 +43,10 @@ def moved(
         each = [formula(*tensors, *numbers) for tensors in zip(*lists, strict=True)]
         return [list(values) for values in zip(*each, strict=True)]
     array: Any = backend.from_numpy(np.array(numbers, first.dtype.numpy))
-    outputs = kernel(Tensor(array, backend), *chain.from_iterable(lists))
+    outputs = run(kernel, [Tensor(array, backend), *chain.from_iterable(lists)], _NO_ATTRIBUTES)
     count = len(lists[0])
     return [outputs[i : i + count] for i in range(0, len(outputs), count)]
+
+
+_NO_ATTRIBUTES: Final = Checked()
+"""What the engine need not check: the caller has compared the shapes of all tensors."""

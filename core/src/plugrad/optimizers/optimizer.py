@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
-    from plugrad.types.dtype import DType
 
 Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
-MOST: Final = 1 << 16
-"""The elements of the variables that one call moves: the old and the new values of all of them are in memory."""
+MOST: Final = 1 << 18
+"""The elements of the variables that one call moves.
+
+A call takes some microseconds; but the old and the new values of all its variables are in memory.
+"""
 
 
 class State(dict[str, Tensor]):
@@ -126,13 +128,13 @@ class Optimizer(ABC):
                     "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
             variable, gradient = pair
-            if gradient.array.shape != variable.array.shape:
+            value, direction = variable.array, gradient.array
+            if direction.shape != value.shape:
                 raise ShapeError(
                     f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, "
                     f"its gradient {gradient.shape}"
                 )
-            dtype = variable.array.dtype
-            if dtype is not gradient.array.dtype and (
+            if value.dtype is not direction.dtype and (
                 promote(variable.dtype, gradient.dtype) is not variable.dtype
             ):
                 raise DTypeError(
@@ -142,14 +144,19 @@ class Optimizer(ABC):
         rate = self.rate
         self.iterations += 1
         # A variable that comes twice takes another step, after all that take fewer.
-        groups: dict[tuple[int, DType, Backend], list[tuple[Variable, Tensor]]] = {}
+        groups: dict[tuple[int, object, Backend], list[tuple[Variable, Tensor]]] = {}
         for variable, gradient in pairs:
             state = self._state(variable)
             state.steps += 1
-            if gradient.array.dtype != variable.array.dtype:
+            dtype = variable.array.dtype
+            if gradient.array.dtype is not dtype:
                 gradient = gradient.astype(variable.dtype)
-            key = state.steps, variable.dtype, variable.backend
-            groups.setdefault(key, []).append((variable, gradient))
+            key = state.steps, dtype, variable.backend
+            group = groups.get(key)
+            if group is None:
+                groups[key] = [(variable, gradient)]
+            else:
+                group.append((variable, gradient))
         for key in sorted(groups, key=itemgetter(0)):
             for batch in _batches(groups[key]):
                 self._move(batch, self._numbers(key[0], rate))
