@@ -561,7 +561,8 @@ def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
     if len(tensors) < len(xs):
         home = tensors[0].backend if tensors else None
         tensors = [as_tensor(x, op, f"tensor {i}", backend=home) for i, x in enumerate(xs)]
-    if len({x.array.dtype for x in tensors}) == 1:
+    given = tensors[0].array.dtype
+    if not [x for x in tensors if x.array.dtype is not given]:
         return tensors
     dtype = tensors[0].dtype
     for x in tensors[1:]:

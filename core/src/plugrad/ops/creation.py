@@ -11,7 +11,7 @@ import numpy as np
 
 from plugrad.discovery.selection import backend_for, numpy_backend
 from plugrad.engine.dispatch import run
-from plugrad.engine.results import renamed, wrapped
+from plugrad.engine.results import renamed, tensor_from, wrapped
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
 from plugrad.kernels import creation, indexing, movement
@@ -35,6 +35,8 @@ from plugrad.types.shapes import shape_of, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from plugrad.contract.kernel import Checked, Kernel
     from plugrad.discovery.selection import DeviceLike
@@ -373,10 +375,7 @@ def arange(
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
     attrs = _counting(start, stop, step, None if dtype is None else as_dtype(dtype))
-    backend = backend_for(device)
-    if attrs["dtype"] not in backend.dtypes():
-        raise unsupported(attrs["dtype"], backend)
-    return run(creation.range, (), attrs, backend)
+    return _created(creation.range, attrs, backend_for(device))
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -458,13 +457,15 @@ def linspace(
         last = complex(last)
     count = integer(num, "linspace", "num", least=0)
     has_end = flag(endpoint, "linspace", "endpoint") or not count
-    x = _created(
-        *(creation.linspace, backend_for(device), wanted),
-        start=first,
-        stop=last,
-        num=count if has_end else count + 1,
-    )
+    attrs = _spacing(first, last, count if has_end else count + 1, wanted)
+    x = _created(creation.linspace, attrs, backend_for(device))
     return x if has_end else movement.slice(x, begin=(0,), size=(count,))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _spacing(start: complex, stop: complex, num: int, dtype: DType) -> Checked:
+    """Return the attributes of the kernel that spaces numbers equally; 0.0 and -0.0 make no difference to it."""
+    return creation.linspace.checked(start=start, stop=stop, num=num, dtype=dtype)
 
 
 def _finite(value: float | complex, name: str) -> float | complex:
@@ -510,8 +511,20 @@ def eye(
     backend = backend_for(device)
     if wanted not in backend.dtypes():
         raise unsupported(wanted, backend)
-    diagonal = _created(creation.range, backend, int32, start=k, stop=k + height, step=1)
+    if height * width <= _FEW and wanted is not string:
+        return tensor_from(_identity(height, width, k, wanted), backend)
+    diagonal = _created(creation.range, _counting(k, k + height, 1, int32), backend)
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
+
+
+_FEW: Final = 1024
+"""Up to so many elements, sending a matrix to a device takes less time than two kernels there."""
+
+
+@lru_cache(maxsize=64)
+def _identity(height: int, width: int, k: int, dtype: DType) -> NDArray[Any]:
+    """Return host values with ones on a diagonal."""
+    return np.eye(height, width, k, dtype.numpy)
 
 
 def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
@@ -564,13 +577,11 @@ def _filled(
         UnsupportedDtype: the backend does not have the dtype.
     """
     sizes = shape if type(shape) is int else sizes_of(shape, name=f"{op}: shape")
-    if type(value) in _NUMBERS and (value or copysign(1, value) > 0):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
+    if type(value) is int or (type(value) in _NUMBERS and (value or copysign(1, value) > 0)):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
         attrs = _filling(op, sizes, value, dtype)
     else:
         attrs = _filling.__wrapped__(op, sizes, value, dtype)
-    if dtype not in backend.dtypes():
-        raise unsupported(dtype, backend)
-    return run(creation.fill, (), attrs, backend)
+    return _created(creation.fill, attrs, backend)
 
 
 _NUMBERS: Final = frozenset({bool, int, float})
@@ -586,12 +597,12 @@ def _filling(op: str, sizes: int | Shape, value: Scalar | str, dtype: DType) -> 
     return creation.fill.checked(shape=shape, value=fill.item(), dtype=dtype)
 
 
-def _created(kernel: Kernel[..., Tensor], backend: Backend, dtype: DType, **attrs: Any) -> Tensor:
+def _created(kernel: Kernel[..., Tensor], attrs: Checked, backend: Backend) -> Tensor:
     """Return the result of a kernel without inputs.
 
     Raises:
         UnsupportedDtype: the backend does not have the dtype.
     """
-    if dtype not in backend.dtypes():
-        raise unsupported(dtype, backend)
-    return kernel.on(backend, **attrs, dtype=dtype)
+    if attrs["dtype"] not in backend.dtypes():
+        raise unsupported(attrs["dtype"], backend)
+    return run(kernel, (), attrs, backend)

@@ -62,16 +62,16 @@ def matmul(
     if transpose_a is not False or transpose_b is not False:  # most products skip this check
         transpose_a = flag(transpose_a, "matmul", "transpose_a")
         transpose_b = flag(transpose_b, "matmul", "transpose_b")
-    x_rank, y_rank = x.ndim, y.ndim
+    left, right = x.array.shape, y.array.shape
+    x_rank, y_rank = len(left), len(right)
     if x_rank == 0 or y_rank == 0:
         raise ShapeError(
             f"matmul: shapes {x.shape} and {y.shape} must have an axis; use multiply for scalars"
         )
     if x_rank > 1 and y_rank > 1:
-        left = x.array
-        attrs = _multiplying(left.shape, y.array.shape, left.dtype, transpose_a, transpose_b)
+        attrs = _multiplying(left, right, x.array.dtype, transpose_a, transpose_b)
         return run(linalg.matmul, (x, y), attrs)
-    if x_rank == y_rank and x.shape == y.shape and x.size <= _FEW:
+    if x_rank == y_rank and left == right and left[0] <= _FEW:
         return applied(reduction.sum, run_pair(binary.multiply, x, y), axis=(0,), keep_dims=False)
     rows = x if x_rank > 1 else movement.expand_dims(x, dim=0)
     columns = y if y_rank > 1 else movement.expand_dims(y, dim=1)

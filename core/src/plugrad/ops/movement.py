@@ -242,7 +242,7 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     if axis is None:
         parts = [movement.reshape(x, shape=(x.size,)) for x in parts]
         axis = 0
-    return _joined(movement.concat, parts, axis_of(axis, parts[0].ndim, name="concat: axis"))
+    return joined(movement.concat, parts, axis_of(axis, parts[0].ndim, name="concat: axis"))
 
 
 def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
@@ -262,10 +262,10 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
         ShapeError: the shapes differ.
     """
     parts = same_dtype(listed(arrays, "stack", "arrays"), "stack")
-    return _joined(movement.pack, parts, axis_of(axis, parts[0].ndim + 1, name="stack: axis"))
+    return joined(movement.pack, parts, axis_of(axis, parts[0].ndim + 1, name="stack: axis"))
 
 
-def _joined(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
+def joined(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
     """Run a kernel that joins tensors of one dtype."""
     shapes = tuple([x.array.shape for x in parts])
     return run(kernel, parts, _joining(kernel, shapes, parts[0].array.dtype, axis))
@@ -332,10 +332,14 @@ def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
     known = sum(n for n in parts if n >= 0)
     if parts.count(-1) == 1:
         parts = [length - known if n == -1 else n for n in parts]
-    attrs = settled(
-        movement.split, x.shape, x.array.dtype, num_or_size_splits=tuple(parts), axis=axis
-    )
-    return tuple(run(movement.split, (x,), attrs))
+    return tuple(parts_of(x, tuple(parts), axis))
+
+
+def parts_of(x: Tensor, sizes: Shape, axis: int) -> list[Tensor]:
+    """Return consecutive parts of a tensor, which have some sizes along an axis."""
+    array = x.array
+    attrs = settled(movement.split, array.shape, array.dtype, num_or_size_splits=sizes, axis=axis)
+    return run(movement.split, (x,), attrs)
 
 
 def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Tensor:
@@ -395,9 +399,11 @@ def pad(
         DTypeError: strings are padded with a number, or numbers with a string.
     """
     x = as_tensor(x, "pad")
-    if isinstance(constant_value, Complex) and constant_value != 0 and x.dtype is not string:
+    if constant_value != 0 and isinstance(constant_value, Complex) and x.dtype is not string:
         host_array(constant_value, "pad", "constant_value", x.dtype)  # raises if it does not fit
     pairs = pairs_of(paddings, "pad: paddings")
+    if type(constant_value) is int:
+        return applied(movement.pad, x, paddings=pairs, constant_value=constant_value)
     return movement.pad(x, paddings=pairs, constant_value=constant_value)
 
 

@@ -211,15 +211,17 @@ def _of_one_dtype(
     op: str, kernel: Kernel[..., Any], given: Mapping[str, TensorLike | None]
 ) -> dict[str, Tensor]:
     """Return what is given as tensors of the dtype to which all promote; an absent offset or scale is left out."""
-    home = next((part.backend for part in given.values() if isinstance(part, Tensor)), None)
-    tensors = {
-        name: as_tensor(part, op, name, backend=home)  # type: ignore[arg-type]
+    tensors: dict[str, Any] = {
+        name: part
         for name, part in given.items()
         if part is not None or name not in ("offset", "scale")
     }
-    first, *others = [tensor.array.dtype for tensor in tensors.values()]
-    if first in kernel.accepted_spellings and all(dtype is first for dtype in others):
+    held = [part.array.dtype for part in tensors.values() if isinstance(part, Tensor)]
+    if len(held) == len(tensors) and len(set(held)) == 1 and held[0] in kernel.accepted_spellings:
         return tensors
+    home = next((part.backend for part in tensors.values() if isinstance(part, Tensor)), None)
+    for name, part in tensors.items():
+        tensors[name] = as_tensor(part, op, name, backend=home)
     dtypes = [
         accepted_dtype(tensor.dtype, kernel, f"{op} ({name})") for name, tensor in tensors.items()
     ]

@@ -11,6 +11,7 @@ from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
 from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
 from plugrad.ops.attributes import chosen, integer, is_several, members
+from plugrad.ops.movement import joined, parts_of
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, int32
 from plugrad.types.shapes import axis_of, shape_of
@@ -199,8 +200,8 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
     for a, distance in zip(axes, shifts, strict=True):
         size = y.shape[a]
         if size and (moved := distance % size):
-            start, end = movement.split(y, num_or_size_splits=(size - moved, moved), axis=a)
-            y = movement.concat(end, start, axis=a)
+            start, end = parts_of(y, (size - moved, moved), a)
+            y = joined(movement.concat, [end, start], a)
     return y
 
 

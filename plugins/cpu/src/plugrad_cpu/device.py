@@ -36,6 +36,7 @@ FEW: Final = 1024
 """The bytes of an array, or of two, from which on the dtype decides between two implementations of a kernel."""
 FEWEST: Final = 512
 """The bytes of a column and a row below which their result is not large."""
+FLOAT32: Final = np.dtype(np.float32)
 NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
@@ -190,12 +191,18 @@ def _by_dtype(
     `brought` for large arrays of different sizes, neither of which is one number.
     """
     counted = _counted(own, contract)
+    usual = None if FLOAT32 in dtypes else FLOAT32
+    """NumPy's float32 if it is left to `own`; an `is` test is faster than a look-up."""
     if len(contract.inputs) == 1:
 
         def of_one(x: Array) -> Any:
-            if x.nbytes < FEW:
+            size = x.nbytes
+            if size < FEW:
                 return own(x)
-            return brought(x) if x.dtype in dtypes else counted(x)
+            dtype = x.dtype
+            if dtype is not usual and dtype in dtypes:
+                return brought(x)
+            return own(x) if size < LARGE else counted(x)
 
         return of_one
 
@@ -212,10 +219,11 @@ def _by_dtype(
         if (both := a.nbytes + b.nbytes) < FEWEST:
             return own(a, b)
         if both >= FEW:
-            if a.dtype in dtypes or (both >= LARGE and stretched_dtypes and is_stretched(a, b)):
+            dtype = a.dtype
+            if dtype is not usual and dtype in dtypes:
                 return brought(a, b)
             if both >= LARGE:
-                return counted(a, b)
+                return (brought if stretched_dtypes and is_stretched(a, b) else counted)(a, b)
         result = own(a, b)
         if result.nbytes >= LARGE:  # a column and a row
             pool.count(result)

@@ -148,6 +148,10 @@ def layer_norm(
     length = size_of(row)
     out = empty(x.shape, x.dtype)
     parts = beside(x, offset, row, 0), beside(x, scale, row, 1)
+    if x.size < FEW:
+        count = x.size // length
+        LAYER_NORM[x.dtype](dense(x), *parts, out, count, length, variance_epsilon)
+        return out
     places = (dense(x), length), (parts[0], 0), (parts[1], 0), (out, length)
     run = LAYER_NORM[x.dtype]
     in_parts(run, places, x.size // length, length, variance_epsilon, work=3 * x.size)

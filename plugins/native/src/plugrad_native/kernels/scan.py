@@ -9,6 +9,7 @@ from plugrad.extend import size_of
 from plugrad.kernels import scan
 from plugrad_cpu.memory import empty
 from plugrad_native.declare import (
+    FEW,
     FLOATS,
     INTEGERS,
     LIMIT,
@@ -45,6 +46,9 @@ def scanned(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
             return numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
         out = empty(x.shape, x.dtype)
         outer, length, inner = around(x.shape, axis)
+        if x.size < FEW:
+            run(dense(x), out, outer, length, inner, exclusive, reverse)
+            return out
         places = (dense(x), length * inner), (out, length * inner)
         attributes = length, inner, exclusive, reverse
         in_parts(run, places, outer, *attributes, work=x.size, multiple=CHAINS)
