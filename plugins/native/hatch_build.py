@@ -10,7 +10,7 @@ The sources are those of plugrad-wasm: ``csrc`` is a link to its folder, and a s
 copy. Each variant, for processors of a level, is an extension module with the same functions. The
 compiler is that of ziglang, for all platforms, with the stable ABI of Python declared in
 ``extension/python.h``; so building needs neither a compiler nor headers of the system. The functions that
-the package calls are listed in ``extension/exports.txt``; the linker leaves out all others.
+the package calls are listed in ``extension/exports.txt``; the compiler leaves out all others.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import sys
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,15 +34,16 @@ EXTENSION = ROOT / "extension"
 EXPORTS = EXTENSION / "exports.txt"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
+    *("reduction", "half", "normalization", "pooling", "scan", "signal"),  # which take longest
     *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct", "fused"),
-    *("half", "indexing", "linalg", "movement", "normalization", "optimizers", "pooling"),
-    *("reduction", "resize", "scan", "signal", "sorting", "unary"),
+    *("indexing", "linalg", "movement", "optimizers", "resize", "sorting", "unary"),
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
     *("-fvisibility=hidden", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra"),
     "-Werror",
 )
+LINK = ("-shared", "-O2")  # or zig compiles its checks for undefined behaviour, to be linked
 
 SANITIZE = (
     *("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=function"),
@@ -146,51 +148,50 @@ def compile_variants(
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
     triple, variants = PLATFORMS[name]
+    exported = EXPORTS.read_text("utf-8").split()
+    listed, table = folder / f"{name}-exports.h", folder / f"{name}-table.c"
+    listed.write_text("".join(f"#define LISTED_{kernel} , LISTED\n" for kernel in exported))
     platform_flags = (
-        "-target",
-        triple,
-        "-I",
-        str(SOURCES),
-        "-I",
-        str(EXTENSION),
-        "-I",
-        str(folder),
+        *("-target", triple, "-include", str(listed)),
+        *("-I", str(SOURCES), "-I", str(EXTENSION), "-I", str(folder)),
     )
     sources = [SOURCES / f"{stem}.c" for stem in KERNELS]
-    table = folder / f"{name}-table.c"
+    parts = [*sources, table, EXTENSION / "extension.c"]
 
     def declared(source: Path) -> list[tuple[str, str, str]]:
         """Return the result, name and parameters of each kernel of a source: the same in all variants."""
         text = run_compiler(folder, *platform_flags, "-std=c23", "-E", "-P", str(source))
         return DECLARATION.findall(text)
 
-    def compiled(job: tuple[str, Path]) -> str:
-        """Return the object of a source for a variant, which is compiled while other threads compile others."""
-        variant, source = job
+    def object_of(variant: str, part: Path) -> str:
+        return str(folder / f"{name}-{variant}-{part.stem}.o")
+
+    def compile_part(job: tuple[str, Path]) -> None:
+        """Compile a source for a variant, while other threads compile others."""
+        variant, part = job
         processor, vector_bytes = variants[variant]
         flags = (f"-mcpu={processor}", f"-DVECTOR_BYTES={vector_bytes}", *COMPILE, *checks)
         module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
-        target = str(folder / f"{name}-{variant}-{source.stem}.o")
-        run_compiler(folder, *platform_flags, *flags, *module, "-c", str(source), "-o", target)
-        return target
+        target = object_of(variant, part)
+        run_compiler(folder, *platform_flags, *flags, *module, "-c", str(part), "-o", target)
 
-    link = ["-shared", "-s", "-Wl,--gc-sections"]
+    def link(variant: str) -> None:
+        # For a baseline, so that what zig compiles to be linked is compiled once.
+        objects = [object_of(variant, part) for part in parts]
+        run_compiler(folder, "-target", triple, *options, *objects, "-o", str(targets[variant]))
+
+    options = [*LINK, "-s", "-Wl,--gc-sections", "-rtlib=none"]
     if "macos" in triple:
-        link = ["-shared", "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
+        options = [*LINK, "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
     if "windows" in triple:
-        link.append(import_library(triple, folder))
+        options = [*LINK, "-s", "-Wl,--gc-sections", import_library(triple, folder)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         known = {kernel[1]: kernel for found in pool.map(declared, sources) for kernel in found}
-        exported = EXPORTS.read_text("utf-8").split()
         if missing := sorted(set(exported) - known.keys()):
             raise ValueError(f"{EXPORTS} lists functions that are in no source: {missing}")
         table.write_text(table_of([known[name] for name in exported]))
-        parts = [*sources, table, EXTENSION / "extension.c"]
-        objects = {v: pool.map(compiled, [(v, part) for part in parts]) for v in targets}
-        for variant, target in targets.items():
-            processor = f"-mcpu={variants[variant].processor}"
-            arguments = ("-target", triple, processor, *objects[variant], *link)
-            run_compiler(folder, *arguments, "-o", str(target))
+        list(pool.map(compile_part, [(v, part) for part in parts for v in targets]))
+        list(pool.map(link, targets))
 
 
 def table_of(kernels: list[tuple[str, str, str]]) -> str:
@@ -233,18 +234,23 @@ def import_library(triple: str, folder: Path) -> str:
     definition.write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *exports, ""]))
     machine = "i386:x86-64" if triple.startswith("x86_64") else "arm64"
     arguments = ("dlltool", "-m", machine, "-d", str(definition), "-l", str(library))
-    subprocess.run([sys.executable, "-m", "ziglang", *arguments], check=True)
+    subprocess.run([compiler(), *arguments], check=True)
     return str(library)
 
 
 def run_compiler(folder: Path, *arguments: str) -> str:
     """Run the C compiler of zig, with its caches in `folder`; return what it prints."""
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
-    command = [sys.executable, "-m", "ziglang", "cc", *arguments]
+    command = [compiler(), "cc", *arguments]
     done = subprocess.run(
         command, check=True, cwd=SOURCES, stdout=subprocess.PIPE, text=True, env=os.environ | caches
     )
     return done.stdout
+
+
+def compiler() -> str:
+    """Return the path of zig; `python -m ziglang` would start Python a hundred times."""
+    return str(files("ziglang") / "zig")
 
 
 def compile_extensions(name: str) -> list[Path]:

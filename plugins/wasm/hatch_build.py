@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ SOURCES = ROOT / "csrc"
 PACKAGE = ROOT / "src" / "plugrad_wasm"
 CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
 VARIANTS = {"relaxed": f"{CPU}+relaxed_simd", "simd": CPU}
-TARGET = ("-target", "wasm32-wasi")  # for its libm; the modules import no function of the host
+TARGET = ("-target", "wasm32-wasi")  # for its headers; the modules import no function of the host
 COMPILE = (
-    *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"),
+    *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-g0", "-Wall", "-Wextra", "-Werror"),
     # wasmtime does not unroll loops, and the arithmetic of their addresses takes longer than a vector.
     *("-mllvm", "-force-target-max-vector-interleave=4"),
 )
@@ -34,7 +34,7 @@ WHOLE_VECTORS = ("-mllvm", "-vectorizer-maximize-bandwidth")
 PAGE = 1 << 16
 STACK = 40 * PAGE  # the packed blocks of a product take 2.1 MB
 LINK = (
-    "-mexec-model=reactor",
+    *("-nostdlib", "-Wl,--no-entry"),
     "-Wl,--strip-all",
     "-Wl,--import-memory",
     "-Wl,--max-memory=4294901760",
@@ -57,14 +57,27 @@ MODULES = {
     "half": ("half",),
 }
 
+LIBM = (
+    *("__expo2", "acosh", "asinh", "atan2", "atanh", "expm1", "nextafter", "nextafterf", "sinh"),
+    *("exp_data", "exp2f_data", "pow", "pow_data", "powf", "powf_data"),
+    *("__math_divzero", "__math_invalid", "__math_oflow", "__math_uflow", "__math_xflow"),
+    *("__math_divzerof", "__math_invalidf", "__math_oflowf", "__math_uflowf", "__math_xflowf"),
+)
+"""The sources of musl's libm, which zig brings, with functions that the kernels need.
+
+Others are in csrc/libm.zig, and in the library that zig adds to what it compiles. All of libc would
+take longer to compile than the kernels.
+"""
+COMPLEX_LIBM = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
+
 NATIVE_ONLY = ("direct",)
 """The sources that only plugrad-native compiles."""
 
 EXPORT_SECTION = 7
 
 # The import of the memory, up to the byte that says that it has a maximum, or that it is shared.
-# The linker makes a memory shared only if libm is compiled for threads, which that of zig is not; but
-# libm has no state, and the kernels keep theirs on the stack.
+# The linker makes a memory shared only if all is compiled for threads; but libm has no state, and the
+# kernels keep theirs on the stack.
 IMPORTED = b"\x03env\x06memory\x02\x01"
 SHARED = b"\x03env\x06memory\x02\x03"
 
@@ -83,48 +96,68 @@ def is_stale() -> bool:
     return min(module.stat().st_mtime for module in modules) < newest
 
 
-def compile_variant(variant: str, target: Path, folder: Path) -> None:
-    """Compile all sources for one instruction set into the file `target`.
+def compile_variants(targets: dict[str, Path], folder: Path) -> None:
+    """Compile all sources for instruction sets.
 
     Args:
-        variant: a key of `VARIANTS`.
-        target: the file to write.
-        folder: where intermediate files and the caches of the compiler go. Variants that share it
-            compile libm only once, because libm is always built for the baseline.
+        targets: the file to write for each variant.
+        folder: where intermediate files and the caches of the compiler go.
 
     Raises:
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
 
-    def compiled(source: Path) -> str:
-        """Return the object of a source, which is compiled while other threads compile others."""
-        target = str(folder / f"{variant}-{source.stem}.o")
-        flags = COMPILE + (WHOLE_VECTORS if source.stem in OF_BOOLS else ())
-        run_compiler(folder, VARIANTS[variant], *flags, "-c", str(source), "-o", target)
-        return target
+    def object_of(variant: str, stem: str) -> str:
+        return str(folder / f"{variant}-{stem}.o")
 
-    sources = {s.stem: s for s in SOURCES.glob("*.c") if s.stem not in NATIVE_ONLY}
+    def compile_source(job: tuple[str, str]) -> None:
+        """Compile a source for a variant, while other threads compile others."""
+        variant, stem = job
+        flags = COMPILE + (WHOLE_VECTORS if stem in OF_BOOLS else ())
+        arguments = (f"-mcpu={VARIANTS[variant]}", *flags, "-c", f"{stem}.c")
+        run_compiler(folder, "cc", *TARGET, *arguments, "-o", object_of(variant, stem))
+
     grouped = [name for names in MODULES.values() for name in names]
+    sources = {s.stem for s in SOURCES.glob("*.c")} - {*NATIVE_ONLY}
     if sorted(grouped) != sorted(sources):
         raise ValueError(f"MODULES must name each source once; the sources are {sorted(sources)}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = dict(zip(grouped, pool.map(compiled, map(sources.get, grouped)), strict=True))
-    modules: dict[str, bytes] = {}
-    lines: list[str] = []
-    end = STACK
-    for name, parts in MODULES.items():
-        built = folder / f"{variant}-{name}.wasm"
-        flags = (*LINK, f"-Wl,--global-base={end}")
-        run_compiler(folder, CPU, *flags, *(objects[part] for part in parts), "-o", str(built))
-        code = built.read_bytes()
-        if code.count(IMPORTED) != 1:
-            raise RuntimeError(f"{name} does not import its memory as expected; see IMPORTED")
-        end = PAGE * pages_of(code)
-        modules[name] = code = code.replace(IMPORTED, SHARED)
-        lines.append(" ".join((name, *exports_of(code))))
-    index = {"pages": str(end // PAGE).encode(), "exports": "\n".join(lines).encode()}
-    parts = [custom_section(name, content) for name, content in (index | modules).items()]
-    target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
+        libm = pool.submit(compile_libm, folder)  # first, because it takes longest
+        list(pool.map(compile_source, [(v, stem) for stem in grouped for v in targets]))
+        library = libm.result()
+    for variant, target in targets.items():
+        modules: dict[str, bytes] = {}
+        lines: list[str] = []
+        end = STACK
+        for name, stems in MODULES.items():
+            built = folder / f"{variant}-{name}.wasm"
+            objects = (object_of(variant, stem) for stem in stems)
+            flags = (*TARGET, f"-mcpu={CPU}", *LINK, f"-Wl,--global-base={end}")
+            run_compiler(folder, "cc", *flags, *objects, library, "-o", str(built))
+            code = built.read_bytes()
+            if code.count(IMPORTED) != 1:
+                raise RuntimeError(f"{name} does not import its memory as expected; see IMPORTED")
+            end = PAGE * pages_of(code)
+            modules[name] = code = code.replace(IMPORTED, SHARED)
+            lines.append(" ".join((name, *exports_of(code))))
+        index = {"pages": str(end // PAGE).encode(), "exports": "\n".join(lines).encode()}
+        parts = [custom_section(name, content) for name, content in (index | modules).items()]
+        target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
+
+
+def compile_libm(folder: Path) -> str:
+    """Compile the functions of libm that the kernels need, for the baseline; return the library."""
+    musl = Path(str(files("ziglang") / "lib" / "libc" / "musl"))
+    sources = [musl / "src" / "math" / f"{stem}.c" for stem in LIBM]
+    sources += [musl / "src" / "complex" / f"{stem}.c" for stem in COMPLEX_LIBM]
+    headers = [f"-I{musl / part}" for part in ("src/internal", "arch/generic")]
+    options = ("-cflags", "-std=gnu17", "-fno-trapping-math", "-w", "-Dhidden=", *headers, "--")
+    library = folder / "libm.a"
+    arguments = ("build-lib", *TARGET, f"-mcpu={CPU}", "-OReleaseFast", "-lc", "-fcompiler-rt")
+    run_compiler(
+        folder, *arguments, f"-femit-bin={library}", "libm.zig", *options, *map(str, sources)
+    )
+    return str(library)
 
 
 def custom_section(name: str, content: bytes) -> bytes:
@@ -169,10 +202,13 @@ def exports_of(module: bytes) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-def run_compiler(folder: Path, cpu: str, *arguments: str) -> None:
-    """Run the C compiler of zig in the folder of the sources, with its caches in `folder`."""
+def run_compiler(folder: Path, *arguments: str) -> None:
+    """Run zig in the folder of the sources, with its caches in `folder`.
+
+    `python -m ziglang` would start Python before it, a hundred times.
+    """
     subprocess.run(
-        [sys.executable, "-m", "ziglang", "cc", *TARGET, f"-mcpu={cpu}", *arguments],
+        [str(files("ziglang") / "zig"), *arguments],
         check=True,
         cwd=SOURCES,
         env=dict(os.environ, ZIG_GLOBAL_CACHE_DIR=str(folder), ZIG_LOCAL_CACHE_DIR=str(folder)),
@@ -183,8 +219,7 @@ def compile_modules() -> None:
     """Compile all variants into the package unless they are up to date."""
     if is_stale():
         with tempfile.TemporaryDirectory() as folder:
-            for variant in VARIANTS:
-                compile_variant(variant, module_of(variant), Path(folder))
+            compile_variants({variant: module_of(variant) for variant in VARIANTS}, Path(folder))
 
 
 if __name__ == "__main__":

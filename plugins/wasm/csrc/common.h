@@ -14,7 +14,12 @@
 #ifdef __wasm__
 #define EXPORTED(name) __attribute__((export_name(#name)))
 #else
-#define EXPORTED(name) __attribute__((visibility("hidden"))) /* for the table of the extension */
+// For the table of the extension, if the build defines LISTED_name; else nobody calls it, and the
+// compiler leaves it out.
+#define LISTED __attribute__((visibility("hidden")))
+#define EXPORTED(name) SECOND_OF(LISTED_##name, __attribute__((unused)) static, )
+#define SECOND_OF(...) SECOND(__VA_ARGS__)
+#define SECOND(first, second, ...) second
 #endif
 #ifndef KERNEL  // a source that includes others may keep theirs for itself
 #define KERNEL(name) EXPORTED(name) void name
