@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import types
 import weakref
 
 import numpy as np
@@ -17,7 +18,16 @@ import safetensors.numpy
 
 import plugrad
 from plugrad import optimizers
-from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, UnsupportedDtype
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    BackendFailed,
+    DamagedFile,
+    DisposedTensor,
+    UnsupportedDtype,
+)
+from plugrad.extend import Backend
+from plugrad.saving import checkpoint
 from plugrad.types.dtype import DTYPES
 
 NAN = float("nan")
@@ -318,7 +328,7 @@ def test_failures_leave_the_old_file_and_nothing_else(path, monkeypatch):
     for target, name, replacement, error in (
         (os, "fsync", fail, KeyboardInterrupt),
         (os, "replace", fail, KeyboardInterrupt),
-        (plugrad.Tensor, "numpy", full, OSError),  # while the file is half written
+        (checkpoint, "_values", full, OSError),  # while the file is half written
         (safetensors, "safe_open", refused, OSError),
     ):
         with monkeypatch.context() as patched:
@@ -346,18 +356,53 @@ def test_a_file_that_gets_too_large_leaves_the_old_one(path):
 
 
 def test_at_most_two_tensors_are_on_the_host(path, monkeypatch):
-    on_host, most, numpy = [], [0], plugrad.Tensor.numpy
+    on_host, most = [], [0]
+    tensors = [plugrad.ones(3) for _ in range(5)]
+    backend = tensors[0].backend
+    numpy = backend.to_numpy
 
-    def read(x):
-        values = numpy(x).copy()
+    def read(array):
+        values = numpy(array).copy()
         on_host.append(weakref.ref(values))
         most[0] = max(most[0], sum(x() is not None for x in on_host))
         return values
 
-    monkeypatch.setattr(plugrad.Tensor, "numpy", read)
-    plugrad.save(path, [plugrad.ones(3) for _ in range(5)])
+    monkeypatch.setattr(backend, "to_numpy", read)
+    monkeypatch.setattr(backend, "read", types.MethodType(Backend.read, backend))
+    plugrad.save(path, tensors)
     assert len(on_host) == 5
     assert 1 <= most[0] <= 2
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda arrays: (1 / 0 for _ in arrays), "read.. of backend .* failed: ZeroDivisionError"),
+        (lambda arrays: (np.zeros(1, "f4") for _ in arrays), "read.. of backend .* 2 more values"),
+        (lambda arrays: (np.zeros(9, "f4") for _ in arrays), "read.. of backend .* 3 values"),
+        (lambda arrays: (np.zeros(3, "i4") for _ in arrays), "must return 3 values of float32"),
+        (lambda arrays: (None for _ in arrays), "read.. of backend .* failed: AttributeError"),
+    ],
+)
+def test_backends_that_do_not_read_are_named_and_leave_the_old_file(
+    path, monkeypatch, read, message
+):
+    plugrad.save(path, "old")
+    x = plugrad.ones(3)
+    monkeypatch.setattr(x.backend, "read", read)
+    with pytest.raises(BackendFailed, match=message):
+        plugrad.save(path, x)
+    assert plugrad.load(path) == "old"
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_disposed_tensors_are_named_and_leave_the_old_file(path):
+    plugrad.save(path, "old")
+    x = plugrad.ones(3)
+    x.dispose()
+    with pytest.raises(DisposedTensor):
+        plugrad.save(path, [plugrad.ones(2), x])
+    assert plugrad.load(path) == "old"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")

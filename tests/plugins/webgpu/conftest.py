@@ -55,6 +55,14 @@ def make_runner():
     return Runner
 
 
+@pytest.fixture(scope="session")
+def forced(run):
+    """A device that uses wgpu-py alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("plugrad_webgpu.adapters.KNOWN_WGPU", (0, 0))
+        return Runner()
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240229)

@@ -138,6 +138,21 @@ def test_an_interrupt_ends_a_wait(monkeypatch, wait):
         np.testing.assert_array_equal((x * 3).numpy(), np.full(1000, 3))
 
 
+def test_an_interrupt_ends_a_read_of_many_parts(monkeypatch):
+    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    with plugrad.use("webgpu"):
+        x = plugrad.arange(5000, dtype="float32")
+        for _ in range(3):
+            parts = x.backend.read([x.array])
+            next(parts)
+            with monkeypatch.context() as patch:
+                polling(patch, lambda poll: interrupt())
+                with pytest.raises(KeyboardInterrupt):
+                    list(parts)
+        values = np.concatenate([part.copy() for part in x.backend.read([x.array])])
+        np.testing.assert_array_equal(values, np.arange(5000))
+
+
 def test_a_wait_goes_on_if_the_handler_of_the_interrupt_returns(monkeypatch):
     counted = []
     signal.signal(signal.SIGINT, lambda *_: counted.append(1))

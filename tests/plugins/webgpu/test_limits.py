@@ -292,3 +292,50 @@ def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
     monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
     values = (np.arange(5003) % 3).astype(dtype)
     np.testing.assert_array_equal(run.down(run.up(values)), values)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64, np.int64, np.float16])
+@pytest.mark.parametrize("name", ["run", "forced"])
+def test_arrays_are_read_together(request, monkeypatch, name, dtype):
+    """Small ones share a transfer, and large ones take several."""
+    runner = request.getfixturevalue(name)
+    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.READ_COPIES", 3)
+    values = [
+        (np.arange(size) % 7).astype(dtype) for size in (5, 0, 5003, 1, 1, 1, 1, 1, 1024, 600)
+    ]
+    parts = [part.copy() for part in runner.backend.read(map(runner.up, values))]
+    assert {part.dtype for part in parts} == {np.dtype(dtype)}
+    np.testing.assert_array_equal(np.concatenate(parts), np.concatenate(values))
+    assert all(0 < part.nbytes <= 4096 for part in parts)
+    assert list(runner.backend.read([])) == []
+    assert list(runner.backend.read([runner.up(values[1])])) == []
+
+
+def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
+    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    sent, fetch = [], run.device._raw.fetch
+
+    def noted(*arguments):
+        sent.append(arguments)
+        fetch(*arguments)
+
+    monkeypatch.setattr(run.device._raw, "fetch", noted)
+    x = run.up(np.arange(4096, dtype=np.float32))
+    for i, part in enumerate(run.backend.read([x])):
+        assert len(sent) == min(i + 2, 4)
+        np.testing.assert_array_equal(part, np.arange(1024 * i, 1024 * i + 1024))
+
+
+def test_a_read_that_is_left_gives_its_memory_back(run, monkeypatch):
+    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    raw = run.device._raw
+    x = run.up(np.arange(4096, dtype=np.float32))
+    for _ in range(3):
+        parts = run.backend.read([x])
+        next(parts)
+        parts.close()
+        run.backend.synchronize()
+        run.down(x)  # what came late is taken back
+        assert sum(map(len, (raw._idle, raw._late))) <= 3
+    np.testing.assert_array_equal(run.down(x), np.arange(4096))

@@ -43,6 +43,8 @@ def check(use, lose=lambda device: device.shared.destroy()):
         "(x + x).numpy()",
         "plugrad.exp(x).numpy()",
         "plugrad.asarray(np.ones(50_000, np.float32), device='webgpu')",
+        "plugrad.asarray(np.ones(3_000_000, np.float32), device='webgpu')",
+        "list(x.backend.read([x.array, x.array]))",
         "plugrad.zeros(300_000, device='webgpu').numpy()",
         "x.backend.synchronize()",
         "(plugrad.flip(x), device.flush())",  # x + x would wait

@@ -17,13 +17,6 @@ adapters.KNOWN_WGPU = (0, 0)
 """
 
 
-@pytest.fixture(scope="module")
-def forced(run, make_runner):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adapters, "KNOWN_WGPU", (0, 0))
-        return make_runner()
-
-
 def test_the_version_decides(run, forced):
     assert run.device._driver is native
     assert forced.device._driver is portable

@@ -8,7 +8,7 @@ import pytest
 
 from plugrad.extend import ArgumentValueError, UnsupportedDtype, float32, float64
 from plugrad.kernels import binary, creation, movement, resize, unary
-from plugrad_webgpu import device as device_module, elementwise, reduction
+from plugrad_webgpu import device as device_module, elementwise, native, reduction
 from plugrad_webgpu.limits import MOST_GROUPS
 from plugrad_webgpu.program import grid_of
 
@@ -23,6 +23,46 @@ def test_an_upload_does_not_overtake_recorded_work(run):
         del x  # its buffer may be taken by the next upload while the addition is still recorded
     for i, y in enumerate(sums):
         np.testing.assert_array_equal(run.down(y), ones * (2 * i))
+
+
+@pytest.fixture
+def fresh_uploads(run, monkeypatch):
+    """No memory for uploads yet, and little of it: arrays of 4 KB go through it."""
+    monkeypatch.setattr(run.device._raw, "_uploads", [])
+    monkeypatch.setattr(native, "UPLOAD_BYTES", 4096)
+    monkeypatch.setattr(native, "LEAST_STAGED", 4096)
+
+
+@pytest.mark.usefixtures("fresh_uploads")
+@pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 5003, 40_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64, np.int64])
+def test_large_arrays_are_uploaded_in_parts(run, size, dtype):
+    values = (np.arange(size) % 3).astype(dtype)
+    for start in (0, 1):
+        np.testing.assert_array_equal(run.down(run.up(values[start:])), values[start:])
+    assert len(run.device._raw._uploads) <= native.MOST_UPLOADS
+
+
+@pytest.mark.usefixtures("fresh_uploads")
+def test_a_large_upload_does_not_overtake_recorded_work(run):
+    test_an_upload_does_not_overtake_recorded_work(run)
+    assert run.device._raw._uploads
+
+
+@pytest.mark.usefixtures("fresh_uploads")
+def test_uploads_do_not_wait_for_the_device(run, monkeypatch):
+    values = np.arange(9000, dtype=np.float32)
+    raw = run.device._raw
+    with monkeypatch.context() as patch:  # the host may not use the memory yet
+        patch.setattr(native.Staging, "map", lambda *_: None)
+        x = run.up(values)
+    np.testing.assert_array_equal(run.down(x), values)
+    assert len(raw._uploads) == native.MOST_UPLOADS
+    with monkeypatch.context() as patch:
+        patch.setattr(raw, "_uploads", [])
+        patch.setattr(raw, "create_buffer", lambda *_: None)
+        raw.write(x.buffer.storage.handle, np.flip(values).copy(), values.nbytes)
+    np.testing.assert_array_equal(run.down(x), np.flip(values))
 
 
 def test_scalars_do_not_flush(run):

@@ -34,7 +34,7 @@ from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import complex128, string
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -50,11 +50,11 @@ STORED = "biufc"
 
 
 class Stored(NamedTuple):
-    """An array of the file: its dtype and shape there, and a function that returns the values."""
+    """An array of the file: its dtype and shape there, and what has the values, whose bytes are the same."""
 
     dtype: np.dtype[Any]
     shape: Shape
-    values: Callable[[], NDArray[Any]]
+    source: Tensor | NDArray[Any]
 
 
 class Writer:
@@ -93,6 +93,8 @@ class Writer:
             if id(part) not in self._nodes:
                 self._nodes[id(part)] = self._leaf(part, path)
             return self._nodes[id(part)]
+        if isinstance(part, Tensor):
+            _ = part.array  # raises if the tensor has been disposed
         raise ArgumentError(f"save: {_place(path)} is {shown(part)}; {_remedy(part)}")
 
     def _entry(self, key: Any, part: Any, path: Path) -> list[Any]:
@@ -121,27 +123,19 @@ def _as_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[Stored, dict[st
     """Return an array that the file format can hold, and how to get from it to the values."""
     dtype = leaf.dtype.numpy if isinstance(leaf, Tensor) else leaf.dtype
     shape = tuple(leaf.shape)
-
-    def host() -> NDArray[Any]:
-        return leaf.numpy() if isinstance(leaf, Tensor) else leaf
-
     if dtype == string.numpy:
-        data = np.frombuffer(packed(host().ravel().tolist()), np.uint8)
-        how = {"dtype": "string", "shape": list(shape)}
-        return Stored(data.dtype, data.shape, lambda: data), how
+        texts = leaf.numpy() if isinstance(leaf, Tensor) else leaf
+        data = np.frombuffer(packed(texts.ravel().tolist()), np.uint8)
+        return Stored(data.dtype, data.shape, data), {"dtype": "string", "shape": list(shape)}
     little = dtype.newbyteorder("<")
     if dtype.kind not in STORED or little.char in "gG":
         raise ArgumentError(
             f"save: {_place(path)} is an array of {dtype}; save numbers, bools, or strings as "
             "plugrad.asarray(x) holds them"
         )
-
-    def values() -> NDArray[Any]:
-        return np.asarray(host(), little, order="C")
-
     if little == complex128.numpy:
-        return Stored(np.dtype("<f8"), (*shape, 2), values), {"dtype": "complex128"}
-    return Stored(little, shape, values), {}
+        return Stored(np.dtype("<f8"), (*shape, 2), leaf), {"dtype": "complex128"}
+    return Stored(little, shape, leaf), {}
 
 
 def _place(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -115,6 +115,16 @@ class Backend(ABC):
     @abstractmethod
     def to_numpy(self, array: Any) -> NDArray[Any]:
         """Return the values on the host, waiting for them if they are still being computed."""
+
+    def read(self, arrays: Iterable[Any]) -> Generator[NDArray[Any]]:
+        """Yield flat host arrays with the values of arrays of one dtype, which is no string, one after the other.
+
+        By default, these are what `to_numpy` returns. A backend may yield arrays in parts, or some of them
+        as one part, and let the device bring the next part while the program uses this one. A part holds
+        its values until the next one is asked for. `plugrad.save` writes files so.
+        """
+        for array in arrays:
+            yield self.to_numpy(array).reshape(-1)
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -21,7 +21,7 @@ from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.limits import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
@@ -122,6 +122,10 @@ class Recorder(Protocol):
 
     def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> None:
         """Copy an array, whose elements are stored as `stored`, to the host, waiting for its values."""
+        ...
+
+    def read(self, arrays: Iterable[GpuArray]) -> Generator[Any]:
+        """Yield the bytes of arrays, one after the other, in parts: each is memory that is valid until the next."""
         ...
 
 

@@ -8,6 +8,8 @@ are gathered in one compute pass until the batch is full or a value is read.
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import closing
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,7 @@ from plugrad_webgpu.subgroups import invocations_of_subgroup
 from plugrad_webgpu.words import in_long_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType, Memory
     from plugrad_webgpu.buffers import Storage
-    from plugrad_webgpu.driver import Driver, Handle, Layout, OpenPass, RawDevice
+    from plugrad_webgpu.driver import Driver, Handle, Layout, OpenPass, Part, RawDevice
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan, Program
 
@@ -44,10 +46,12 @@ BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
 BATCH_BYTES = 1 << 26  # of outputs: large work should start early
-READ_BYTES = 1 << 26  # of one transfer to the host: more takes several
+READ_BYTES = (
+    1 << 22
+)  # of one transfer to the host: more takes several, and leaves the caches of a processor
+READ_COPIES = 256  # of small arrays in one transfer
 MOST_BIND_GROUPS = 4096
 CONSTANT_BYTES = 1 << 26  # of tables: beyond, they are made again
-WORDS = np.dtype(np.uint32)
 
 
 class Device:
@@ -261,7 +265,7 @@ class Device:
     def synchronize(self) -> None:
         """Submit all work and wait until the device is idle."""
         self.finish_calls()
-        self._receive(np.empty(0, np.uint32), None)
+        self._receive([])
 
     # --- transfers
 
@@ -283,15 +287,38 @@ class Device:
             BackendUnavailable: the device does not return its values.
             OutOfMemory: there is no memory for the transfer.
         """
-        with self._lock:
-            self.calls.finish_own()
-            storage = array.buffer.storage
-            if isinstance(storage, Guest):
-                self.check_guests([storage])
-        values = out.reshape(-1)
-        step = READ_BYTES // stored.itemsize
-        for start in range(0, values.size, step):
-            self._receive(values[start : start + step], storage, start * stored.itemsize, stored)
+        values, end = out.reshape(-1), 0
+        if 0 < (size := values.size * stored.itemsize) <= READ_BYTES:
+            self._receive([(array, 0, size)], values, stored)
+            return
+        with closing(self.read([array])) as parts:
+            for memory in parts:
+                part = np.frombuffer(memory, stored)
+                start, end = end, end + part.size
+                np.copyto(values[start:end], part, casting="unsafe")
+
+    def read(self, arrays: Iterable[GpuArray]) -> Generator[Any]:
+        """Yield the bytes of arrays, one after the other, in parts: each is memory that is valid until the next.
+
+        The device copies the next part while the program uses one.
+
+        Raises:
+            BackendUnavailable: the device does not return values.
+            OutOfMemory: there is no memory for the transfer.
+        """
+        sent: deque[tuple[Any, int]] = deque()
+        try:
+            for copies in _in_parts(arrays):
+                with whole:
+                    sent.append(self._send(copies))
+                if len(sent) > 1:
+                    yield self._arrived(*sent[0])
+                    self._give_back(sent)
+            if sent:
+                yield self._arrived(*sent[0])
+        finally:
+            while sent:
+                self._give_back(sent)
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int | bytes) -> GpuArray:
         """Return an array of what a function makes of some numbers, kept for the next time.
@@ -350,34 +377,66 @@ class Device:
 
     def _receive(
         self,
-        part: NDArray[Any],
-        source: Storage | None,
-        offset: int = 0,
-        stored: np.dtype[Any] = WORDS,
+        copies: Sequence[tuple[GpuArray, int, int]],
+        out: NDArray[Any] | None = None,
+        stored: np.dtype[Any] | None = None,
     ) -> None:
-        """Submit the batch, wait, and fill an array with what a buffer, if one is given, has from `offset` on.
+        """Submit the batch, wait, and fill an array, if one is given, with bytes of others that are stored so.
 
-        Nothing is locked during the wait. An interrupt ends it. If the handler of the interrupt lets
-        the program go on, it begins again.
+        It does what `read` does for one part, in less time. An interrupt ends the wait. If the handler of
+        the interrupt lets the program go on, it begins again.
         """
-        size = part.size * stored.itemsize
         has_arrived = False
         while not has_arrived:
             with whole:
-                with self._lock:
-                    staging = self._staging(size)
+                staging, size = self._send(copies)
                 try:
-                    with self._lock:
-                        encoder = None if self._pass is None else self._end(self._pass)
-                        handle = None if source is None else source.handle
-                        self._raw.fetch(encoder, staging, handle, offset, size)
                     has_arrived = self._raw.wait_for(staging, self._lock)
-                    if has_arrived:
-                        arrived = np.frombuffer(staging.values(size), stored)
-                        np.copyto(part, arrived, casting="unsafe")
+                    if has_arrived and out is not None:
+                        part = np.frombuffer(staging.values(size), stored)
+                        np.copyto(out, part, casting="unsafe")
                 finally:
                     with self._lock:
                         self._raw.give_back(staging)
+
+    def _send(self, copies: Sequence[tuple[GpuArray, int, int]]) -> tuple[Any, int]:
+        """Submit the batch and copies of bytes of arrays to memory of the host; return it and their size.
+
+        Without copies, the memory arrives when all work is done. The caller gives it back.
+        """
+        with self._lock:
+            self.calls.finish_own()
+            parts: list[Part] = []
+            for array, start, size in copies:
+                storage = array.buffer.storage
+                if isinstance(storage, Guest):
+                    self.check_guests([storage])
+                parts.append((storage.handle, start, size))
+            size = sum(part[2] for part in parts)
+            staging = self._staging(size)
+            try:
+                encoder = None if self._pass is None else self._end(self._pass)
+                self._raw.fetch(encoder, staging, parts)
+            except BaseException:
+                self._raw.give_back(staging)
+                raise
+            return staging, size
+
+    def _arrived(self, staging: Any, size: int) -> Any:
+        """Return the memory with the bytes that were sent there, after waiting for them.
+
+        Nothing is locked during the wait. An interrupt ends it. If the handler of the interrupt lets
+        the program go on, so does the wait.
+        """
+        has_arrived = False
+        while not has_arrived:
+            with whole:
+                has_arrived = self._raw.wait_for(staging, self._lock)
+        return staging.values(size)
+
+    def _give_back(self, sent: deque[tuple[Any, int]]) -> None:
+        with whole, self._lock:
+            self._raw.give_back(sent.popleft()[0])
 
     def _staging(self, size: int) -> Any:
         staging = self._raw.staging(size)
@@ -482,6 +541,23 @@ class Device:
         for group in self._bind_groups.values():
             self._driver.release_bind_group(group)
         self._bind_groups.clear()
+
+
+def _in_parts(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
+    """Yield what the transfers to the host copy: arrays, and which of their bytes from where on."""
+    copies: list[tuple[GpuArray, int, int]] = []
+    room = READ_BYTES
+    for array in arrays:
+        start, end = 0, nbytes_of(array.shape, words_in(array.dtype))
+        while start < end:
+            size = min(room, end - start)
+            copies.append((array, start, size))
+            start, room = start + size, room - size
+            if not room or len(copies) == READ_COPIES:
+                yield copies
+                copies, room = [], READ_BYTES
+    if copies:
+        yield copies
 
 
 def _words_of(parameters: bytes) -> NDArray[Any]:

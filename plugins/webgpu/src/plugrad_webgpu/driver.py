@@ -25,6 +25,7 @@ Part = tuple[Handle, int, int]
 
 STORAGE_USAGE: Final = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST)
 STAGING_USAGE: Final = int(BufferUsage.MAP_READ | BufferUsage.COPY_DST)
+UPLOAD_USAGE: Final = int(BufferUsage.MAP_WRITE | BufferUsage.COPY_SRC)
 COMPUTE_STAGE: Final = 4
 
 
@@ -93,15 +94,18 @@ class RawDevice(Protocol):
         ...
 
     def staging(self, size: int) -> Any:
-        """Return memory of the host whose `values` a transfer fills, or None if there is none."""
+        """Return memory of the host whose `values` transfers fill, or None if there is none."""
         ...
 
     def give_back(self, staging: Any) -> None:
         """Take back what `staging` returned."""
         ...
 
-    def fetch(self, encoder: Handle, staging: Any, handle: Handle, offset: int, size: int) -> None:
-        """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
+    def fetch(self, encoder: Handle, staging: Any, parts: Sequence[Part]) -> None:
+        """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later.
+
+        Without parts, the staging arrives when all work is done.
+        """
         ...
 
     def submit_copy(self, encoder: Handle, source: Part, target: Part) -> None:

@@ -12,9 +12,11 @@ import numpy as np
 
 from plugrad.extend import Backend, BackendUnavailable, Memory, Probe, as_dtype, string
 from plugrad_webgpu.elements import DTYPES, require
-from plugrad_webgpu.transfers import downloaded, uploaded
+from plugrad_webgpu.transfers import downloaded, read, uploaded
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
     from numpy.typing import NDArray
     from wgpu import GPUDevice
 
@@ -111,6 +113,10 @@ class WebGpuBackend(Backend):
         if isinstance(array, np.ndarray):
             return array.view()
         return downloaded(self.opened, array)
+
+    def read(self, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
+        """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""
+        return read(self.opened, arrays)
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""

@@ -24,6 +24,7 @@ from plugrad_webgpu import exits
 from plugrad_webgpu.driver import (
     STAGING_USAGE,
     STORAGE_USAGE,
+    UPLOAD_USAGE,
     checked,
     is_lack_of_memory,
     layout_entries,
@@ -50,6 +51,9 @@ NULL: Any = ffi.NULL
 SMALLEST_STAGING = 1 << 16
 LONGEST_SPIN = 1e-4  # seconds without sleep: a sleep takes at least half of this
 LONGEST_SLEEP = 1e-3
+UPLOAD_BYTES = 1 << 22
+LEAST_STAGED = 1 << 20  # less is copied faster by the library
+MOST_UPLOADS = 4
 _PENDING = 0
 
 # The threads of a software device may wait for the processor of the thread that waits for them.
@@ -146,15 +150,16 @@ class Pass:
 
 
 class Staging:
-    """Memory of the host that receives values, and whether they have arrived."""
+    """Memory of the host that values go through, and whether the host may use it: those for it have arrived."""
 
-    __slots__ = ("_callback", "_info", "failure", "handle", "is_mapped", "size", "status")
+    __slots__ = ("_callback", "_info", "_mode", "failure", "handle", "is_mapped", "size", "status")
 
-    def __init__(self, handle: Handle, size: int) -> None:
+    def __init__(self, handle: Handle, size: int, mode: int = lib.WGPUMapMode_Read) -> None:
         self.handle: Handle = handle
         self.size: int = size
         self.is_mapped: bool = False
-        """Whether the device may not use it: values arrive here, or have arrived."""
+        """Whether the device may not use it: the host uses it, or waits for it."""
+        self._mode = mode
         self.status: int = _PENDING
         self.failure: BaseException | None = None
         signature = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
@@ -164,10 +169,11 @@ class Staging:
         self._info.callback = self._callback
 
     def map(self, size: int) -> None:
-        """Begin to wait for what the submitted work writes to the first `size` bytes."""
+        """Begin to wait until the submitted work has used the first `size` bytes."""
         self.status, self.failure = _PENDING, None
         self.is_mapped = True
-        lib.wgpuBufferMapAsync(self.handle, lib.WGPUMapMode_Read, 0, size, self._info[0])
+        _called_back.add(self)
+        lib.wgpuBufferMapAsync(self.handle, self._mode, 0, size, self._info[0])
 
     def has_arrived(self) -> bool:
         """Return whether the values are here.
@@ -187,6 +193,11 @@ class Staging:
         """Return the memory of the first `size` bytes, which have arrived."""
         return ffi.buffer(lib.wgpuBufferGetConstMappedRange(self.handle, 0, size), size)
 
+    def fill(self, data: Any, size: int) -> None:
+        """Copy `size` bytes to the memory, which is mapped, and let the device use them."""
+        ffi.memmove(lib.wgpuBufferGetMappedRange(self.handle, 0, size), data, size)
+        self.unmap()
+
     def unmap(self) -> None:
         """Let the device use the memory again: it may not be submitted before, which would abort the process."""
         if self.is_mapped:
@@ -194,12 +205,14 @@ class Staging:
             self.is_mapped = False
 
     def _arrive(self, status: int, _message: object, _first: object, _second: object) -> None:
+        _called_back.discard(self)
         self.status = int(status)
 
     def _fail(self, _kind: object, failure: BaseException, _trace: object) -> None:
         """Note what a handler of signals raised in the callback, where it would be lost."""
         self.failure = failure
         self.status = lib.WGPUMapAsyncStatus_Error
+        _called_back.discard(self)
 
 
 class NativeDevice:
@@ -218,6 +231,7 @@ class NativeDevice:
         self._submission = ffi.new("WGPUCommandBuffer[1]")
         self._idle: list[Staging] = []
         self._late: list[Staging] = []
+        self._uploads: list[Staging] = []
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if the device has no memory left."""
@@ -288,21 +302,54 @@ class NativeDevice:
         lib.wgpuCommandBufferRelease(commands)
 
     def write(self, handle: Handle, data: object, size: int) -> None:
-        """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
-        checked(libf.wgpuQueueWriteBuffer, self.queue, handle, 0, ffi.from_buffer(data), size)
+        """Copy host memory to a buffer, ahead of all work that is not yet submitted.
+
+        The library makes new memory for each copy, and keeps it until work is submitted. The system fills
+        it with zeros first, which takes longer than to copy. So large copies go through memory that stays.
+        """
+        memory, start = ffi.from_buffer(data), 0
+        while start < size:
+            part = min(size - start, UPLOAD_BYTES)
+            staging = self._upload_staging() if size >= LEAST_STAGED else None
+            if staging is None:
+                part = size - start
+                arguments = self.queue, handle, start, memory + start, part
+                checked(libf.wgpuQueueWriteBuffer, *arguments)
+            else:
+                staging.fill(memory + start, part)
+                self.submit_copy(None, (staging.handle, 0, part), (handle, start, part))
+            start += part
+
+    def _upload_staging(self) -> Staging | None:
+        """Return memory that the host may write to, or None if the device still reads all that there is."""
+        exits.pause()
+        lib.wgpuDevicePoll(self.handle, False, NULL)
+        for staging in self._uploads:
+            if not staging.is_mapped:
+                staging.map(UPLOAD_BYTES)
+                lib.wgpuDevicePoll(self.handle, False, NULL)
+            if staging.status == lib.WGPUMapAsyncStatus_Success:
+                return staging
+        if len(self._uploads) == MOST_UPLOADS:
+            return None
+        handle = self.create_buffer(UPLOAD_BYTES, UPLOAD_USAGE)
+        if handle is None:
+            return None
+        self._uploads.append(Staging(handle, UPLOAD_BYTES, lib.WGPUMapMode_Write))
+        return self._upload_staging()
 
     def staging(self, size: int) -> Staging | None:
         """Return memory for values, which `give_back` takes back, or None if there is none."""
         self._take_back_late_ones()
-        staging = self._idle.pop() if self._idle else None
-        if staging is not None and staging.size < size:
-            release_buffer(staging.handle)
-            staging = None
-        if staging is None:
-            room = max(1 << size.bit_length(), SMALLEST_STAGING)
-            handle = self.create_buffer(room, STAGING_USAGE)
-            staging = None if handle is None else Staging(handle, room)
-        return staging
+        idle = self._idle
+        for i in reversed(range(len(idle))):
+            if idle[i].size >= size:
+                return idle.pop(i)
+        if idle:
+            release_buffer(idle.pop().handle)
+        room = max(1 << (size - 1).bit_length(), SMALLEST_STAGING)
+        handle = self.create_buffer(room, STAGING_USAGE)
+        return None if handle is None else Staging(handle, room)
 
     def give_back(self, staging: Staging) -> None:
         """Keep memory for the next values, if none are on their way."""
@@ -319,23 +366,18 @@ class NativeDevice:
         for staging in late:
             self.give_back(staging)
 
-    def fetch(
-        self,
-        encoder: Handle | None,
-        staging: Staging,
-        handle: Handle | None,
-        offset: int,
-        size: int,
-    ) -> None:
-        """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
-        words = max(-(-size // 4) * 4, 4)
-        if handle is None:  # the mapping waits for whatever uses the memory
-            encoder = encoder or self._encoder()
-            lib.wgpuCommandEncoderClearBuffer(encoder, staging.handle, 0, words)
-            self.submit(encoder)
-        else:
-            self.submit_copy(encoder, (handle, offset, words), (staging.handle, 0, words))
-        staging.map(words)
+    def fetch(self, encoder: Handle | None, staging: Staging, parts: Sequence[Part]) -> None:
+        """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
+        encoder = encoder or self._encoder()
+        copy, end = lib.wgpuCommandEncoderCopyBufferToBuffer, 0
+        for handle, start, size in parts:
+            copy(encoder, handle, start, staging.handle, end, size)
+            end += size
+        if not parts:  # the mapping waits for whatever uses the memory
+            end = 4
+            lib.wgpuCommandEncoderClearBuffer(encoder, staging.handle, 0, end)
+        self.submit(encoder)
+        staging.map(end)
 
     def submit_copy(self, encoder: Handle | None, source: Part, target: Part) -> None:
         """Submit what `encoder` holds and a copy from one buffer to another."""
@@ -380,3 +422,5 @@ def _fill_view(view: Any, text: str) -> Any:
 _ENCODER_DESCRIPTOR = ffi.new("WGPUCommandEncoderDescriptor *")
 _PASS_DESCRIPTOR = ffi.new("WGPUComputePassDescriptor *")
 _COMMANDS_DESCRIPTOR = ffi.new("WGPUCommandBufferDescriptor *")
+_called_back: set[Staging] = set()
+"""What the library will call back, and must exist until then."""

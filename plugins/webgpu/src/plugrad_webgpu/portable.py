@@ -200,18 +200,18 @@ class PortableDevice:
             with suppress(RuntimeError):  # it is not mapped if the wait has failed
                 staging.buffer.unmap()
 
-    def fetch(
-        self, encoder: Handle, staging: Staging, handle: Handle, offset: int, size: int
-    ) -> None:
-        """Submit what `encoder` holds and a copy of a part of a buffer, or no copy; it arrives later."""
-        words = _words(size)
-        if handle is None:
-            encoder = encoder or checked(self.device.create_command_encoder)
-            checked(encoder.clear_buffer, staging.buffer, 0, words)
-            self.submit(encoder)
-        else:
-            self.submit_copy(encoder, (handle, offset, words), (staging.buffer, 0, words))
-        staging.promise = checked(staging.buffer.map_async, MapMode.READ, 0, words)
+    def fetch(self, encoder: Handle, staging: Staging, parts: Sequence[Part]) -> None:
+        """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
+        encoder = encoder or checked(self.device.create_command_encoder)
+        end = 0
+        for handle, start, size in parts:
+            checked(encoder.copy_buffer_to_buffer, handle, start, staging.buffer, end, size)
+            end += size
+        if not parts:
+            end = _words(0)
+            checked(encoder.clear_buffer, staging.buffer, 0, end)
+        self.submit(encoder)
+        staging.promise = checked(staging.buffer.map_async, MapMode.READ, 0, end)
 
     def submit_copy(self, encoder: Handle, source: Part, target: Part) -> None:
         """Submit what `encoder` holds and a copy from one buffer to another."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from plugrad_webgpu.copying import filled
 from plugrad_webgpu.elements import WIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Iterable
 
     from numpy.typing import NDArray
 
@@ -37,6 +38,16 @@ def downloaded(device: Recorder, array: GpuArray) -> NDArray[Any]:
     values = np.empty(array.shape, array.dtype)
     device.download(array, values, np.dtype(_HELD.get(array.dtype, array.dtype)))
     return values
+
+
+def read(device: Recorder, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
+    """Yield the values of arrays of one dtype in flat parts; each holds its values until the next is asked for."""
+    given = list(arrays)
+    with closing(device.read(given)) as parts:
+        for memory in parts:
+            dtype = given[0].dtype
+            values = np.frombuffer(memory, _HELD.get(dtype, dtype))
+            yield values.astype(dtype, copy=False)
 
 
 def on_host(body: Callable[..., Any], x: GpuArray, **attributes: Any) -> Any:
