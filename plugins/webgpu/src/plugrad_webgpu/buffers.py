@@ -30,12 +30,17 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_webgpu.chains import Step
     from plugrad_webgpu.driver import Handle
+    from plugrad_webgpu.hosting import Hosting
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan, Program
 
 
 POOLED_BYTES: Final = 1 << 28
 """What free buffers may take in any case; beyond, they take at most as much as those in use."""
+
+
+SPARED: Final = 1 << 13
+"""Bytes of a buffer that is rather created than reused by an upload for which the batch would have to end."""
 
 
 _serials = count()
@@ -79,6 +84,8 @@ class Recorder(Protocol):
     batch: int
     """The number of the batch that is being recorded."""
     pool: Pool
+    hosting: Hosting
+    """The small arrays that are on the host."""
 
     tiles: Mapping[str, str]
     """The measured tiles of products, by the kind of problem."""
@@ -137,10 +144,30 @@ class Buffer:
     device: Recorder
     lease: Lease
     storage: Storage
-    # Only buffers whose values wait to be computed have these:
+    # Only buffers whose values wait to be computed, or are on the host, have it:
+    dtype: DType
+    # Only the former have these:
     chain: Any  # a `plugrad_webgpu.pending.Chain`, which is made of buffers
     place: int
-    dtype: DType
+
+
+class Hosted(Buffer):
+    """A buffer whose values are on the host; to ask for its storage puts them on the device as well."""
+
+    __slots__ = ("values",)
+
+    values: NDArray[Any]
+    """The elements in one row, of the dtype of the buffer; nobody writes to them."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the storage, which is absent at first.
+
+        Raises:
+            AttributeError: anything else is absent.
+        """
+        if name == "storage":
+            self.device.hosting.deliver(self)
+        return object.__getattribute__(self, name)
 
 
 AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)
@@ -296,12 +323,15 @@ class Pool:
         if self._dead:
             self._settle()
         usage = self.usage
-        if not self._free[size]:
-            with whole:
-                self._free[size] += [self._create(size)]
-                usage.pooled += size
-        # No statement from here on calls a function, so no interrupt comes between them.
         free, place = self._free[size], 0 if oldest else -1
+        if not free or (oldest and size <= SPARED and free[0].freed_in == self._allocator.batch):
+            with whole:
+                free += [self._create(size)]
+                usage.pooled += size
+            place = -1
+            if lease.storage is not None:  # to make room, the calls that wait have been recorded
+                return lease.storage
+        # No statement from here on calls a function, so no interrupt comes between them.
         storage = free[place]
         del free[place]
         lease.storage = storage
@@ -400,6 +430,12 @@ class Pool:
 def shared(array: GpuArray, shape: Shape, dtype: DType | None = None) -> GpuArray:
     """Return the same buffer under another shape, and under another dtype if one is given."""
     return GpuArray(shape, dtype or array.dtype, array.buffer)
+
+
+def values_on_host(array: GpuArray) -> NDArray[Any] | None:
+    """Return the values of an array in one row if they are on the host, where nobody may write to them."""
+    buffer = array.buffer
+    return buffer.values if type(buffer) is Hosted and buffer.dtype is array.dtype else None
 
 
 def in_words(array: GpuArray) -> GpuArray:

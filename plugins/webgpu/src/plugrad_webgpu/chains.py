@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plugrad_webgpu.elements import STORED, VALUE, vector
 from plugrad_webgpu.layout import merged
@@ -23,6 +23,8 @@ from plugrad_webgpu.shaders import linked, shader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from plugrad.extend import DType
     from plugrad_webgpu.layout import Shape, Strides
@@ -82,6 +84,10 @@ class Step:
     """The shape of the result if an input has to be repeated along its axes."""
     plan: Plan
     """The call by itself."""
+    joins: bool
+    """Whether it may be part of a chain: it has work to do, and not too many inputs."""
+    body: Callable[..., NDArray[Any]] | None
+    """What gives the same on the host, of NumPy's arrays and the attributes."""
 
 
 class Form(NamedTuple):

@@ -98,7 +98,7 @@ def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
 
 def filled(device: Recorder, shape: Shape, value: complex, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
-    return device.launch(_fill_plan(shape, words_of(value, dtype), dtype))
+    return device.launch(fill_plan(shape, words_of(value, dtype), dtype))
 
 
 def words_of(value: complex, dtype: DType) -> tuple[int, ...]:
@@ -261,7 +261,8 @@ _FILL = Program("fill", partial(shader, "creation"))
 
 
 @lru_cache(maxsize=4096)
-def _fill_plan(shape: Shape, words: tuple[int, ...], dtype: DType) -> Plan:
+def fill_plan(shape: Shape, words: tuple[int, ...], dtype: DType) -> Plan:
+    """Return the plan that writes the words of one element to all of an array."""
     vectors = -(-nbytes_of(shape, len(words)) // 16)
     pair = words * (2 // len(words))
     return plan(_FILL, (vectors, 0, *pair), vectors, shape, dtype)

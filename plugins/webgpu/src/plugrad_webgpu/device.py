@@ -21,6 +21,7 @@ from plugrad_webgpu import exits
 from plugrad_webgpu.buffers import GpuArray, Guest, Pool
 from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
+from plugrad_webgpu.hosting import Hosting
 from plugrad_webgpu.interrupts import whole
 from plugrad_webgpu.layout import nbytes_of, size_class
 from plugrad_webgpu.limits import check_operands, check_shared_memory, check_source, foreign
@@ -81,6 +82,7 @@ class Device:
         self.pool: Pool = Pool(self, largest, self._before_trim, self._lock)
         self.calls: Calls = Calls(self, self.pool, self._lock, raw.most_operands)
         self.call: Callable[..., GpuArray] = self.calls.call
+        self.hosting: Hosting = Hosting(self, self.pool, self._lock)
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
         self._layouts: dict[tuple[int, int, bool], Layout] = {}
         self._pipelines: dict[Program, Handle] = {}
@@ -106,6 +108,7 @@ class Device:
         self._lock = Refusal()
         self.pool.abandon()
         self.calls.abandon()
+        self.hosting.abandon()
 
     @property
     def subgroup(self) -> int:
@@ -273,12 +276,17 @@ class Device:
         """Return a new array with a copy of `nbytes` of host memory, a multiple of four."""
         with self._lock, whole:
             buffer = self.pool.take(self, size_class(nbytes), oldest=True)
-            if nbytes:
-                # An upload overtakes the batch: submit it first if it may still use this buffer.
-                if buffer.storage.freed_in == self.batch:
-                    self.flush()
-                self._raw.write(buffer.storage.handle, data, nbytes)
+            self.write(buffer.storage, data, nbytes)
             return GpuArray(shape, dtype, buffer)
+
+    def write(self, storage: Storage, data: object, nbytes: int) -> None:
+        """Copy host memory to a buffer that no call has used yet."""
+        with self._lock, whole:
+            # An upload overtakes the batch: submit it first if it may still use this buffer.
+            if nbytes and storage.freed_in == self.batch:
+                self.flush()
+            if nbytes:
+                self._raw.write(storage.handle, data, nbytes)
 
     def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> None:
         """Copy an array, whose elements are stored as `stored`, to a dense host array, waiting for its values.

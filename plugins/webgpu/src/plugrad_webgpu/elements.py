@@ -28,6 +28,9 @@ NUMBERS: Final = (float32, int32, uint32)
 WIDE: Final[dict[DType, DType]] = {int8: int32, uint8: uint32, float16: float32}
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
+HELD: Final = WIDE | {bool_: uint32}
+"""What the words of a dtype are whose elements are smaller than a word."""
+
 _NARROWED: Final[dict[DType, str]] = {
     int8: "wrapped_i8({})",
     uint8: "(({}) & 0xffu)",

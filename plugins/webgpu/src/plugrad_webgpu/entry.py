@@ -88,9 +88,25 @@ class WebGpuBackend(Backend):
         # all that the author of a kernel needs.
         from plugrad_webgpu.narrow import with_narrow
 
+        most = self._most_hosted()
         self._device, self.device = open_device(device)
+        self._device.hosting.most = most
         opened_backends.add(self)
         return with_narrow()
+
+    def _most_hosted(self) -> int:
+        """Return how many elements an array may have that stays on the host.
+
+        Raises:
+            BackendUnavailable: the setting is negative.
+        """
+        most = self.options.get("host_elements", 0)
+        if most < 0:
+            raise BackendUnavailable(
+                f"webgpu cannot keep arrays of {most} elements on the host; set webgpu.host_elements, or "
+                "PLUGRAD_WEBGPU_HOST_ELEMENTS, to the most elements of such an array, or to 0 to keep none there"
+            )
+        return most
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays on the device, and string, whose arrays stay on the host."""

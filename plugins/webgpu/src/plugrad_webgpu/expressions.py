@@ -10,7 +10,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
-from plugrad_webgpu.chains import Formula, Step, laid_out, reading, single, weight_of
+from plugrad_webgpu.buffers import values_on_host
+from plugrad_webgpu.chains import MOST_INPUTS, Formula, Step, laid_out, reading, single, weight_of
 from plugrad_webgpu.elements import NUMBERS, STORED, require, typed, with_narrow
 from plugrad_webgpu.layout import broadcast_strides
 from plugrad_webgpu.program import plan
@@ -18,10 +19,14 @@ from plugrad_webgpu.program import plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.chains import Reading
     from plugrad_webgpu.layout import Shape
+
+    Body = Callable[..., NDArray[Any]]
 
 MOST_STEPS = 4096
 
@@ -47,6 +52,7 @@ def elementwise(
     *,
     result: DType | None = None,
     attributes: Sequence[str] = (),
+    body: Body | Mapping[DType, Body] | None = None,
 ) -> Callable[..., GpuArray]:
     """Return an implementation that evaluates a WGSL expression for every element.
 
@@ -59,6 +65,10 @@ def elementwise(
         result: The dtype of the result; None means that of the last input.
         attributes: The names of numeric attributes, which the expression reads as
             ``parameters.name``.
+        body: A function of NumPy's arrays and the attributes, in order, which computes small arrays
+            that are on the host, or one for each dtype. It must give the same to the last bit, which no
+            compiler of shaders promises for more than one rounding. One function for all dtypes leaves
+            out complex numbers.
 
     Returns:
         A function of arrays, with the attributes as keywords.
@@ -67,7 +77,7 @@ def elementwise(
     """
     expressions = {float32: expression} if isinstance(expression, str) else expression
     kernel = _Elementwise(
-        with_narrow(expressions, result), tuple(inputs), result, tuple(attributes)
+        with_narrow(expressions, result), tuple(inputs), result, tuple(attributes), body
     )
     return _specialised(kernel)
 
@@ -81,12 +91,16 @@ class _Elementwise:
         inputs: tuple[str, ...],
         result: DType | None,
         attributes: tuple[str, ...],
+        body: Body | Mapping[DType, Body] | None,
     ) -> None:
         self.steps: dict[Any, Step] = {}  # keys are shapes and dtypes, by the number of inputs
         self.inputs = inputs
         self.attributes = attributes
         self._expressions = expressions
         self._result = result
+        if callable(body):
+            body = dict.fromkeys(self._expressions.keys() - {complex64}, body)
+        self._bodies: Mapping[DType, Body] = body or {}
 
     def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
         """Make the step for inputs of these shapes and dtypes, compile it, keep it and return it."""
@@ -94,7 +108,8 @@ class _Elementwise:
             self.steps.clear()
         made = self._make_step([x.shape for x in arrays], [x.dtype for x in arrays], values)
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
-        arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
+        if made.body is None or values_on_host(arrays[0]) is None:
+            arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
         self.steps[key] = made
         return made
 
@@ -115,6 +130,9 @@ class _Elementwise:
         numbers = tuple(typed(v, dtype) for v in values)
         inputs = tuple(~i for i in range(len(shapes)))
         layout = laid_out(out, [(formula, numbers, inputs)], readings, (0,))
+        planned = plan(
+            single(layout.form), layout.parameters, layout.invocations, out, formula.result
+        )
         return Step(
             formula,
             readings,
@@ -124,7 +142,9 @@ class _Elementwise:
             prod(out),
             weight_of(formula.expression),
             out if any(r.strides for r in readings) else None,
-            plan(single(layout.form), layout.parameters, layout.invocations, out, formula.result),
+            planned,
+            planned.grid is not None and len(shapes) <= MOST_INPUTS,
+            self._bodies.get(dtype),
         )
 
 

@@ -19,8 +19,8 @@ from dataclasses import replace
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
-from plugrad_webgpu.buffers import Buffer, GpuArray, Recorder
-from plugrad_webgpu.chains import MOST_INPUTS, MOST_WEIGHT, Form, laid_out, program
+from plugrad_webgpu.buffers import Buffer, GpuArray, Hosted, Recorder
+from plugrad_webgpu.chains import MOST_WEIGHT, Form, laid_out, program
 from plugrad_webgpu.forks import Refusal
 from plugrad_webgpu.limits import IMMEDIATE_BYTES, foreign
 from plugrad_webgpu.program import packed, plan
@@ -131,13 +131,17 @@ class Calls:
         self._lock = Refusal()
 
     def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
-        """Return the result of a call, which is recorded when its values are needed.
+        """Return the result of a call, which is recorded when its values are needed, or computed on the host.
 
         Raises:
             BackendUnavailable: an input belongs to another device.
             OutOfMemory: there is no room for the result.
         """
-        if step.plan.grid is None or len(inputs) > MOST_INPUTS:
+        if type(inputs[0].buffer) is Hosted:
+            computed = self._device.hosting.computed(step, inputs)
+            if computed is not None:
+                return computed
+        if not step.joins:
             return self._device.launch(step.plan, *inputs)
         with self._lock:
             buffer = self._pool.reserve(self._device, step.plan.size, Pending)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.extend import as_dtype, bool_, uint32
+from plugrad.extend import as_dtype
+from plugrad_webgpu.buffers import values_on_host
 from plugrad_webgpu.copying import filled
-from plugrad_webgpu.elements import WIDE
+from plugrad_webgpu.elements import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -20,23 +21,24 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import GpuArray, Recorder
 
 
-_HELD = WIDE | {bool_: uint32}
-"""What the words of a dtype are whose elements are smaller than a word."""
-
-
 def uploaded(device: Recorder, array: NDArray[Any], dtype: DType) -> GpuArray:
-    """Return a copy of a host array of a supported dtype on the device."""
+    """Return a copy of a host array of a supported dtype, on the device unless it is small."""
+    if device.hosting.has_room(array.size):
+        return device.hosting.hold(array.flatten(), array.shape, dtype)
     if array.size == 1:
         # A fill is part of the batch, in order; an upload might have to submit the batch first.
         return filled(device, array.shape, array.item(), dtype)
-    words = array.astype(_HELD[dtype]) if dtype in _HELD else array
+    words = array.astype(HELD[dtype]) if dtype in HELD else array
     return device.upload(words, words.nbytes, array.shape, dtype)
 
 
 def downloaded(device: Recorder, array: GpuArray) -> NDArray[Any]:
     """Return the values of an array in a new host array, waiting for them."""
+    hosted = values_on_host(array)
+    if hosted is not None:
+        return device.hosting.shown(hosted, array.shape)
     values = np.empty(array.shape, array.dtype)
-    device.download(array, values, np.dtype(_HELD.get(array.dtype, array.dtype)))
+    device.download(array, values, np.dtype(HELD.get(array.dtype, array.dtype)))
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.kernels import activation
+from plugrad_webgpu.bodies import leaky_relu, relu, relu6, relu6_gradient
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.expressions import elementwise, inexact, real
 
@@ -19,9 +20,10 @@ PRELU = "select(alpha * x, x, x > 0.0)"
 
 table.update(
     {
-        activation.relu: elementwise(real(RELU, "max(x, 0)", "x", RELU_LONG)),
+        activation.relu: elementwise(real(RELU, "max(x, 0)", "x", RELU_LONG), body=relu),
         activation.relu6: elementwise(
-            real(RELU6, "clamp(x, 0, 6)", "min(x, 6u)", f"minimum_i64({RELU_LONG}, vec2u(6u, 0u))")
+            real(RELU6, "clamp(x, 0, 6)", "min(x, 6u)", f"minimum_i64({RELU_LONG}, vec2u(6u, 0u))"),
+            body=relu6,
         ),
         activation.elu: elementwise(ELU),
         activation.selu: elementwise(
@@ -29,14 +31,14 @@ table.update(
         ),
         activation.sigmoid: elementwise(inexact(SIGMOID, "complex_sigmoid(x)")),
         activation.softplus: elementwise("softplus(x)"),
-        activation.leaky_relu: elementwise(LEAKY_RELU, attributes=["alpha"]),
-        activation.prelu: elementwise(PRELU, ("x", "alpha")),
+        activation.leaky_relu: elementwise(LEAKY_RELU, attributes=["alpha"], body=leaky_relu),
+        activation.prelu: elementwise(PRELU, ("x", "alpha"), body=leaky_relu),
         activation.gelu: elementwise("gelu(x)"),
         activation.gelu_tanh: elementwise("gelu_tanh(x)"),
         activation.gelu_gradient: elementwise("dy * gelu_slope(x)", ("dy", "x")),
         activation.gelu_tanh_gradient: elementwise("dy * gelu_tanh_slope(x)", ("dy", "x")),
         activation.relu6_gradient: elementwise(
-            "select(dy, 0.0, y <= 0.0 || y >= 6.0)", ("dy", "y")
+            "select(dy, 0.0, y <= 0.0 || y >= 6.0)", ("dy", "y"), body=relu6_gradient
         ),
         activation.sigmoid_gradient: elementwise("dy * y * (1.0 - y)", ("dy", "y")),
         activation.elu_gradient: elementwise("select(dy * (y + 1.0), dy, y >= 0.0)", ("dy", "y")),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from plugrad.extend import bool_, complex64, float16, float32, int32, int64, uint32
 from plugrad.kernels import binary
+from plugrad_webgpu.bodies import for_integers, larger, smaller
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import NUMBERS
 from plugrad_webgpu.expressions import elementwise, inexact, numbers, real
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from plugrad.extend import DType
+    from plugrad_webgpu.bodies import Body
     from plugrad_webgpu.buffers import GpuArray
 
 PRODUCTS = numbers("a * b") | {int64: "product_i64(a, b)", complex64: "complex_product(a, b)"}
@@ -21,34 +25,38 @@ LARGER = real("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
 SMALLER = real("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
 
 
-def arithmetic(expression: str | dict[DType, str]) -> Callable[..., GpuArray]:
+def arithmetic(
+    expression: str | dict[DType, str], body: Body | Mapping[DType, Body] | None = None
+) -> Callable[..., GpuArray]:
     """Return the implementation of an expression in `a` and `b`, the same for all dtypes or one for each."""
-    return elementwise(
-        numbers(expression) if isinstance(expression, str) else expression, ("a", "b")
-    )
+    table_of = numbers(expression) if isinstance(expression, str) else expression
+    return elementwise(table_of, ("a", "b"), body=body)
 
 
-def comparison(operator: str, more: Mapping[DType, str] | None = None) -> Callable[..., GpuArray]:
+def comparison(
+    operator: str, body: Body, more: Mapping[DType, str] | None = None
+) -> Callable[..., GpuArray]:
     """Return the implementation of a comparison; bools, which WGSL does not order, are compared as 0 and 1."""
     table_of = numbers(f"a {operator} b") | {bool_: f"u32(a) {operator} u32(b)"} | dict(more or {})
-    return elementwise(table_of, ("a", "b"), result=bool_)
+    return elementwise(table_of, ("a", "b"), result=bool_, body=body)
 
 
-def logic(expression: str) -> Callable[..., GpuArray]:
+def logic(expression: str, body: Body) -> Callable[..., GpuArray]:
     """Return the implementation of an expression in the bools `a` and `b`."""
-    return elementwise({bool_: expression}, ("a", "b"))
+    return elementwise({bool_: expression}, ("a", "b"), body=body)
 
 
-add: Final = arithmetic(numbers("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"})
+add: Final = arithmetic(numbers("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"}, np.add)
 
 table.update(
     {
         # arithmetic
         binary.add: add,
         binary.subtract: arithmetic(
-            numbers("a - b") | {int64: "difference_i64(a, b)", complex64: "a - b"}
+            numbers("a - b") | {int64: "difference_i64(a, b)", complex64: "a - b"},
+            np.subtract,
         ),
-        binary.multiply: arithmetic(PRODUCTS),
+        binary.multiply: arithmetic(PRODUCTS, np.multiply),
         binary.divide: arithmetic(inexact("a / b", "complex_quotient(a, b)")),
         binary.floor_divide: arithmetic(
             {
@@ -56,7 +64,8 @@ table.update(
                 int32: "floor_divide_i32(a, b)",
                 uint32: "floor_divide_u32(a, b)",
                 int64: "floor_divide_i64(a, b)",
-            }
+            },
+            for_integers(np.floor_divide),
         ),
         binary.remainder: arithmetic(
             {
@@ -64,7 +73,8 @@ table.update(
                 int32: "remainder_i32(a, b)",
                 uint32: "remainder_u32(a, b)",
                 int64: "remainder_i64(a, b)",
-            }
+            },
+            for_integers(np.remainder),
         ),
         binary.power: arithmetic(
             inexact("power(a, b)", "complex_power(a, b)")
@@ -74,8 +84,8 @@ table.update(
             numbers("(a - b) * (a - b)")
             | {int64: "square_i64(difference_i64(a, b))", complex64: "complex_square(a - b)"}
         ),
-        binary.maximum: arithmetic(LARGER),
-        binary.minimum: arithmetic(SMALLER),
+        binary.maximum: arithmetic(LARGER, larger),
+        binary.minimum: arithmetic(SMALLER, smaller),
         binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),
         binary.hypot: arithmetic({float32: "hypotenuse(a, b)"}),
         binary.log_add_exp: arithmetic({float32: "log_add_exp(a, b)"}),
@@ -84,7 +94,7 @@ table.update(
         ),
         # comparison
         binary.equal: comparison(
-            "==", {int64: "is_equal_i64(a, b)", complex64: "a.x == b.x && a.y == b.y"}
+            "==", np.equal, {int64: "is_equal_i64(a, b)", complex64: "a.x == b.x && a.y == b.y"}
         ),
         # In a shader, != is false where one side is NaN.
         binary.not_equal: elementwise(
@@ -97,19 +107,21 @@ table.update(
             },
             ("a", "b"),
             result=bool_,
+            body=np.not_equal,
         ),
-        binary.greater: comparison(">", {int64: "is_less_i64(b, a)"}),
-        binary.greater_equal: comparison(">=", {int64: "!is_less_i64(a, b)"}),
-        binary.less: comparison("<", {int64: "is_less_i64(a, b)"}),
-        binary.less_equal: comparison("<=", {int64: "!is_less_i64(b, a)"}),
+        binary.greater: comparison(">", np.greater, {int64: "is_less_i64(b, a)"}),
+        binary.greater_equal: comparison(">=", np.greater_equal, {int64: "!is_less_i64(a, b)"}),
+        binary.less: comparison("<", np.less, {int64: "is_less_i64(a, b)"}),
+        binary.less_equal: comparison("<=", np.less_equal, {int64: "!is_less_i64(b, a)"}),
         # logic
-        binary.logical_and: logic("a && b"),
-        binary.logical_or: logic("a || b"),
-        binary.logical_xor: logic("a != b"),
+        binary.logical_and: logic("a && b", np.logical_and),
+        binary.logical_or: logic("a || b", np.logical_or),
+        binary.logical_xor: logic("a != b", np.logical_xor),
         # choices
         binary.select: elementwise(
             dict.fromkeys((*NUMBERS, bool_, int64, complex64), "select(e, t, condition)"),
             ("condition", "t", "e"),
+            body=np.where,
         ),
     }
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from plugrad.extend import bool_, int32, int64, uint32
 from plugrad.kernels import bitwise
 from plugrad_webgpu.declare import table
@@ -12,21 +14,27 @@ from plugrad_webgpu.expressions import elementwise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from plugrad_webgpu.bodies import Body
     from plugrad_webgpu.buffers import GpuArray
 
 
-def bits(expression: str, of_bools: str) -> Callable[..., GpuArray]:
-    """Return the implementation of an expression in `a` and `b` for integers, and of another one for bools."""
+def bits(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:
+    """Return the implementation of an expression in `a` and `b` for integers, and of another one for bools.
+
+    NumPy has one function for both.
+    """
     expressions = dict.fromkeys((int32, uint32, int64), expression) | {bool_: of_bools}
-    return elementwise(expressions, ("a", "b"))
+    return elementwise(expressions, ("a", "b"), body=body)
 
 
 table.update(
     {
-        bitwise.bitwise_and: bits("a & b", "a && b"),
-        bitwise.bitwise_or: bits("a | b", "a || b"),
-        bitwise.bitwise_xor: bits("a ^ b", "a != b"),
-        bitwise.invert: elementwise(dict.fromkeys((int32, uint32, int64), "~x") | {bool_: "!x"}),
+        bitwise.bitwise_and: bits("a & b", "a && b", np.bitwise_and),
+        bitwise.bitwise_or: bits("a | b", "a || b", np.bitwise_or),
+        bitwise.bitwise_xor: bits("a ^ b", "a != b", np.bitwise_xor),
+        bitwise.invert: elementwise(
+            dict.fromkeys((int32, uint32, int64), "~x") | {bool_: "!x"}, body=np.invert
+        ),
         bitwise.left_shift: elementwise(
             {
                 int32: "select(a << (u32(b) & 31u), 0, u32(b) > 31u)",
@@ -34,6 +42,7 @@ table.update(
                 int64: "shifted_left_i64(a, b)",
             },
             ("a", "b"),
+            body=np.left_shift,
         ),
         bitwise.right_shift: elementwise(
             {
@@ -42,6 +51,7 @@ table.update(
                 int64: "shifted_right_i64(a, b)",
             },
             ("a", "b"),
+            body=np.right_shift,
         ),
     }
 )

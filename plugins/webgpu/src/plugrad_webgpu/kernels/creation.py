@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from plugrad.kernels import creation
+from plugrad_webgpu.buffers import values_on_host
 from plugrad_webgpu.copying import filled
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import DTYPES, require
@@ -31,19 +34,27 @@ class Owner(Protocol):
 def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
     require(dtype, DTYPES)
-    return filled(backend.opened, tuple(shape), value, dtype)
+    device = backend.opened
+    made = device.hosting.full if device.hosting.has_room(prod(shape)) else partial(filled, device)
+    return made(tuple(shape), value, dtype)
 
 
 @table.implements(creation.zeros_like)
 def zeros_like(x: GpuArray) -> GpuArray:
     """Return zeros in the shape and dtype of an array."""
-    return filled(x.buffer.device, x.shape, 0, x.dtype)
+    return _full_like(x, 0)
 
 
 @table.implements(creation.ones_like)
 def ones_like(x: GpuArray) -> GpuArray:
     """Return ones in the shape and dtype of an array."""
-    return filled(x.buffer.device, x.shape, 1, x.dtype)
+    return _full_like(x, 1)
+
+
+def _full_like(x: GpuArray, value: int) -> GpuArray:
+    device = x.buffer.device
+    made = partial(filled, device) if values_on_host(x) is None else device.hosting.full
+    return made(x.shape, value, x.dtype)
 
 
 # The host computes the next two: products of steps in float32 would lose the last digits, and such

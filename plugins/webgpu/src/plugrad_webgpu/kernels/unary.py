@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from plugrad.extend import (
     bool_,
     complex64,
@@ -16,6 +18,7 @@ from plugrad.extend import (
     uint32,
 )
 from plugrad.kernels import unary
+from plugrad_webgpu.bodies import cast_to, clipped, for_floats, step
 from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import WIDE, narrowed, require
@@ -28,24 +31,28 @@ if TYPE_CHECKING:
 table.update(
     {
         # arithmetic
-        unary.abs: elementwise(real("abs(x)", "abs(x)", "x", "magnitude_i64(x)")),
+        unary.abs: elementwise(real("abs(x)", "abs(x)", "x", "magnitude_i64(x)"), body=np.abs),
         unary.negative: elementwise(
-            real("negated(x)", "-x", "0u - x", "negative_i64(x)") | {complex64: "-x"}
+            real("negated(x)", "-x", "0u - x", "negative_i64(x)") | {complex64: "-x"},
+            body=np.negative,
         ),
         unary.square: elementwise(
-            numbers("x * x") | {int64: "square_i64(x)", complex64: "complex_square(x)"}
+            numbers("x * x") | {int64: "square_i64(x)", complex64: "complex_square(x)"},
+            body=np.square,
         ),
-        unary.sign: elementwise(real("sign_of(x)", "sign(x)", "min(x, 1u)", "sign_i64(x)")),
+        unary.sign: elementwise(
+            real("sign_of(x)", "sign(x)", "min(x, 1u)", "sign_i64(x)"), body=np.sign
+        ),
         unary.reciprocal: elementwise(inexact("1.0 / x", "complex_inverse(x)")),
         unary.sqrt: elementwise(inexact("sqrt(x)", "complex_sqrt(x)")),
         unary.rsqrt: elementwise(
             inexact("1.0 / sqrt(x)", "complex_quotient(vec2f(1.0, 0.0), complex_sqrt(x))")
         ),
         # rounding
-        unary.ceil: elementwise(real("ceil(x)", "x", "x", "x")),
-        unary.floor: elementwise(real("floor(x)", "x", "x", "x")),
-        unary.round: elementwise(real("round(x)", "x", "x", "x")),
-        unary.trunc: elementwise(real("trunc(x)", "x", "x", "x")),
+        unary.ceil: elementwise(real("ceil(x)", "x", "x", "x"), body=for_floats(np.ceil)),
+        unary.floor: elementwise(real("floor(x)", "x", "x", "x"), body=for_floats(np.floor)),
+        unary.round: elementwise(real("round(x)", "x", "x", "x"), body=for_floats(np.rint)),
+        unary.trunc: elementwise(real("trunc(x)", "x", "x", "x"), body=for_floats(np.trunc)),
         # exponential and logarithmic
         unary.exp: elementwise(inexact("exp_accurate(x)", "complex_exp(x)")),
         unary.expm1: elementwise(inexact("expm1_accurate(x)", "complex_expm1(x)")),
@@ -83,6 +90,7 @@ table.update(
                 "select(i64_of_words(parameters.alpha), vec2u(1u, 0u), is_less_i64(vec2u(), x))",
             ),
             attributes=["alpha"],
+            body=step,
         ),
         unary.clip_by_value: elementwise(
             real(
@@ -93,24 +101,28 @@ table.update(
                 "i64_of_words(parameters.clip_value_max))",
             ),
             attributes=["clip_value_min", "clip_value_max"],
+            body=clipped,
         ),
         # questions
         unary.is_finite: elementwise(
             real("!(is_nan(x) || is_infinite(x))", "true", "true", "true")
             | {complex64: "!(complex_is_nan(x) || complex_is_infinite(x))"},
             result=bool_,
+            body=np.isfinite,
         ),
         unary.is_inf: elementwise(
             real("is_infinite(x)", "false", "false", "false")
             | {complex64: "complex_is_infinite(x)"},
             result=bool_,
+            body=np.isinf,
         ),
         unary.is_nan: elementwise(
             real("is_nan(x)", "false", "false", "false") | {complex64: "complex_is_nan(x)"},
             result=bool_,
+            body=np.isnan,
         ),
-        unary.sign_bit: elementwise("is_negative(x)", result=bool_),
-        unary.logical_not: elementwise({bool_: "!x"}),
+        unary.sign_bit: elementwise("is_negative(x)", result=bool_, body=np.signbit),
+        unary.logical_not: elementwise({bool_: "!x"}, body=np.logical_not),
     }
 )
 
@@ -162,7 +174,8 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
     },
 }
 CASTS = {
-    dtype: elementwise(expressions, result=dtype) for dtype, expressions in CAST_EXPRESSIONS.items()
+    dtype: elementwise(expressions, result=dtype, body=cast_to(dtype))
+    for dtype, expressions in CAST_EXPRESSIONS.items()
 }
 
 

@@ -1,0 +1,91 @@
+"""What NumPy computes in the place of shaders, for small arrays on the host: the same to the last bit.
+
+Kernels have bodies only for what is rounded once or not at all. Compilers of shaders may combine two roundings,
+and GPUs differ in the last bits of quotients and square roots. Comparisons decide about zeros and NaN as in the
+shaders; the functions of NumPy for that leave it to the processor which of two zeros they return.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.extend import BOOL, FLOATING, INTEGER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from plugrad.extend import DType
+
+    Array = NDArray[Any]
+    Body = Callable[..., Array]
+
+
+def for_floats(body: Body) -> dict[DType, Body]:
+    """Return a body that is for floats only."""
+    return dict.fromkeys(FLOATING, body)
+
+
+def for_integers(body: Body) -> dict[DType, Body]:
+    """Return a body that is for integers only."""
+    return dict.fromkeys(INTEGER, body)
+
+
+def larger(a: Array, b: Any) -> Array:
+    """Return the larger elements: the second of two zeros, and NaN where one is NaN."""
+    return np.where((a > b) | (a != a), a, b)
+
+
+def smaller(a: Array, b: Any) -> Array:
+    """Return the smaller elements: the second of two zeros, and NaN where one is NaN."""
+    return np.where((a < b) | (a != a), a, b)
+
+
+def clipped(x: Array, least: float, most: float) -> Array:
+    """Return x within bounds."""
+    return smaller(larger(x, least), most)
+
+
+def step(x: Array, alpha: float) -> Array:
+    """Return 1 where x > 0, else alpha; NaN stays NaN."""
+    y = np.where(x > 0, x.dtype.type(1), x.dtype.type(alpha))
+    return np.where(x != x, x, y)
+
+
+def relu(x: Array) -> Array:
+    """Return x, or 0 where that is larger."""
+    return larger(x, 0)
+
+
+def relu6(x: Array) -> Array:
+    """Return x within 0 and 6."""
+    return clipped(x, 0, 6)
+
+
+def relu6_gradient(dy: Array, y: Array) -> Array:
+    """Return dy where y is between 0 and 6, else 0."""
+    return np.where((y <= 0) | (y >= 6), 0, dy)
+
+
+def leaky_relu(x: Array, alpha: Any) -> Array:
+    """Return x where it is positive, else alpha times x."""
+    return np.where(x > 0, x, alpha * x)
+
+
+def cast_to(dtype: DType) -> dict[DType, Body]:
+    """Return what casts numbers to a dtype: fractions are cut off, floats saturate, and NaN becomes 0."""
+
+    def cast(x: Array) -> Array:
+        return x.astype(dtype)
+
+    def saturated(x: Array) -> Array:
+        limits, exact = np.iinfo(dtype), x.astype(np.float64)
+        within = np.where(np.isnan(x), 0, np.clip(exact, limits.min, limits.max)).astype(dtype)
+        # The upper limit of int64 is a float that int64 does not have.
+        return np.where(exact >= float(limits.max), dtype.numpy.type(limits.max), within)
+
+    of_floats = saturated if dtype.is_integer else cast
+    return dict.fromkeys(INTEGER | BOOL, cast) | for_floats(of_floats)

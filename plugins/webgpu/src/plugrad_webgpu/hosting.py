@@ -1,0 +1,181 @@
+"""Small arrays that stay on the host until a kernel of the device needs them, and calls that the host computes.
+
+To submit work and to wait for a value takes longer than thousands of additions. So what a program makes
+of a few numbers is a `Hosted` buffer, which has values and no storage yet. An elementwise call whose inputs are
+all hosted is computed by NumPy at once, if the kernel has a body on the host, and the result is hosted
+again. Whoever asks for the storage of a hosted buffer gets one with the values. Both remain: arrays do not change.
+
+A body gives what the shader gives, to the last bit. So there are bodies only for what is rounded once or not at all,
+and nobody can tell from a value where it was computed. See docs/notes/0019-small-arrays-of-webgpu.md.
+"""
+
+from __future__ import annotations
+
+from contextvars import Context
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from plugrad.extend import float32
+from plugrad_webgpu.buffers import GpuArray, Hosted, Recorder
+from plugrad_webgpu.copying import fill_plan, words_of
+from plugrad_webgpu.elements import HELD, typed, words_in
+from plugrad_webgpu.expressions import elementwise
+from plugrad_webgpu.forks import Refusal
+from plugrad_webgpu.interrupts import whole
+from plugrad_webgpu.layout import nbytes_of, size_class
+from plugrad_webgpu.limits import foreign
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from plugrad.extend import DType
+    from plugrad_webgpu.buffers import Pool, Storage
+    from plugrad_webgpu.chains import Step
+    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.program import Plan
+
+
+class Host(Recorder, Protocol):
+    """What hosted arrays use of a device in addition."""
+
+    def record(self, plan: Plan, operands: list[Storage]) -> None:
+        """Add a dispatch to the batch."""
+        ...
+
+    def write(self, storage: Storage, data: object, nbytes: int) -> None:
+        """Copy host memory to a buffer."""
+        ...
+
+
+class Hosting:
+    """The small arrays of a device that are on the host, and what is computed there."""
+
+    def __init__(self, device: Host, pool: Pool, lock: AbstractContextManager[object]) -> None:
+        """Begin with nothing on the host."""
+        self.most: int = 0
+        """How many elements the largest array has that stays on the host; 0 keeps none there."""
+        self._device = device
+        self._pool = pool
+        self._lock = lock
+
+    def abandon(self) -> None:
+        """Refuse all further work: this process is a forked child."""
+        self._lock = Refusal()
+
+    def has_room(self, count: int) -> bool:
+        """Return whether an array of so many elements stays on the host."""
+        return count <= self.most and self.most > 0
+
+    def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
+        """Return an array of values in one row, which nobody else writes to.
+
+        Raises:
+            OutOfMemory: the memory limit does not allow it. The array counts as if it were on the device.
+        """
+        size = size_class(nbytes_of(shape, words_in(dtype)))
+        with self._lock:
+            buffer = self._pool.reserve(self._device, size, Hosted)
+        buffer.values = values
+        buffer.dtype = dtype
+        return GpuArray(shape, dtype, buffer)
+
+    def full(self, shape: Shape, value: complex, dtype: DType) -> GpuArray:
+        """Return an array in which every element is `value`, as in a cast."""
+        made = _QUIET.copy().run(np.full, prod(shape), typed(value, dtype), dtype)
+        return self.hold(made, shape, dtype)
+
+    def computed(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+        """Return the result of an elementwise call, or None if the device has to compute it.
+
+        Raises:
+            BackendUnavailable: an input belongs to another device.
+            OutOfMemory: there is no room for the result.
+        """
+        body = step.body
+        if body is None or step.count > self.most:
+            return None
+        operands: list[NDArray[Any]] = []
+        for x in inputs:
+            buffer = x.buffer
+            if type(buffer) is not Hosted or buffer.dtype is not x.dtype:
+                return None
+            if buffer.device is not self._device:
+                raise foreign()
+            # In a row, arrays of one size lie as the result does, and a single element is repeated anyway.
+            operands.append(buffer.values if step.loop is None else buffer.values.reshape(x.shape))
+        # np.errstate would take three times as long as an addition.
+        values = _QUIET.copy().run(body, *operands, *step.values)
+        if not self._keeps_subnormals and any(map(_has_subnormals, (*operands, values))):
+            return None
+        return self.hold(
+            values if step.loop is None else values.reshape(-1), step.shape, step.dtype
+        )
+
+    def shown(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
+        """Return a copy of the values of a hosted array, which its owner may write to."""
+        with self._lock:  # which a forked child may not enter
+            return values.reshape(shape).copy()
+
+    def deliver(self, buffer: Hosted) -> None:
+        """Give a buffer a storage with its values.
+
+        Raises:
+            OutOfMemory: the device does not allow it.
+        """
+        values, dtype = buffer.values, buffer.dtype
+        with self._lock, whole:
+            if values.size == 1:
+                # A fill is part of the batch, in order.
+                plan = fill_plan((1,), words_of(values.item(), dtype), dtype)
+                storage = self._pool.provide(buffer.lease, plan.size)
+                self._device.record(plan, [storage])
+            else:
+                words = values.astype(HELD[dtype]) if dtype in HELD else values
+                size = size_class(words.nbytes)
+                storage = self._pool.provide(buffer.lease, size, oldest=True)
+                self._device.write(storage, words, words.nbytes)
+            buffer.storage = storage
+
+    @cached_property
+    def _keeps_subnormals(self) -> bool:
+        """Whether the device computes with numbers below 1.2e-38, where others take or give 0.
+
+        Adapters do not tell, so it is asked once for some sums, products and comparisons.
+        """
+        device = self._device
+        a, b = _TINY
+        on_device = [device.upload(x, x.nbytes, x.shape, float32) for x in (a, b)]
+        found = np.empty_like(a)
+        device.download(_sums_and_products(*on_device), found, found.dtype)
+        return found.tobytes() == np.where(b < a, a + b, a * b).tobytes()
+
+
+_TINY: Final = (
+    np.float32([2**-130, 1.5 * 2**-126, 2**-100, 2**-130]),
+    np.float32([0, -(2**-126), 2**-40, 2**20]),
+)
+_sums_and_products: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
+
+
+def _has_subnormals(values: NDArray[Any]) -> bool:
+    """Return whether a number other than 0 has the exponent of 0."""
+    if values.dtype != np.float32:
+        return False  # every float16 is a normal number on the device
+    exponents = values.view(np.uint32) & np.uint32(0x7F800000)
+    return np.count_nonzero(exponents) != np.count_nonzero(values)
+
+
+def _quiet() -> Context:
+    """Return a context in which NumPy neither warns nor raises: what 1 / 0 gives is defined."""
+    context = Context()
+    context.run(np.seterr, all="ignore")
+    return context
+
+
+_QUIET: Final = _quiet()
