@@ -72,6 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
     Last, because pytest's faulthandler must have its signal handlers before wasmtime has: a trap is
     a signal, and the handler that came last sees it first.
     """
+    if "webgpu" in chosen(config):
+        # Else NumPy would compute small arrays, and most tests are about shaders. Those of
+        # tests/plugins/webgpu/test_hosting.py are about small arrays.
+        os.environ["PLUGRAD_WEBGPU_HOST_ELEMENTS"] = "0"
     for name in dict.fromkeys((*names_in(config.getoption("--backend")), *expected(config))):
         try:
             open_backend(name)

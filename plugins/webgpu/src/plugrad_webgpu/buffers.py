@@ -39,10 +39,6 @@ POOLED_BYTES: Final = 1 << 28
 """What free buffers may take in any case; beyond, they take at most as much as those in use."""
 
 
-SPARED: Final = 1 << 13
-"""Bytes of a buffer that is rather created than reused by an upload for which the batch would have to end."""
-
-
 _serials = count()
 
 
@@ -145,7 +141,7 @@ class Buffer:
     lease: Lease
     storage: Storage
     # Only buffers whose values wait to be computed, or are on the host, have it:
-    dtype: DType
+    dtype: DType | None
     # Only the former have these:
     chain: Any  # a `plugrad_webgpu.pending.Chain`, which is made of buffers
     place: int
@@ -157,7 +153,7 @@ class Hosted(Buffer):
     __slots__ = ("values",)
 
     values: NDArray[Any]
-    """The elements in one row, of the dtype of the buffer; nobody writes to them."""
+    """The elements in one row, of the dtype of the buffer, which is None when others may write to the storage."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the storage, which is absent at first.
@@ -323,15 +319,14 @@ class Pool:
         if self._dead:
             self._settle()
         usage = self.usage
-        free, place = self._free[size], 0 if oldest else -1
-        if not free or (oldest and size <= SPARED and free[0].freed_in == self._allocator.batch):
+        if not self._free[size]:
             with whole:
-                free += [self._create(size)]
+                self._free[size] += [self._create(size)]
                 usage.pooled += size
-            place = -1
-            if lease.storage is not None:  # to make room, the calls that wait have been recorded
+            if lease.storage is not None:  # the calls that wait were recorded to make room
                 return lease.storage
         # No statement from here on calls a function, so no interrupt comes between them.
+        free, place = self._free[size], 0 if oldest else -1
         storage = free[place]
         del free[place]
         lease.storage = storage

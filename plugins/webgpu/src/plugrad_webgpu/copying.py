@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from plugrad_webgpu.buffers import values_on_host
 from plugrad_webgpu.elements import typed, vector, words_in
 from plugrad_webgpu.layout import broadcast_strides, merged, nbytes_of, strides_of
 from plugrad_webgpu.program import Program, packed, plan
@@ -13,6 +16,8 @@ from plugrad_webgpu.shaders import shader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from plugrad.extend import DType
     from plugrad_webgpu.buffers import GpuArray, Recorder
@@ -36,6 +41,22 @@ class View(NamedTuple):
 
 def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     """Return a dense array of the elements of `x` at a view of this shape."""
+    values, hosting = values_on_host(x), x.buffer.device.hosting
+    if values is None or not hosting.has_room(math.prod(shape)):
+        return _copied(x, shape, source)
+    return hosting.hold(_picked(values, shape, source), shape, x.dtype)
+
+
+def _picked(values: NDArray[Any], shape: Shape, source: View) -> NDArray[Any]:
+    """Return the elements of a row at a view, in a row."""
+    if 0 in shape:
+        return values[:0]
+    size = values.itemsize
+    strides = tuple(size * stride for stride in source.strides)
+    return np.ndarray(shape, values.dtype, values, size * source.start, strides).flatten()
+
+
+def _copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     device, target = x.buffer.device, View(0, strides_of(shape))
     run = _run(shape, source, target, x.dtype) if device.is_software else None
     if run is None:
@@ -47,7 +68,7 @@ def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
 
 def duplicate(x: GpuArray) -> GpuArray:
     """Return a copy that may be written to."""
-    return copied(x, x.shape, View(0, strides_of(x.shape)))
+    return _copied(x, x.shape, View(0, strides_of(x.shape)))
 
 
 def copy_into(output: GpuArray, target: View, x: GpuArray, shape: Shape | None = None) -> None:
@@ -87,6 +108,12 @@ def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     first = inputs[0]
     size = sum(x.shape[axis] for x in inputs)
     shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
+    hosting = first.buffer.device.hosting
+    if hosting.has_room(math.prod(shape)):
+        found = ((values_on_host(x), x.shape) for x in inputs)
+        parts = [values.reshape(own) for values, own in found if values is not None]
+        if len(parts) == len(inputs):
+            return hosting.hold(np.concatenate(parts, axis).reshape(-1), shape, first.dtype)
     output = first.buffer.device.empty(shape, first.dtype)
     strides = strides_of(shape)
     offset = 0

@@ -18,7 +18,7 @@ from wgpu import GPUError
 
 from plugrad.extend import ArgumentValueError, OutOfMemory, as_dtype
 from plugrad_webgpu import exits
-from plugrad_webgpu.buffers import GpuArray, Guest, Pool
+from plugrad_webgpu.buffers import GpuArray, Guest, Hosted, Pool
 from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
 from plugrad_webgpu.hosting import Hosting
@@ -362,6 +362,8 @@ class Device:
         """Return the buffer of an array for other users of the device, after submitting what computes it."""
         with self._lock, whole:
             storage = array.buffer.storage
+            if isinstance(array.buffer, Hosted):
+                array.buffer.dtype = None
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 

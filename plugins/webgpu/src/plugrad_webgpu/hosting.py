@@ -70,7 +70,7 @@ class Hosting:
 
     def has_room(self, count: int) -> bool:
         """Return whether an array of so many elements stays on the host."""
-        return count <= self.most and self.most > 0
+        return count <= self.most > 0
 
     def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of values in one row, which nobody else writes to.
@@ -128,8 +128,11 @@ class Hosting:
         Raises:
             OutOfMemory: the device does not allow it.
         """
-        values, dtype = buffer.values, buffer.dtype
+        values = buffer.values
         with self._lock, whole:
+            dtype = buffer.dtype
+            if dtype is None:  # another thread was faster
+                return
             if values.size == 1:
                 # A fill is part of the batch, in order.
                 plan = fill_plan((1,), words_of(values.item(), dtype), dtype)
@@ -157,8 +160,8 @@ class Hosting:
 
 
 _TINY: Final = (
-    np.float32([2**-130, 1.5 * 2**-126, 2**-100, 2**-130]),
-    np.float32([0, -(2**-126), 2**-40, 2**20]),
+    np.array([2**-130, 1.5 * 2**-126, 2**-100, 2**-130], np.float32),
+    np.array([0, -(2**-126), 2**-40, 2**20], np.float32),
 )
 _sums_and_products: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
 

@@ -19,7 +19,7 @@ from plugrad.extend import (
 )
 from plugrad.kernels import unary
 from plugrad_webgpu.bodies import cast_to, clipped, for_floats, step
-from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.buffers import shared, values_on_host
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.elements import WIDE, narrowed, require
 from plugrad_webgpu.expressions import elementwise, inexact, numbers, real
@@ -184,7 +184,7 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
     """Return the elements as another dtype."""
     if dtype == x.dtype:
         return x
-    if dtype == WIDE.get(x.dtype):
+    if dtype == WIDE.get(x.dtype) and values_on_host(x) is None:
         return shared(x, x.shape, dtype)
     require(dtype, CASTS)
     return CASTS[dtype](x)

@@ -1,0 +1,693 @@
+"""Small arrays on the host: the same values to the last bit, no work for the device, and nothing else that anyone sees.
+
+The other tests run with `webgpu.host_elements` at 0, where every array is on the device.
+"""
+
+import asyncio
+import gc
+import itertools
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import BackendUnavailable, OutOfMemory
+from plugrad.extend import DTYPES, Kernel
+from plugrad.kernels import activation, binary, bitwise, complex as of_complex, movement, unary
+from plugrad_webgpu import elementwise, from_buffer, native, to_buffer
+from plugrad_webgpu.buffers import Hosted
+from plugrad_webgpu.elements import DTYPES as OF_WEBGPU
+
+FAMILIES = (activation, binary, bitwise, of_complex, unary)
+ON_HOST = {
+    *("Abs", "Neg", "Square", "Sign", "Ceil", "Floor", "Round", "Trunc", "Step", "ClipByValue"),
+    *("IsFinite", "IsInf", "IsNan", "SignBit", "LogicalNot", "Cast", "Identity"),
+    *("Add", "Sub", "Multiply", "FloorDiv", "Mod", "Maximum", "Minimum", "Select"),
+    *("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual"),
+    *("LogicalAnd", "LogicalOr", "LogicalXor"),
+    *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "Invert", "LeftShift", "RightShift"),
+    *("Relu", "Relu6", "Relu6Grad", "LeakyRelu", "Prelu"),
+}
+ATTRIBUTES = {
+    "Step": [{"alpha": a} for a in (0.0, 0.1, -2.0, np.inf)],
+    "ClipByValue": [
+        {"clip_value_min": low, "clip_value_max": high}
+        for low, high in ((-1.0, 2.5), (-np.inf, np.inf), (0.0, 0.0), (2.0, -2.0), (0.1, 300.0))
+    ],
+    "LeakyRelu": [{"alpha": a} for a in (0.2, 1 / 3, -1.0, 0.0, 1e-30)],
+    "Cast": [{"dtype": dtype} for dtype in sorted(OF_WEBGPU, key=str)],
+}
+FLOATS = [
+    *(
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        3.0,
+        6.0,
+        0.1,
+        -7.3,
+        1e-30,
+        -1e-30,
+        8388609.0,
+    ),
+    *(np.inf, -np.inf, np.nan, 3.4028235e38, -3.4028235e38, 1.1754944e-38, -1.1754942e-38, 1e-45),
+    *(
+        127.5,
+        128.0,
+        -128.9,
+        255.9,
+        256.0,
+        65504.0,
+        65520.0,
+        2147483520.0,
+        2147483648.0,
+        -2147483904.0,
+    ),
+    *(4294967040.0, 4294967296.0, 9.223372e18, -9.223372e18, 9.2233715e18, 6e-8, 16777217.0),
+]
+
+
+@pytest.fixture
+def hosting(run, monkeypatch):
+    """The small arrays of the device of `run`, of up to 1,000 elements."""
+    monkeypatch.setattr(run.device.hosting, "most", 1000)
+    return run.device.hosting
+
+
+@pytest.fixture
+def small(run, monkeypatch):
+    """The device of the engine, on which arrays of up to 1,000 elements are on the host; `run` skips without one."""
+    with plugrad.use("webgpu"):
+        device = plugrad.zeros(1).backend.opened
+        monkeypatch.setattr(device.hosting, "most", 1000)
+        (plugrad.ones(1) + 1).numpy()  # the device has been asked what it does with small numbers
+        # What was made of numbers before is on the device.
+        plugrad.zeros(1).backend.constants.clear()
+        yield device
+        plugrad.zeros(1).backend.constants.clear()
+
+
+@pytest.fixture
+def work(small, monkeypatch):
+    """A list with one element for each dispatch, upload and submission from here on."""
+    done = []
+
+    def count(owner, name):
+        call = getattr(owner, name)
+
+        def counted(*arguments):
+            done.append(name)
+            return call(*arguments)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(native, "dispatch_workgroups")
+    for name in ("write", "submit", "fetch"):
+        count(native.NativeDevice, name)
+    return done
+
+
+def is_hosted(array):
+    return isinstance(array.buffer, Hosted)
+
+
+def same(found, expected):
+    """Compare values to the last bit, with the signs of zeros; one NaN is as good as another."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(found, expected)
+    if found.dtype.kind in "fc":
+        parts, others = (x.reshape(-1).view(x.real.dtype) for x in (found, expected))
+        kind = f"u{parts.itemsize}"
+        bits, other = (np.where(np.isnan(x), 0, x.view(kind)) for x in (parts, others))
+        np.testing.assert_array_equal(bits, other)
+
+
+def values_of(dtype, rng):
+    """Return extreme values of a dtype and random ones."""
+    if dtype == "bool":
+        return np.array([False, True])
+    kind = np.dtype(dtype)
+    with np.errstate(all="ignore"):
+        if kind.kind == "f":
+            any_bits = rng.integers(0, 1 << 32, 20, np.uint32).view(np.float32)
+            return np.array([*FLOATS, *any_bits, *rng.standard_normal(20)], np.float32).astype(kind)
+        if kind.kind == "c":
+            return rng.standard_normal((20, 2)).astype(np.float32).view(kind).ravel()
+    ends = np.iinfo(kind)
+    extremes = {
+        0,
+        1,
+        2,
+        5,
+        6,
+        7,
+        31,
+        32,
+        40,
+        63,
+        64,
+        ends.max,
+        ends.max - 1,
+        ends.min,
+        ends.min + 1,
+    }
+    more = {-1, -2, -7, -40} if ends.min < 0 else {}
+    any_bits = rng.integers(ends.min, ends.max, 25, kind, endpoint=True)
+    return np.array([*sorted({*extremes, *more}), *any_bits.tolist()], kind)
+
+
+KERNELS = [
+    pytest.param(kernel, dtype, id=f"{kernel.name}-{dtype}")
+    for family in FAMILIES
+    for kernel in vars(family).values()
+    if isinstance(kernel, Kernel) and (kernel.is_elementwise or kernel.name == "Cast")
+    for dtype in sorted(OF_WEBGPU & (kernel.accepts or DTYPES), key=str)
+]
+
+
+def operands_of(kernel, dtype, rng):
+    x = values_of(dtype, rng)
+    if kernel.name == "Select":
+        a, b = (grid.ravel() for grid in np.meshgrid(x, x))
+        return rng.integers(0, 2, a.size).astype(bool), a, b
+    if kernel.input_count == 1:
+        return (x,)
+    return tuple(grid.ravel() for grid in np.meshgrid(x, x))
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), KERNELS)
+def test_values_are_those_of_the_device(run, hosting, monkeypatch, rng, kernel, dtype):
+    """Every elementwise kernel, on extreme values: what the host computes is equal to the last bit."""
+    monkeypatch.setattr(hosting, "most", 100_000)
+    operands = operands_of(kernel, dtype, rng)
+    for attributes in ATTRIBUTES.get(kernel.name, [{}]):
+        on_host = [run.up(x) for x in operands]
+        found = run.call(kernel, *on_host, **attributes)
+        with monkeypatch.context() as patch:
+            patch.setattr(hosting, "most", 0)
+            on_device = [run.up(x) for x in operands]
+            assert not any(map(is_hosted, on_device))
+            expected = run.call(kernel, *on_device, **attributes)
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        if is_hosted(found):
+            assert kernel.name in ON_HOST
+            assert found.buffer.values.dtype == expected.dtype
+            assert found.buffer.values.flags.c_contiguous
+        same(run.down(found), run.down(expected))
+
+
+def test_the_kernels_that_the_host_computes(run, hosting):
+    """The names above are not longer than necessary."""
+    found = set()
+    for parameters in KERNELS:
+        kernel, dtype = parameters.values
+        attributes = ATTRIBUTES.get(kernel.name, [{}])[-1]
+        operands = operands_of(kernel, dtype, np.random.default_rng(1))
+        result = run.call(kernel, *[run.up(x[:9]) for x in operands], **attributes)
+        if is_hosted(result):
+            found.add(kernel.name)
+    assert found == ON_HOST
+
+
+SHAPES = [(), (1,), (4,), (5, 4), (3, 5, 4), (3, 1, 1), (1, 4), (0,), (3, 0, 1), (2, 0)]
+
+
+@pytest.mark.parametrize(("a", "b"), [*itertools.product(SHAPES, SHAPES)], ids=str)
+def test_broadcasting(run, hosting, rng, a, b):
+    x, y = (rng.standard_normal(shape).astype(np.float32) for shape in (a, b))
+    try:
+        expected = x - y
+    except ValueError:
+        pytest.skip("the shapes do not fit")
+    found = run.call(binary.subtract, run.up(x), run.up(y))
+    assert is_hosted(found)
+    same(run.down(found), np.asarray(expected))
+    greater = run.call(binary.greater, run.up(x), run.up(y))
+    chosen = run.call(binary.select, greater, run.up(x), run.up(y))
+    same(run.down(chosen), np.asarray(np.where(x > y, x, y)))
+
+
+MOVES = [
+    (movement.reshape, {"shape": (4, 6)}),
+    (movement.expand_dims, {"dim": 1}),
+    (movement.transpose, {"perm": (2, 0, 1)}),
+    (movement.slice, {"begin": (1, 0, 1), "size": (1, 3, 2), "drop": (0,)}),
+    (movement.slice, {"begin": (1, 3, 1), "size": (1, 0, 2), "drop": ()}),
+    (movement.strided_slice, {"begin": (1, 2, 3), "end": (2, -1, 0), "strides": (1, -1, -2)}),
+    (movement.tile, {"reps": (2, 1, 3)}),
+    (movement.reverse, {"dims": (0, 2)}),
+    (movement.unpack, {"axis": 1}),
+    (movement.split, {"num_or_size_splits": (1, 2), "axis": 1}),
+    (movement.broadcast_to, {"shape": (3, 2, 3, 4)}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int64", "float16", "complex64"])
+@pytest.mark.parametrize(("kernel", "attributes"), MOVES, ids=lambda v: getattr(v, "name", ""))
+def test_elements_are_moved_on_the_host(run, hosting, monkeypatch, kernel, attributes, dtype):
+    x = (np.arange(24).reshape(2, 3, 4) % 7).astype(dtype)
+    results = []
+    for most in (1000, 0):
+        monkeypatch.setattr(hosting, "most", most)
+        made = run.call(kernel, run.up(x), **attributes)
+        made = made if isinstance(made, list) else [made]
+        assert all(is_hosted(y) == (most > 0) for y in made)
+        results.append([run.down(y) for y in made])
+    for found, expected in zip(*results, strict=True):
+        same(found, expected)
+
+
+def test_arrays_are_joined_on_the_host(run, hosting):
+    x, y = np.float32([[1, 2]]), np.float32([[3, 4], [5, 6]])
+    p, q = run.up(x), run.up(y)
+    joined = run.call(movement.concat, p, q, axis=0)
+    assert is_hosted(joined)
+    same(run.down(joined), np.concatenate([x, y]))
+    stacked = run.call(movement.pack, q, q, axis=1)
+    assert is_hosted(stacked)
+    same(run.down(stacked), np.stack([y, y], 1))
+    on_device = run.call(unary.exp, p)
+    assert not is_hosted(run.call(movement.concat, on_device, q, axis=0))
+
+
+def test_copies_that_kernels_write_to_are_on_the_device(run, hosting):
+    x = np.arange(6, dtype=np.float32)
+    p = run.up(x)
+    updated = run.call(
+        movement.strided_slice_update, p, run.up(x[:2] - 9), begin=(1,), end=(3,), strides=(1,)
+    )
+    np.testing.assert_array_equal(run.down(updated), [0, -9, -8, 3, 4, 5])
+    padded = run.call(movement.pad, p, paddings=((1, 2),), constant_value=7)
+    np.testing.assert_array_equal(run.down(padded), [7, *x, 7, 7])
+    np.testing.assert_array_equal(run.down(p), x)
+
+
+# --- where arrays are
+
+
+def test_nothing_is_done_on_the_device(work):
+    x, y = plugrad.asarray(np.float32([1, 2, 3, 4])), plugrad.asarray([0.5, 0.25, 2.0, -1.0])
+    total = x
+    for _ in range(100):
+        total = plugrad.maximum(total + y * 2, -x)
+    chosen = plugrad.where(total > 3, total, plugrad.zeros(4)).reshape(2, 2)
+    whole = (chosen[0] + plugrad.ones(2)).astype("int32") // 3
+    numbers = plugrad.concat([whole, plugrad.arange(2)])
+    assert numbers.shape == (4,)
+    numbers.numpy(), total.numpy(), asyncio.run(total.numpy_async())
+    assert float(plugrad.asarray(2.5) * 2) == 5
+    assert not work
+
+
+def test_reading_gives_a_copy(small):
+    x = np.float32([1, 2, 3])
+    p = plugrad.asarray(x)
+    x[0] = 9
+    first = p.numpy()
+    first.flags.writeable = True
+    first[:] = 0
+    np.testing.assert_array_equal(p.numpy(), [1, 2, 3])
+    np.testing.assert_array_equal((p + 0).numpy(), [1, 2, 3])
+
+
+def test_the_first_use_by_another_kernel_uploads_the_values_once(work):
+    x = plugrad.asarray(np.float32([1, 2, 3, 4])) * 2
+    assert not work
+    np.testing.assert_allclose(plugrad.exp(x).numpy(), np.exp(np.float32([2, 4, 6, 8])), rtol=1e-6)
+    assert work.count("write") == 1
+    np.testing.assert_allclose(plugrad.sum(x).numpy(), 20)
+    assert work.count("write") == 1
+    work.clear()
+    np.testing.assert_array_equal(
+        (x + x).numpy(), [4, 8, 12, 16]
+    )  # the values are on the host, too
+    assert not work
+
+
+@pytest.mark.parametrize("dtype", sorted(OF_WEBGPU, key=str))
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0, 2)], ids=str)
+def test_every_dtype_arrives_on_the_device(run, hosting, rng, dtype, shape):
+    x = (rng.standard_normal(shape) * 3).astype(dtype)
+    p = run.up(x)
+    assert is_hosted(p)
+    on_device = run.call(movement.pad, p, paddings=((0, 0),) * x.ndim, constant_value=0)
+    same(run.down(on_device), x)
+
+
+def test_hosts_and_devices_mix(small, work):
+    x = np.float32([[1, 2], [3, 4]])
+    p = plugrad.asarray(x)
+    q = p @ p  # on the device
+    for _ in range(3):
+        y = (p * 2 + q) * (p - 1) - q[0]
+        np.testing.assert_array_equal(y.numpy(), (x * 2 + x @ x) * (x - 1) - (x @ x)[0])
+    assert work
+
+
+def test_results_that_are_large_are_on_the_device(small):
+    x = np.arange(100, dtype=np.float32)
+    rows, columns = plugrad.asarray(x[None]), plugrad.asarray(x[:, None])
+    assert is_hosted(rows.array)
+    table = rows * columns
+    assert not is_hosted(table.array)
+    np.testing.assert_array_equal(table.numpy(), x[None] * x[:, None])
+    wide = plugrad.broadcast_to(rows, (50, 100))
+    assert not is_hosted(wide.array)
+    np.testing.assert_array_equal(wide.numpy(), np.tile(x, (50, 1)))
+    assert not is_hosted(plugrad.concat([plugrad.zeros(600), plugrad.ones(600)]).array)
+    assert is_hosted(plugrad.zeros(1000).array)
+    assert not is_hosted(plugrad.zeros(1001).array)
+
+
+def test_kernels_without_a_body_compute_on_the_device(small):
+    x = plugrad.asarray([1.0, 4.0])
+    for y in (plugrad.sqrt(x), x / 3, plugrad.exp(x), plugrad.sum(x), plugrad.asarray([1j]) * 2):
+        assert not is_hosted(y.array)
+    custom = elementwise("x + 1.0")
+    assert not is_hosted(custom(x.array))
+
+
+def test_views_under_another_dtype(small):
+    z = plugrad.asarray(np.complex64([1 + 2j, 3 - 4j]))
+    np.testing.assert_array_equal(plugrad.real(z).numpy(), [1, 3])
+    np.testing.assert_array_equal(plugrad.imag(plugrad.conj(z)).numpy(), [-2, 4])
+    half = plugrad.asarray(np.float16([1.5, 9]))
+    wide = half.astype("float32") * 2
+    assert is_hosted(wide.array)
+    np.testing.assert_array_equal(wide.numpy(), [3, 18])
+    np.testing.assert_allclose(plugrad.exp(half).numpy(), np.exp(half.numpy()), rtol=1e-3)
+
+
+# --- programs
+
+
+def training(steps):
+    x = plugrad.asarray(np.random.default_rng(2).standard_normal((20, 3)).astype("float32"))
+    target = plugrad.asarray(np.float32([[1], [-2], [0.5]]))
+    w, b = plugrad.Variable(plugrad.zeros((3, 1))), plugrad.Variable(plugrad.zeros(1))
+    optimizer = plugrad.optimizers.Adam(0.05)
+
+    def loss():
+        error = plugrad.relu(x @ w + b) - plugrad.relu(x @ target)
+        return plugrad.mean(error * error)
+
+    losses = [optimizer.minimize(loss, [w, b]) for _ in range(steps)]
+    return [value.numpy() for value in (*losses, w, b)]
+
+
+def ball(steps):
+    """A ball that bounces, in small vectors."""
+    state = plugrad.asarray(np.float32([1.0, 0.0]))
+    for _ in range(steps):
+        position, speed = state[0], state[1]
+        speed = speed - 0.125
+        position = position + speed * 0.125
+        is_below = position < 0
+        speed = plugrad.where(is_below, -speed * 0.75, speed)
+        state = plugrad.stack([plugrad.maximum(position, 0.0), speed])
+    return [state.numpy()]
+
+
+def second_order(order):
+    x = plugrad.asarray(np.float32([0.5, -1.5, 2.0]))
+
+    def f(t):
+        return plugrad.sum(plugrad.abs(t) * t * t * plugrad.asarray([1.0, 2.0, 3.0]))
+
+    def g(t):
+        return plugrad.sum(plugrad.grad(f)(t) * t)
+
+    return [plugrad.grad(h)(x).numpy() for h in (f, g)][:order]
+
+
+@pytest.mark.parametrize(("program", "size"), [(training, 30), (ball, 60), (second_order, 2)])
+def test_programs_give_the_same_to_the_last_bit(small, monkeypatch, program, size):
+    found = program(size)
+    monkeypatch.setattr(small.hosting, "most", 0)
+    plugrad.zeros(1).backend.constants.clear()
+    for value, expected in zip(found, program(size), strict=True):
+        same(value, expected)
+
+
+# --- what else nobody sees
+
+
+def in_use():
+    gc.collect()
+    report = plugrad.memory()
+    return report.tensors, report.buffers, report.bytes
+
+
+@pytest.mark.parametrize("most", [0, 1000])
+def test_memory_counts_the_same(small, monkeypatch, most):
+    monkeypatch.setattr(small.hosting, "most", most)
+    (plugrad.ones(5) * 2).numpy()  # constants stay
+    before = in_use()
+    x = plugrad.asarray(np.ones(300, np.float32))
+    y = x * 2
+    assert in_use() == (before[0] + 2, before[1] + 2, before[2] + 4096)
+    z = plugrad.exp(y)  # both inputs are on the device from here on
+    assert in_use() == (before[0] + 3, before[1] + 3, before[2] + 6144)
+    view = y.reshape(3, 100)
+    assert in_use() == (before[0] + 4, before[1] + 3, before[2] + 6144)
+    x.dispose()
+    del y, view
+    assert in_use() == (before[0] + 1, before[1] + 1, before[2] + 2048)
+    del z
+    assert in_use() == (before[0] - 0, before[1], before[2])
+
+
+def test_the_limit_holds(small):
+    backend = plugrad.zeros(1).backend
+    x = plugrad.asarray(np.ones(1000, np.float32))
+    backend.set_memory_limit(backend.memory().bytes + 4096)
+    try:
+        y = x + x
+        with pytest.raises(OutOfMemory, match=r"memory limit of \d+ bytes"):
+            y + y
+        with pytest.raises(OutOfMemory, match=r"memory limit of \d+ bytes"):
+            plugrad.asarray(np.ones(1000, np.float32))
+        del x
+        np.testing.assert_array_equal((y + y).numpy(), np.full(1000, 4))
+    finally:
+        backend.set_memory_limit(None)
+
+
+def test_storages_go_back_to_the_pool(small):
+    gc.collect()
+    x = plugrad.asarray(np.ones(30, np.float32))
+    plugrad.exp(x).numpy()
+    small.memory()
+    pooled = small.pool.usage.pooled
+    del x
+    small.memory()
+    assert small.pool.usage.pooled == pooled + 256
+    for _ in range(3000):
+        plugrad.exp(plugrad.asarray(np.ones(30, np.float32)) + 1)
+    plugrad.zeros(1).backend.synchronize()
+    assert small.pool.usage.pooled < pooled + (1 << 20)
+
+
+def test_a_driver_without_memory_is_an_error_when_the_device_needs_the_values(small, monkeypatch):
+    x = plugrad.asarray(np.ones(999, np.float32)) + 1
+    small.pool.trim()
+    with monkeypatch.context() as patch:
+        patch.setattr(small, "create_buffer", lambda size: None)
+        with pytest.raises(OutOfMemory, match="no memory for"):
+            plugrad.sum(x).numpy()
+    assert plugrad.sum(x).numpy() == 1998
+
+
+def test_arrays_of_another_device_are_refused(run, make_runner, hosting):
+    other = make_runner()
+    other.device.hosting.most = 1000
+    x, y = run.up(np.float32([1, 2])), other.up(np.float32([3, 4]))
+    for a, b in ((x, y), (y, x)):
+        with pytest.raises(BackendUnavailable, match="another device"):
+            run.call(binary.add, a, b)
+    with pytest.raises(BackendUnavailable, match="another device"):
+        run.call(binary.add, run.call(unary.exp, x), y)
+    same(run.down(run.call(binary.add, x, x)), np.float32([2, 4]))
+
+
+def test_neither_warnings_nor_errors_of_numpy(small):
+    x = plugrad.asarray(np.float32([3e38, np.inf, 0]))
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal((x * x - x).numpy(), [np.inf, np.nan, 0])
+        assert (plugrad.asarray([1, 2]) // 0).numpy().tolist() == [0, 0]
+        assert plugrad.asarray([1e30, np.nan]).astype("int32").numpy().tolist() == [2**31 - 1, 0]
+        assert np.isinf(plugrad.full((2,), 1e30).astype("float16").numpy()).all()
+        np.testing.assert_array_equal(np.geterr()["over"], "raise")
+
+
+def test_a_device_that_flushes_subnormals_computes_with_them(run, hosting, monkeypatch):
+    monkeypatch.setitem(hosting.__dict__, "_keeps_subnormals", False)
+    x, tiny = run.up(np.float32([1, 2, 0])), run.up(np.float32([1, 1e-40, 0]))
+    assert is_hosted(run.call(binary.add, x, x))
+    assert not is_hosted(run.call(binary.multiply, x, tiny))
+    small = run.up(np.float32([1, 1e-20, -0.0]))
+    assert not is_hosted(run.call(binary.multiply, small, small))
+    assert is_hosted(run.call(binary.add, run.up(np.int32([1])), run.up(np.int32([1]))))
+
+
+def test_this_device_was_asked_about_subnormals(run, hosting):
+    """The answer for the software device of the tests, whose values the rules for extreme numbers show."""
+    hosting.__dict__.pop("_keeps_subnormals", None)
+    assert hosting._keeps_subnormals is True or not run.device.is_software
+
+
+def test_buffers_that_are_handed_out_are_the_devices(small):
+    x = plugrad.asarray(np.float32([1, 2, 3, 4])) + 1
+    buffer = to_buffer(x)
+    small.shared.queue.write_buffer(buffer, 4, np.float32([-1]))
+    np.testing.assert_array_equal(x.numpy(), [2, -1, 4, 5])
+    np.testing.assert_array_equal((x.reshape(2, 2) * 2).numpy(), [[4, -2], [8, 10]])
+    again = from_buffer(buffer, (4,))
+    np.testing.assert_array_equal((again + x).numpy(), [4, -2, 8, 10])
+
+
+def test_numpy_and_other_libraries_see_the_values(small):
+    x = plugrad.asarray(np.float32([1, 2])) * 2
+    np.testing.assert_array_equal(np.asarray(x), [2, 4])
+    np.testing.assert_array_equal(np.from_dlpack(x.to("cpu")), [2, 4])
+    assert repr(x) == "tensor([2., 4.], dtype=float32, device='webgpu:0')"
+
+
+def test_settings_that_check_kernels(small):
+    with plugrad.config.override("debug", True), plugrad.config.override("check_finite", True):
+        x = plugrad.asarray([1.0, 2.0])
+        np.testing.assert_array_equal((x * 2 + 1).numpy(), [3, 5])
+        with pytest.raises(ArithmeticError):
+            x * 3e38 * 10
+    with plugrad.profile() as measured:
+        x * 2
+    assert [(kernel.kernel, kernel.calls) for kernel in measured.kernels] == [("Multiply", 1)]
+
+
+def test_threads(small):
+    shared = plugrad.asarray(np.arange(8, dtype=np.float32))
+    failures = []
+
+    def work(seed):
+        try:
+            total = shared
+            for i in range(200):
+                total = total + seed
+                if i % 20 == 0:
+                    exponentials = plugrad.exp(shared * 0 + seed / 10)
+                    np.testing.assert_allclose(exponentials.numpy(), np.exp(seed / 10), rtol=1e-5)
+            np.testing.assert_array_equal(total.numpy(), np.arange(8) + 200 * seed)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_an_interrupted_upload_is_made_up_for(small, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    for name, size in (("write", 5), ("record", 1)):
+        x = plugrad.asarray(np.full(size, 3, np.float32)) + 1
+        with monkeypatch.context() as patch:
+            patch.setattr(small, name, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                plugrad.square(plugrad.sqrt(x)).numpy()
+        for y in (x, x + 12):
+            np.testing.assert_array_equal(plugrad.sqrt(y).numpy(), np.sqrt(y.numpy()))
+
+
+# --- in other processes
+
+START = """
+import os, signal, time
+import numpy as np
+import plugrad
+from plugrad.errors import BackendUnavailable
+plugrad.use("webgpu")
+x = plugrad.asarray(np.float32([1, 2, 3]))
+"""
+
+
+def outcome(program, **environment):
+    """Return what a program prints that starts with the default settings."""
+    known = {k: v for k, v in os.environ.items() if k != "PLUGRAD_WEBGPU_HOST_ELEMENTS"}
+    done = subprocess.run(
+        [sys.executable, "-c", START + program],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+        env=known | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.usefixtures("run")
+def test_the_setting():
+    show = "print(x.backend.opened.hosting.most, type((x + x).array.buffer).__name__)"
+    assert outcome(show) == "1000 Hosted"
+    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="3") == "3 Hosted"
+    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="2") == "2 Pending"
+    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="0") == "0 Pending"
+
+
+def test_a_setting_below_zero_is_an_error(make_runner):
+    backend = type(make_runner().backend)()
+    backend.options = {"host_elements": -1}
+    with pytest.raises(BackendUnavailable, match=r"set webgpu\.host_elements"):
+        backend.open("")
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_is_refused():
+    program = """
+y = x + x
+plugrad.exp(x).numpy()
+for use in (lambda: x + x, lambda: y.numpy(), lambda: plugrad.exp(y), lambda: plugrad.zeros(3)):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(5)
+        try:
+            use()
+        except BackendUnavailable as error:
+            os._exit(0 if "'spawn'" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+print((y + x).numpy())
+"""
+    assert outcome(program) == "[3. 6. 9.]"
+
+
+@pytest.mark.usefixtures("run")
+def test_a_lost_device_is_an_error_when_it_is_needed():
+    program = """
+plugrad.exp(x + x).numpy()
+x.backend.opened.shared.destroy()
+print((x + x).numpy())
+try:
+    plugrad.exp(x).numpy()
+except BackendUnavailable as error:
+    print("plugrad.close_backend" in str(error))
+plugrad.close_backend(x.backend)
+plugrad.use("webgpu")
+print((plugrad.ones(2) + plugrad.exp(plugrad.zeros(2))).numpy())
+"""
+    assert outcome(program) == "[2. 4. 6.]\nTrue\n[2. 2.]"
