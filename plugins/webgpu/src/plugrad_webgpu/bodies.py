@@ -51,8 +51,7 @@ def clipped(x: Array, least: float, most: float) -> Array:
 
 def step(x: Array, alpha: float) -> Array:
     """Return 1 where x > 0, else alpha; NaN stays NaN."""
-    y: Array = np.where(x > 0, x.dtype.type(1), x.dtype.type(alpha))
-    return np.where(x != x, x, y)
+    return np.where(x != x, x, np.where(x > 0, 1, alpha).astype(x.dtype))
 
 
 def relu(x: Array) -> Array:

@@ -146,6 +146,10 @@ class Buffer:
     chain: Any  # a `plugrad_webgpu.pending.Chain`, which is made of buffers
     place: int
 
+    def written(self) -> Storage:
+        """Return the storage for someone who writes to it."""
+        return self.storage
+
 
 class Hosted(Buffer):
     """A buffer whose values are on the host; to ask for its storage puts them on the device as well."""
@@ -153,7 +157,7 @@ class Hosted(Buffer):
     __slots__ = ("values",)
 
     values: NDArray[Any]
-    """The elements in one row, of the dtype of the buffer, which is None when others may write to the storage."""
+    """The elements in one row, of the dtype of the buffer, which is None when they are those of the storage no more."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the storage, which is absent at first.
@@ -164,6 +168,12 @@ class Hosted(Buffer):
         if name == "storage":
             self.device.hosting.deliver(self)
         return object.__getattribute__(self, name)
+
+    def written(self) -> Storage:
+        """Return the storage for someone who writes to it, and use the values on the host no more."""
+        storage = self.storage
+        self.dtype = None
+        return storage
 
 
 AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)

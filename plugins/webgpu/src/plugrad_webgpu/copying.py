@@ -42,21 +42,8 @@ class View(NamedTuple):
 def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     """Return a dense array of the elements of `x` at a view of this shape."""
     values, hosting = values_on_host(x), x.buffer.device.hosting
-    if values is None or not hosting.has_room(math.prod(shape)):
-        return _copied(x, shape, source)
-    return hosting.hold(_picked(values, shape, source), shape, x.dtype)
-
-
-def _picked(values: NDArray[Any], shape: Shape, source: View) -> NDArray[Any]:
-    """Return the elements of a row at a view, in a row."""
-    if 0 in shape:
-        return values[:0]
-    size = values.itemsize
-    strides = tuple(size * stride for stride in source.strides)
-    return np.ndarray(shape, values.dtype, values, size * source.start, strides).flatten()
-
-
-def _copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
+    if values is not None and hosting.has_room(math.prod(shape)):
+        return hosting.hold(_picked(values, shape, source), shape, x.dtype)
     device, target = x.buffer.device, View(0, strides_of(shape))
     run = _run(shape, source, target, x.dtype) if device.is_software else None
     if run is None:
@@ -68,7 +55,16 @@ def _copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
 
 def duplicate(x: GpuArray) -> GpuArray:
     """Return a copy that may be written to."""
-    return _copied(x, x.shape, View(0, strides_of(x.shape)))
+    return copied(x, x.shape, View(0, strides_of(x.shape)))
+
+
+def _picked(values: NDArray[Any], shape: Shape, source: View) -> NDArray[Any]:
+    """Return the elements of a row at a view, in a row."""
+    if 0 in shape:
+        return values[:0]
+    size = values.itemsize
+    strides = tuple(size * stride for stride in source.strides)
+    return np.ndarray(shape, values.dtype, values, size * source.start, strides).flatten()
 
 
 def copy_into(output: GpuArray, target: View, x: GpuArray, shape: Shape | None = None) -> None:

@@ -18,7 +18,7 @@ from wgpu import GPUError
 
 from plugrad.extend import ArgumentValueError, OutOfMemory, as_dtype
 from plugrad_webgpu import exits
-from plugrad_webgpu.buffers import GpuArray, Guest, Hosted, Pool
+from plugrad_webgpu.buffers import GpuArray, Guest, Pool
 from plugrad_webgpu.elements import words_in
 from plugrad_webgpu.forks import Refusal, abandon_when_forked
 from plugrad_webgpu.hosting import Hosting
@@ -175,12 +175,12 @@ class Device:
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
         """Record a call that writes some elements of an array that is still being made."""
-        self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.storage])
+        self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.written()])
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
         """Submit the batch and a copy of bytes of an array to another one that is still being made."""
         with self._lock, whole:
-            storage, own = source.buffer.storage, target.buffer.storage
+            storage, own = source.buffer.storage, target.buffer.written()
             if storage.owner is not self or own.owner is not self:
                 raise foreign()
             if isinstance(storage, Guest):
@@ -361,9 +361,7 @@ class Device:
     def lend(self, array: GpuArray) -> GPUBuffer:
         """Return the buffer of an array for other users of the device, after submitting what computes it."""
         with self._lock, whole:
-            storage = array.buffer.storage
-            if isinstance(array.buffer, Hosted):
-                array.buffer.dtype = None
+            storage = array.buffer.written()
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 
