@@ -90,9 +90,9 @@ def small(run, monkeypatch):
     with plugrad.use("webgpu"):
         device = plugrad.zeros(1).backend.opened
         monkeypatch.setattr(device.hosting, "most", 1000)
-        (plugrad.ones(1) + 1).numpy()  # the device has been asked what it does with small numbers
         # What was made of numbers before is on the device.
         plugrad.zeros(1).backend.constants.clear()
+        (plugrad.ones(1) + 1).numpy()  # the device has been asked what it does with small numbers
         yield device
         plugrad.zeros(1).backend.constants.clear()
 
