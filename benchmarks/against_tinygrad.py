@@ -5,7 +5,11 @@
 
 tinygrad runs in a second process, and the two take turns case by case, so that both meet the same machine. Each
 turn ends when the device is idle, or, for the adds and the training steps, when the value is on the host. The
-ratio to tinygrad's jit counts; the ratio to its eager mode is for information. Words after the interpreter select the
+ratio to tinygrad's jit counts; the ratio to its eager mode is for information.
+
+"10 adds" is a program on a few numbers. plugrad keeps those on the host and computes them there, so this case no
+longer reaches the device; tinygrad's does. "10 adds/dev" does the same with tensors that a kernel has left on the
+device. It has no limit and does not count in the mean. Words after the interpreter select the
 cases whose names begin with one of them.
 """
 
@@ -40,12 +44,12 @@ LIMITS = {
     "W1": 0.14,
     "W2": 0.5,
 }
-"""What we promise, as a multiple of the time of tinygrad's jit."""
+"""What we promise, as a multiple of the time of tinygrad's jit; cases without a promise are for information."""
 MEAN_LIMIT = 0.20  # of the geometric mean
 CHAIN_LIMIT = 40.0  # of 1,000 adds and a read-back, as a multiple of NumPy's time
 TURN = 0.05  # seconds that one turn takes at least
 ROUNDS = 9
-READ_BACK = ("10 adds", "W1", "W2")
+READ_BACK = ("10 adds", "10 adds/dev", "W1", "W2")
 
 Step = Callable[[], Any]
 
@@ -69,9 +73,8 @@ def ten(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.tanh(plugrad.log(plugrad.exp(-y) + 1.0)) * x
 
 
-def adds() -> Step:
+def adds(a: plugrad.Tensor, b: plugrad.Tensor) -> Step:
     """Ten adds."""
-    a, b = tensor(14, 4), tensor(15, 4)
 
     def step() -> plugrad.Tensor:
         total = a
@@ -88,6 +91,7 @@ def cases() -> dict[str, Step]:
     rows, scale, offset = tensor(4, 1000, 1000), tensor(5, 1000), tensor(6, 1000)
     million, tens, logits = tensor(7, 1_000_000), tensor(8, 10_000_000), tensor(9, 1024, 1024)
     image, filter = tensor(10, 1, 64, 64, 32), weight(11, (3, 3, 32, 32), 288)
+    unit = plugrad.eye(4)
     return {
         "matmul 512": lambda: a @ b,
         "gelu(x@w+b)": lambda: gelu(a @ b + bias),
@@ -96,7 +100,9 @@ def cases() -> dict[str, Step]:
         "sum": lambda: plugrad.sum(tens),
         "softmax": lambda: plugrad.softmax(logits),
         "conv 3x3": lambda: plugrad.conv2d(image, filter, pad="same"),
-        "10 adds": adds(),
+        "10 adds": adds(tensor(14, 4), tensor(15, 4)),
+        # Products of matrices are the device's, also those with the unit matrix.
+        "10 adds/dev": adds(tensor(14, 1, 4) @ unit, tensor(15, 1, 4) @ unit),
         "W1": peer_plugrad.STEPS["W1"]().run,
         "W2": peer_plugrad.STEPS["W2"]().run,
     }
@@ -197,14 +203,17 @@ def main() -> int:
             if not name.startswith(wanted):
                 continue
             mine, jit, eager = compared(name, step, peer)
-            ratios.append(mine / jit)
-            failed |= ratios[-1] > LIMITS[name]
-            verdict = "ok" if ratios[-1] <= LIMITS[name] else "MISSED"
+            ratio, limit = mine / jit, LIMITS.get(name)
+            promise = f"{'-':>7}"
+            if limit is not None:
+                ratios.append(ratio)
+                failed |= ratio > limit
+                promise = f"{limit:7.2f}  {'ok' if ratio <= limit else 'MISSED'}"
             print(
-                f"{name:12} {mine:10.3f} {jit:10.3f} {eager:10.3f} {ratios[-1]:7.3f} {LIMITS[name]:7.2f}  {verdict}",
+                f"{name:12} {mine:10.3f} {jit:10.3f} {eager:10.3f} {ratio:7.3f} {promise}",
                 flush=True,
             )
-        mean = exp(sum(map(log, ratios)) / len(ratios))
+        mean = exp(sum(map(log, ratios)) / max(len(ratios), 1))
         print(f"geometric mean {mean:.3f}, limit {MEAN_LIMIT}")
         failed |= not chain()
     return int(failed or mean > MEAN_LIMIT)

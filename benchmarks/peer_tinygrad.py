@@ -119,12 +119,13 @@ def cases() -> dict[str, Step]:
         "softmax": lambda: logits.softmax().realize(),
         "conv 3x3": lambda: image.conv2d(filter, padding=1).realize(),
         "10 adds": adds(),
+        "10 adds/dev": adds(),
         "W1": mlp(),
         "W2": convnet(),
     }
 
 
-READ_BACK = ("10 adds", "W1", "W2")
+READ_BACK = ("10 adds", "10 adds/dev", "W1", "W2")
 """Cases that end when their value is on the host."""
 
 
