@@ -72,3 +72,23 @@ def rng():
 def webgpu():
     with plugrad.use("webgpu"):
         yield
+
+
+@pytest.fixture
+def hosting(run, monkeypatch):
+    """The small arrays of the device of `run`, of up to 1,000 elements."""
+    monkeypatch.setattr(run.device.hosting, "most", 1000)
+    return run.device.hosting
+
+
+@pytest.fixture
+def small(run, monkeypatch):
+    """The device of the engine, on which arrays of up to 1,000 elements are on the host; `run` skips without one."""
+    with plugrad.use("webgpu"):
+        device = plugrad.zeros(1).backend.opened
+        monkeypatch.setattr(device.hosting, "most", 1000)
+        # What was made of numbers before is on the device.
+        plugrad.zeros(1).backend.constants.clear()
+        (plugrad.ones(1) + 1).numpy()  # the device has been asked what it does with small numbers
+        yield device
+        plugrad.zeros(1).backend.constants.clear()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugins.webgpu.bits import same
 from plugrad.errors import BackendUnavailable, OutOfMemory
 from plugrad_webgpu import elementwise, native, pending
 
@@ -37,16 +38,6 @@ def separately(function, *arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pending, "MOST_WEIGHT", 1)
         return function(*arguments)
-
-
-def same(found, expected):
-    """Compare values to the last bit, with the signs of zeros; one NaN is as good as another."""
-    np.testing.assert_array_equal(found, expected)
-    if found.dtype != bool:
-        parts = found.view(found.real.dtype)
-        kind = f"u{parts.itemsize}"
-        bits, other = (np.where(np.isnan(parts), 0, x.view(kind)) for x in (found, expected))
-        np.testing.assert_array_equal(bits, other)
 
 
 def gelu(x):

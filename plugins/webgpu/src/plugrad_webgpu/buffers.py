@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_webgpu.chains import Step
     from plugrad_webgpu.driver import Handle
-    from plugrad_webgpu.hosting import Hosting
     from plugrad_webgpu.layout import Shape
     from plugrad_webgpu.program import Plan, Program
 
@@ -68,6 +67,34 @@ class Guest(Storage):
         self.buffer: Any = buffer
 
 
+class Holder(Protocol):
+    """What arrays and kernels use of the small arrays that a device has on the host."""
+
+    def has_room(self, count: int) -> bool:
+        """Return whether an array of so many elements stays on the host."""
+        ...
+
+    def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
+        """Return an array of values in one row, which nobody else writes to."""
+        ...
+
+    def full(self, shape: Shape, value: complex, dtype: DType) -> GpuArray:
+        """Return an array in which every element is `value`, as in a cast."""
+        ...
+
+    def computed(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+        """Return the result of an elementwise call, or None if the device has to compute it."""
+        ...
+
+    def shown(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
+        """Return a copy of the values of a hosted array."""
+        ...
+
+    def deliver(self, buffer: Hosted) -> None:
+        """Give a buffer a storage with its values."""
+        ...
+
+
 class Recorder(Protocol):
     """What arrays and kernels use of a device: its pool, the recording of calls, and transfers."""
 
@@ -80,8 +107,6 @@ class Recorder(Protocol):
     batch: int
     """The number of the batch that is being recorded."""
     pool: Pool
-    hosting: Hosting
-    """The small arrays that are on the host."""
 
     tiles: Mapping[str, str]
     """The measured tiles of products, by the kind of problem."""
@@ -89,6 +114,11 @@ class Recorder(Protocol):
     @property
     def subgroup(self) -> int:
         """The invocations of a subgroup, or 0."""
+        ...
+
+    @property
+    def hosting(self) -> Holder:
+        """The small arrays that are on the host."""
         ...
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:

@@ -1,0 +1,14 @@
+"""Comparisons to the last bit."""
+
+import numpy as np
+
+
+def same(found, expected):
+    """Compare values to the last bit, with the signs of zeros; one NaN is as good as another."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(found, expected)
+    if found.dtype.kind in "fc":
+        parts, others = (x.reshape(-1).view(x.real.dtype) for x in (found, expected))
+        kind = f"u{parts.itemsize}"
+        bits, other = (np.where(np.isnan(x), 0, x.view(kind)) for x in (parts, others))
+        np.testing.assert_array_equal(bits, other)
