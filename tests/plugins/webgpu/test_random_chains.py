@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.webgpu.test_chains import same, separately
+from plugins.webgpu.bits import same
+from plugins.webgpu.test_chains import separately
 
 pytestmark = pytest.mark.usefixtures("run", "webgpu")
 
@@ -97,3 +98,12 @@ def test_random_chains_have_the_values_of_the_reference(seed):
         # Rounding tips comparisons, and errors grow in sines of large numbers.
         is_close = np.isclose(found, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
         assert is_close.mean() > 0.9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_small_arrays_on_the_host_have_the_values_of_the_device(small, monkeypatch, seed):
+    program = Chance(seed)
+    on_host = program.run()
+    monkeypatch.setattr(small.hosting, "most", 0)
+    for found, expected in zip(on_host, program.run(), strict=True):
+        same(found, expected)
