@@ -457,3 +457,53 @@ plugrad.use("webgpu")
 print((plugrad.ones(2) + plugrad.exp(plugrad.zeros(2))).numpy())
 """
     assert outcome(program) == "[2. 4. 6.]\nTrue\n[2. 2.]"
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no signals to a process")
+def test_interrupts_at_random_moments():
+    program = """
+import gc, random, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+table = plugrad.asarray(np.ones((5, 300), np.float32))
+
+def compute():
+    y = x
+    for _ in range(random.randrange(1, 60)):
+        y = y * 0.5 + x
+        if random.random() < 0.3:
+            z = plugrad.exp(y) @ plugrad.stack([y, x], axis=1) + y[0] * table[0, :2]
+    return y.numpy()
+
+def check():
+    y = x * 2 + 1
+    np.testing.assert_array_equal(y.numpy(), [3, 5, 7])
+    np.testing.assert_array_equal((table + y[0]).numpy(), np.full((5, 300), 4))
+    np.testing.assert_array_equal((y.reshape(1, 3) @ y.reshape(3, 1)).numpy(), [[83]])
+
+def send():
+    time.sleep(random.random() * 0.03)
+    os.kill(os.getpid(), signal.SIGINT)
+
+random.seed(1)
+for _ in range(50):
+    compute()
+check()
+gc.collect()
+before = plugrad.memory()
+count = 0
+senders = [threading.Thread(target=send) for _ in range(100)]  # they live on: Python drops interrupts while one dies
+for sender in senders:
+    try:
+        sender.start()
+        while True:
+            compute()
+    except KeyboardInterrupt:
+        count += 1
+    sender.join()
+    check()
+gc.collect()
+after = plugrad.memory()
+print(count, after.tensors - before.tensors, after.buffers - before.buffers, after.bytes - before.bytes)
+"""
+    assert outcome(program) == "100 0 0 0"
