@@ -70,8 +70,8 @@ class Guest(Storage):
 class Holder(Protocol):
     """What arrays and kernels use of the small arrays that a device has on the host."""
 
-    def has_room(self, count: int) -> bool:
-        """Return whether an array of so many elements stays on the host."""
+    def has_room(self, shape: Shape) -> bool:
+        """Return whether an array of a shape stays on the host."""
         ...
 
     def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:

@@ -42,7 +42,7 @@ class View(NamedTuple):
 def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     """Return a dense array of the elements of `x` at a view of this shape."""
     values, hosting = values_on_host(x), x.buffer.device.hosting
-    if values is not None and hosting.has_room(math.prod(shape)):
+    if values is not None and hosting.has_room(shape):
         return hosting.hold(_picked(values, shape, source), shape, x.dtype)
     device, target = x.buffer.device, View(0, strides_of(shape))
     run = _run(shape, source, target, x.dtype) if device.is_software else None
@@ -105,7 +105,7 @@ def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     size = sum(x.shape[axis] for x in inputs)
     shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
     hosting = first.buffer.device.hosting
-    if hosting.has_room(math.prod(shape)):
+    if hosting.has_room(shape):
         found = ((values_on_host(x), x.shape) for x in inputs)
         parts = [values.reshape(own) for values, own in found if values is not None]
         if len(parts) == len(inputs):

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from plugrad_webgpu.program import Plan
 
 
+MOST_AXES: Final = 64
+"""The axes of an array that NumPy takes. Views by which kernels move elements have more than tensors."""
+
+
 class Host(Recorder, Protocol):
     """What hosted arrays use of a device in addition."""
 
@@ -68,9 +72,9 @@ class Hosting:
         """Refuse all further work: this process is a forked child."""
         self._lock = Refusal()
 
-    def has_room(self, count: int) -> bool:
-        """Return whether an array of so many elements stays on the host."""
-        return count <= self.most > 0
+    def has_room(self, shape: Shape) -> bool:
+        """Return whether an array of a shape stays on the host."""
+        return len(shape) <= MOST_AXES and prod(shape) <= self.most > 0
 
     def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of values in one row, which nobody else writes to.

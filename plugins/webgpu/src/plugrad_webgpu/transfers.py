@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def uploaded(device: Recorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     """Return a copy of a host array of a supported dtype, on the device unless it is small."""
-    if device.hosting.has_room(array.size):
+    if device.hosting.has_room(array.shape):
         return device.hosting.hold(array.flatten(), array.shape, dtype)
     if array.size == 1:
         # A fill is part of the batch, in order; an upload might have to submit the batch first.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -34,9 +33,9 @@ class Owner(Protocol):
 def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
     require(dtype, DTYPES)
-    device = backend.opened
-    made = device.hosting.full if device.hosting.has_room(prod(shape)) else partial(filled, device)
-    return made(tuple(shape), value, dtype)
+    device, shape = backend.opened, tuple(shape)
+    made = device.hosting.full if device.hosting.has_room(shape) else partial(filled, device)
+    return made(shape, value, dtype)
 
 
 @table.implements(creation.zeros_like)
