@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "webgpu" in chosen(config):
         # Else NumPy would compute small arrays, and most tests are about shaders. Those of
         # tests/plugins/webgpu/test_hosting.py are about small arrays.
-        os.environ["PLUGRAD_WEBGPU_HOST_ELEMENTS"] = "0"
+        os.environ.setdefault("PLUGRAD_WEBGPU_HOST_ELEMENTS", "0")
     for name in dict.fromkeys((*names_in(config.getoption("--backend")), *expected(config))):
         try:
             open_backend(name)
