@@ -16,7 +16,10 @@
 #else
 // For the table of the extension, if the build defines LISTED_name; else nobody calls it, and the
 // compiler leaves it out.
-#define LISTED __attribute__((visibility("hidden")))
+#define IN_TABLE __attribute__((visibility("hidden")))
+#ifndef LISTED  // a source that includes others may only declare theirs
+#define LISTED IN_TABLE
+#endif
 #define EXPORTED(name) SECOND_OF(LISTED_##name, __attribute__((unused)) static, )
 #define SECOND_OF(...) SECOND(__VA_ARGS__)
 #define SECOND(first, second, ...) second
@@ -45,11 +48,13 @@
 #define ONCE __attribute__((noinline))  // for what has so many callers that copies would be large
 
 #define EACH_FLOAT(X) X(float32, float, FAST) X(float64, double, FAST)
-#define EACH_INTEGER(X)                                                                            \
+#define EACH_SIGNED(X)                                                                             \
     X(int32, int32_t, FAST)                                                                        \
     X(int64, int64_t, FAST)                                                                        \
     X(int8, int8_t, FAST)                                                                          \
-    X(int16, int16_t, SMALL)                                                                       \
+    X(int16, int16_t, SMALL)
+#define EACH_INTEGER(X)                                                                            \
+    EACH_SIGNED(X)                                                                                 \
     X(uint8, uint8_t, FAST)                                                                        \
     X(uint16, uint16_t, SMALL)                                                                     \
     X(uint32, uint32_t, SMALL)                                                                     \

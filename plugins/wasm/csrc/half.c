@@ -1,14 +1,25 @@
 // float16: stored in 16 bits, computed in float32 by the kernels of that type, a block at a time.
 //
-// A module cannot call others, so this one has copies of those kernels, which it does not export.
+// A module of WebAssembly cannot call others, so this one has copies of those kernels, which it does
+// not export. An extension has copies of those only that it does not list.
 #pragma clang diagnostic ignored "-Wunused-function"
 #pragma clang diagnostic ignored "-Wmacro-redefined"
+#pragma clang diagnostic ignored "-Wstatic-in-inline"
+#ifdef __wasm__
 #define KERNEL(name) static void name
+#else
+#define LISTED extern inline __attribute__((gnu_inline))  // only declared, unless it is inlined
+#endif
 #include "activation.c"
 #include "binary.c"
 #include "unary.c"
+#ifdef __wasm__
 #undef KERNEL
 #define KERNEL(name) EXPORTED(name) void name
+#else
+#undef LISTED
+#define LISTED IN_TABLE
+#endif
 
 #undef BLOCK
 #define BLOCK 256

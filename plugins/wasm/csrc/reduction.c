@@ -191,9 +191,11 @@ static double sum_of_floats(const float *x, int count) {
     EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
     FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE)
 
+#define mean_rows_float32 sum_rows_float32
+#define mean_rows_float64 sum_rows_float64
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
-    REDUCTION(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                      \
+    FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                           \
     REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
     EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
@@ -201,9 +203,19 @@ EACH_FLOAT(FLOAT_KERNELS)
 
 REDUCTION(prod, complex64, complex64, complex128, complex128, complex64, SMALL, 1, PRODUCT, WHOLE)
 
-#define INTEGER_KERNELS(dtype, type, effort)                                                       \
+// Sums and products of unsigned numbers have the bits of those of signed ones.
+#define OF_UNSIGNED(name, dtype, type)                                                             \
+    KERNEL(name##_u##dtype)(const type *x, type *out, int outer, int reduced, int inner) {         \
+        name##_##dtype(x, out, outer, reduced, inner);                                             \
+    }
+#define SIGNED_KERNELS(dtype, type, effort)                                                        \
     REDUCTION(sum, dtype, type, type, type, type, effort, 0, SUM, WHOLE)                           \
     REDUCTION(prod, dtype, type, type, type, type, effort, 1, PRODUCT, WHOLE)                      \
+    OF_UNSIGNED(sum, dtype, type)                                                                  \
+    OF_UNSIGNED(prod, dtype, type)
+EACH_SIGNED(SIGNED_KERNELS)
+
+#define INTEGER_KERNELS(dtype, type, effort)                                                       \
     REDUCTION(max, dtype, type, type, type, type, effort, LEAST_##dtype, GREATEST, WHOLE)          \
     REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, LEAST, WHOLE)
 EACH_INTEGER(INTEGER_KERNELS)

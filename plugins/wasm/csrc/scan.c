@@ -91,7 +91,15 @@ SCAN(cumprod, float64, double, double, FAST, 1, *, 0)
 SCAN(cumsum, complex64, complex64, complex128, SMALL, 0, +, 0)
 SCAN(cumprod, complex64, complex64, complex128, SMALL, 1, *, 0)
 
-#define INTEGER_KERNELS(dtype, type, effort)                                                       \
+// Sums and products of unsigned numbers have the bits of those of signed ones.
+#define OF_UNSIGNED(name, dtype, type)                                                             \
+    KERNEL(name##_u##dtype)(const type *restrict x, type *restrict out, int outer, int length,     \
+                            int inner, int exclusive, int reverse) {                               \
+        name##_##dtype(x, out, outer, length, inner, exclusive, reverse);                          \
+    }
+#define SIGNED_KERNELS(dtype, type, effort)                                                        \
     SCAN(cumsum, dtype, type, type, effort, 0, +, 1)                                               \
-    SCAN(cumprod, dtype, type, type, effort, 1, *, 1)
-EACH_INTEGER(INTEGER_KERNELS)
+    SCAN(cumprod, dtype, type, type, effort, 1, *, 1)                                              \
+    OF_UNSIGNED(cumsum, dtype, type)                                                               \
+    OF_UNSIGNED(cumprod, dtype, type)
+EACH_SIGNED(SIGNED_KERNELS)
