@@ -1,8 +1,11 @@
 """Mistakes that are easily made: each gets a message that says what to do instead."""
 
+import re
+
 import pytest
 
 import plugrad
+from plugrad import optimizers
 from plugrad.errors import ArgumentError, DTypeError, KernelNotFound, RegistrationError
 from plugrad.extend import (
     DeviceInfo,
@@ -47,9 +50,60 @@ def test_functions_of_other_frameworks_say_what_plugrad_has():
         ("transpose", "permute_dims"),
         ("no_grad", "stop_gradient"),
         ("array", "asarray"),
+        ("tensor", r"write plugrad\.asarray\(data\)"),
+        ("nn", "import plugrad_nn as nn"),
+        ("set_backend", r"plugrad\.use\(name\)"),
+        ("randn", r"plugrad\.random\.normal"),
     ):
-        with pytest.raises(AttributeError, match=f"does not have '{name}'.*{remedy}"):
+        with pytest.raises(AttributeError, match=f"plugrad does not have '{name}'.*{remedy}"):
             getattr(plugrad, name)
+        assert not hasattr(plugrad, name)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "remedy"),
+    [
+        ("losses", "mse", "mean_squared_error"),
+        ("losses", "huber", "did you mean 'huber_loss'"),
+        ("random", "randint", r"random\.integers\(shape, least, end\)"),
+        ("optimizers", "adam", "did you mean 'Adam'"),
+        ("linalg", "inverse", "did you mean 'inv'"),
+        ("fft", "qqqq", ""),
+    ],
+)
+def test_namespaces_say_what_they_have(monkeypatch, namespace, name, remedy):
+    monkeypatch.delattr(plugrad, namespace, raising=False)  # as before its first use
+    with pytest.raises(
+        AttributeError, match=rf"plugrad\.{namespace} does not have '{name}'.*{remedy}"
+    ):
+        getattr(getattr(plugrad, namespace), name)
+
+
+def test_optimizers_say_what_they_have_instead_of_steps():
+    optimizer = optimizers.SGD(0.1)
+    for name in ("step", "zero_grad"):
+        with pytest.raises(AttributeError, match=rf"'{name}': .*minimize\(f, variables\)"):
+            getattr(optimizer, name)
+    with pytest.raises(AttributeError, match=r"'SGD' object has no attribute 'qqq'$"):
+        _ = optimizer.qqq
+
+
+def test_functions_and_paths_in_the_wrong_place_are_named(tmp_path):
+    with pytest.raises(ArgumentError, match=r"tidy: .*write tidy\(\)"):
+        plugrad.tidy(lambda: 1)
+    path = tmp_path / "w"
+    for wrong in (path, str(path)):
+        with pytest.raises(
+            ArgumentError, match=r"the path comes first, as in plugrad\.save\('.*w', "
+        ):
+            plugrad.save({"w": plugrad.ones(2)}, wrong)
+    plugrad.save(path, "text")
+    assert plugrad.load(path) == "text"
+
+
+def test_plugins_show_what_they_are():
+    shown = repr(plugrad.backends())
+    assert re.search(r"<backend 'cpu' \(plugrad-cpu [\d.]+\): \w+>", shown)
 
 
 # --- gradients of one's own -----------------------------------------------------------------------

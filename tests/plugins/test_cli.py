@@ -42,6 +42,7 @@ def test_version(command):
     ("words", "message"),
     [
         ("lst", "plugrad: no command called 'lst' (did you mean 'list'?); `plugrad --help` lists"),
+        ("backends", "plugrad: no command called 'backends' (did you mean 'list'?); `plugrad"),
         ("qqq --json", "plugrad: no command called 'qqq'; `plugrad --help` lists"),
         ("--vresion", "plugrad: error: unknown argument '--vresion' (did you mean '--version'?)"),
         ("list --colour", "plugrad list: error: unknown argument '--colour'\n"),

@@ -5,6 +5,8 @@
 tensor([2., 4., 6.], dtype=float32)
 """
 
+import functools
+import sys
 import typing
 from math import (
     e as e,
@@ -500,26 +502,51 @@ _MODULES = {name: module for module, names in _LATER.items() for name in names.s
 
 
 _INSTEAD = {
+    "backend": "plugrad.which() tells which backend is active, and plugrad.backends() which are installed",
+    "cast": "write plugrad.astype(x, dtype)",
+    "clamp": "write plugrad.clip(x, least, most)",
+    "constant": "write plugrad.asarray(data)",
+    "convert_to_tensor": "write plugrad.asarray(data)",
+    "device": "write plugrad.use(name), for a block or from there on; x.device is the device of a tensor",
     "from_numpy": "write plugrad.asarray(array)",
+    "gather": "write plugrad.take(x, positions, axis=0)",
+    "losses.cross_entropy": "write plugrad.losses.softmax_cross_entropy(labels, logits)",
+    "losses.mae": "write plugrad.losses.absolute_difference(labels, predictions)",
+    "losses.mse": "write plugrad.losses.mean_squared_error(labels, predictions)",
     "manual_seed": "write plugrad.random.seed(seed)",
+    "nn": 'layers are a package of their own: pip install "plugrad[nn]", and import plugrad_nn as nn',
     "no_grad": "only functions given to plugrad.grad are recorded; plugrad.stop_gradient(x) leaves a part out",
+    "print": "write print(x)",
+    "rand": "write plugrad.random.uniform(shape)",
+    "randn": "write plugrad.random.normal(shape)",
+    "random.rand": "write plugrad.random.uniform(shape)",
+    "random.randint": "write plugrad.random.integers(shape, least, end)",
+    "random.randn": "write plugrad.random.normal(shape)",
+    "scalar": "write plugrad.asarray(number)",
+    "set_backend": "write plugrad.use(name)",
+    "tensor": "write plugrad.asarray(data)",
     "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
 }
 """What other frameworks have under a name, and plugrad has under none that is similar."""
+
+# The package of that name is none of plugrad's public names, and other frameworks have a function `tensor`.
+globals().pop("tensor")
 
 
 def __getattr__(name: str) -> typing.Any:
     """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
     if name in _NAMESPACES:
-        return plugrad.importing.imported(f"plugrad.{name}")
+        namespace = plugrad.importing.imported(f"plugrad.{name}")
+        # Set here and not written there, so that type checkers know the names of the namespace.
+        namespace.__getattr__ = functools.partial(errors.absent, namespace, _INSTEAD)
+        return namespace
     if name in _MODULES:
         found = getattr(plugrad.importing.imported(f"plugrad.{_MODULES[name]}"), name)
         globals()[name] = found  # from now on without this function
         return found
     if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
         return [public for public in __dir__() if not public.startswith("_")]
-    remedy = f": {_INSTEAD[name]}" if name in _INSTEAD else errors.suggestion(name, __dir__())
-    raise AttributeError(f"plugrad does not have {name!r}{remedy}", name=name)
+    return errors.absent(sys.modules[__name__], _INSTEAD, name)
 
 
 def __dir__() -> list[str]:

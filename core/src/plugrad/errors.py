@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from types import ModuleType
 
 
 class PlugradError(Exception):
@@ -289,3 +290,16 @@ def suggestion(name: object, known: Iterable[str], *, similarity: float = 0.6) -
     by_lower_case = {k.lower(): k for k in known}
     close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=similarity)
     return f" (did you mean {by_lower_case[close[0]]!r}?)" if close else ""
+
+
+def absent(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoReturn:
+    """Raise the error for a name that a namespace does not have.
+
+    Args:
+        namespace: plugrad, or one of its modules.
+        instead: what to write instead of ``name``, or of ``module.name``.
+        name: the name that was asked for.
+    """
+    key = f"{namespace.__name__}.{name}".removeprefix("plugrad.")
+    remedy = f": {instead[key]}" if key in instead else suggestion(name, dir(namespace))
+    raise AttributeError(f"{namespace.__name__} does not have {name!r}{remedy}", name=name)

@@ -19,6 +19,7 @@ from plugrad.tensor.backend import failed
 from plugrad.tensor.context import Scope, active_scope, surround, transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import tensors_in
+from plugrad.types.arguments import shows_how
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,6 +50,7 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
     the function raises, everything made in it is disposed. Variables are never disposed.
     """
 
+    @shows_how
     def __init__(self) -> None:
         """Prepare a scope; it begins when the block is entered."""
         self._scopes: list[Scope] = []

@@ -30,6 +30,7 @@ DESCRIPTIONS = [
     (lambda: nn.LSTM(-1), ArgumentValueError, "LSTM: units=-1"),
     (lambda: nn.GRU(1, return_sequences="yes"), ArgumentError, "return_sequences='yes'"),
     (lambda: nn.MultiHeadAttention(2, 0), ArgumentValueError, "key_dim=0"),
+    (lambda: nn.Sequential([nn.Dense(1)]), ArgumentError, r"as in Sequential\(\*layers\)"),
     (lambda: nn.Sequential(nn.Dense(1), 3), ArgumentError, "Sequential: a layer=3"),
     (lambda: nn.Training(-1), ArgumentValueError, "seed=-1"),
     (lambda: nn.Dense(1).init(0.5, (3,)), ArgumentError, "seed=0.5"),

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from plugrad.errors import ArgumentValueError, suggestion
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Callable, Collection
+
+
+MEANT: Final = {
+    "backends": "list",
+    "check": "doctor",
+    "plugins": "list",
+    "settings": "config",
+    "show": "info",
+    "status": "list",
+    "test": "conformance",
+}
+"""Commands for what somebody may ask for by words that are not similar to theirs."""
 
 
 def one_of(known: Collection[str]) -> Callable[[str], str]:
@@ -28,8 +40,9 @@ def one_of(known: Collection[str]) -> Callable[[str], str]:
 
 def refuse_command(name: str, known: Collection[str]) -> NoReturn:
     """Raise the error for a command that does not exist."""
+    meant = suggestion(MEANT.get(name, name), known)
     raise ArgumentValueError(
-        f"no command called {name!r}{suggestion(name, known)}; `plugrad --help` lists the commands"
+        f"no command called {name!r}{meant}; `plugrad --help` lists the commands"
     )
 
 

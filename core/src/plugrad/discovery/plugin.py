@@ -80,6 +80,9 @@ class Plugin:
         noun = NOUNS[self.kind].partition(" ")[2] or NOUNS[self.kind]
         return f"{noun} {self.name!r} ({f'{self.distribution} {self.version}'.strip()})"
 
+    def __repr__(self) -> str:
+        return f"<{self}: {self.status}>"
+
     def load(self) -> Any:
         """Return the object that the entry point names, importing it the first time.
 

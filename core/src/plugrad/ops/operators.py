@@ -87,16 +87,19 @@ INSTEAD: dict[str, str] = {
     "backward": "gradients are those of functions, as in plugrad.grad(f)(x), or in optimizer.minimize(f, variables) "
     "for variables",
     "clone": "+x is another tensor with the same values, which assignments to x leave as they are",
+    "clamp": "write x.clip(least, most)",
     "copy": "+x is another tensor with the same values, which assignments to x leave as they are",
     "cpu": 'write x.to("cpu")',
     "cuda": 'write x.to("webgpu"), or choose a backend for the program with plugrad.use("webgpu")',
     "detach": "call plugrad.stop_gradient(x)",
+    "dim": "write x.ndim",
     "flatten": "write x.reshape(-1)",
     "grad": "plugrad.grad(f)(x) returns the gradient of a function",
     "permute": "write plugrad.permute_dims(x, axes)",
     "ravel": "write x.reshape(-1)",
     "requires_grad": "arguments of functions given to plugrad.grad are differentiated, and so are Variables given to "
     "plugrad.variable_grads",
+    "type": "write x.astype(dtype)",
     "unsqueeze": "write plugrad.expand_dims(x, axis=0)",
     "view": "write x.reshape(shape)",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
 from plugrad.ops.attributes import integer, listed, real
@@ -27,6 +27,11 @@ Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
+INSTEAD: Final = {
+    "step": "call optimizer.minimize(f, variables), which computes gradients and takes a step",
+    "zero_grad": "gradients are not kept; each call of optimizer.minimize(f, variables) computes them anew",
+}
+"""What optimizers of other frameworks have, and what to write here."""
 MOST: Final = 1 << 18
 """The elements of the variables that one call moves.
 
@@ -67,6 +72,15 @@ class Optimizer(ABC):
         """The number of steps taken."""
         self._states: dict[Variable, State] = {}
         _ = self.rate
+
+    if not TYPE_CHECKING:  # type checkers know the methods
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what to use instead of a method that other frameworks have."""
+            remedy = f": {INSTEAD[name]}" if name in INSTEAD else ""
+            raise AttributeError(
+                f"{self._name!r} object has no attribute {name!r}{remedy}", name=name, obj=self
+            )
 
     @property
     def rate(self) -> float:

@@ -83,6 +83,8 @@ def save(path: str | PathLike[str], tree: Any) -> None:
             IsADirectoryError if it is a folder, PermissionError, or another one if its name is too
             long or the disk is full.
     """
+    if _is_path(tree) and not _is_path(path):
+        raise ArgumentError(f"save: the path comes first, as in plugrad.save({str(tree)!r}, tree)")
     path = checked_path(path, "save")
     library = _safetensors("save")
     writer = Writer()
@@ -250,6 +252,10 @@ def _mapped(path: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
 
 def _damaged(path: str, reason: object) -> DamagedFile:
     return DamagedFile(f"load: {path} is damaged, or is not a safetensors file: {reason}")
+
+
+def _is_path(x: object) -> bool:
+    return isinstance(x, str | os.PathLike)
 
 
 def _safetensors(op: str) -> Any:

@@ -48,6 +48,8 @@ class Sequential(Layer):
 
     def __init__(self, *layers: Step) -> None:
         """Check and store the layers."""
+        if len(layers) == 1 and isinstance(layers[0], list | tuple):
+            raise ArgumentError("Sequential: give the layers one by one, as in Sequential(*layers)")
         for step in layers:
             function(type(self).__name__, "a layer", step)
         object.__setattr__(self, "layers", layers)
