@@ -212,6 +212,32 @@ def test_dtype_and_device_are_chosen(make, backend):
     assert make(device="cpu:0").device == "cpu:0"
 
 
+def test_numbers_that_are_equal_make_different_tensors(backend):
+    """What an op has found out for 1 is not what it finds out for True or 1.0."""
+    for value in (1, True, 1.0, 1, np.float32(1)):
+        expected = {int: "int32", bool: "bool"}.get(type(value), "float32")
+        assert plugrad.full((2,), value).dtype == expected
+    for stop in (3, 3.0, 3):
+        assert plugrad.arange(stop).dtype == ("int32" if type(stop) is int else "float32")
+    assert plugrad.full((2,), 0.0).tolist() == plugrad.full((2,), -0.0).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("k", [-3, -1, 0, 2, 40])
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (4, 6), (32, 32), (33, 32), (7, 200)], ids=str)
+def test_identity_matrices_of_few_and_of_many_elements(shape, k, backend):
+    for dtype in ("float32", "int32", "bool"):
+        found = plugrad.eye(*shape, k=k, dtype=dtype)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found.numpy(), np.eye(*shape, k=k, dtype=dtype))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 8, 256, 257])
+def test_equal_spaces_of_few_and_of_many_numbers(count, backend):
+    for ends in ((0, 1), (-0.5, 3), (7.25, -2), (2, 2)):
+        found = plugrad.linspace(*ends, count).numpy()
+        np.testing.assert_allclose(found, np.linspace(*ends, count, dtype="f4"), 1e-6)
+
+
 def test_no_dtype_that_the_backend_lacks(backend):
     lacking = {"complex128", "float64"} - plugrad.which().backend.dtypes()
     for dtype in lacking:

@@ -20,7 +20,15 @@ def np_matmul(a, b, *, transpose_a=False, transpose_b=False):
 
 
 numbers = [uniform(-2, 2), uniform(-2, 2)]
-VECTORS = [((5,), (5,)), ((5,), (5, 7)), ((3, 5), (5,)), ((2, 3, 5), (5,)), ((5,), (2, 5, 7))]
+VECTORS = [
+    ((5,), (5,)),
+    ((0,), (0,)),
+    ((1025,), (1025,)),
+    ((5,), (5, 7)),
+    ((3, 5), (5,)),
+    ((2, 3, 5), (5,)),
+    ((5,), (2, 5, 7)),
+]
 PRODUCTS = [
     *(case for case in from_table("linalg") if case.kernel is linalg.matmul),
     *(

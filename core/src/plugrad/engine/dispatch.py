@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.contract.kernel import Checked, connect
@@ -189,10 +190,15 @@ def unwrapped(
 
 def _check_gaps(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]) -> None:
     """Raise unless all absent inputs are optional."""
-    for i in range(max(len(inputs), kernel.input_count)):
-        is_absent = i >= len(inputs) or inputs[i] is None
-        if is_absent and kernel.input_name(i) not in kernel.optional_inputs:
-            raise wrong_inputs(kernel, inputs)
+    absent = [i for i, x in enumerate(inputs) if x is None]
+    if not _are_optional(kernel, (*absent, *range(len(inputs), kernel.input_count))):
+        raise wrong_inputs(kernel, inputs)
+
+
+@lru_cache(maxsize=1024)
+def _are_optional(kernel: Kernel[..., Any], places: tuple[int, ...]) -> bool:
+    """Return whether the inputs at some places may be absent."""
+    return all(kernel.input_name(i) in kernel.optional_inputs for i in places)
 
 
 def check_dtypes(kernel: Kernel[..., Any], arrays: Sequence[Any]) -> None:

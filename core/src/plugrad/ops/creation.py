@@ -36,8 +36,6 @@ from plugrad.types.shapes import shape_of, sizes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from plugrad.contract.kernel import Checked, Kernel
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
@@ -178,7 +176,7 @@ def empty(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("empty", shape, 0, _of_numbers("empty", _dtype(dtype)), backend_for(device))
+    return _filled("empty", shape, 0, _of_numbers("empty", dtype), backend_for(device))
 
 
 def empty_like(
@@ -218,8 +216,7 @@ def zeros(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    wanted = float32 if dtype is None else _of_numbers("zeros", as_dtype(dtype))
-    return _filled("zeros", shape, 0, wanted, backend_for(device))
+    return _filled("zeros", shape, 0, _of_numbers("zeros", dtype), backend_for(device))
 
 
 def ones(
@@ -239,8 +236,7 @@ def ones(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    wanted = float32 if dtype is None else _of_numbers("ones", as_dtype(dtype))
-    return _filled("ones", shape, 1, wanted, backend_for(device))
+    return _filled("ones", shape, 1, _of_numbers("ones", dtype), backend_for(device))
 
 
 def full(
@@ -512,19 +508,13 @@ def eye(
     if wanted not in backend.dtypes():
         raise unsupported(wanted, backend)
     if height * width <= _FEW and wanted is not string:
-        return tensor_from(_identity(height, width, k, wanted), backend)
+        return tensor_from(_identity(height, width, k, wanted.numpy), backend)
     diagonal = _created(creation.range, _counting(k, k + height, 1, int32), backend)
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
 
 
-_FEW: Final = 1024
-"""Up to so many elements, sending a matrix to a device takes less time than two kernels there."""
-
-
-@lru_cache(maxsize=64)
-def _identity(height: int, width: int, k: int, dtype: DType) -> NDArray[Any]:
-    """Return host values with ones on a diagonal."""
-    return np.eye(height, width, k, dtype.numpy)
+_FEW: Final = 1024  # elements that take less time to be sent to a device than two kernels there
+_identity: Final = lru_cache(maxsize=64)(np.eye)
 
 
 def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
@@ -536,13 +526,15 @@ def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
     return default if given is None else as_dtype(given)
 
 
-def _of_numbers(op: str, dtype: DType) -> DType:
-    """Return a dtype that holds 0 and 1.
+def _of_numbers(op: str, given: DTypeLike | None) -> DType:
+    """Return the dtype that an argument names, by default float32; it holds 0 and 1.
 
     Raises:
         ArgumentError: it is string.
     """
-    if dtype is string:
+    if given is None:
+        return float32
+    if (dtype := as_dtype(given)) is string:
         raise ArgumentError(
             f"{op}: dtype={dtype} does not hold numbers; plugrad.full(shape, '') makes empty strings"
         )

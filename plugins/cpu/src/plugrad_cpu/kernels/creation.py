@@ -1,5 +1,6 @@
 """Creation. Kernels without inputs get the backend, which is not needed here."""
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -51,7 +52,7 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
         (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
     if start == 0 and step == 1 and count < COUNTED and dtype.itemsize >= 4:
         return np.arange(count, dtype=dtype.numpy)
-    return (start + np.arange(count, dtype="int64") * step).astype(dtype.numpy)
+    return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
 
 
 @table.implements(creation.linspace)
@@ -59,9 +60,16 @@ def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype
     """Return equally spaced numbers, including both ends."""
     if num > FEW or num < 2:
         return np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy)
-    y = np.arange(num) * ((stop - start) / (num - 1)) + start
+    y = _counts(num) * ((stop - start) / (num - 1))
+    y += start
     y[-1] = stop + 0.0
     return y.astype(dtype.numpy)
+
+
+@lru_cache(maxsize=64)
+def _counts(num: int) -> Array:
+    """Return the first whole numbers, as floats."""
+    return np.arange(num, dtype=np.float64)
 
 
 FEW: Final = 256

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.kernels import binary
-from plugrad_cpu.memory import empty
+from plugrad_cpu.declare import counted
+from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
@@ -118,21 +119,26 @@ numpy_select: Final = in_numpy(binary.select)
 
 
 @table.implements(binary.select)
+@counted
 def select(condition: Array, t: Array, e: Array) -> Array:
     """Return t where the condition holds, else e, of which one or the other may be one number."""
     shape = condition.shape
     size = condition.size
-    if size < FEW:
-        return numpy_select(condition, t, e)
+    run = SELECT.get(t.itemsize)
+    steps = 1, t.shape == shape, e.shape == shape
     if (
-        size >= LIMIT
+        run is None
+        or size >= LIMIT
         or t.dtype.hasobject
-        or t.itemsize not in SELECT
-        or any(x.shape != shape and (x.size != 1 or x.ndim > len(shape)) for x in (t, e))
+        or not (steps[1] or (t.size == 1 and t.ndim <= len(shape)))
+        or not (steps[2] or (e.size == 1 and e.ndim <= len(shape)))
     ):
-        return numpy_select(condition, t, e)
+        return noted(numpy_select(condition, t, e))
+    if size < FEW:
+        out = np.empty(shape, t.dtype)
+        run(dense(condition), dense(t), dense(e), out, size, *steps)
+        return out
     out = empty(shape, t.dtype)
-    steps = 1, int(t.shape == shape), int(e.shape == shape)
     places = [(dense(x), step) for x, step in zip((condition, t, e), steps, strict=True)]
-    in_parts(SELECT[t.itemsize], (*places, (out, 1)), size, *steps, work=size, multiple=GROUP)
+    in_parts(run, (*places, (out, 1)), size, *steps, work=size, multiple=GROUP)
     return out

@@ -13,6 +13,7 @@ from plugrad_cpu.declare import counted
 from plugrad_cpu.kernels.linalg import fits_float64
 from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
+    FEW,
     FLOAT16,
     FLOAT32,
     INT32,
@@ -153,10 +154,12 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     if run is None or not 0 < input.size < LIMIT:
         return numpy_band_part(input, num_lower, num_upper)
     rows, columns = input.shape[-2:]
-    lower, upper = [
-        np.array(min(int(n), size), INT32) for n, size in ((num_lower, rows), (num_upper, columns))
-    ]
+    lower = num_lower if int(num_lower) <= rows else np.array(rows, INT32)
+    upper = num_upper if int(num_upper) <= columns else np.array(columns, INT32)
     out = empty(input.shape, input.dtype)
+    if input.size < FEW:
+        run(dense(input), out, input.size // (rows * columns), rows, columns, lower, upper)
+        return out
     places = (dense(input), rows * columns), (out, rows * columns)
     batch = input.size // (rows * columns)
     in_parts(run, places, batch, rows, columns, lower, upper, work=input.size)

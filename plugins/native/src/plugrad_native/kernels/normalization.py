@@ -9,7 +9,8 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import normalization
-from plugrad_cpu.memory import empty
+from plugrad_cpu.declare import counted
+from plugrad_cpu.memory import empty, noted
 from plugrad_native.declare import (
     FEW,
     FLOAT16,
@@ -63,7 +64,7 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
             return along(x, axis)
         if x.dtype == FLOAT16:
             return narrowed(implementation(widened(x), axis))
-        return numpy_function(x, **{axis_name: axis})
+        return noted(numpy_function(x, **{axis_name: axis}))
 
     return implementation
 
@@ -73,12 +74,14 @@ log_softmax_along: Final = along_axis(normalization.log_softmax, "log_softmax", 
 
 
 @table.implements(normalization.softmax)
+@counted
 def softmax(logits: Array, *, dim: int) -> Array:
     """Return ``exp(x) / sum(exp(x))`` along an axis."""
     return softmax_along(logits, dim)
 
 
 @table.implements(normalization.log_softmax)
+@counted
 def log_softmax(logits: Array, *, axis: int) -> Array:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
     return log_softmax_along(logits, axis)
