@@ -3,6 +3,7 @@
     python benchmarks/run.py                        everything that is installed, against PyTorch
     python benchmarks/run.py W conv --peers cpu     workloads and kernels that have one of the words in their names
     python benchmarks/run.py --peers wasm --reference cpu --busy
+    python benchmarks/run.py few some               only functions of 8 and of 1000 elements
 
 One run, one thread: all peers take turns. The ratio of the least times counts; absolute times on a shared
 machine do not. The values that the peers compute are compared first. A table is printed; `bench.json` and the
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from workloads import Peer
 
 MODULES = ("plugrad", "torch", "jax", "onnxruntime", "numpy")
-KERNELS = kernels_of_arrays.FAMILIES | kernels_of_networks.FAMILIES | kernels_of_few.FAMILIES
+KERNELS = kernels_of_arrays.FAMILIES | kernels_of_networks.FAMILIES
 TOLERANCE = 1e-3
 """Of the values that all peers compute."""
 
@@ -279,7 +280,9 @@ def main() -> None:
         if any(word in name.lower() for word in wanted):
             run.workload(name)
     run.header("kernel")
-    for case in cases.Cases(KERNELS, quick=options.quick).found:
+    few = kernels_of_few.FAMILIES
+    families = KERNELS if few.keys().isdisjoint(wanted) else KERNELS | few
+    for case in cases.Cases(families, quick=options.quick).found:
         if any(word in f"{case.family} {case.name}".lower() for word in wanted):
             run.kernel(case)
     print()

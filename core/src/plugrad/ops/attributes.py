@@ -75,7 +75,7 @@ def any_number(value: Any, op: str, name: str) -> float:
     """
     if type(value) is float:
         return value
-    if isinstance(value, _REAL):
+    if type(value) is int or isinstance(value, _REAL):
         try:
             return float(value)
         except (OverflowError, TypeError):  # more than a float holds; a span of time

@@ -189,20 +189,22 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
             )
         flat = movement.reshape(x, shape=(x.size,))
         return movement.reshape(roll(flat, shift, axis=0), shape=x.shape)
-    axes = [axis_of(a, x.ndim, name="roll: axis") for a in members(axis)]
-    shifts = [integer(n, "roll", "shift") for n in members(shift)]
+    several_axes = [axis] if type(axis) is int else members(axis)
+    axes = [axis_of(a, x.ndim, name="roll: axis") for a in several_axes]
+    several_shifts = [shift] if type(shift) is int else members(shift)
+    shifts = [integer(n, "roll", "shift") for n in several_shifts]
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if len(shifts) != len(axes):
         raise ArgumentValueError(
             f"roll: shift={shift} must be one number, or one for each axis of axis={axis}"
         )
-    y = renamed(x)
+    y = x
     for a, distance in zip(axes, shifts, strict=True):
         size = y.shape[a]
         if size and (moved := distance % size):
             start, end = parts_of(y, (size - moved, moved), a)
             y = joined(movement.concat, [end, start], a)
-    return y
+    return renamed(x) if y is x else y
 
 
 def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Tensor:

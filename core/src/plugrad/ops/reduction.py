@@ -117,10 +117,11 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "max")
-    if x.dtype is bool_ and not x.size:  # raises if the axis is empty, as for numbers
+    if x.array.dtype in _BOOLS:
+        if x.size:
+            return any(x, axis=axis, keepdims=keepdims)
+        # raises if the axis is empty, as for numbers
         return cast(max(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
-    if x.dtype is bool_:
-        return any(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.max, "max")
     return _reduced(x, reduction.max, "max", axis, keepdims)
 
@@ -140,10 +141,11 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "min")
-    if x.dtype is bool_ and not x.size:  # raises if the axis is empty, as for numbers
+    if x.array.dtype in _BOOLS:
+        if x.size:
+            return all(x, axis=axis, keepdims=keepdims)
+        # raises if the axis is empty, as for numbers
         return cast(min(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
-    if x.dtype is bool_:
-        return all(x, axis=axis, keepdims=keepdims)
     x = coerced(x, reduction.min, "min")
     return _reduced(x, reduction.min, "min", axis, keepdims)
 
@@ -322,6 +324,7 @@ def summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
     return x
 
 
+_BOOLS = spellings(BOOL)
 _NARROW = spellings(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
 
 
@@ -355,7 +358,7 @@ def _reducing(
 def _ordered(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:
     """Return x in a dtype that the kernel compares; False is less than True."""
     x = as_tensor(x, op)
-    return coerced(cast(x, int32) if x.dtype is bool_ else x, kernel, op)
+    return coerced(cast(x, int32) if x.array.dtype in _BOOLS else x, kernel, op)
 
 
 def _binned(x: TensorLike, weights: TensorLike | None, op: str) -> tuple[Tensor, Tensor | None]:

@@ -72,5 +72,5 @@ def _counts(num: int) -> Array:
     return np.arange(num, dtype=np.float64)
 
 
-FEW: Final = 256
+FEW: Final = 1024
 """Up to so many numbers, `np.linspace` takes longer than the same arithmetic."""

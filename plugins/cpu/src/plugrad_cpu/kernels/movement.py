@@ -69,7 +69,7 @@ def broadcast_to(x: Array, *, shape: Shape) -> Array:
     return np.broadcast_to(x, shape)
 
 
-FEW: Final = 256
+FEW: Final = 4096
 
 
 def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:

@@ -77,6 +77,7 @@ for name in BROADCAST:
 FASTER: Final[dict[str, tuple[str, ...]]] = {
     "floor_divide": ("float16", "float32"),
     "hypot": ("float16", *FLOATS),
+    "log_add_exp": ("float16", *FLOATS),
     "remainder": ("float16", "float32"),
     "squared_difference": ("float16", *FLOATS),
 }
