@@ -48,7 +48,7 @@ def read(device: Recorder, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]
     with closing(device.read(given)) as parts:
         for memory in parts:
             dtype = given[0].dtype
-            values = np.frombuffer(memory, _HELD.get(dtype, dtype))
+            values = np.frombuffer(memory, HELD.get(dtype, dtype))
             yield values.astype(dtype, copy=False)
 
 
