@@ -86,6 +86,17 @@ def test_reading_gives_a_copy(small):
     np.testing.assert_array_equal((p + 0).numpy(), [1, 2, 3])
 
 
+def test_a_read_back_records_what_waits_in_its_thread(work):
+    """Chains end where values are read: else a loop could make another chain in each round."""
+    large, small = plugrad.zeros(5000), plugrad.ones(3)
+    (large + 1).numpy()
+    waiting = large + 1
+    work.clear()
+    small.numpy()
+    assert work == ["dispatch_workgroups"]
+    np.testing.assert_array_equal(waiting.numpy()[:2], 1)
+
+
 def test_the_first_use_by_another_kernel_uploads_the_values_once(work):
     x = plugrad.asarray(np.float32([1, 2, 3, 4])) * 2
     assert not work

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.buffers import Pool, Storage
     from plugrad_webgpu.chains import Step
     from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.pending import Calls
     from plugrad_webgpu.program import Plan
 
 
@@ -47,6 +48,11 @@ MOST_AXES: Final = 64
 
 class Host(Recorder, Protocol):
     """What hosted arrays use of a device in addition."""
+
+    @property
+    def calls(self) -> Calls:
+        """The elementwise calls that wait."""
+        ...
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
         """Add a dispatch to the batch."""
@@ -124,6 +130,8 @@ class Hosting:
     def shown(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
         """Return a copy of the values of a hosted array, which its owner may write to."""
         with self._lock:  # which a forked child may not enter
+            # Chains end where values are read, so that a loop makes the same chains in each round.
+            self._device.calls.finish_own()
             return values.reshape(shape).copy()
 
     def deliver(self, buffer: Hosted) -> None:
