@@ -31,6 +31,10 @@ COMPILE = (
 OF_BOOLS = ("binary", "half", "unary")
 """Sources with loops whose results are bools, of which a vector has as many as it can."""
 WHOLE_VECTORS = ("-mllvm", "-vectorizer-maximize-bandwidth")
+OFTEN_REDUCED = ("movement", "normalization", "pooling", "scan")
+"""Sources with loops that gain when LLVM reduces their addresses to sums. Elsewhere, this costs an instruction
+for each access, because the constant part is no longer in the instruction that reads or writes."""
+PLAIN_ADDRESSES = ("-mllvm", "-disable-lsr")
 PAGE = 1 << 16
 STACK = 40 * PAGE  # the packed blocks of a product take 2.1 MB
 LINK = (
@@ -114,6 +118,7 @@ def compile_variants(targets: dict[str, Path], folder: Path) -> None:
         """Compile a source for a variant, while other threads compile others."""
         variant, stem = job
         flags = COMPILE + (WHOLE_VECTORS if stem in OF_BOOLS else ())
+        flags += () if stem in OFTEN_REDUCED else PLAIN_ADDRESSES
         arguments = (f"-mcpu={VARIANTS[variant]}", *flags, "-c", f"{stem}.c")
         run_compiler(folder, "cc", *TARGET, *arguments, "-o", object_of(variant, stem))
 

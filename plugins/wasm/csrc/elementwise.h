@@ -1,22 +1,66 @@
 // The shape of elementwise kernels: an expression becomes a loop.
 #pragma once
 
+#include <stdlib.h>
+
 #include "common.h"
 
-// Two vectors at a time: around one, WebAssembly has more instructions than for what it computes. LLVM
-// decides well for processors.
+// Several vectors at a time: around one, WebAssembly has more instructions than for what it computes. A vector
+// of bools has as many elements as four of floats. LLVM decides well for processors.
 #ifdef __wasm__
-#define TWO_AT_A_TIME _Pragma("clang loop interleave_count(2)")
+#define PRAGMA(text) _Pragma(#text)
+#define SEVERAL_AT_A_TIME(result)                                                                  \
+    PRAGMA(clang loop interleave_count(sizeof(result) == 1 ? 2 : 4))
 #else
-#define TWO_AT_A_TIME
+#define SEVERAL_AT_A_TIME(result)
 #endif
+
+// ---- strips of long arrays ----
+
+// What a kernel touched last is still in the cache. For a long array, it calls itself for one strip after the
+// other, forwards and backwards in turns, so that each call begins where the one before has ended.
+#define STRIP (1 << 15)
+#define EACH_STRIP(count)                                                                          \
+    for (int n = 0, last = ((count) - 1) / STRIP, from = first_strip(last); n <= last; n++)
+
+static inline int first_strip(int last) {
+    static bool backwards;  // threads may confuse it, which changes no result
+    backwards = !backwards;
+    return backwards ? last : 0;
+}
+
+typedef void (*mapping)(const void *values, void *out, int count);
+typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
+
+ONCE static inline void map_strips(mapping kernel, const char *values, int item_size, char *out,
+                                   int out_size, int count) {
+    EACH_STRIP(count) {
+        const ptrdiff_t first = STRIP * abs(n - from);
+        kernel(values + first * item_size, out + first * out_size, smaller(STRIP, count - first));
+    }
+}
+
+ONCE static inline void run_strips(run kernel, const char *a, const char *b, int item_size,
+                                   char *out, int out_size, int count, int a_step, int b_step) {
+    EACH_STRIP(count) {
+        const ptrdiff_t first = STRIP * abs(n - from);
+        kernel(a + first * a_step * item_size, b + first * b_step * item_size,
+               out + first * out_size, smaller(STRIP, count - first), a_step, b_step);
+    }
+}
 
 // ---- one input: an expression of x ----
 
+#define MAP_STRIPS(kernel, type, result)                                                           \
+    if (count > STRIP)                                                                             \
+        return map_strips((mapping)kernel, (const char *)values, sizeof(type), (char *)out,        \
+                          sizeof(result), count);
+#define MAP_STRIPS_NOT(kernel, type, result)  // attributes would have to be handed on
 #define MAP(name, dtype, type, result, effort, expression, ...)                                    \
     effort KERNEL(name##_##dtype)(const type *restrict values, result *restrict out,               \
                                   int count __VA_OPT__(, ) __VA_ARGS__) {                          \
-        TWO_AT_A_TIME                                                                              \
+        MAP_STRIPS##__VA_OPT__(_NOT)(name##_##dtype, type, result)                                 \
+        SEVERAL_AT_A_TIME(result)                                                                  \
         for (int i = 0; i < count; i++) {                                                          \
             const type x = values[i];                                                              \
             out[i] = expression;                                                                   \
@@ -53,8 +97,6 @@
 
 // Each has two entry points. The plain one takes runs: an operand steps by 1, or by 0 if it is one
 // repeated value. The one called `_broadcast` calls the plain one for each run of a strided walk.
-typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
-
 // descriptor: axes, sizes[axes], a_strides[axes], b_strides[axes]; strides in elements.
 ONCE static inline void broadcast(run combine, const char *a, const char *b, char *out,
                                   const int *descriptor, int item_size, int out_size) {
@@ -80,8 +122,12 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
     effort KERNEL(name##_##dtype)(const type *restrict left, const type *restrict right,           \
                                   result *restrict out, int count, int left_step,                  \
                                   int right_step) {                                                \
+        if (count > STRIP)                                                                         \
+            return run_strips((run)name##_##dtype, (const char *)left, (const char *)right,        \
+                              sizeof(type), (char *)out, sizeof(result), count, left_step,         \
+                              right_step);                                                         \
         if (left_step && right_step) {                                                             \
-            TWO_AT_A_TIME                                                                          \
+            SEVERAL_AT_A_TIME(result)                                                              \
             RUN(type, i, i, expression)                                                            \
         } else if (left_step) {                                                                    \
             RUN(type, i, 0, expression)                                                            \

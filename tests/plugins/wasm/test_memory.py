@@ -21,7 +21,9 @@ def usage(fresh):
     return memory.buffers, memory.bytes
 
 
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000, 1024, 1025, 4097, 10**6, 2**31 - 1])
+@pytest.mark.parametrize(
+    "size", [0, 1, 63, 64, 65, 1000, 1025, 4097, 2**20, 2**20 + 1, 4 * 10**6, 2**31 - 1]
+)
 def test_size_classes_are_aligned_and_waste_little(size):
     block = size_class(size)
     assert block >= max(size, 64)
@@ -286,3 +288,8 @@ def test_threads_that_take_turns_all_the_time_get_blocks_of_their_own(fresh):
     kept.clear()
     gc.collect()
     assert usage(fresh) == (0, 0)
+
+
+def test_large_neighbours_begin_at_different_places_of_a_page(fresh):
+    arrays = [fresh.put(np.zeros(10**6, np.float32)) for _ in range(3)]
+    assert len({array.address % 4096 for array in arrays}) == 3

@@ -11,6 +11,7 @@ from plugrad.extend import as_dtype, size_of
 from plugrad_wasm import declare
 from plugrad_wasm.kernels import image, indexing, linalg, morphology, pooling, resize, scatter
 
+STRIP = 1 << 15  # of elementwise.h
 FLAGS = {"transpose_a": False, "transpose_b": False}
 
 
@@ -194,3 +195,17 @@ def test_long_calls_are_interrupted(threads):
     )
     expected = "".join(f"{i} True\n" for i in range(14))
     assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
+
+
+@pytest.mark.parametrize("size", [STRIP, STRIP + 1, 3 * STRIP, 3 * STRIP + 5])
+def test_long_arrays_are_computed_strip_by_strip_in_both_directions(run, rng, size):
+    a, b = rng.standard_normal((2, size)).astype(np.float32)
+    column, row = np.arange(2.0)[:, None], a.astype(float)
+    for _ in range(2):  # once forwards, once backwards
+        np.testing.assert_array_equal(run("Add", a, b), a + b)
+        np.testing.assert_array_equal(run("Relu", a), np.maximum(a, 0))
+        np.testing.assert_array_equal(run("Less", a, b), a < b)
+        np.testing.assert_array_equal(run("Multiply", a, b[:1]), a * b[0])
+        np.testing.assert_array_equal(run("Sub", b[:1], a), b[0] - a)
+        np.testing.assert_array_equal(run("Maximum", column, row), np.maximum(column, row))
+        np.testing.assert_array_equal(run("Cast", a, dtype=as_dtype("int64")), a.astype(int))

@@ -166,12 +166,12 @@ def run_items(
         held: whatever else the calls need.
     """
     store = x.memory.store
-    if work < LONG:
+    length = size if work < LONG else part_of(store, size, work, ELEMENTS, multiple)
+    if length >= size:
         block = () if scratch is None else (x.memory.empty((scratch,), uint8),)
         addresses = [array.address for array, _ in places]
-        store.short[export](*addresses, size, *attributes, *[y.address for y in block])
+        call(x, export, work)(*addresses, size, *attributes, *[y.address for y in block])
         return
-    length = part_of(store, size, work, ELEMENTS, multiple)
     chains = [
         [
             (

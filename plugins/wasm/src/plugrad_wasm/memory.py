@@ -33,6 +33,12 @@ LARGEST_BLOCK: Final = (1 << 31) - 1  # beyond it, C's pointer differences overf
 PAGE: Final = 1 << 16
 ALIGNMENT: Final = 64
 MOST_AXES: Final = 64  # of an array of NumPy
+LARGE: Final = 1 << 20
+SKEW: Final = 1344
+"""By how much large blocks are longer, so that neighbours do not begin at the same place of a page.
+
+The first level of the cache finds numbers by their place in a page: one pass over several arrays was slower.
+"""
 SHARED: Final = 1 << 16  # bytes from which a view on the host takes less time than a copy
 SLACK: Final = 256 << 20  # bytes of free blocks that are worth keeping
 MUCH: Final = 1 << 26  # bytes of free blocks that are worth the time to join them
@@ -42,13 +48,14 @@ PATIENCE: Final = 1000  # preparations after which free blocks that nothing need
 def size_class(size: int) -> int:
     """Return the size of the block for `size` bytes: a multiple of 64, at most an eighth larger.
 
-    >>> size_class(0), size_class(1000), size_class(1025)
-    (64, 1024, 1152)
+    >>> size_class(0), size_class(1000), size_class(1025), size_class(4_000_000)
+    (64, 1024, 1152, 4195648)
     """
     if size <= 1024:
         return (size + 63) & -64 or 64
-    step = 1 << (size.bit_length() - 4)
-    return (size + step - 1) & -step
+    skew = SKEW if size > LARGE else 0
+    step = 1 << ((size - skew).bit_length() - 4)
+    return ((size - skew + step - 1) & -step) + skew
 
 
 class Block:
