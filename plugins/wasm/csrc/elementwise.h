@@ -18,7 +18,13 @@
 // ---- strips of long arrays ----
 
 // What a kernel touched last is still in the cache. For a long array, it calls itself for one strip after the
-// other, forwards and backwards in turns, so that each call begins where the one before has ended.
+// other, forwards and backwards in turns, so that each call begins where the one before has ended. Compiled
+// for processors, it gained nothing.
+
+typedef void (*mapping)(const void *values, void *out, int count);
+typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
+
+#ifdef __wasm__
 #define STRIP (1 << 15)
 #define EACH_STRIP(count)                                                                          \
     for (int n = 0, last = ((count) - 1) / STRIP, from = first_strip(last); n <= last; n++)
@@ -28,9 +34,6 @@ static inline int first_strip(int last) {
     backwards = !backwards;
     return backwards ? last : 0;
 }
-
-typedef void (*mapping)(const void *values, void *out, int count);
-typedef void (*run)(const void *a, const void *b, void *out, int count, int a_step, int b_step);
 
 ONCE static inline void map_strips(mapping kernel, const char *values, int item_size, char *out,
                                    int out_size, int count) {
@@ -49,13 +52,22 @@ ONCE static inline void run_strips(run kernel, const char *a, const char *b, int
     }
 }
 
-// ---- one input: an expression of x ----
-
 #define MAP_STRIPS(kernel, type, result)                                                           \
     if (count > STRIP)                                                                             \
         return map_strips((mapping)kernel, (const char *)values, sizeof(type), (char *)out,        \
                           sizeof(result), count);
+#define RUN_STRIPS(kernel, type, result)                                                           \
+    if (count > STRIP)                                                                             \
+        return run_strips((run)kernel, (const char *)left, (const char *)right, sizeof(type),      \
+                          (char *)out, sizeof(result), count, left_step, right_step);
+#else
+#define MAP_STRIPS(kernel, type, result)
+#define RUN_STRIPS(kernel, type, result)
+#endif
 #define MAP_STRIPS_NOT(kernel, type, result)  // attributes would have to be handed on
+
+// ---- one input: an expression of x ----
+
 #define MAP(name, dtype, type, result, effort, expression, ...)                                    \
     effort KERNEL(name##_##dtype)(const type *restrict values, result *restrict out,               \
                                   int count __VA_OPT__(, ) __VA_ARGS__) {                          \
@@ -122,10 +134,7 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
     effort KERNEL(name##_##dtype)(const type *restrict left, const type *restrict right,           \
                                   result *restrict out, int count, int left_step,                  \
                                   int right_step) {                                                \
-        if (count > STRIP)                                                                         \
-            return run_strips((run)name##_##dtype, (const char *)left, (const char *)right,        \
-                              sizeof(type), (char *)out, sizeof(result), count, left_step,         \
-                              right_step);                                                         \
+        RUN_STRIPS(name##_##dtype, type, result)                                                   \
         if (left_step && right_step) {                                                             \
             SEVERAL_AT_A_TIME(result)                                                              \
             RUN(type, i, i, expression)                                                            \

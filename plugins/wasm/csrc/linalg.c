@@ -204,10 +204,6 @@ static void matmul_one_float32(matrix a, matrix b, float *out, int rows, int col
 #define SUM_int16 uint32_t
 #define SUM_int32 uint32_t
 #define SUM_int64 uint64_t
-#define SUM_uint8 uint32_t
-#define SUM_uint16 uint32_t
-#define SUM_uint32 uint32_t
-#define SUM_uint64 uint64_t
 #define TILES(dtype, type)                                                                         \
     static void tile_##dtype(const type *a, ptrdiff_t a_row, ptrdiff_t a_column, const type *b,    \
                              ptrdiff_t b_row, type *restrict out, ptrdiff_t out_row, int depth) {  \
@@ -276,8 +272,15 @@ MATMUL(float32, float, FAST)
         ptrdiff_t row_stride, column_stride;                                                       \
     } matrix_##dtype;                                                                              \
     PLAIN(dtype, type)                                                                             \
-    MATMUL(dtype, type, effort)
-EACH_INTEGER(PLAIN_MATMUL)
+    MATMUL(dtype, type, effort)                                                                    \
+    /* Products of unsigned numbers have the bits of those of signed ones. */                      \
+    effort KERNEL(matmul_u##dtype)(const type *a, const type *b, type *out, int rows, int columns, \
+                                   int depth, int a_row_stride, int a_column_stride,               \
+                                   int b_row_stride, int b_column_stride, const int *descriptor) { \
+        matmul_##dtype(a, b, out, rows, columns, depth, a_row_stride, a_column_stride,             \
+                       b_row_stride, b_column_stride, descriptor);                                 \
+    }
+EACH_SIGNED(PLAIN_MATMUL)
 
 // ---- float64: tiles of four rows and two vectors, which stay in registers ----
 
