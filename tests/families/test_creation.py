@@ -222,6 +222,18 @@ def test_numbers_that_are_equal_make_different_tensors(backend):
     assert plugrad.full((2,), 0.0).tolist() == plugrad.full((2,), -0.0).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (1 << 16,)])
+def test_zeros_keep_their_sign(shape, backend):
+    for x in plugrad.full(shape, -0.0), plugrad.full_like(plugrad.ones(shape), -0.0):
+        assert np.signbit(x.numpy()).all()
+    parts = plugrad.full(shape, complex(-0.0, 0.0)).numpy()
+    assert np.signbit(parts.real).all()
+    assert not np.signbit(parts.imag).any()
+    parts = plugrad.full(shape, complex(0.0, -0.0)).numpy()
+    assert not np.signbit(parts.real).any()
+    assert np.signbit(parts.imag).all()
+
+
 @pytest.mark.parametrize("k", [-3, -1, 0, 2, 40])
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (4, 6), (32, 32), (33, 32), (7, 200)], ids=str)
 def test_identity_matrices_of_few_and_of_many_elements(shape, k, backend):
