@@ -147,7 +147,7 @@ static inline void turn_back(const floats *columns, float *rows, int lanes, int 
 // The results are made of the exponentials in `columns`, of the differences `d` from the peaks, and of the sums.
 #define SHORT_ROWS(name, keep, prepared, result)                                                   \
     PASS void name(const float *x, float *out, int lanes, int count) {                             \
-        floats columns[SHORT], peak = splat(-INFINITY), sum = {};                                  \
+        floats columns[SHORT], peak = splat(-INFINITY), sum = {}, excess = {};                     \
         if (lanes == LANES)                                                                        \
             turn(x, columns, LANES, count);                                                        \
         else                                                                                       \
@@ -156,7 +156,10 @@ static inline void turn_back(const floats *columns, float *rows, int lanes, int 
         for (int i = 0; i < count; i++) {                                                          \
             const floats d = columns[i] - peak, y = exp_below_zero(d, false);                      \
             columns[i] = keep;                                                                     \
-            sum += y;                                                                              \
+            /* Kahan's sum: what rounding adds to one term is taken from the next. */              \
+            const floats term = y - excess, more = sum + term;                                     \
+            excess = (more - sum) - term;                                                          \
+            sum = more;                                                                            \
         }                                                                                          \
         const floats total = prepared;                                                             \
         for (int i = 0; i < count; i++) columns[i] = result;                                       \

@@ -399,11 +399,11 @@ def pad(
         DTypeError: strings are padded with a number, or numbers with a string.
     """
     x = as_tensor(x, "pad")
-    if constant_value != 0 and isinstance(constant_value, Complex) and x.dtype is not string:
-        host_array(constant_value, "pad", "constant_value", x.dtype)  # raises if it does not fit
     pairs = pairs_of(paddings, "pad: paddings")
-    if type(constant_value) is int:
+    if type(constant_value) is int and not constant_value:
         return applied(movement.pad, x, paddings=pairs, constant_value=constant_value)
+    if isinstance(constant_value, Complex) and x.dtype is not string:
+        host_array(constant_value, "pad", "constant_value", x.dtype)  # raises if it does not fit
     return movement.pad(x, paddings=pairs, constant_value=constant_value)
 
 
