@@ -186,6 +186,7 @@ class Hosted(Buffer):
 
     __slots__ = ("values",)
 
+    dtype: DType | None
     values: NDArray[Any]
     """The elements in one row, of the dtype of the buffer, which is None when they are those of the storage no more."""
 
