@@ -456,19 +456,55 @@ def test_more_parameters_than_a_shader_takes():
         np.testing.assert_array_equal(x.backend.to_numpy(y), np.full(9, 61))
 
 
+def doubled(x, times):
+    for _ in range(times):
+        x = x * 2
+    return x.numpy()
+
+
 def test_programs_of_many_chains_are_forgotten(device, monkeypatch):
     monkeypatch.setattr(pending, "MOST_PROGRAMS", 2)
-    device.calls._forget()
+    for _ in range(2):
+        device.calls._begin_generation()
     compiled = len(device._pipelines)
     x = plugrad.asarray(normal(30))
     for _ in range(2):
-        for length in range(2, 8):
+        for times in range(2, 8):
             for _ in range(3):
-                y = x
-                for _ in range(length):
-                    y = y * 2
-                np.testing.assert_array_equal(y.numpy(), x.numpy() * 2**length)
-    assert len(device._pipelines) <= compiled + 3
+                np.testing.assert_array_equal(doubled(x, times), x.numpy() * 2**times)
+    assert len(device._pipelines) <= compiled + 5  # of two generations, and the call by itself
+
+
+def test_programs_in_use_are_not_forgotten(device, monkeypatch):
+    monkeypatch.setattr(pending, "MOST_PROGRAMS", 3)
+    x = plugrad.asarray(normal(30))
+    doubled(x, 20), doubled(x, 20)
+    in_use = set(device.calls._programs.values())
+    for times in range(2, 12):
+        for _ in range(2):
+            doubled(x, times)
+            doubled(x, 20)
+    assert len(in_use & {*device._pipelines} & {*device.calls._programs.values()}) == 1
+
+
+def test_chains_that_were_seen_once_are_forgotten(device, monkeypatch):
+    monkeypatch.setattr(pending, "MOST_SEEN", 4)
+    x = plugrad.asarray(normal(30))
+    for times in range(2, 12):
+        doubled(x, times)
+    assert len(device.calls._seen) <= 4
+
+
+def test_parts_of_forgotten_programs_are_released(device, monkeypatch):
+    monkeypatch.setattr(device, "part_bytes", 1 << 16)
+    monkeypatch.setattr(device, "_has_large", True)
+    x = plugrad.asarray(normal(1 << 15))
+    for _ in range(2):
+        np.testing.assert_array_equal(doubled(x, 13), x.numpy() * 2**13)
+    assert device._split_pipelines
+    device.forget({program for program, _ in device._split_pipelines})
+    assert not device._split_pipelines
+    np.testing.assert_array_equal(doubled(x, 13), x.numpy() * 2**13)
 
 
 def test_many_sizes_wait_at_once(device):

@@ -155,13 +155,16 @@ class Device:
                 self._compile(program, operands)
 
     def forget(self, programs: Iterable[Program]) -> None:
-        """Release what was compiled for programs that are not used again."""
+        """Release what was compiled for programs; one that is used again is compiled again."""
         with self._lock, whole:
             self.flush()
             for program in programs:
-                pipeline = self._pipelines.pop(program, None)
-                if pipeline is not None:
-                    self._driver.release_pipeline(pipeline)
+                pipelines = [self._pipelines.pop(program, None)]
+                split = [key for key in self._split_pipelines if key[0] is program]
+                pipelines += map(self._split_pipelines.pop, split)
+                for pipeline in pipelines:
+                    if pipeline is not None:
+                        self._driver.release_pipeline(pipeline)
 
     def finish_calls(self) -> None:
         """Record the elementwise calls that wait."""

@@ -11,6 +11,9 @@ is until the chain is finished.
 
 A chain is compiled when a program makes it for the second time. Until then its calls are recorded one by one,
 because to compile a chain takes as long as thousands of small calls. The values are the same.
+
+What was compiled takes memory, a third of a megabyte on software adapters. So there are two generations: when
+`MOST_PROGRAMS` chains were used in one, those that were used only in the one before it are released.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ FEW_LEAVES = 4
 MOST_CHAINS = 64  # that are open
 LARGE = 1 << 22  # bytes of a result: only one chain of large ones is open
 MOST_PLANS = 4096
-MOST_PROGRAMS = 1024
+MOST_SEEN = 1024
+MOST_PROGRAMS = 128  # of a generation
 
 Leaf = tuple[Buffer, "Reading"]
 Member = tuple["Step", "References"]
@@ -124,7 +128,9 @@ class Calls:
         self._open: dict[Key, Chain] = {}
         self._is_finishing = False
         self._plans: dict[Any, tuple[Plan, list[int]]] = {}
-        self._programs: dict[Form, Program | None] = {}
+        self._seen: set[Form] = set()
+        self._programs: dict[Form, Program] = {}
+        self._earlier: dict[Form, Program] = {}
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child."""
@@ -332,14 +338,9 @@ class Calls:
             or len(numbers) + len(alive) > self._most_operands
         ):
             return None
-        if made.form not in self._programs:
-            if len(self._programs) >= MOST_PROGRAMS:
-                self._forget()
-            self._programs[made.form] = None
-            return None
-        chained = self._programs[made.form]
+        chained = self._program(made.form)
         if chained is None:
-            chained = self._programs[made.form] = program(made.form)
+            return None
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
         step = members[-1][0]
@@ -348,8 +349,28 @@ class Calls:
         found = self._plans[key] = replace(planned, size=size), numbers
         return found
 
-    def _forget(self) -> None:
-        programs = [known for known in self._programs.values() if known is not None]
-        self._plans.clear()
-        self._programs.clear()
-        self._device.forget(programs)
+    def _program(self, form: Form) -> Program | None:
+        """Return the program of a chain, or None for a chain that was not seen before."""
+        found = self._programs.get(form) or self._earlier.get(form)
+        if found is None:
+            if form not in self._seen:
+                if len(self._seen) >= MOST_SEEN:
+                    self._seen.clear()
+                self._seen.add(form)
+                return None
+            self._seen.remove(form)
+            found = program(form)
+        if form not in self._programs:
+            if len(self._programs) >= MOST_PROGRAMS:
+                self._begin_generation()
+            self._programs[form] = found
+        return found
+
+    def _begin_generation(self) -> None:
+        """Release the programs that were not used in this generation.
+
+        Plans are made again in the next one, which shows the programs that it uses.
+        """
+        used = self._programs
+        self._device.forget([old for form, old in self._earlier.items() if form not in used])
+        self._earlier, self._programs, self._plans = used, {}, {}
