@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from plugrad.engine.results import wrapped
 from plugrad.errors import ArgumentError, DTypeError, ShapeError, shown
 from plugrad.kernels.complex import conj
-from plugrad.tape.nodes import Node, Pulled
+from plugrad.tape.nodes import Node, Pulled, Step
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import COMPLEX, spellings
@@ -91,7 +91,7 @@ def custom_grad(
     return with_custom_gradient
 
 
-class _Custom(Node):
+class _Custom(Step):
     """A call of a function with its own gradient."""
 
     __slots__ = ("grad_func", "saved", "specs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.engine.results import tensor_from
-from plugrad.tape.nodes import Node, Pulled
+from plugrad.tape.nodes import Node, Pulled, Step
 from plugrad.tensor.backend import unsupported
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def moved(x: Tensor, backend: Backend) -> Tensor:
     return y
 
 
-class _Moved(Node):
+class _Moved(Step):
     """A copy to another backend: its gradient is copied back."""
 
     __slots__ = ("origin",)

@@ -49,10 +49,15 @@ class Plan(Protocol):
         """Whether only inputs are kept."""
         ...
 
-    def pull(
-        self, call: Any, dy: Any, wanted: Sequence[bool] | None, linked: bool
-    ) -> list[tuple[int, Any]]:
-        """Return (position, gradient) for the wanted inputs; `call` is the node on the tape."""
+    def pull_into(
+        self,
+        gradients: dict[Any, Any],
+        call: Any,
+        dy: Any,
+        wanted: Sequence[bool] | None,
+        linked: bool,
+    ) -> None:
+        """Add to the gradients of nodes those of the wanted inputs (None: all); `call` is the node on the tape."""
         ...
 
 

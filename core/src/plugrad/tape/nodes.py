@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import count
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import movement, reduction
@@ -28,18 +28,110 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 Pulled = list[tuple[int, Tensor | None]]
+Gradients = dict[Any, Any]
+"""The gradients of nodes, as far as they have been added up; for a call with several outputs, a dict of theirs."""
 next_order: Final = count().__next__
 
 
 class Node:
-    """One step of the tape. `order` grows with time, so a node's parents always have a smaller one."""
+    """One step of the tape. `order` grows with time, so a node's parents always have a smaller one.
+
+    The parents are the nodes of the step's inputs, None for an input that is not being differentiated.
+    """
 
     __slots__ = ("order", "parents")
+    order: int
+    parents: tuple[Node | None, ...]
+
+
+@final
+class Call(Node):
+    """A kernel call, with the values that its gradient's plan asks for; other slots stay empty.
+
+    `plugrad.tape.tape.record` sets the others. A constructor would take as long as all of that.
+    """
+
+    __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
+    attrs: Mapping[str, Any]
+    backend: Backend
+    dtypes: Sequence[Any]
+    outputs: Any
+    plan: Plan
+    saved: Sequence[Any]
+    shapes: Sequence[Shape | None]
+    specs: Sequence[Shaped]
+
+    def keep(self, arrays: Sequence[Any], output: Any) -> None:
+        """Keep the values that the plan asks for."""
+        plan = self.plan
+        if plan.saved_inputs:
+            whole = len(plan.saved_inputs) >= len(arrays)
+            self.saved = arrays if whole else [arrays[i] for i in plan.saved_inputs]
+        if plan.needs_dtypes:
+            self.dtypes = [None if a is None else a.dtype for a in arrays]
+        if plan.needs_output:
+            tensors = cast("list[Tensor]", output if type(output) is list else [output])
+            arrays_out = [t.array for t in tensors]
+            self.outputs = arrays_out if type(output) is list else arrays_out[0]
+
+    def output(self, linked: bool) -> Tensor | list[Tensor]:
+        """Return the saved output, or the list of outputs, as tensors."""
+        if type(self.outputs) is list:
+            arrays = cast("list[Any]", self.outputs)  # pyright: ignore[reportUnknownMemberType]
+            return [
+                Tensor(a, self.backend, Part(self, i) if linked else None)
+                for i, a in enumerate(arrays)
+            ]
+        return Tensor(self.outputs, self.backend, self if linked else None)
+
+    def spec(self, position: int) -> Shaped | None:
+        """Return the shape and dtype of an input, or None if it was absent."""
+        shape = self.shapes[position]
+        if shape is None:
+            return None
+        return Shaped(shape, as_dtype(self.dtypes[position]))
+
+    def fitted(self, index: int, gradient: Tensor | None) -> Tensor | None:
+        """Return a gradient summed to the shape of its input, if the shapes differ."""
+        if gradient is None or gradient.array.shape == self.shapes[index]:
+            return gradient
+        return self.summed(index, gradient)
+
+    def summed(self, index: int, gradient: Tensor) -> Tensor:
+        """Return a gradient summed to the shape of its input."""
+        shape = self.shapes[index]
+        assert shape is not None
+        try:
+            return sum_to(gradient, shape)
+        except ShapeError:
+            raise ShapeError(
+                f"the gradient of {self.plan.kernel.name} for input {self.plan.kernel.input_name(index)!r} "
+                f"has shape {gradient.shape}; the input has shape {shape}"
+            ) from None
+
+
+@final
+class Part(Node):
+    """One of several outputs of a call; `Walk.back` collects the gradients of the parts for the whole call."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, whole: Node, index: int) -> None:
+        """Represent output `index` of the call `whole`."""
+        self.order = next_order()
+        self.parents = (whole,)
+        self.index: int = index
+
+
+class Step(Node):
+    """A node that is not a kernel call: it knows by itself how to pull a gradient back."""
+
+    __slots__ = ()
 
     def __init__(self, parents: tuple[Node | None, ...]) -> None:
-        """Record a step whose inputs have these nodes; None for an input that is not being differentiated."""
-        self.order: int = next_order()
-        self.parents: tuple[Node | None, ...] = parents
+        """Record a step whose inputs have these nodes."""
+        self.order = next_order()
+        self.parents = parents
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
         """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
@@ -50,15 +142,15 @@ class Node:
         raise NotImplementedError
 
 
-class Leaf(Node):
+class Leaf(Step):
     """Where differentiation begins: an argument of the differentiated function under a new name."""
 
     __slots__ = ("origin",)
 
     def __init__(self, parents: tuple[Node | None, ...]) -> None:
         """Begin; the parent is the node of the argument."""
-        self.order: int = next_order()
-        self.parents: tuple[Node | None, ...] = parents
+        self.order = next_order()
+        self.parents = parents
         self.origin: object = ORIGIN
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
@@ -82,7 +174,7 @@ def leaves_alive() -> int:
     return _references() - _WITHOUT_LEAVES
 
 
-class Bundle(Node):
+class Bundle(Step):
     """Several results as one root: its gradient is the list of their gradients."""
 
     __slots__ = ()
@@ -92,89 +184,11 @@ class Bundle(Node):
         return list(enumerate(dy))
 
 
-class Part(Node):
-    """One of several outputs of a call; `Walk.back` collects the gradients of the parts for the whole call."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, whole: Node, index: int) -> None:
-        """Represent output `index` of the call `whole`."""
-        super().__init__((whole,))
-        self.index: int = index
-
-
-class Call(Node):
-    """A kernel call, with the values that its gradient's plan asks for; other slots stay empty."""
-
-    __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
-
-    def __init__(
-        self,
-        plan: Plan,
-        parents: tuple[Node | None, ...],
-        shapes: Sequence[Shape | None],
-        attrs: Mapping[str, Any],
-        backend: Backend,
-    ) -> None:
-        """Record a call."""
-        self.order: int = next_order()
-        self.parents: tuple[Node | None, ...] = parents
-        self.plan: Plan = plan
-        self.shapes: Sequence[Shape | None] = shapes
-        self.attrs: Mapping[str, Any] = attrs
-        self.backend: Backend = backend
-
-    def keep(self, arrays: Sequence[Any], output: Any) -> None:
-        """Keep the values that the plan asks for."""
-        plan = self.plan
-        if plan.saved_inputs:
-            whole = len(plan.saved_inputs) >= len(arrays)
-            self.saved: Sequence[Any] = arrays if whole else [arrays[i] for i in plan.saved_inputs]
-        if plan.needs_dtypes:
-            self.dtypes: Sequence[Any] = [None if a is None else a.dtype for a in arrays]
-        if plan.needs_output:
-            tensors = cast("list[Tensor]", output if type(output) is list else [output])
-            arrays_out = [t.array for t in tensors]
-            self.outputs: Any = arrays_out if type(output) is list else arrays_out[0]
-
-    def output(self, linked: bool) -> Tensor | list[Tensor]:
-        """Return the saved output, or the list of outputs, as tensors."""
-        if type(self.outputs) is list:
-            arrays = cast("list[Any]", self.outputs)  # pyright: ignore[reportUnknownMemberType]
-            return [
-                Tensor(a, self.backend, Part(self, i) if linked else None)
-                for i, a in enumerate(arrays)
-            ]
-        return Tensor(self.outputs, self.backend, self if linked else None)
-
-    def spec(self, position: int) -> Shaped | None:
-        """Return the shape and dtype of an input, or None if it was absent."""
-        shape = self.shapes[position]
-        if shape is None:
-            return None
-        return Shaped(shape, as_dtype(self.dtypes[position]))
-
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
-        """Apply the rules of the wanted inputs."""
-        return self.plan.pull(self, dy, wanted, linked)
-
-    def fitted(self, index: int, gradient: Tensor | None) -> Tensor | None:
-        """Return a gradient summed to the shape of its input, if the shapes differ."""
-        if gradient is None or gradient.array.shape == self.shapes[index]:
-            return gradient
-        return self.summed(index, gradient)
-
-    def summed(self, index: int, gradient: Tensor) -> Tensor:
-        """Return a gradient summed to the shape of its input."""
-        shape = self.shapes[index]
-        assert shape is not None
-        try:
-            return sum_to(gradient, shape)
-        except ShapeError:
-            raise ShapeError(
-                f"the gradient of {self.plan.kernel.name} for input {self.plan.kernel.input_name(index)!r} "
-                f"has shape {gradient.shape}; the input has shape {shape}"
-            ) from None
+def add(gradients: Gradients, key: Any, gradient: Tensor | None) -> None:
+    """Add the gradient of a node, or of one output; None stands for nothing, be it a gradient or a node."""
+    if gradient is not None and key is not None:
+        known = gradients.get(key)
+        gradients[key] = gradient if known is None else known + gradient
 
 
 def sum_to(x: Tensor, shape: Shape) -> Tensor:

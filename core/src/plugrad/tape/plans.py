@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, RegistrationError
 from plugrad.registry.gradients import RegisteredGradient
+from plugrad.tape.nodes import add
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
-    from plugrad.tape.nodes import Call, Pulled
+    from plugrad.tape.nodes import Call, Gradients
 
 Rule: TypeAlias = Callable[..., Any]
 """Its parameters name what it needs; it returns a tensor, or None for "nothing"."""
@@ -42,7 +43,14 @@ class _NoPlan:
         """Make the plan for a kernel."""
         self.kernel = kernel
 
-    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull_into(
+        self,
+        gradients: Gradients,
+        call: Call,
+        dy: Any,
+        wanted: Sequence[bool] | None,
+        linked: bool,
+    ) -> None:
         """Raise."""
         raise GradientNotFound(
             f"kernel {self.kernel.name!r} lies between the result and a differentiated input but does not have a "
@@ -100,11 +108,19 @@ class RulePlan:
         self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
         self.keeps_inputs_only = bool(saved_inputs) and not needs_output and not needs_dtypes
 
-    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull_into(
+        self,
+        gradients: Gradients,
+        call: Call,
+        dy: Any,
+        wanted: Sequence[bool] | None,
+        linked: bool,
+    ) -> None:
         """Apply the rules of the wanted inputs, and sum each gradient to its input's shape."""
-        pulled: Pulled = []
+        parents, shapes = call.parents, call.shapes
         for index, rule, getters, place, position in self.rules:
-            if wanted is not None and not wanted[index]:
+            parent = parents[index]
+            if parent is None or (wanted is not None and not wanted[index]):
                 continue
             if getters is not None:
                 gradient = rule(*[get(call, dy, linked) for get in getters])
@@ -114,12 +130,13 @@ class RulePlan:
                 x = new(Tensor)  # Tensor(…), without calling __init__
                 x.array = call.saved[place]
                 x.backend = call.backend
-                x.node = call.parents[position] if linked else None
+                x.node = parents[position] if linked else None
                 gradient = rule(dy, x)
-            if gradient is not None and gradient.array.shape != call.shapes[index]:
-                gradient = call.summed(index, gradient)
-            pulled.append((index, gradient))
-        return pulled
+            if gradient is not None:
+                if gradient.array.shape != shapes[index]:
+                    gradient = call.summed(index, gradient)
+                known = gradients.get(parent)  # as in `add`
+                gradients[parent] = gradient if known is None else known + gradient
 
 
 class ListPlan(RulePlan):
@@ -127,11 +144,20 @@ class ListPlan(RulePlan):
 
     __slots__ = ()
 
-    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull_into(
+        self,
+        gradients: Gradients,
+        call: Call,
+        dy: Any,
+        wanted: Sequence[bool] | None,
+        linked: bool,
+    ) -> None:
         """Apply the rule."""
         ((_, rule, getters, *_),) = self.rules
         found = rule(*[get(call, dy, linked) for get in getters or ()])
-        return [(i, call.fitted(i, gradient)) for i, gradient in enumerate(found)]
+        for index, gradient in enumerate(found):
+            if wanted is None or wanted[index]:
+                add(gradients, call.parents[index], call.fitted(index, gradient))
 
 
 def application(
@@ -203,7 +229,14 @@ class FunctionPlan:
         self.saved_inputs: Sequence[int] = sorted(set(inputs_to_save))
         self.needs_output = any(outputs_to_save)
 
-    def pull(self, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull_into(
+        self,
+        gradients: Gradients,
+        call: Call,
+        dy: Any,
+        wanted: Sequence[bool] | None,
+        linked: bool,
+    ) -> None:
         """Call the function, and then the thunks of the wanted inputs."""
         outputs = call.output(linked) if self.needs_output else []
         outputs = outputs if isinstance(outputs, list) else [outputs]
@@ -216,11 +249,10 @@ class FunctionPlan:
         ]
         thunks = self.grad_func(dy, [*inputs, *kept], dict(call.attrs))
         wanted = wanted or [parent is not None for parent in call.parents]
-        return [
-            (index, call.fitted(index, self._checked(call, index, thunks)))
-            for index, is_wanted in enumerate(wanted)
-            if is_wanted
-        ]
+        for index, is_wanted in enumerate(wanted):
+            if is_wanted:
+                gradient = call.fitted(index, self._checked(call, index, thunks))
+                add(gradients, call.parents[index], gradient)
 
     def _checked(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
         """Return the gradient of one input, or raise: results of user-supplied functions are checked."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.kernels import creation
 from plugrad.registry.gradients import find_gradient, gradients
-from plugrad.tape.nodes import Call, Leaf, Node, Part, next_order
+from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add, next_order
 from plugrad.tape.plans import missing_gradient
 from plugrad.types.specs import Shaped
 
@@ -44,11 +44,18 @@ def record(
         plan = _plan(kernel, differentiated, parents)
     if plan is None:
         return
+    call = Call()
+    call.order = next_order()
+    call.parents = tuple(parents)
+    call.plan = plan
+    call.shapes = shapes
+    call.attrs = attrs
     if type(output) is not list:
-        call = output.node = Call(plan, tuple(parents), shapes, attrs, output.backend)
+        output.node = call
+        call.backend = output.backend
     elif output:
         tensors = cast("list[Tensor]", output)
-        call = Call(plan, tuple(parents), shapes, attrs, tensors[0].backend)
+        call.backend = tensors[0].backend
         call.specs = [Shaped(t.shape, t.dtype) for t in tensors]
         for index, tensor in enumerate(tensors):
             tensor.node = Part(call, index)
@@ -74,7 +81,7 @@ def record_pair(
     if plan is None:
         return
     x, y = arrays
-    call = output.node = new(Call)  # Call(…), without calling __init__
+    call = output.node = Call()
     call.order = next_order()
     call.parents = parents
     call.plan = plan
@@ -127,7 +134,7 @@ class Walk:
                 else:
                     found.add(parent)
                     nodes.append(parent)
-        self.nodes: list[Node] = nodes
+        self.nodes: list[Call | Part | Step] = nodes
         self.is_nested = is_nested
         self.leading: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""
@@ -157,30 +164,21 @@ class Walk:
                 wanted = [parent in leading for parent in node.parents]
             if dy is None:
                 continue
-            parents = node.parents
             if type(node) is Call:
                 if type(dy) is dict:
                     dy = _filled(node, dy)
-                pulled = node.plan.pull(node, dy, wanted, linked)
+                node.plan.pull_into(gradients, node, dy, wanted, linked)
             elif type(node) is Part:
                 # a gradient rule may reach an output by another part than the caller did
-                parts = gradients.setdefault(parents[0], {})
-                known = parts.get(node.index)
-                parts[node.index] = dy if known is None else known + dy
-                continue
+                add(gradients.setdefault(node.parents[0], {}), node.index, dy)
             else:
-                pulled = node.pull(dy, wanted, linked)
-            for index, gradient in pulled:
-                parent = parents[index]
-                if gradient is None or parent is None:
-                    continue
-                if wanted is None or wanted[index]:
-                    known = gradients.get(parent)
-                    gradients[parent] = gradient if known is None else known + gradient
+                parents = node.parents
+                for index, gradient in node.pull(dy, wanted, linked):
+                    if wanted is None or wanted[index]:
+                        add(gradients, parents[index], gradient)
         return [gradients.get(leaf) for leaf in self.leaves]
 
 
-new: Final = object.__new__
 _order_of = attrgetter("order")
 
 

@@ -10,7 +10,7 @@ from plugrad.errors import ArgumentError, ShapeError
 from plugrad.ops.attributes import is_several, listed
 from plugrad.ops.creation import asarray, eye, zeros, zeros_like
 from plugrad.ops.movement import reshape, stack, unstack
-from plugrad.tape.nodes import Leaf, Node, Pulled
+from plugrad.tape.nodes import Leaf, Node, Pulled, Step
 from plugrad.tape.tape import Walk
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import leaves_of, map_tree
@@ -243,7 +243,7 @@ def _constant(x: Any) -> Any:
     return Tensor(x.array, x.backend) if is_plain else x
 
 
-class _Recomputed(Node):
+class _Recomputed(Step):
     """A call of a function whose gradient runs it again."""
 
     __slots__ = ("args", "function", "kwargs", "variables")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from plugrad.engine.custom import conjugated
-from plugrad.engine.results import wrapped
+from plugrad.engine.results import renamed, wrapped
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError, shown
 from plugrad.kernels import creation
 from plugrad.ops.attributes import flag, integer, is_several, members
@@ -353,10 +353,13 @@ def _checked_result(value: Any) -> Tensor:
 
 
 def _checked_dy(dy: Any, value: Tensor) -> Tensor:
-    """Return `dy` as a tensor; it must have the shape and dtype of `value`."""
-    dtype = None if isinstance(dy, Tensor) else value.dtype
-    dy = asarray(dy, dtype=dtype, device=value.backend)
-    if dy.shape != value.shape or dy.dtype != value.dtype:
+    """Return `dy` as a new tensor; it must have the shape and dtype of `value`."""
+    if isinstance(dy, Tensor) and dy.backend is value.backend:
+        dy = renamed(dy)
+    else:
+        dtype = None if isinstance(dy, Tensor) else value.dtype
+        dy = asarray(dy, dtype=dtype, device=value.backend)
+    if dy.array.shape != value.array.shape or dy.dtype is not value.dtype:
         raise ShapeError(
             f"grad: dy is {dy.dtype} of shape {dy.shape}; "
             f"the result is {value.dtype} of shape {value.shape}"
