@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plugrad_webgpu.elements import STORED, VALUE, vector
@@ -62,8 +62,8 @@ class Reading:
     """No strides at all for a single element."""
 
 
-reading: Callable[[DType, Strides | None], Reading] = cache(Reading)
-"""Return the one object for a way of reading, which is quick to compare."""
+reading: Callable[[DType, Strides | None], Reading] = lru_cache(maxsize=4096)(Reading)
+"""Return an object for a way of reading: the same one as before, which is quick to compare."""
 
 
 @dataclass(slots=True, eq=False)

@@ -138,7 +138,7 @@ class _Run(NamedTuple):
     size: int
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _run(shape: Shape, source: View, target: View, dtype: DType) -> _Run | None:
     """Return what a copy moves if it is one long run, otherwise None."""
     element = 4 * words_in(dtype)
@@ -151,7 +151,7 @@ def _run(shape: Shape, source: View, target: View, dtype: DType) -> _Run | None:
     return _Run(element * source.start, element * target.start, size)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
     loop = merged(shape, source.strides, target.strides)
     starts, words = (source.start, target.start), words_in(dtype)
@@ -283,7 +283,7 @@ def _copy_program(axes: int, wgsl: tuple[tuple[str, str], ...]) -> Program:
 _FILL = Program("fill", partial(shader, "creation"))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def fill_plan(shape: Shape, words: tuple[int, ...], dtype: DType) -> Plan:
     """Return the plan that writes the words of one element to all of an array."""
     vectors = -(-nbytes_of(shape, len(words)) // 16)

@@ -218,7 +218,7 @@ def _implementation(
 
         return Program(contract.name, source, entry_point=entry_point, workgroup=workgroup)
 
-    @lru_cache(maxsize=4096)
+    @lru_cache(maxsize=1024)
     def plan_for(specs: tuple[Shaped, ...], attrs: tuple[tuple[str, Any], ...]) -> Plan:
         values = dict(attrs)
         out = contract.infer(*specs, **values)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     Body = Callable[..., NDArray[Any]]
 
-MOST_STEPS = 4096
+MOST_STEPS = 1024
 
 
 def numbers(expression: str) -> dict[DType, str]:
@@ -101,6 +102,7 @@ class _Elementwise:
         if callable(body):
             body = dict.fromkeys(self._expressions.keys() - {complex64}, body)
         self._bodies: Mapping[DType, Body] = body or {}
+        self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula)
 
     def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
         """Make the step for inputs of these shapes and dtypes, compile it, keep it and return it."""
@@ -120,12 +122,7 @@ class _Elementwise:
         what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
         require(dtype, self._expressions, what)
         out = broadcast(*shapes)
-        formula = Formula(
-            self._expressions[dtype],
-            tuple(zip(self.inputs, dtypes, strict=True)),
-            self._result or dtype,
-            tuple((name, _field(dtype)) for name in self.attributes),
-        )
+        formula = self._formula(tuple(dtypes))
         readings = tuple(_reading(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
         numbers = tuple(typed(v, dtype) for v in values)
         inputs = tuple(~i for i in range(len(shapes)))
@@ -145,6 +142,15 @@ class _Elementwise:
             planned,
             planned.grid is not None and len(shapes) <= MOST_INPUTS,
             self._bodies.get(dtype),
+        )
+
+    def _make_formula(self, dtypes: tuple[DType, ...]) -> Formula:
+        dtype = dtypes[-1]
+        return Formula(
+            self._expressions[dtype],
+            tuple(zip(self.inputs, dtypes, strict=True)),
+            self._result or dtype,
+            tuple((name, _field(dtype)) for name in self.attributes),
         )
 
 

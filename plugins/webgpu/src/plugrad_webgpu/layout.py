@@ -38,7 +38,7 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // STEP) * STEP
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def strides_of(shape: Shape) -> Strides:
     """Return the distance between neighbours on each axis of a dense row-major array.
 

@@ -44,7 +44,7 @@ MOST_CHAINS = 64  # that are open
 LARGE = 1 << 22  # bytes of a result: only one chain of large ones is open
 MOST_PLANS = 4096
 MOST_SEEN = 1024
-MOST_PROGRAMS = 128  # of a generation
+MOST_PROGRAMS = 64  # of a generation; a large program makes 20
 
 Leaf = tuple[Buffer, "Reading"]
 Member = tuple["Step", "References"]

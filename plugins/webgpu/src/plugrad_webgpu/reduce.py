@@ -66,7 +66,7 @@ def reduction(
     """
     combines = dict.fromkeys(identity, combine) if isinstance(combine, str) else dict(combine)
 
-    @lru_cache(maxsize=4096)
+    @lru_cache(maxsize=1024)
     def stages(
         shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
     ) -> tuple[Plan, ...]:

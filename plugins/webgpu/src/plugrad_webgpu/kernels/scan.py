@@ -100,7 +100,7 @@ def summed(x: GpuArray, **attributes: Any) -> GpuArray:
     return accumulated(SUMS, x, **attributes)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _levels(
     rule: Rule, shape: Shape, axis: int, exclusive: bool, reverse: bool, is_software: bool
 ) -> tuple[Level, ...]:

@@ -70,14 +70,14 @@ def _chirp(n: int) -> NDArray[np.complex128]:
 # ---- the dispatches ----
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _pass(shape: Shape, span: int, radix: int, ends: Ends) -> Plan:
     program = _PASSES.get(radix, _ANY_RADIX)
     count = math.prod(shape) // radix
     return plan(program, (count, shape[-1], span, radix, *ends), count, shape, complex64)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _modulation(shape: Shape, row: int, ends: Ends) -> Plan:
     count = math.prod(shape)
     return plan(_MODULATE, (count, shape[-1], row, 1, *ends), count, shape, complex64)
