@@ -310,6 +310,13 @@ def test_malformed_environment_variable_names_itself(project, monkeypatch):
         setting()
 
 
+def test_empty_environment_variable_counts_as_absent(project, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_BACKEND", "")
+    assert setting("backend").layer == "default"
+    (project / "plugrad.toml").write_text('backend = "cpu"')
+    assert setting("backend").value == "cpu"
+
+
 def test_memory_limit_reaches_a_backend_when_it_is_opened(fake):
     config.set("memory_limit", "64KiB")
     assert plugrad.ones(3, device=fake).backend.cap == 65536

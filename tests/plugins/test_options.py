@@ -70,6 +70,7 @@ def test_declared_options_come_from_every_layer_in_their_types(declared, monkeyp
 def test_free_options_are_handed_over_as_they_are(free, monkeypatch):
     write(free, '[toy]\nnumbers = [1, 2]\n[toy.deep]\nname = "x"\n')
     monkeypatch.setenv("PLUGRAD_TOY_THREADS", "8")
+    monkeypatch.setenv("PLUGRAD_TOY_SPEED", "")  # as if it were absent
     plugrad.config.set("toy.any", {"thing": 1})
     assert options() == {"numbers": [1, 2], "deep.name": "x", "threads": "8", "any": {"thing": 1}}
 

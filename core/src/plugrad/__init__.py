@@ -17,7 +17,7 @@ from math import (
 
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
 import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
-import plugrad.importing
+import plugrad.importing  # pyright: ignore[reportUnusedImport] - __getattr__ uses it
 import plugrad.kernels  # pyright: ignore[reportUnusedImport] - every contract is known
 import plugrad.ops.operators  # pyright: ignore[reportUnusedImport] - they attach themselves
 from plugrad import errors as errors
@@ -505,11 +505,13 @@ _INSTEAD = {
     "backend": "plugrad.which() tells which backend is active, and plugrad.backends() which are installed",
     "cast": "write plugrad.astype(x, dtype)",
     "clamp": "write plugrad.clip(x, least, most)",
+    "compile": "nothing is to be compiled: each call runs at once",
     "constant": "write plugrad.asarray(data)",
     "convert_to_tensor": "write plugrad.asarray(data)",
     "device": "write plugrad.use(name), for a block or from there on; x.device is the device of a tensor",
     "from_numpy": "write plugrad.asarray(array)",
     "gather": "write plugrad.take(x, positions, axis=0)",
+    "jit": "nothing is to be compiled: each call runs at once",
     "losses.cross_entropy": "write plugrad.losses.softmax_cross_entropy(labels, logits)",
     "losses.mae": "write plugrad.losses.absolute_difference(labels, predictions)",
     "losses.mse": "write plugrad.losses.mean_squared_error(labels, predictions)",
@@ -526,6 +528,7 @@ _INSTEAD = {
     "set_backend": "write plugrad.use(name)",
     "tensor": "write plugrad.asarray(data)",
     "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
+    "vmap": "ops take a batch as the first axis, and products as all axes but the last two",
 }
 """What other frameworks have under a name, and plugrad has under none that is similar."""
 
@@ -533,20 +536,22 @@ _INSTEAD = {
 globals().pop("tensor")
 
 
-def __getattr__(name: str) -> typing.Any:
-    """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
-    if name in _NAMESPACES:
-        namespace = plugrad.importing.imported(f"plugrad.{name}")
-        # Set here and not written there, so that type checkers know the names of the namespace.
-        namespace.__getattr__ = functools.partial(errors.absent, namespace, _INSTEAD)
-        return namespace
-    if name in _MODULES:
-        found = getattr(plugrad.importing.imported(f"plugrad.{_MODULES[name]}"), name)
-        globals()[name] = found  # from now on without this function
-        return found
-    if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
-        return [public for public in __dir__() if not public.startswith("_")]
-    return errors.absent(sys.modules[__name__], _INSTEAD, name)
+if not typing.TYPE_CHECKING:  # checkers would take every name for one that exists
+
+    def __getattr__(name: str) -> typing.Any:
+        """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
+        if name in _NAMESPACES:
+            namespace = plugrad.importing.imported(f"plugrad.{name}")
+            # Set here and not written there, so that type checkers know the names of the namespace.
+            namespace.__getattr__ = functools.partial(errors.absent, namespace, _INSTEAD)
+            return namespace
+        if name in _MODULES:
+            found = getattr(plugrad.importing.imported(f"plugrad.{_MODULES[name]}"), name)
+            globals()[name] = found  # from now on without this function
+            return found
+        if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
+            return [public for public in __dir__() if not public.startswith("_")]
+        return errors.absent(sys.modules[__name__], _INSTEAD, name)
 
 
 def __dir__() -> list[str]:

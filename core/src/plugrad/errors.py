@@ -293,13 +293,22 @@ def suggestion(name: object, known: Iterable[str], *, similarity: float = 0.6) -
 
 
 def absent(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoReturn:
-    """Raise the error for a name that a namespace does not have.
+    """Raise the error for a name that a package or one of its modules does not have.
+
+    >>> import plugrad
+    >>> instead = {"Linear": "write nn.Dense(units)"}
+    >>> absent(plugrad, instead, "Linear")
+    Traceback (most recent call last):
+    AttributeError: plugrad does not have 'Linear': write nn.Dense(units)
 
     Args:
-        namespace: plugrad, or one of its modules.
-        instead: what to write instead of ``name``, or of ``module.name``.
-        name: the name that was asked for.
+        namespace: the module, which calls this in its ``__getattr__``.
+        instead: what to write instead of ``name``, or of ``module.name`` in a module of the package.
+        name: the name that was asked for; if `instead` lacks it, a similar name of the module is suggested.
+
+    Raises:
+        AttributeError: always.
     """
-    key = f"{namespace.__name__}.{name}".removeprefix("plugrad.")
+    key = f"{namespace.__name__}.{name}".partition(".")[2]
     remedy = f": {instead[key]}" if key in instead else suggestion(name, dir(namespace))
     raise AttributeError(f"{namespace.__name__} does not have {name!r}{remedy}", name=name)

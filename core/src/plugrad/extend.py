@@ -21,6 +21,7 @@ from plugrad.errors import (
     ShapeError as ShapeError,
     TensorIndexError as TensorIndexError,
     UnsupportedDtype as UnsupportedDtype,
+    absent as absent,
 )
 from plugrad.host import (
     host_bodies as host_bodies,

@@ -109,3 +109,20 @@ def test_layers_are_values_that_do_not_change():
     assert {layer: 1, model: 2}[model] == 2
     with pytest.raises(AttributeError):
         layer.filters = 4
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("Linear", r"write nn\.Dense\(units\)"),
+        ("ReLU", r"write plugrad\.relu"),
+        ("CrossEntropyLoss", r"nn\.losses\.sparse_softmax_cross_entropy"),
+        ("Conv2d", "did you mean 'Conv2D'"),
+        ("BatchNorm2d", "did you mean 'BatchNorm'"),
+        ("qqqq", "$"),
+    ],
+)
+def test_names_of_other_frameworks_say_what_plugrad_has(name, remedy):
+    with pytest.raises(AttributeError, match=f"^plugrad_nn does not have '{name}'.*{remedy}"):
+        getattr(nn, name)
+    assert not hasattr(nn, name)

@@ -164,9 +164,9 @@ class Config:
             return Setting(name, values[name], "plugrad.config.override")
         if name in self._set:
             return Setting(name, self._set[name], "plugrad.config.set")
-        if key.variable in os.environ:
+        if given := os.environ.get(key.variable):
             layer = f"environment variable {key.variable}"
-            return Setting(name, self._parsed(name, os.environ[key.variable], layer), layer)
+            return Setting(name, self._parsed(name, given, layer), layer)
         for layer, values in self.files():
             if name in values:
                 return Setting(name, values[name], layer)
@@ -288,8 +288,8 @@ class Config:
         """Yield the options of a backend that the environment sets."""
         prefix = f"{ENVIRONMENT_PREFIX}{backend.upper()}_"
         settings = {key.variable for key in KEYS.values()}
-        for variable in os.environ:
-            is_ours = variable.startswith(prefix) and variable not in settings
+        for variable, given in os.environ.items():
+            is_ours = given and variable.startswith(prefix) and variable not in settings
             if is_ours and self._owner(variable) in (backend, None):
                 yield variable.removeprefix(prefix).lower()
 

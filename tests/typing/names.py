@@ -1,0 +1,10 @@
+"""What type checkers say of names that do not exist, although modules import names when they are used."""
+
+import plugrad
+import plugrad_nn as nn
+
+absent = [
+    plugrad.tenosr,  # type: ignore[attr-defined]
+    plugrad.losses.msee,  # type: ignore[attr-defined]
+    nn.Lineer,  # type: ignore[attr-defined]
+]
