@@ -46,37 +46,43 @@ static inline doubles selu_doubles(doubles x) {
 // x P(x), where P is the distribution of a normal number, and p its density; or x s(x), where s is a
 // sigmoid that is close to P. Far from 0, the limits are reached: 0 must not meet infinity.
 #define FAR 40
+#define GELU_FAR 14.6f  // where x P(x) and x p(x) are less than half of the least float32
 #define ROOT_HALF 0.70710678118654752440
 #define DENSITY_AT_0 0.39894228040143267794
+#define LOG2_E 1.4426950408889634074
 #define GELU_SLOPE 1.5957691216057308
 #define GELU_CUBIC (0.044715 * GELU_SLOPE)
 
-// P(-m) of 0 <= m <= 14.5; the exponent has the least error of m P(-m).
-static inline floats below_floats(floats m) {
-    floats q = splat(-1.1751507544843776e-9f);
-    q = multiply_add(q, m, splat(6.266601104698566e-8f));
-    q = multiply_add(q, m, splat(-1.3195261772125377e-6f));
-    q = multiply_add(q, m, splat(1.330792838416528e-5f));
-    q = multiply_add(q, m, splat(-4.9230573495151475e-5f));
-    q = multiply_add(q, m, splat(-3.08788672555238e-4f));
-    q = multiply_add(q, m, splat(5.193829070776701e-3f));
-    q = multiply_add(q, m, splat(-3.660059720277786e-2f));
-    q = multiply_add(q, m, splat(-3.182281255722046e-1f));
-    q = multiply_add(q, m, splat(-7.978938221931458e-1f));
-    q = multiply_add(q, m, splat(-6.931470036506653e-1f));
-    return exp_floats(q);
+// The q for which 2^(m q - 1) is P(-m), of 0 <= m <= 14.6. Its error is less than that of rounding up to 1, and then
+// grows, to 1 percent of P(-m) where that is less than 1e-9. Odd powers apart: fewer steps wait for another.
+static inline floats exponent_below(floats m) {
+    const floats square = m * m;
+    floats even = splat(2.3752144695521338e-9f), odd = splat(-3.347632934747047e-11f);
+    even = multiply_add(even, square, splat(1.2146487051722943e-6f));
+    odd = multiply_add(odd, square, splat(-7.190443795934698e-8f));
+    even = multiply_add(even, square, splat(8.035901555558667e-5f));
+    odd = multiply_add(odd, square, splat(-1.2541717296699062e-5f));
+    even = multiply_add(even, square, splat(1.0700504162741709e-6f));
+    odd = multiply_add(odd, square, splat(-2.8461666079238057e-4f));
+    even = multiply_add(even, square, splat(-5.244794487953186e-2f));
+    odd = multiply_add(odd, square, splat(6.952270865440369e-3f));
+    even = multiply_add(even, square, splat(-1.1511045694351196f));
+    odd = multiply_add(odd, square, splat(-4.5921793580055237e-1f));
+    return multiply_add(odd, m, even);
 }
 
-// x P(x) = max(x, 0) - |x| P(-|x|)
+// x P(x) = max(x, 0) - |x| P(-|x|), which is -0 far below 0
 static inline floats gelu_floats(floats x) {
-    const floats m = at_most(absolute(x), 14.5f);
-    return at_least(x, 0) - m * below_floats(m);
+    const floats m = at_most(absolute(x), GELU_FAR);
+    const floats below = scaled_power(m, exponent_below(m));
+    return multiply_add(m * -0x1p-65f, below, at_least(x, -0.f));
 }
 
 static inline floats gelu_gradient_floats(floats dy, floats x) {
-    const floats m = at_most(absolute(x), 14.5f);
-    const floats density = exp_floats(-0.5f * m * m) * (float)DENSITY_AT_0;
-    const floats rest = multiply_add(m, density, -below_floats(m));
+    const floats m = at_most(absolute(x), GELU_FAR);
+    const floats bell = scaled_power(m, m * (float)(-0.5 * LOG2_E));  // exp(-m^2 / 2)
+    const floats below = scaled_power(m, exponent_below(m)) * 0x1p-65f;
+    const floats rest = multiply_add(m * (float)(DENSITY_AT_0 * 0x1p-64), bell, -below);
     return dy * choose(x > splat(0.f), rest + 1.f, -rest);
 }
 

@@ -68,6 +68,21 @@ static inline floats exp_floats(floats x) {
     return multiply_add(e.fraction, scale, scale) * power_of_two(e.n - half);
 }
 
+// 2^(ab + 64) for -189 <= ab <= 63. A factor of 2^-64 makes it 2^(ab), which may be denormal. ab is n + r, where n
+// is an integer; it is not rounded where the target fuses. The bits of n are added to those of 2^r.
+static inline floats scaled_power(floats a, floats b) {
+    const floats magic = splat(12582912.f + 64);
+    const floats shifted = multiply_add(a, b, magic), r = multiply_add(a, b, magic - shifted);
+    floats p = splat(1.5326471475418657e-4f);
+    p = multiply_add(p, r, splat(1.3390806270763278e-3f));
+    p = multiply_add(p, r, splat(9.618505835533142e-3f));
+    p = multiply_add(p, r, splat(5.550359934568405e-2f));
+    p = multiply_add(p, r, splat(2.4022647738456726e-1f));
+    p = multiply_add(p, r, splat(6.931471824645996e-1f));
+    p = multiply_add(p, r, splat(1.f));
+    return (floats)((unsigned_ints)p + ((unsigned_ints)shifted << 23));
+}
+
 static inline floats expm1_floats(floats x) {
     const exponent e = split_exponent(clamp_exponent(x));
     const ints half = e.n >> 1, rest = e.n - half;

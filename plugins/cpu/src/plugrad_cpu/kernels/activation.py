@@ -58,7 +58,7 @@ BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls ar
 FAR = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
 FAR_TANH = 40
 # The polynomial for log P(-x) in single precision for 0 <= x <= 14.5, the highest power first, with the least
-# error of x P(-x). The other backends use the same one.
+# error of x P(-x). The webgpu backend uses the same one.
 LOG_BELOW = np.array(
     [
         -1.1751507544843776e-9,
