@@ -164,6 +164,7 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
         const int lanes = VECTOR_BYTES / sizeof(type), whole = count / lanes * lanes;              \
         vector a = (vector){0} + *left, b = (vector){0} + *right, y;                               \
         for (int i = 0; i < whole; i += lanes) {                                                   \
+            read_ahead(left + i), read_ahead(right + i), write_ahead(out + i);                     \
             if (left_step) memcpy(&a, left + i, sizeof a);                                         \
             if (right_step) memcpy(&b, right + i, sizeof b);                                       \
             y = name##_##vector(a, b);                                                             \
