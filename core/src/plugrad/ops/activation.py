@@ -122,8 +122,8 @@ def log_sigmoid(x: TensorLike) -> Tensor:
 def gelu(x: TensorLike, *, approximate: bool = False) -> Tensor:
     """The Gaussian error linear unit of each element: x times the probability that a normal number is at most x.
 
-    >>> plugrad.gelu([-0.5, 0.0, 2.0])
-    tensor([-0.15426879,  0.        ,  1.9544998 ], dtype=float32)
+    >>> plugrad.gelu([-1.0, 0.0, 1.0])
+    tensor([-0.15865526,  0.        ,  0.8413447 ], dtype=float32)
 
     It is ``x / 2 * (1 + erf(x / sqrt(2)))``. The approximation is
     ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``, which differs by at most 0.0005. The

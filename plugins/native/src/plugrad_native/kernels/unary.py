@@ -88,7 +88,11 @@ def narrowed(x: Array) -> Array:
 FASTER: Final[dict[str, tuple[str, ...]]] = {
     "ceil": ("float16",),
     "erf": ("float16", *FLOATS),
+    "exp": ("float32",),
+    "expm1": ("float32",),
     "floor": ("float16",),
+    "log": ("float32",),
+    "log1p": ("float32",),
     "negative": ("float16",),
     "reciprocal": ("float16", *FLOATS),
     "round": ("float16",),
@@ -96,6 +100,7 @@ FASTER: Final[dict[str, tuple[str, ...]]] = {
     "sign": ("float16", *FLOATS),
     "sqrt": ("float16",),
     "square": ("float16",),
+    "tanh": ("float32",),
     "trunc": ("float16",),
 }
 """The dtypes for which there are functions that are faster than NumPy's, by their names."""
