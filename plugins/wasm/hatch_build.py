@@ -54,7 +54,7 @@ MODULES = {
     "activation": ("activation", "fused", "optimizers"),
     "movement": ("movement", "indexing", "sorting"),
     "reduction": ("reduction", "scan", "complex"),
-    "normalization": ("normalization",),
+    "normalization": ("normalization", "softmax"),
     "linalg": ("linalg", "attention", "convolution", "depthwise", "winograd", "products"),
     "image": ("image", "resize", "pooling", "morphology"),
     "signal": ("signal",),

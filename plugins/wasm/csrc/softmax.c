@@ -1,0 +1,304 @@
+// Softmax and its logarithm, of rows and of columns.
+#include <tgmath.h>
+
+#include "elementwise.h"
+#include "vector_math.h"
+
+#define BLOCK 128  // floats that are summed in single precision; the sums are added in double
+
+// A constant as it is: LLVM would keep its negative in another register, and WebAssembly has too few.
+#ifdef __wasm__
+#define OPAQUE(lanes) __asm__("" : "+r"(lanes))
+#else
+#define OPAQUE(lanes)
+#endif
+
+#define NEAR 16.f  // differences up to here need fewer instructions
+
+// Whether multiply_add rounds once, which a WebAssembly module only sees when it runs.
+static inline int is_fused(void) {
+    const volatile float factor = 1 + 0x1p-12f;  // the compiler would compute with one rounding
+    return multiply_add(splat(factor), splat(factor), splat(-1 - 0x1p-11f))[0] != 0;
+}
+
+// exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The polynomial
+// has the least relative error, 3e-9. The result is within two units in the last place. If `is_near`,
+// x >= -NEAR, and n * ln(2) is not rounded before it is subtracted, so that an error of 2e-9 in ln(2)
+// does not matter.
+static inline floats exp_below_zero(floats x, int is_near) {
+    floats magic = splat(12582912.f + 127.f);  // rounds, and leaves the exponent of 2^n
+    OPAQUE(magic);
+    if (!is_near) x = larger(x, splat(-88.f));
+    const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
+    const floats n = shifted - magic;
+    floats r = multiply_add(n, splat(is_near ? -LN2 : -LN2_HIGH), x);
+    if (!is_near) r = multiply_add(n, splat(-LN2_LOW), r);
+    floats p = splat(1.3814467e-3f);
+    p = multiply_add(p, r, splat(8.368781e-3f));
+    p = multiply_add(p, r, splat(4.1668393e-2f));
+    p = multiply_add(p, r, splat(1.666652e-1f));
+    p = multiply_add(p, r, splat(4.9999994e-1f));
+    p = multiply_add(p, r, splat(1.f));
+    p = multiply_add(p, r, splat(1.f));
+    return p * (floats)((ints)shifted << 23);
+}
+
+// ---- long rows ----
+
+// The passes over a row are functions, because inlined their constants would fill the registers.
+#define PASS SHORT_LOOPS __attribute__((noinline)) static
+
+#define UNROLL (4 * LANES)  // floats for which a pass has instructions
+#define LINE 16  // floats in a line of the cache
+
+#define EACH_PART(step) UNROLLED for (int part = 0; part < UNROLL; part += (step))
+
+// The processor fetches what is read later. WebAssembly has no instruction for that; reading is one, too.
+static inline void fetch(const float *line) {
+#ifdef __wasm__
+    (void)*(const volatile float *)line;
+#else
+    __builtin_prefetch(line);
+#endif
+}
+
+typedef struct {
+    floats most, least;
+} range;
+
+static inline range wider(range known, floats most, floats least) {
+    return (range){larger(known.most, most), lesser(known.least, least)};
+}
+
+// Four vectors are compared with each other first, because what is known comes from the ones before.
+static inline range wider_by_four(range known, const float *row) {
+    const floats a = load(row), b = load(row + LANES);
+    const floats c = load(row + 2 * LANES), d = load(row + 3 * LANES);
+    return wider(known, larger(larger(a, b), larger(c, d)), lesser(lesser(a, b), lesser(c, d)));
+}
+
+// The largest element of a row. `is_near` becomes whether all others differ from it by NEAR at most. NaN may
+// hide others, and reaches the sum of exponentials.
+static inline float peak_of(range row, int *is_near) {
+    float peak = -INFINITY;
+    for (int lane = 0; lane < LANES; lane++) peak = row.most[lane] > peak ? row.most[lane] : peak;
+    *is_near = !any_lane(row.least < peak - NEAR);
+    return peak;
+}
+
+PASS float find_peak(const float *row, int count, int *is_near) {
+    floats x = load(row + count - LANES);
+    range all = {x, x};
+    int i = 0;
+    for (; i + UNROLL <= count; i += UNROLL) all = wider_by_four(all, row + i);
+    for (; i + LANES <= count; i += LANES) x = load(row + i), all = wider(all, x, x);
+    return peak_of(all, is_near);
+}
+
+// The sum of exp(row[i] - peak), which go to `out` if they are kept. The last vector begins with elements that
+// have been computed before. Meanwhile, the processor fetches the next row.
+#define EXPONENTIALS(name, are_kept, is_near)                                                      \
+    static inline floats name##_of(const float *row, float *out, float peak) {                     \
+        const floats y = exp_below_zero(load(row) - peak, is_near);                                \
+        if (are_kept) store(out, y);                                                               \
+        return y;                                                                                  \
+    }                                                                                              \
+    PASS double name(const float *row, float *out, const float *next, int count, float peak) {     \
+        const int whole = count / LANES * LANES;                                                   \
+        double sum = 0;                                                                            \
+        for (int i = 0; i < whole;) {                                                              \
+            const int last = smaller(i + BLOCK, whole);                                            \
+            floats total = {};                                                                     \
+            for (; i + UNROLL <= last; i += UNROLL) {                                              \
+                EACH_PART(LINE) fetch(next + i + part);                                            \
+                EACH_PART(LANES) total += name##_of(row + i + part, out + i + part, peak);         \
+            }                                                                                      \
+            for (; i < last; i += LANES) total += name##_of(row + i, out + i, peak);               \
+            sum += sum_lanes(total);                                                               \
+        }                                                                                          \
+        if (whole < count) {                                                                       \
+            const floats y = name##_of(row + count - LANES, out + count - LANES, peak);            \
+            for (int lane = LANES - (count - whole); lane < LANES; lane++) sum += y[lane];         \
+        }                                                                                          \
+        return sum;                                                                                \
+    }
+EXPONENTIALS(exponentials, true, false)
+EXPONENTIALS(exponentials_near, true, true)
+EXPONENTIALS(sum_of_exponentials, false, false)
+EXPONENTIALS(sum_of_exponentials_near, false, true)
+
+// out[i] = an expression of y = row[i] and one or two numbers. Returns the peak of the next row: one loop for
+// both takes less time than two.
+#define FINISH(name, expression, ...)                                                              \
+    PASS float name(const float *row, float *out, const float *next, int count, int *is_near,      \
+                    __VA_ARGS__) {                                                                 \
+        const floats end = load(row + count - LANES); /* before it may be overwritten */           \
+        floats x = load(next + count - LANES), y;                                                  \
+        range all = {x, x};                                                                        \
+        int i = 0;                                                                                 \
+        for (; i + UNROLL <= count; i += UNROLL) {                                                 \
+            all = wider_by_four(all, next + i);                                                    \
+            EACH_PART(LANES) y = load(row + i + part), store(out + i + part, expression);          \
+        }                                                                                          \
+        for (; i + LANES <= count; i += LANES) {                                                   \
+            x = load(next + i), all = wider(all, x, x);                                            \
+            y = load(row + i), store(out + i, expression);                                         \
+        }                                                                                          \
+        y = end, store(out + count - LANES, expression);                                           \
+        return peak_of(all, is_near);                                                              \
+    }
+FINISH(multiply, y *factor, float factor)
+FINISH(subtract, (y - a) - b, float a, float b)
+
+// ---- short rows ----
+
+// Rows of less than SHORT floats go side by side: a vector holds one element of each of LANES rows, and no lane is
+// idle. Lanes without a row hold zeros. All rows are computed alike, wherever they are.
+#define SHORT 32
+
+static inline void turn(const float *rows, floats *columns, int lanes, int count) {
+    for (int i = 0; i < count; i++) {
+        floats column = {};
+        for (int lane = 0; lane < lanes; lane++) column[lane] = rows[lane * count + i];
+        columns[i] = column;
+    }
+}
+
+static inline void turn_back(const floats *columns, float *rows, int lanes, int count) {
+    for (int i = 0; i < count; i++)
+        for (int lane = 0; lane < lanes; lane++) rows[lane * count + i] = columns[i][lane];
+}
+
+// The results are made of the exponentials in `columns`, of the differences `d` from the peaks, and of the sums.
+#define SHORT_ROWS(name, keep, prepared, result)                                                   \
+    PASS void name(const float *x, float *out, int lanes, int count) {                             \
+        floats columns[SHORT], peak = splat(-INFINITY), sum = {}, excess = {};                     \
+        if (lanes == LANES)                                                                        \
+            turn(x, columns, LANES, count);                                                        \
+        else                                                                                       \
+            turn(x, columns, lanes, count);                                                        \
+        for (int i = 0; i < count; i++) peak = larger(peak, columns[i]);                           \
+        for (int i = 0; i < count; i++) {                                                          \
+            const floats d = columns[i] - peak, y = exp_below_zero(d, false);                      \
+            columns[i] = keep;                                                                     \
+            /* Kahan's sum: what rounding adds to one term is taken from the next. */              \
+            const floats term = y - excess, more = sum + term;                                     \
+            excess = (more - sum) - term;                                                          \
+            sum = more;                                                                            \
+        }                                                                                          \
+        const floats total = prepared;                                                             \
+        for (int i = 0; i < count; i++) columns[i] = result;                                       \
+        if (lanes == LANES)                                                                        \
+            turn_back(columns, out, LANES, count);                                                 \
+        else                                                                                       \
+            turn_back(columns, out, lanes, count);                                                 \
+    }
+SHORT_ROWS(softmax_of_short_rows, y, splat(1) / sum, columns[i] * total)
+SHORT_ROWS(log_softmax_of_short_rows, d, log_floats(sum), columns[i] - total)
+
+#define EACH_SHORT_ROW(name)                                                                       \
+    if (count < SHORT) {                                                                           \
+        for (; rows > 0; rows -= LANES, x += LANES * count, out += LANES * count)                  \
+            name(x, out, smaller(rows, LANES), count);                                             \
+        return;                                                                                    \
+    }
+
+#define LONG_ROWS(pass, finish, source, ...)                                                       \
+    const int fused = is_fused();                                                                  \
+    int is_near;                                                                                   \
+    float peak = find_peak(x, count, &is_near);                                                    \
+    for (const float *next; rows > 0; rows--, x = next, out += count) {                            \
+        next = rows > 1 ? x + count : x;                                                           \
+        const double sum = (fused && is_near ? pass##_near : pass)(x, out, next, count, peak);     \
+        peak = finish(source, out, rows > 1 ? next : source, count, &is_near, __VA_ARGS__);        \
+    }
+
+KERNEL(softmax_float32)(const float *x, float *out, int rows, int count) {
+    EACH_SHORT_ROW(softmax_of_short_rows)
+    LONG_ROWS(exponentials, multiply, out, 1 / sum)
+}
+
+KERNEL(log_softmax_float32)(const float *x, float *out, int rows, int count) {
+    EACH_SHORT_ROW(log_softmax_of_short_rows)
+    LONG_ROWS(sum_of_exponentials, subtract, x, peak, logf(sum))
+}
+
+// ---- columns ----
+
+// Columns of x, which is (outer, length, inner), as whole vectors, `TILE` at a time. The columns
+// that are left over form a vector with some that have been computed before.
+#define TILE 64
+#define BLOCK_ROWS 32  // rows that are summed in single precision
+
+#define EACH_VECTOR(width)                                                                         \
+    _Pragma("clang loop unroll_count(4)") for (int v = 0, column = 0; column < (width);            \
+                                               v++, column += LANES)
+
+PASS void greatest_of_columns(const float *x, floats *peaks, int length, int inner, int width) {
+    EACH_VECTOR(width) peaks[v] = splat(-INFINITY);
+    for (; length > 0; length--, x += inner)
+        EACH_VECTOR(width) peaks[v] = larger(peaks[v], load(x + column));
+}
+
+#define COLUMN_EXPONENTIALS(name, are_kept)                                                        \
+    PASS void name(const float *x, float *out, const floats *peaks, floats *sums, int length,      \
+                   int inner, int width) {                                                         \
+        double totals[TILE * LANES] = {0};                                                         \
+        for (int row = 0; row < length;) {                                                         \
+            const int last = smaller(row + BLOCK_ROWS, length);                                    \
+            EACH_VECTOR(width) sums[v] = (floats){};                                               \
+            for (; row < last; row++, x += inner, out += inner)                                    \
+                EACH_VECTOR(width) {                                                               \
+                    const floats y = exp_below_zero(load(x + column) - peaks[v], false);           \
+                    if (are_kept) store(out + column, y);                                          \
+                    sums[v] += y;                                                                  \
+                }                                                                                  \
+            EACH_VECTOR(width)                                                                     \
+            for (int lane = 0; lane < LANES; lane++) totals[v * LANES + lane] += sums[v][lane];    \
+        }                                                                                          \
+        EACH_VECTOR(width)                                                                         \
+        for (int lane = 0; lane < LANES; lane++) sums[v][lane] = totals[v * LANES + lane];         \
+    }
+COLUMN_EXPONENTIALS(column_exponentials, true)
+COLUMN_EXPONENTIALS(sums_of_column_exponentials, false)
+
+#define COLUMN_SOFTMAX(name, pass, finish, result)                                                 \
+    KERNEL(name##_columns_float32)(const float *x, float *out, int outer, int length, int inner) { \
+        const ptrdiff_t size = (ptrdiff_t)length * inner;                                          \
+        for (; outer > 0; outer--, x += size, out += size)                                         \
+            for (int first = 0, width; first < inner; first += width) {                            \
+                const int begin = smaller(first, inner - LANES);                                   \
+                width = smaller(TILE * LANES, (inner - begin) / LANES * LANES);                    \
+                const float *in = x + begin;                                                       \
+                float *to = out + begin;                                                           \
+                floats peaks[TILE], sums[TILE];                                                    \
+                greatest_of_columns(in, peaks, length, inner, width);                              \
+                pass(in, to, peaks, sums, length, inner, width);                                   \
+                EACH_VECTOR(width)                                                                 \
+                for (int lane = 0; lane < LANES; lane++) sums[v][lane] = finish(sums[v][lane]);    \
+                for (int row = 0; row < length; row++, in += inner, to += inner)                   \
+                    EACH_VECTOR(width) store(to + column, result);                                 \
+            }                                                                                      \
+    }
+#define INVERSE(sum) (1 / (sum))
+COLUMN_SOFTMAX(softmax, column_exponentials, INVERSE, load(to + column) * sums[v])
+COLUMN_SOFTMAX(log_softmax, sums_of_column_exponentials, logf,
+               load(in + column) - peaks[v] - sums[v])
+
+// ---- float64 ----
+
+#define DOUBLE_SOFTMAX(name, before, after)                                                        \
+    SMALL KERNEL(name##_float64)(const double *x, double *out, int rows, int count) {              \
+        for (; rows > 0; rows--, x += count, out += count) {                                       \
+            double peak = -INFINITY, sum = 0;                                                      \
+            for (int i = 0; i < count; i++) peak = x[i] > peak ? x[i] : peak;                      \
+            for (int i = 0; i < count; i++) {                                                      \
+                const double shifted = x[i] - peak, y = exp(shifted);                              \
+                out[i] = before;                                                                   \
+                sum += y;                                                                          \
+            }                                                                                      \
+            for (int i = 0; i < count; i++) out[i] = after;                                        \
+        }                                                                                          \
+    }
+DOUBLE_SOFTMAX(softmax, y, out[i] / sum)
+DOUBLE_SOFTMAX(log_softmax, shifted, out[i] - log(sum))
