@@ -106,6 +106,15 @@ def part_of(store: Runtime, length: int, work: int, portion: Portion, multiple: 
     return min(length, -(-length // (parts * multiple)) * multiple)
 
 
+def is_one_call(store: Runtime, size: int) -> bool:
+    """Return whether elementwise work is not divided.
+
+    The implementations make such a call themselves: after one that has filled the caches, every function of Python
+    is fetched anew, and `run_elements` would take up to 7 µs.
+    """
+    return size < (2 * ELEMENTS.least if store.threads > 1 else ELEMENTS.most)
+
+
 def ranges(sizes: tuple[int, ...], work: int, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """Yield parts of a walk over axes of some sizes, in order: a first place and a length for each axis.
 
@@ -272,8 +281,11 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
             if dtype is None
             else memory.empty(x.shape, dtype)
         )
+        store = memory.store
         if size < LONG:
-            memory.store.short[names[x.dtype]](x.address, out.address, size)
+            store.short[names[x.dtype]](x.address, out.address, size)
+        elif is_one_call(store, size):
+            store.long[names[x.dtype]](x.address, out.address, size)
         else:
             run_elements(x, names[x.dtype], size, ((x, 1), (out, 1)))
         return out
@@ -309,9 +321,11 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             if dtype is None
             else memory.empty(shape, dtype)
         )
+        store = memory.store
         if size < LONG:
-            run = memory.store.short[names[a.dtype]]
-            run(a.address, b.address, out.address, size, 1, 1)
+            store.short[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
+        elif is_one_call(store, size):
+            store.long[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
         else:
             run_elements(a, names[a.dtype], size, ((a, 1), (b, 1), (out, 1)), 1, 1)
         return out
