@@ -1,10 +1,15 @@
 """Time plugrad on wasm against TensorFlow.js on its WebAssembly backend, one thread each.
 
     npm install --prefix FOLDER esbuild @tensorflow/tfjs-core@4.22.0 @tensorflow/tfjs-backend-wasm@4.22.0
-    python benchmarks/against_tfjs.py FOLDER
+    python benchmarks/against_tfjs.py FOLDER [--busy]
 
-Node runs in a second process, and the two take turns case by case, so that both meet the same machine.
-The ratio of the medians counts.
+Node runs in a second process. The two take many short turns, after a call that does not count and each first
+every other time, so that both meet the machine in the same state. The median of the ratios of two turns in
+succession counts: what changes from second to second, such as the speed of memory, changes both, and what
+interrupts a turn is left out. Longer turns include what JavaScript does now and then, such as collecting garbage.
+
+``--busy`` counts processor time instead, for a machine where other programs run. That of Node includes the
+threads in which V8 compiles and collects garbage.
 """
 
 from __future__ import annotations
@@ -44,10 +49,13 @@ LIMITS = {
 }
 """What we promise, as a multiple of the time of TensorFlow.js."""
 MEAN_LIMIT = 0.42  # of the geometric mean
-TURN = 0.02  # seconds that a turn of each side takes
+TURN = 0.005  # seconds that a turn of each side takes
+SPAN = 1.0  # seconds that the turns of a case take together
+ROUNDS = 15, 60  # pairs of turns, however long they take
 TRIALS = 5  # calls, of which the fastest says how many make a turn
 
 Step = Callable[[], Any]
+Side = Callable[[int], float]  # returns the milliseconds of a call, of so many
 
 
 def tensor(seed: int, *shape: int) -> plugrad.Tensor:
@@ -91,7 +99,7 @@ def cases() -> dict[str, Step]:
 class Node:
     """TensorFlow.js in its own process."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, clock: str) -> None:
         modules = Path(folder).resolve() / "node_modules"
         program = modules.parent / "peer_tfjs.cjs"
         source = Path(__file__).with_name("peer_tfjs.mjs")
@@ -103,7 +111,7 @@ class Node:
         )
         files = modules / "@tensorflow" / "tfjs-backend-wasm" / "dist"
         self._process = subprocess.Popen(
-            ["node", str(program), f"{files}{os.sep}"],
+            ["node", str(program), f"{files}{os.sep}", clock],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -117,31 +125,46 @@ class Node:
         return float(self._process.stdout.readline()) / repeats
 
 
-def ours(step: Step, repeats: int) -> float:
-    start = time.perf_counter()
+def ours(step: Step, clock: Callable[[], float], repeats: int) -> float:
+    start = clock()
     for _ in range(repeats):
         step()
-    return (time.perf_counter() - start) * 1e3 / repeats
+    return (clock() - start) * 1e3 / repeats
+
+
+def take_turns(sides: tuple[Side, Side]) -> list[tuple[float, float]]:
+    """Return the times of both sides in each pair of turns."""
+    # A call that something interrupts says nothing about how many calls make a turn.
+    least = [min(map(side, [1] * TRIALS)) for side in sides]
+    repeats = [max(1, round(TURN * 1e3 / ms)) for ms in least]
+    span = sum(ms * (1 + count) for ms, count in zip(least, repeats, strict=True)) / 1e3
+    pairs: list[tuple[float, float]] = []
+    for pair in range(min(max(round(SPAN / span), ROUNDS[0]), ROUNDS[1])):
+        times = [0.0, 0.0]
+        for which in (0, 1) if pair % 2 else (1, 0):
+            sides[which](1)  # the caches hold what the other side has used
+            times[which] = sides[which](repeats[which])
+        pairs.append((times[0], times[1]))
+    return pairs
 
 
 def main() -> int:
     """Print a table; return 1 if a limit does not hold."""
-    node, rounds = Node(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    is_busy = "--busy" in sys.argv
+    clock = time.process_time if is_busy else time.perf_counter
+    node = Node(sys.argv[1], "processor" if is_busy else "wall")
     print(f"{'case':12} {'plugrad ms':>10} {'tfjs ms':>10} {'ratio':>7} {'limit':>7}")
     ratios: list[float] = []
     failed = False
     plugrad.config.set("wasm.threads", 1)
     with plugrad.use("wasm"), plugrad.config.override("fallback", "error"):
         for name, step in cases().items():
-            sides = partial(ours, step), partial(node.time, name)
-            for time_of in sides:
-                time_of(2)  # shapes are cached, memory is there
-            # A call that something interrupts says nothing about how many calls make a turn.
-            least = [min(map(time_of, [1] * TRIALS)) for time_of in sides]
-            n, m = (max(1, round(TURN * 1e3 / ms)) for ms in least)
-            turns = [(sides[0](n), sides[1](m)) for _ in range(rounds)]
-            mine, theirs = (statistics.median(side) for side in zip(*turns, strict=True))
-            ratios.append(mine / theirs)
+            sides = partial(ours, step, clock), partial(node.time, name)
+            for side in sides:
+                side(2)  # shapes are cached, memory is there
+            pairs = take_turns(sides)
+            mine, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
+            ratios.append(statistics.median(a / b for a, b in pairs))
             failed |= ratios[-1] > LIMITS[name]
             verdict = "ok" if ratios[-1] <= LIMITS[name] else "MISSED"
             print(
