@@ -3,13 +3,13 @@
     npm install --prefix FOLDER esbuild @tensorflow/tfjs-core@4.22.0 @tensorflow/tfjs-backend-wasm@4.22.0
     python benchmarks/against_tfjs.py FOLDER [--busy]
 
-Node runs in a second process. The two take many short turns, after a call that does not count and each first
+Node runs in a second process, without the threads in which V8 compiles and collects garbage: they would go on
+while plugrad has its turn, and take it a tenth longer. The two take many short turns, after a call that does not count and each first
 every other time, so that both meet the machine in the same state. The median of the ratios of two turns in
 succession counts: what changes from second to second, such as the speed of memory, changes both, and what
 interrupts a turn is left out. Longer turns include what JavaScript does now and then, such as collecting garbage.
 
-``--busy`` counts processor time instead, for a machine where other programs run. That of Node includes the
-threads in which V8 compiles and collects garbage.
+``--busy`` counts processor time instead, for a machine where other programs run.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Node:
         )
         files = modules / "@tensorflow" / "tfjs-backend-wasm" / "dist"
         self._process = subprocess.Popen(
-            ["node", str(program), f"{files}{os.sep}", clock],
+            ["node", "--single-threaded", str(program), f"{files}{os.sep}", clock],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

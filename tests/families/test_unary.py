@@ -109,6 +109,40 @@ def test_many_elements(backend, rng):
     Case(plugrad.tanh, np.tanh, [uniform(-3, 3)], shapes=[(70_001,)]).check_values(rng)
 
 
+UNUSUAL = [
+    *(np.nan, np.inf, -np.inf, -0.0, 1e-45, 1e30, -1e30, -7268322.0, -12582912.0),
+    *(
+        16.5,
+        -16.5,
+        22.4,
+        -22.4,
+        44.4,
+        -44.4,
+        86.9,
+        -86.9,
+        87.1,
+        88.7,
+        88.8,
+        -87.4,
+        -88.1,
+        -103.2,
+        -104.5,
+    ),
+]
+"""Where the ways to compute exp change, and beyond: 2**n is normal up to 88.7, and not below -87.3."""
+
+
+@pytest.mark.parametrize("unusual", UNUSUAL)
+def test_exp_of_one_unusual_number_among_others(unusual, backend, rng):
+    rows = np.tile(rng.uniform(-8, 8, 36).astype("float32"), (36, 1))
+    np.fill_diagonal(rows, unusual)  # at every place of a vector
+    with np.errstate(over="ignore"):
+        expected = np.exp(rows.astype("float64")).astype("float32")
+    for x, right in [(rows, expected), *zip(rows, expected, strict=True)]:
+        found = plugrad.exp(plugrad.asarray(x)).numpy()
+        np.testing.assert_allclose(found, right, rtol=5e-7, atol=2e-38)  # denormals may be 0
+
+
 def test_signs_that_comparisons_do_not_see(backend):
     x = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf], "float32")
     assert plugrad.signbit(plugrad.asarray(x)).tolist() == np.signbit(x).tolist()

@@ -6,43 +6,6 @@
 
 #define BLOCK 128  // floats that are summed in single precision; the sums are added in double
 
-// A constant as it is: LLVM would keep its negative in another register, and WebAssembly has too few.
-#ifdef __wasm__
-#define OPAQUE(lanes) __asm__("" : "+r"(lanes))
-#else
-#define OPAQUE(lanes)
-#endif
-
-#define NEAR 16.f  // differences up to here need fewer instructions
-
-// Whether multiply_add rounds once, which a WebAssembly module only sees when it runs.
-static inline int is_fused(void) {
-    const volatile float factor = 1 + 0x1p-12f;  // the compiler would compute with one rounding
-    return multiply_add(splat(factor), splat(factor), splat(-1 - 0x1p-11f))[0] != 0;
-}
-
-// exp(x) of x <= 0, and 0 where it would be denormal: half the work of exp_floats. The polynomial
-// has the least relative error, 3e-9. The result is within two units in the last place. If `is_near`,
-// x >= -NEAR, and n * ln(2) is not rounded before it is subtracted, so that an error of 2e-9 in ln(2)
-// does not matter.
-static inline floats exp_below_zero(floats x, int is_near) {
-    floats magic = splat(12582912.f + 127.f);  // rounds, and leaves the exponent of 2^n
-    OPAQUE(magic);
-    if (!is_near) x = larger(x, splat(-88.f));
-    const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
-    const floats n = shifted - magic;
-    floats r = multiply_add(n, splat(is_near ? -LN2 : -LN2_HIGH), x);
-    if (!is_near) r = multiply_add(n, splat(-LN2_LOW), r);
-    floats p = splat(1.3814467e-3f);
-    p = multiply_add(p, r, splat(8.368781e-3f));
-    p = multiply_add(p, r, splat(4.1668393e-2f));
-    p = multiply_add(p, r, splat(1.666652e-1f));
-    p = multiply_add(p, r, splat(4.9999994e-1f));
-    p = multiply_add(p, r, splat(1.f));
-    p = multiply_add(p, r, splat(1.f));
-    return p * (floats)((ints)shifted << 23);
-}
-
 // ---- long rows ----
 
 // The passes over a row are functions, because inlined their constants would fill the registers.
@@ -99,7 +62,7 @@ PASS float find_peak(const float *row, int count, int *is_near) {
 // have been computed before. Meanwhile, the processor fetches the next row.
 #define EXPONENTIALS(name, are_kept, is_near)                                                      \
     static inline floats name##_of(const float *row, float *out, float peak) {                     \
-        const floats y = exp_below_zero(load(row) - peak, is_near);                                \
+        const floats y = exp_small(load(row) - peak, is_near);                                \
         if (are_kept) store(out, y);                                                               \
         return y;                                                                                  \
     }                                                                                              \
@@ -179,7 +142,7 @@ static inline void turn_back(const floats *columns, float *rows, int lanes, int 
             turn(x, columns, lanes, count);                                                        \
         for (int i = 0; i < count; i++) peak = larger(peak, columns[i]);                           \
         for (int i = 0; i < count; i++) {                                                          \
-            const floats d = columns[i] - peak, y = exp_below_zero(d, false);                      \
+            const floats d = columns[i] - peak, y = exp_small(d, false);                      \
             columns[i] = keep;                                                                     \
             /* Kahan's sum: what rounding adds to one term is taken from the next. */              \
             const floats term = y - excess, more = sum + term;                                     \
@@ -249,7 +212,7 @@ PASS void greatest_of_columns(const float *x, floats *peaks, int length, int inn
             EACH_VECTOR(width) sums[v] = (floats){};                                               \
             for (; row < last; row++, x += inner, out += inner)                                    \
                 EACH_VECTOR(width) {                                                               \
-                    const floats y = exp_below_zero(load(x + column) - peaks[v], false);           \
+                    const floats y = exp_small(load(x + column) - peaks[v], false);           \
                     if (are_kept) store(out + column, y);                                          \
                     sums[v] += y;                                                                  \
                 }                                                                                  \

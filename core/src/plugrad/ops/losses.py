@@ -295,10 +295,11 @@ def _binary_cross_entropy(
     has a kink.
     """
     save(labels, logits)
+    are_constant = labels.node is None
 
-    def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
+    def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
         labels, logits = saved
-        return -dy * logits, dy * (sigmoid(logits) - labels)
+        return None if are_constant else -dy * logits, dy * (sigmoid(logits) - labels)
 
     return relu(logits) - logits * labels + log1p(exp(-abs(logits))), gradient
 
@@ -353,12 +354,14 @@ def _cross_entropy(axis: int) -> Callable[..., Tensor]:
     ) -> tuple[Tensor, Callable[..., Any]]:
         log_probabilities = normalization.log_softmax(logits, axis=axis)
         save(labels, log_probabilities)
+        are_constant = labels.node is None
 
-        def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
+        def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
             labels, log_probabilities = saved
             total = sum(labels, axis=axis, keepdims=True)
             dy = dy.reshape(total.shape)
-            return -dy * log_probabilities, dy * (exp(log_probabilities) * total - labels)
+            of_labels = None if are_constant else -dy * log_probabilities
+            return of_labels, dy * (exp(log_probabilities) * total - labels)
 
         return -sum(labels * log_probabilities, axis=axis), gradient
 
