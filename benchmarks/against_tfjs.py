@@ -4,10 +4,11 @@
     python benchmarks/against_tfjs.py FOLDER [--busy]
 
 Node runs in a second process, without the threads in which V8 compiles and collects garbage: they would go on
-while plugrad has its turn, and take it a tenth longer. The two take many short turns, after a call that does not count and each first
-every other time, so that both meet the machine in the same state. The median of the ratios of two turns in
-succession counts: what changes from second to second, such as the speed of memory, changes both, and what
-interrupts a turn is left out. Longer turns include what JavaScript does now and then, such as collecting garbage.
+while plugrad has its turn, and take it a tenth longer. The two take many short turns, after a call that does not
+count and each first every other time, so that both meet the machine in the same state. The median of the ratios of
+two turns in succession counts: what changes from second to second, such as the speed of memory, changes both, and
+what interrupts a turn is left out. Longer turns include what JavaScript does now and then, such as collecting
+garbage.
 
 ``--busy`` counts processor time instead, for a machine where other programs run.
 """

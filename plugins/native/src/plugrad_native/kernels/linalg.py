@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Shape
     from plugrad_native.declare import Array, Export
 
-WIDE: Final = 16
-"""The float32 in a vector from which on C multiplies faster than NumPy's BLAS: it takes half of its time."""
-MATMUL = exports("matmul", *INTEGERS, *(("float32",) if LANES >= WIDE else ()))
+MATMUL = exports("matmul", *INTEGERS, "float32")
+SERVES_FLOAT32: Final = LANES >= 16 and not variant().IS_INTEL
+"""Whether C multiplies float32 faster than NumPy's BLAS, which knows Intel's wide vectors, and no other's."""
 MOST_WORK: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
 LEAST_BYTES: Final = 1 << 14
@@ -88,8 +88,8 @@ def product(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Product
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
     if (
-        (a.nbytes < LEAST_BYTES and b.nbytes < LEAST_BYTES and a.dtype == FLOAT32)
-        or (run := MATMUL.get(a.dtype)) is None
+        (run := MATMUL.get(a.dtype)) is None
+        or (a.dtype == FLOAT32 and (not SERVES_FLOAT32 or max(a.nbytes, b.nbytes) < LEAST_BYTES))
         or not (a.size and b.size)
         or max(a.size, b.size) >= LIMIT
     ):
