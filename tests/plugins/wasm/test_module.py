@@ -1,7 +1,10 @@
 """The module in its store: traps, threads, custom kernels, and what is imported when."""
 
+import ctypes
 import inspect
+import mmap
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -196,6 +199,37 @@ def test_threads_share_a_store(fresh, rng):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def machine_code(code):
+    """A function without parameters of x86-64 instructions, which returns an integer."""
+    memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    memory.write(bytes.fromhex(code))
+    function = ctypes.CFUNCTYPE(ctypes.c_uint)(
+        ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    )
+    function.memory = memory
+    return function
+
+
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="instructions of x86-64"
+)
+def test_what_a_library_leaves_in_the_registers_does_not_slow_a_long_call_down(fresh):
+    upper_halves = 1 << 2
+    in_use = machine_code("b901000000 0f01d0 c3")  # mov ecx, 1; xgetbv; ret
+    use = machine_code("c4410576ff c3")  # vpcmpeqd ymm15, ymm15, ymm15; ret
+    free = machine_code("c5f877 c3")  # vzeroupper; ret
+    use()
+    was_in_use = in_use() & upper_halves
+    free()
+    if not was_in_use or in_use() & upper_halves:
+        pytest.skip("the processor does not tell whether the upper halves are in use")
+    add, x = fresh.store.long["add_float32"], fresh.put(np.ones(8, np.float32))
+    use()
+    assert in_use() & upper_halves
+    add(x.address, x.address, x.address, 8, 1, 1)
+    assert not in_use() & upper_halves
 
 
 def test_custom_kernels(fresh, rng):
