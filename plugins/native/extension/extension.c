@@ -122,7 +122,6 @@ static PyObject *kernel_of([[maybe_unused]] PyObject *module, PyObject *const *a
 
 // Return how much the processor can do: 2, 3 or 4, the levels of the x86-64 psABI; else 0.
 static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t);
-static int is_intel(void);
 
 static PyMethodDef methods[] = {
     {"kernel", kernel_of, METH_FASTCALL, "Return the kernel of a name."},
@@ -138,10 +137,7 @@ static PyModuleDef module = {
 
 TO_PYTHON PyObject *INITIALIZER(MODULE_NAME)(void) {
     PyObject *created = PyModule_Create2(&module, STABLE_ABI);
-    if (created) {
-        PyModule_AddIntConstant(created, "VECTOR_BYTES", VECTOR_BYTES);
-        PyModule_AddIntConstant(created, "IS_INTEL", is_intel());
-    }
+    if (created) PyModule_AddIntConstant(created, "VECTOR_BYTES", VECTOR_BYTES);
     return created;
 }
 
@@ -171,13 +167,6 @@ static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t) {
     const int is_v4 = is_v3 && (wide_b & v4_b) == v4_b && (saved & 0xe6) == 0xe6;
     return PyLong_FromLongLong(is_v4 ? 4 : is_v3 ? 3 : 2);
 }
-
-static int is_intel(void) {
-    uint32_t a, b, c, d;
-    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && d == signature_INTEL_edx &&
-           c == signature_INTEL_ecx;
-}
 #else
 static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t) { return PyLong_FromLongLong(0); }
-static int is_intel(void) { return 0; }
 #endif

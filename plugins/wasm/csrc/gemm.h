@@ -81,8 +81,12 @@ static inline quad limited(quad y, float least, float most) {
 }
 #else
 // A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
-// columns, or of one or two vectors at the right edge.
+// columns, or of one or two vectors at the right edge. All sums stay in registers.
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TILE_ROWS 8
+#else
 #define TILE_ROWS 4
+#endif
 #define TILE_COLUMNS (3 * LANES)
 #endif
 

@@ -4,52 +4,79 @@
 #ifndef __wasm__  // where products.c has the products of float32 matrices
 #include "tiles.h"
 
-// Block sizes: packed blocks of a and b stay in the L2 cache, some panels of b in the L1 cache.
-#define BLOCK_ROWS 96
-#define BLOCK_DEPTH 256
-#define BLOCK_COLUMNS (2040 / TILE_COLUMNS * TILE_COLUMNS)
-#define PANEL_FLOATS 6000
+// A panel of b stays in the L1 cache while it meets the strips of a block of a, which stays in the L2 cache.
+#define BLOCK_ROWS 768
+#define BLOCK_DEPTH 192
+// Where little would be saved, factors are read where they are: a if it meets few columns, b if it meets few rows.
+#define FEW_COLUMNS 512
+#define FEW_ROWS(b) (b.row_stride > 512 ? 32 : 64)
+#define CROWDED 512  // rows that are multiples of so many numbers apart share few places of a cache
 
-#define FULL_TILE(vectors)                                                                         \
-    static void multiply_full_tile_##vectors(int depth, const float *strip, const float *panel,    \
-                                             float *target, ptrdiff_t stride, int accumulate) {    \
+// Element k of row i of the strip is at a[k * TILE_ROWS + i] if it is packed, else at a[i * a_row + k]. Element k of
+// column j of the panel is at b[k * b_row + j].
+typedef struct {
+    const float *a, *b;
+    ptrdiff_t a_row, b_row;
+    int is_packed, depth;
+} factors;
+
+// All loops over sums are unrolled, or the compiler keeps them in memory. What will be written is fetched early.
+#define FULL_TILE(name, vectors, SETUP, ELEMENT)                                                   \
+    static void name##_##vectors(factors f, float *target, ptrdiff_t stride, int accumulate) {     \
         floats sums[TILE_ROWS][vectors] = {};                                                      \
-        for (; depth > 0; depth--, strip += TILE_ROWS, panel += vectors * LANES) {                 \
-            ROW(b, panel, vectors)                                                                 \
-            for (int i = 0; i < TILE_ROWS; i++) {                                                  \
-                floats a = splat(strip[i]);                                                        \
+        SETUP                                                                                      \
+        UNROLLED for (int i = 0; i < TILE_ROWS; i++)                                               \
+            UNROLLED for (int j = 0; j < vectors; j++)                                             \
+                __builtin_prefetch(target + i * stride + j * LANES, 1);                            \
+        for (ptrdiff_t k = 0; k < f.depth; k++, f.b += f.b_row) {                                  \
+            ROW(b, f.b, vectors)                                                                   \
+            UNROLLED for (int i = 0; i < TILE_ROWS; i++) {                                         \
+                floats a = splat(ELEMENT);                                                         \
                 IN_ORDER(a);                                                                       \
-                for (int j = 0; j < vectors; j++) ADD_PRODUCT(sums[i][j], a, b[j]);                \
+                UNROLLED for (int j = 0; j < vectors; j++) ADD_PRODUCT(sums[i][j], a, b[j]);       \
             }                                                                                      \
         }                                                                                          \
-        for (int i = 0; i < TILE_ROWS; i++, target += stride)                                      \
-            for (int j = 0; j < vectors; j++)                                                      \
-                store(target + j * LANES,                                                          \
-                      accumulate ? load(target + j * LANES) + sums[i][j] : sums[i][j]);            \
+        if (accumulate)                                                                            \
+            UNROLLED for (int i = 0; i < TILE_ROWS; i++)                                           \
+                UNROLLED for (int j = 0; j < vectors; j++)                                         \
+                    sums[i][j] += load(target + i * stride + j * LANES);                           \
+        UNROLLED for (int i = 0; i < TILE_ROWS; i++)                                               \
+            UNROLLED for (int j = 0; j < vectors; j++)                                             \
+                store(target + i * stride + j * LANES, sums[i][j]);                                \
     }
-FULL_TILE(1)
-FULL_TILE(2)
-FULL_TILE(3)
+// The compiler would compute the address of each row from that of the row before, if it knew how far apart they are.
+#define ROWS_OF_A                                                                                  \
+    const float *rows[TILE_ROWS];                                                                  \
+    UNROLLED for (int i = 0; i < TILE_ROWS; i++) {                                                 \
+        rows[i] = f.a + i * f.a_row;                                                               \
+        __asm__("" : "+r"(rows[i]));                                                               \
+    }
+#define FULL_TILES(vectors)                                                                        \
+    FULL_TILE(multiply_packed, vectors, , f.a[k * TILE_ROWS + i])                                  \
+    FULL_TILE(multiply_rows, vectors, ROWS_OF_A, rows[i][k])
+FULL_TILES(1)
+FULL_TILES(2)
+FULL_TILES(3)
 
-static void multiply_full_tile(int depth, const float *strip, const float *panel, float *target,
-                               ptrdiff_t stride, int columns, int accumulate) {
+static void multiply_full_tile(factors f, float *target, ptrdiff_t stride, int columns,
+                               int accumulate) {
     if (columns == 3 * LANES)
-        multiply_full_tile_3(depth, strip, panel, target, stride, accumulate);
+        (f.is_packed ? multiply_packed_3 : multiply_rows_3)(f, target, stride, accumulate);
     else if (columns == 2 * LANES)
-        multiply_full_tile_2(depth, strip, panel, target, stride, accumulate);
+        (f.is_packed ? multiply_packed_2 : multiply_rows_2)(f, target, stride, accumulate);
     else
-        multiply_full_tile_1(depth, strip, panel, target, stride, accumulate);
+        (f.is_packed ? multiply_packed_1 : multiply_rows_1)(f, target, stride, accumulate);
 }
 
-static void multiply_tile(int depth, const float *strip, const float *panel, float *target,
-                   ptrdiff_t stride, int height, int width, int accumulate) {
+static void multiply_tile(factors f, float *target, ptrdiff_t stride, int height, int width,
+                          int accumulate) {
     const int columns = round_up(width, LANES);
     if (height == TILE_ROWS && width == columns) {
-        multiply_full_tile(depth, strip, panel, target, stride, columns, accumulate);
+        multiply_full_tile(f, target, stride, columns, accumulate);
         return;
     }
     float tile[TILE_ROWS * TILE_COLUMNS];
-    multiply_full_tile(depth, strip, panel, tile, columns, columns, 0);
+    multiply_full_tile(f, tile, columns, columns, 0);
     for (int i = 0; i < height; i++)
         for (int j = 0; j < width; j++) {
             const float y = tile[i * columns + j];
@@ -85,69 +112,57 @@ static void pack_strips(matrix a, int rows, int depth, float *packed) {
                   smaller(TILE_ROWS, rows - i), depth, TILE_ROWS, packed + (ptrdiff_t)i * depth);
 }
 
-// Pack depth x columns of b into panels of TILE_COLUMNS, the last of which has whole vectors
-// and is padded with zeros: depth * round_up(columns, LANES) numbers.
-static void pack_panels(matrix b, int depth, int columns, float *packed) {
-    // Where rows are contiguous, a few of them are read along at a time: the next cache line of a
-    // row is then on its way, while the next row may be in another page.
-    const int whole = b.column_stride == 1 ? columns / TILE_COLUMNS * TILE_COLUMNS : 0;
-    for (int first = 0; first < depth && whole; first += 8)
-        for (int j = 0; j < whole; j += TILE_COLUMNS)
-            for (int k = first; k < smaller(first + 8, depth); k++) {
-                const float *source = b.data + k * b.row_stride + j;
-                float *target = packed + (ptrdiff_t)j * depth + k * TILE_COLUMNS;
-                for (int i = 0; i < TILE_COLUMNS; i += LANES) store(target + i, load(source + i));
-            }
-    for (int j = whole; j < columns; j += TILE_COLUMNS) {
-        const int width = smaller(TILE_COLUMNS, columns - j);
-        pack_tile(b.data + j * b.column_stride, b.column_stride, b.row_stride, width, depth,
-                  round_up(width, LANES), packed + (ptrdiff_t)j * depth);
-    }
+// Pack depth x columns of b, TILE_COLUMNS at most, with zeros behind them up to a whole vector.
+static void pack_panel(matrix b, int depth, int columns, float *packed) {
+    if (b.column_stride == 1 && columns == TILE_COLUMNS)
+        for (int k = 0; k < depth; k++)
+            for (int j = 0; j < TILE_COLUMNS; j += LANES)
+                store(packed + k * TILE_COLUMNS + j, load(b.data + k * b.row_stride + j));
+    else
+        pack_tile(b.data, b.column_stride, b.row_stride, columns, depth, round_up(columns, LANES),
+                  packed);
 }
 
-// out (rows x columns, row stride `stride`) = packed strips * packed panels, or += it.
-// Panels that stay in the L1 cache meet all strips, so that whole cache lines of `out` are written
-// at a time.
-static void multiply_packed(const float *strips, const float *panels, float *out, ptrdiff_t stride,
-                            int rows, int columns, int depth, int accumulate) {
-    const int group = round_up(smaller(columns, 1 + PANEL_FLOATS / depth), TILE_COLUMNS);
-    for (int left = 0; left < columns; left += group) {
-        const int right = smaller(left + group, columns);
-        for (int i = 0; i < rows; i += TILE_ROWS)
-            for (int j = left; j < right; j += TILE_COLUMNS)
-                multiply_tile(depth, strips + (ptrdiff_t)i * depth, panels + (ptrdiff_t)j * depth,
-                              out + i * stride + j, stride, smaller(TILE_ROWS, rows - i),
-                              smaller(TILE_COLUMNS, columns - j), accumulate);
+// out (rows <= BLOCK_ROWS, row stride `stride`) = a * b, or += it, for depth <= BLOCK_DEPTH.
+static void multiply_block(matrix a, matrix b, float *out, ptrdiff_t stride, int rows, int columns,
+                           int depth, int accumulate) {
+    alignas(VECTOR_BYTES) static _Thread_local float strips[BLOCK_ROWS * BLOCK_DEPTH];  // too large for a stack
+    alignas(VECTOR_BYTES) float panel[BLOCK_DEPTH * TILE_COLUMNS];
+    const int has_rows = a.column_stride == 1 && columns <= FEW_COLUMNS && a.row_stride % CROWDED;
+    const int left = has_rows ? rows / TILE_ROWS * TILE_ROWS : 0;  // what is not packed
+    pack_strips((matrix){a.data + left * a.row_stride, a.row_stride, a.column_stride}, rows - left,
+                depth, strips);
+    for (int j = 0, width; j < columns; j += width) {
+        // Two panels of two vectors take less time than one of three and one of one.
+        width = columns - j == 4 * LANES ? 2 * LANES : smaller(TILE_COLUMNS, columns - j);
+        const matrix cells = {b.data + j * b.column_stride, b.row_stride, b.column_stride};
+        const int is_packed = b.column_stride != 1 || width % LANES || rows > FEW_ROWS(b);
+        if (is_packed) pack_panel(cells, depth, width, panel);
+        factors f = {.b = is_packed ? panel : cells.data,
+                     .b_row = is_packed ? round_up(width, LANES) : b.row_stride,
+                     .a_row = a.row_stride,
+                     .depth = depth};
+        for (int i = 0; i < rows; i += TILE_ROWS) {
+            f.is_packed = i >= left;
+            f.a = f.is_packed ? strips + (ptrdiff_t)(i - left) * depth : a.data + i * a.row_stride;
+            multiply_tile(f, out + i * stride + j, stride, smaller(TILE_ROWS, rows - i), width,
+                          accumulate);
+        }
     }
-}
-
-static void multiply_block(matrix a, const float *packed_b, float *out, ptrdiff_t stride, int rows,
-                           int columns, int depth, int accumulate) {
-    static _Thread_local float packed_a[BLOCK_ROWS * BLOCK_DEPTH];  // too large for a stack
-    pack_strips(a, rows, depth, packed_a);
-    multiply_packed(packed_a, packed_b, out, stride, rows, columns, depth, accumulate);
 }
 
 void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
                        int accumulate) {
-    static _Thread_local float packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
     const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
-    const int longest = round_up((depth + blocks - 1) / blocks, 2);
-    for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
-        const int width = smaller(BLOCK_COLUMNS, columns - j);
-        for (int k = 0; k < depth; k += longest) {
-            const int length = smaller(longest, depth - k);
-            const matrix b_block = {b.data + k * b.row_stride + j * b.column_stride, b.row_stride,
-                                    b.column_stride};
-            pack_panels(b_block, length, width, packed_b);
-            for (int i = 0; i < rows; i += BLOCK_ROWS) {
-                const matrix a_block = {a.data + i * a.row_stride + k * a.column_stride,
-                                        a.row_stride, a.column_stride};
-                multiply_block(a_block, packed_b, out + (ptrdiff_t)i * columns + j, columns,
-                               smaller(BLOCK_ROWS, rows - i), width, length, accumulate || k > 0);
-            }
-        }
-    }
+    const int longest = (depth + blocks - 1) / blocks;
+    for (int k = 0; k < depth; k += longest)
+        for (int i = 0; i < rows; i += BLOCK_ROWS)
+            multiply_block(
+                (matrix){a.data + i * a.row_stride + k * a.column_stride, a.row_stride,
+                         a.column_stride},
+                (matrix){b.data + k * b.row_stride, b.row_stride, b.column_stride},
+                out + (ptrdiff_t)i * columns, columns, smaller(BLOCK_ROWS, rows - i), columns,
+                smaller(longest, depth - k), accumulate || k > 0);
 }
 #endif
 

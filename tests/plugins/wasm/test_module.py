@@ -205,9 +205,7 @@ def machine_code(code):
     """A function without parameters of x86-64 instructions, which returns an integer."""
     memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     memory.write(bytes.fromhex(code))
-    function = ctypes.CFUNCTYPE(ctypes.c_uint)(
-        ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    )
+    function = ctypes.CFUNCTYPE(ctypes.c_uint)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
     function.memory = memory
     return function
 

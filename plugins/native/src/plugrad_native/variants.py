@@ -20,8 +20,6 @@ class Variant(Protocol):
     """An extension module: the same sources, compiled for some processors."""
 
     VECTOR_BYTES: int
-    IS_INTEL: int
-    """Whether the processor is one of Intel's."""
 
     def kernel(self, name: str, /) -> Callable[..., Any]:
         """Return the function of C with a name; it takes what the function in C takes.

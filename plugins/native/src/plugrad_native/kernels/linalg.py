@@ -36,19 +36,22 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, Export
 
 MATMUL = exports("matmul", *INTEGERS, "float32")
-SERVES_FLOAT32: Final = LANES >= 16 and not variant().IS_INTEL
-"""Whether C multiplies float32 faster than NumPy's BLAS, which knows Intel's wide vectors, and no other's."""
+SERVES_FLOAT32: Final = LANES >= 16
+"""Whether C multiplies float32 faster than NumPy's BLAS: with registers for 24 vectors of sums."""
 MOST_WORK: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
-LEAST_BYTES: Final = 1 << 14
+LEAST_WORK: Final = 1_000_000
 LEAST_SIDE: Final = 2
-"""The bytes of some factor, and the rows, vectors of columns, and depth from which on C is faster in float32."""
+"""The products of numbers, and the rows, vectors of columns, and depth from which on C is faster in float32.
+
+OpenBLAS has kernels of its own for small matrices.
+"""
 PRODUCTS: Final = 24
 """How many products of integers take as long as an addition of two arrays takes for an element."""
 PRODUCTS_OF_FLOATS: Final = 128
 """The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
-ROWS: Final = 96
-"""Those of the blocks in csrc/linalg.c."""
+ROWS: Final = 8
+"""Those of the tiles in csrc/linalg.c, or twice as many."""
 
 numpy_matmul: Final = in_numpy(linalg.matmul)
 
@@ -89,7 +92,10 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     """Return the products of the matrices in the last two axes."""
     if (
         (run := MATMUL.get(a.dtype)) is None
-        or (a.dtype == FLOAT32 and (not SERVES_FLOAT32 or max(a.nbytes, b.nbytes) < LEAST_BYTES))
+        or (
+            a.dtype == FLOAT32
+            and not (SERVES_FLOAT32 and a.size * b.shape[-1 - transpose_b] >= LEAST_WORK)
+        )
         or not (a.size and b.size)
         or max(a.size, b.size) >= LIMIT
     ):
