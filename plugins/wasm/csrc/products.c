@@ -13,7 +13,8 @@
 #define REPEATED(x, lane) __builtin_shufflevector(x, x, lane, lane, lane, lane)
 
 // to (rows x SLAB) = from + a (rows x GROUP, dense) * b (GROUP x SLAB), perhaps within limits. One vector of
-// columns is as much as the last slab needs if there are few.
+// columns is as much as the last slab needs if there are few. Eight rows are one round of the loop: the counter and the
+// addresses of a round compete with the products for the units of the processor.
 #define ADD_PRODUCTS(name, vectors, is_limited)                                                    \
     static void name(const float *a, const float *b, ptrdiff_t b_row, const float *from,           \
                      ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, float least,       \
@@ -21,6 +22,7 @@
         quad cells[GROUP][vectors];                                                                \
         for (int k = 0; k < GROUP; k++)                                                            \
             for (int j = 0; j < vectors; j++) cells[k][j] = load_quad(b + k * b_row + 4 * j);      \
+        _Pragma("clang loop unroll_count(8)")                                                      \
         for (int i = 0; i < rows; i++, a += GROUP, from += from_row, to += to_row) {               \
             const quad x = load_quad(a);                                                           \
             const quad factors[GROUP] = {REPEATED(x, 0), REPEATED(x, 1), REPEATED(x, 2),           \
