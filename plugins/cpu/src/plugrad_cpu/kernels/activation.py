@@ -137,17 +137,15 @@ def gelu_gradient(dy: Array, x: Array) -> Array:
 
 
 def gelu_tanh(x: Array) -> Array:
-    """Return x (1 + tanh(u)) / 2, where u is about x sqrt(2 / pi)."""
+    """Return x (1 + tanh(u)) / 2, where u is about x sqrt(2 / pi), as x / (1 + exp(-2 u)), which does not cancel."""
     x = np.maximum(x, -FAR_TANH)
     y = x * x
-    y *= 0.5 * GELU_CUBIC * GELU_SLOPE
-    y += 0.5 * GELU_SLOPE
+    y *= -GELU_CUBIC * GELU_SLOPE
+    y -= GELU_SLOPE
     y *= x
-    np.tanh(y, out=y)
+    np.exp(y, out=y)
     y += 1
-    x *= 0.5
-    y *= x
-    return y
+    return np.divide(x, y, out=y)
 
 
 def gelu_tanh_gradient(dy: Array, x: Array) -> Array:
