@@ -90,15 +90,14 @@ def product(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Product
 @counted
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
-    if (
-        (run := MATMUL.get(a.dtype)) is None
-        or (
-            a.dtype == FLOAT32
-            and not (SERVES_FLOAT32 and a.size * b.shape[-1 - transpose_b] >= LEAST_WORK)
+    if a.dtype is FLOAT32:
+        is_served = (
+            SERVES_FLOAT32 and a.nbytes >= FEW and a.size * b.shape[-1 - transpose_b] >= LEAST_WORK
         )
-        or not (a.size and b.size)
-        or max(a.size, b.size) >= LIMIT
-    ):
+    else:
+        is_served = bool(a.size and b.size)
+    run = MATMUL.get(a.dtype) if is_served else None
+    if run is None or max(a.size, b.size) >= LIMIT:
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         factors = widened(a), widened(b)
