@@ -2,10 +2,10 @@
 
 from math import pi, sqrt
 
-from plugrad.kernels import activation
+from plugrad.kernels import activation, unary
 from plugrad.ops.activation import sigmoid
 from plugrad.ops.binary import greater, less, maximum, minimum, where
-from plugrad.ops.unary import exp, step
+from plugrad.ops.unary import exp
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
@@ -18,9 +18,9 @@ def through_sigmoid(dy: Tensor, y: Tensor) -> Tensor:
 
 
 # Some derivatives follow from the result `out` alone: relu(x) is positive where x is.
-gradient(activation.relu, x=lambda dy, out: dy * step(out))
+gradient(activation.relu, x=lambda dy, out: dy * unary.step(out, alpha=0.0))
 gradient(activation.relu6, x=lambda dy, out: activation.relu6_gradient(dy, out))
-gradient(activation.leaky_relu, x=lambda dy, x, alpha: dy * step(x, alpha))
+gradient(activation.leaky_relu, x=lambda dy, x, alpha: dy * unary.step(x, alpha=alpha))
 gradient(activation.elu, x=lambda dy, out: activation.elu_gradient(dy, out))
 gradient(activation.sigmoid, x=lambda dy, out: through_sigmoid(dy, out))
 gradient(activation.softplus, x=lambda dy, x: dy * sigmoid(x))

@@ -12,8 +12,8 @@ from plugrad.types.specs import Shape, Spec
 
 
 def _spread(dy: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
-    """Return dy repeated along the axes that were reduced."""
-    return movement.broadcast_to(_kept(dy, shape, axes), shape=shape)
+    """Return dy repeated along the axes that were reduced; one number needs no axes to be repeated."""
+    return movement.broadcast_to(_kept(dy, shape, axes) if dy.shape else dy, shape=shape)
 
 
 def _kept(y: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:

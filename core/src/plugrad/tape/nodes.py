@@ -201,4 +201,5 @@ def sum_to(x: Tensor, shape: Shape) -> Tensor:
         return x
     broadcast(x.shape, shape)
     axes = stretched_axes(shape, x.shape)
-    return movement.reshape(reduction.sum(x, axis=axes, keep_dims=False), shape=shape)
+    total = reduction.sum(x, axis=axes, keep_dims=False)
+    return total if total.shape == shape else movement.reshape(total, shape=shape)

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Shape
     from plugrad_native.declare import Array
 
-MANY_COLUMNS = 64
-"""The number of columns from which on NumPy reduces the first axis as fast."""
+MANY_COLUMNS = 512
+MANY = 1 << 20
+"""The columns, and the elements in all, from which on NumPy reduces the first axis as fast."""
 ROWS = 8
 """Short rows that C reduces side by side."""
 
@@ -50,7 +51,7 @@ def fold(shape: Shape, axes: Shape, keep_dims: bool) -> tuple[Shape, int, int, i
         return None
     first, last = axes[0], axes[-1] + 1
     outer, inner = size_of(shape[:first]), size_of(shape[last:])
-    if outer == 1 and inner >= MANY_COLUMNS:
+    if outer == 1 and inner >= MANY_COLUMNS and size_of(shape) >= MANY:
         return None
     return reduced(shape, axes, keep_dims), outer, size_of(shape[first:last]), inner
 

@@ -50,11 +50,15 @@ numpy_cast: Final = in_numpy(unary.cast)
 def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
     run = STEP.get(x.dtype)
-    if run is None or x.size >= LIMIT:
+    size = x.size
+    if run is None or size >= LIMIT:
         return numpy_step(x, alpha=alpha)
+    if size < FEW:
+        out = np.empty(x.shape, x.dtype)
+        run(dense(x), out, size, alpha)
+        return out
     out = empty(x.shape, x.dtype)
-    places = (dense(x), 1), (out, 1)
-    in_parts(run, places, x.size, alpha, work=x.size, multiple=GROUP)
+    in_parts(run, ((dense(x), 1), (out, 1)), size, alpha, work=size, multiple=GROUP)
     return out
 
 
