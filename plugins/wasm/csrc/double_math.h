@@ -69,21 +69,25 @@ static inline doubles exp_fraction(doubles r) {
     return multiply_add_doubles(polynomial(EXP_TERMS, 10, r, square), square, r);
 }
 
-// The parts of x = n ln 2 + r, and exp(r) - 1; beyond [-746, 710], exp is 0 and infinity.
+// The parts of x = n ln 2 + r, and exp(r) - 1.
 typedef struct {
     longs n;
     doubles fraction;
 } exponent_of_doubles;
 
-static inline exponent_of_doubles split_exponent_doubles(doubles x) {
-    x = choose_doubles(x < repeated(-746), repeated(-746), x);  // NaN stays
-    x = choose_doubles(x > repeated(710), repeated(710), x);
+static inline exponent_of_doubles split_small_exponent(doubles x) {
     const doubles shifted =
         multiply_add_doubles(x, repeated(0x1.71547652b82fep0), repeated(ROUNDING));
     const doubles n = shifted - ROUNDING;
     doubles r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_HIGH), x);
     r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_LOW), r);
     return (exponent_of_doubles){(longs)shifted - (longs)repeated(ROUNDING), exp_fraction(r)};
+}
+
+// The same for all x: beyond [-746, 710], exp is 0 and infinity.
+static inline exponent_of_doubles split_exponent_doubles(doubles x) {
+    x = choose_doubles(x < repeated(-746), repeated(-746), x);  // NaN stays
+    return split_small_exponent(choose_doubles(x > repeated(710), repeated(710), x));
 }
 
 // n / 2, rounded down, of |n| < 2^31. Processors shift 64-bit integers slowly.
@@ -170,7 +174,7 @@ static inline doubles tanh_doubles(doubles x) {
 // ---- the error function ----
 
 // Quotients of polynomials, from Cody, Math. Comp. 23 (1969), 631: erf(x) = x p(x^2) / q(x^2) near 0, and
-// 1 - exp(-x^2) p(x) / q(x) elsewhere; the highest power first.
+// (q(x) - exp(-x^2) p(x)) / q(x) elsewhere; the highest power first.
 static const double ERF_NEAR[2][5] = {
     {0.185777706184603153, 3.16112374387056560, 113.864154151050156, 377.485237685302021,
      3209.37758913846947},
@@ -182,25 +186,29 @@ static const double ERF_FAR[2][9] = {
     {1, 15.7449261107098347, 117.693950891312499, 537.181101862009858, 1621.38957456669019,
      3290.79923573345963, 4362.61909014324716, 3439.36767414372164, 1230.33935480374942}};
 
-static inline doubles polynomial_doubles(const double *terms, int count, doubles x) {
-    doubles y = repeated(terms[0]);
-    for (int i = 1; i < count; i++) y = multiply_add_doubles(y, x, repeated(terms[i]));
-    return y;
+// The same with an odd number of terms.
+static inline doubles odd_polynomial(const double *terms, int count, doubles x, doubles square) {
+    return multiply_add_doubles(polynomial(terms, count - 1, x, square), x,
+                                repeated(terms[count - 1]));
 }
 
 static inline doubles erf_doubles(doubles x) {
     doubles m = absolute_doubles(x);
     m = choose_doubles(m > repeated(6), repeated(6), m);  // where erf has reached 1
-    const doubles square = m * m;
-    const longs is_near = m < repeated(0.46875);
-    doubles near = repeated(0), far = repeated(0);
-    if (any_lane((ints)is_near))
-        near = m * polynomial_doubles(ERF_NEAR[0], 5, square) /
-               polynomial_doubles(ERF_NEAR[1], 5, square);
-    if (any_lane((ints)~is_near))
-        far = 1. - exp_doubles(-square) * polynomial_doubles(ERF_FAR[0], 9, m) /
-                       polynomial_doubles(ERF_FAR[1], 9, m);
-    return with_sign_of_doubles(x, choose_doubles(is_near, near, far));
+    const doubles square = m * m, fourth = square * square;
+    const longs is_near = m < repeated(0.477);  // where erf reaches 1/2
+    doubles above = m * odd_polynomial(ERF_NEAR[0], 5, square, fourth);
+    doubles below = odd_polynomial(ERF_NEAR[1], 5, square, fourth);
+    if (any_lane((ints)~is_near)) {
+        const exponent_of_doubles e = split_small_exponent(-square);
+        const doubles scale = power_of_two_doubles(e.n);
+        const doubles q = odd_polynomial(ERF_FAR[1], 9, m, square);
+        const doubles p = odd_polynomial(ERF_FAR[0], 9, m, square);
+        const doubles power = multiply_add_doubles(e.fraction, scale, scale);
+        above = choose_doubles(is_near, above, multiply_add_doubles(-power, p, q));
+        below = choose_doubles(is_near, below, q);
+    }
+    return with_sign_of_doubles(x, above / below);
 }
 
 // ---- powers ----
