@@ -55,6 +55,7 @@ def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh):
     )
     repeated = functions["BroadcastTo"](every, shape=(2, *every.shape))
     parts = functions["Unpack"](turned, axis=1)
+    plane = functions["Slice"](turned, begin=(2, 1, 0), size=(110, 1, 100), drop=(1,))
     assert memory() == used
     assert row.address == x.address + (120 * 100 + 10 * 120) * 4
     twice = functions["Concat"](repeated, repeated, axis=0)  # reads the walk itself
@@ -68,11 +69,12 @@ def test_large_parts_are_views_until_a_kernel_needs_them_dense(fresh):
     np.testing.assert_array_equal(fresh.get(every), wanted)
     for i, part in enumerate(parts):
         np.testing.assert_array_equal(fresh.get(part), expected[:, i])
+    np.testing.assert_array_equal(fresh.get(plane), expected[2:112, 1])
     np.testing.assert_array_equal(fresh.get(row), data[1:2, 10:])
     np.testing.assert_array_equal(fresh.get(turned), expected)
     assert turned.address != held
     assert not hasattr(turned, "elements")
-    del row, part, parts, turned, every, repeated, twice
+    del row, part, parts, plane, turned, every, repeated, twice
     assert memory().buffers == 0
 
 

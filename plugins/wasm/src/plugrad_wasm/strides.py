@@ -57,12 +57,6 @@ def collapsed(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
     return tuple(tuple(column) for column in columns)
 
 
-@lru_cache(maxsize=4096)
-def outline(sizes: Sizes, strides: Sizes) -> tuple[bool, int]:
-    """Return whether a walk meets neighbouring elements in their order, and how many it meets."""
-    return collapsed(sizes, strides)[1] == (1,), size_of(sizes)
-
-
 class Pairing(NamedTuple):
     """How two operands are combined: in one run with two steps, or in the runs of a descriptor."""
 
@@ -107,3 +101,33 @@ def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
         order = [-1, *order]  # the kernel wants two axes
         axes = tuple((*values, filler) for values, filler in zip(axes, (1, 0, 0), strict=True))
     return (len(order), *(values[axis] for values in axes for axis in order))
+
+
+class Outline(NamedTuple):
+    """What a strided walk meets."""
+
+    size: int
+    is_dense: bool  # neighbouring elements in their order
+    descriptor: Sizes  # of a copy into a dense array
+
+
+@lru_cache(maxsize=4096)
+def outline(sizes: Sizes, strides: Sizes) -> Outline:
+    """Return what a walk meets."""
+    descriptor = copy_descriptor(sizes, strides, row_major(sizes))
+    return Outline(size_of(sizes), collapsed(sizes, strides)[1] == (1,), descriptor)
+
+
+@lru_cache(maxsize=4096)
+def block(
+    strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
+) -> tuple[Sizes, Sizes, int]:
+    """Return the sizes, the strides and the first element of a part of a walk, without some axes of size 1.
+
+    >>> block((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
+    ((3, 2), (4, 1), 14)
+    """
+    inner = strides if steps is None else tuple(map(mul, strides, steps))
+    kept = [axis for axis in range(len(sizes)) if axis not in drop]
+    start = sum(map(mul, strides, begin))
+    return tuple([sizes[i] for i in kept]), tuple([inner[i] for i in kept]), start

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import mul
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import reduced
 from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import run_walk, table
-from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmView, WasmWalk
-from plugrad_wasm.strides import copy_descriptor, outline, row_major, stretched
+from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmView, WasmWalk, size_class
+from plugrad_wasm.strides import block, copy_descriptor, outline, row_major, stretched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +19,9 @@ Sizes = tuple[int, ...]
 
 VIEWED: Final = 4096
 """From this number of elements on, parts of an array are views. Fewer are copied, and do not keep it alive."""
+
+COPY: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8)}
+"""The exports that copy elements of so many bytes."""
 
 MOST_TURNS: Final = 4
 """How often neighbours may be repeated for as many strided copies to be faster than one of short rows."""
@@ -42,7 +45,7 @@ def copy(
             copy(source, target, *walk, target_offset + turn * target_strides[-1])
         return
     descriptor = copy_descriptor(sizes, source_strides, target_strides)
-    export, starts = f"copy_{source.dtype.itemsize}", (source_offset, target_offset)
+    export, starts = COPY[source.dtype.itemsize], (source_offset, target_offset)
     work = target.size
     run_walk(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
 
@@ -73,12 +76,18 @@ def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
 
     Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
     """
-    is_dense, size = outline(sizes, strides)
-    if size < VIEWED:
-        return read(x, sizes, strides, start)
-    if is_dense:
-        return WasmPart(x, sizes, start)
-    return WasmWalk(Walk(x, sizes, strides, start), dense)
+    size, is_dense, descriptor = outline(sizes, strides)
+    if size >= VIEWED:
+        if is_dense:
+            return WasmPart(x, sizes, start)
+        return WasmWalk(Walk(x, sizes, strides, start), dense)
+    memory, dtype = x.memory, x.dtype
+    itemsize = dtype.itemsize
+    out = WasmArray(memory, sizes, dtype, size, size_class(size * itemsize))
+    if size:
+        run, address = memory.store.short[COPY[itemsize]], x.address + start * itemsize
+        run(address, out.address, memory.store.descriptor(descriptor).address)
+    return out
 
 
 def duplicate(x: WasmArray) -> WasmArray:
@@ -87,11 +96,13 @@ def duplicate(x: WasmArray) -> WasmArray:
     return read(x, x.shape, strides, start)
 
 
-def cut(x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None) -> WasmArray:
-    """Return the block of `x` that begins at an index, or every `steps`-th element of it."""
+def cut(
+    x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None, drop: Sizes = ()
+) -> WasmArray:
+    """Return the block of `x` that begins at an index, or every `steps`-th element of it, without some axes."""
     x, strides, start = walk_of(x)
-    start += sum(map(mul, strides, begin))
-    return view(x, sizes, strides if steps is None else product(strides, steps), start)
+    sizes, strides, first = block(strides, begin, sizes, steps, drop)
+    return view(x, sizes, strides, start + first)
 
 
 def product(a: Iterable[int], b: Iterable[int]) -> Sizes:
@@ -122,8 +133,7 @@ def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
 @table.implements(movement.slice)
 def slice(x: WasmArray, *, begin: Sizes, size: Sizes, drop: Sizes) -> WasmArray:
     """Return a block, without some axes of size 1."""
-    out = cut(x, begin, size)
-    return WasmView(out, reduced(size, drop, keep_dims=False)) if drop else out
+    return cut(x, begin, size, drop=drop)
 
 
 @table.implements(movement.strided_slice)
@@ -132,6 +142,7 @@ def strided_slice(x: WasmArray, *, begin: Sizes, end: Sizes, strides: Sizes) -> 
     return cut(x, begin, slice_shape(begin, end, strides), strides)
 
 
+@lru_cache(maxsize=4096)
 def slice_shape(begin: Sizes, end: Sizes, strides: Sizes) -> Sizes:
     """Return the shape of a strided slice."""
     return tuple(len(range(*ends)) for ends in zip(begin, end, strides, strict=True))
