@@ -74,7 +74,7 @@ take longer to compile than the kernels.
 """
 COMPLEX_LIBM = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
 
-NATIVE_ONLY = ("direct",)
+NATIVE_ONLY = ("direct", "lu")
 """The sources that only plugrad-native compiles."""
 
 EXPORT_SECTION = 7

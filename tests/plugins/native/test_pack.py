@@ -84,6 +84,11 @@ CALLS = {
     )(xp.asarray(numbers(9, 60, 50, 3))),
     "product": lambda xp: xp.asarray(integers(301, 301)) @ xp.asarray(integers(301, 301)),
     "products": lambda xp: xp.matmul(*(xp.asarray(integers(9, 101, 101)) for _ in range(2))),
+    "inverse": lambda xp: xp.linalg.inv(xp.asarray(numbers(9, 65, 65))),
+    "equations": lambda xp: xp.linalg.solve(
+        xp.asarray(numbers(9, 65, 65, dtype="float64")),
+        xp.asarray(numbers(65, 30, dtype="float64")),
+    ),
     "convolution": lambda xp: xp.conv2d(
         xp.asarray(numbers(5, 33, 33, 16)), xp.asarray(numbers(3, 3, 16, 32)), 1, "same"
     ),

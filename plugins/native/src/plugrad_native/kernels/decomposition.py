@@ -1,0 +1,77 @@
+"""Inverses and linear equations of real matrices. LAPACK has large ones, and says which are singular."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from plugrad.extend import size_of
+from plugrad.kernels import decomposition
+from plugrad_cpu.memory import empty
+from plugrad_native.declare import (
+    FLOAT32,
+    FLOATS,
+    INT32,
+    LANES,
+    LIMIT,
+    dense,
+    exports,
+    in_numpy,
+    in_parts,
+    table,
+)
+
+if TYPE_CHECKING:
+    from plugrad_native.declare import Array
+
+SOLVE: Final = exports("solve", *FLOATS)
+PANEL: Final = 16
+MOST_ROWS: Final = 512
+"""The multiple to which C pads rows and columns, and how many rows it takes, as in csrc/lu.c."""
+PRODUCTS: Final = 16
+"""How many products take as long as an addition of two arrays takes for an element."""
+
+numpy_inverse: Final = in_numpy(decomposition.inverse)
+numpy_solve: Final = in_numpy(decomposition.solve)
+
+
+@table.implements(decomposition.inverse)
+def inverse(input: Array) -> Array:
+    """Return the inverse of each matrix."""
+    found = solution(input, None, input.shape[-1])
+    return numpy_inverse(input) if found is None else found
+
+
+@table.implements(decomposition.solve)
+def solve(matrix: Array, rhs: Array) -> Array:
+    """Return X with ``matrix X = rhs``."""
+    if matrix.shape[:-2] != rhs.shape[:-2]:
+        batch = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+        matrix, rhs = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (matrix, rhs))
+    found = solution(matrix, rhs, rhs.shape[-1])
+    return numpy_solve(matrix, rhs) if found is None else found
+
+
+def solution(matrix: Array, rhs: Array | None, columns: int) -> Array | None:
+    """Return X with ``matrix X = rhs``, or the inverse if `rhs` is None; None if that is NumPy's.
+
+    So it is if C is not made for the arrays, or meets a pivot that is 0 or not finite.
+    """
+    batch, n = matrix.shape[:-2], matrix.shape[-1]
+    run, count = SOLVE.get(matrix.dtype), size_of(batch)
+    is_served = n <= MOST_ROWS and columns <= MOST_ROWS and count * n * columns > 0
+    if run is None or not is_served or count * n * max(n, columns) >= LIMIT:
+        return None
+    out, fails = empty((*batch, n, columns), matrix.dtype), np.zeros(1, INT32)
+    places = (
+        (dense(matrix), n * n),
+        (None if rhs is None else dense(rhs), n * columns),
+        (out, n * columns),
+        (fails, 0),
+    )
+    rows, wide = (-(-size // PANEL) * PANEL for size in (n, columns))
+    scratch = (rows * (rows + wide + LANES) + LANES) * (matrix.itemsize // FLOAT32.itemsize)
+    work = count * rows * rows * (rows + wide) // PRODUCTS
+    in_parts(run, places, count, n, columns, work=work, scratch=scratch)
+    return None if fails[0] else out
