@@ -74,11 +74,12 @@ static const NUMBER NAMED(steps)[2 * PANEL] = {[PANEL... 2 * PANEL - 1] = 1};
 // Eliminate the columns of a panel below the diagonal, on which reciprocals are left. Return 0 if one is not finite,
 // as it is where a pivot is 0, or where the matrix is not finite.
 static int NAMED(eliminate_panel)(NUMBER *data, ptrdiff_t stride, int first, int last, int n,
-                                  int *order) {
+                                  int is_upper, int *order) {
     for (int j = first; j < last; j++) {
+        const int end = is_upper ? j + 1 : n;
         int best = j;
         NUMBER most = 0;
-        for (int i = j; i < n; i++) {
+        for (int i = j; i < end; i++) {
             const NUMBER x = data[i * stride + j], size = x < 0 ? -x : x;
             if (size > most) most = size, best = i;
         }
@@ -99,7 +100,7 @@ static int NAMED(eliminate_panel)(NUMBER *data, ptrdiff_t stride, int first, int
             behind[k] = NAMED(read)(pivot + first + k * WIDTH) *
                         NAMED(read)(NAMED(steps) + PANEL - 1 - j + first + k * WIDTH);
         pivot[j] = scale;
-        for (int i = j + 1; i < n; i++) {
+        for (int i = j + 1; i < end; i++) {
             NUMBER *row = data + i * stride;
             const NUMBER factor = row[j] * scale;
             UNROLLED for (int k = 0; k < PANEL / WIDTH; k++) {
@@ -109,6 +110,18 @@ static int NAMED(eliminate_panel)(NUMBER *data, ptrdiff_t stride, int first, int
             row[j] = factor;
         }
     }
+    return 1;
+}
+
+// Whether all numbers are finite, and those below the diagonal are 0: then nothing is to be eliminated.
+static int NAMED(is_upper)(const NUMBER *data, ptrdiff_t stride, int n) {
+    for (int i = 1; i < n; i++)
+        for (int j = 0; j < i; j++)
+            if (data[i * stride + j] != 0) return 0;
+    VECTOR zeros = {};
+    for (ptrdiff_t k = 0; k < n * stride; k += WIDTH) zeros += NAMED(read)(data + k) * 0;
+    for (int k = 0; k < WIDTH; k++)
+        if (zeros[k] != 0) return 0;
     return 1;
 }
 
@@ -130,18 +143,23 @@ static int NAMED(solve_one)(const NUMBER *matrix, const NUMBER *rhs, NUMBER *out
         if (rhs)
             memcpy(right + i * stride, rhs + (ptrdiff_t)i * columns, columns * sizeof *data);
     }
+    const int is_upper = NAMED(is_upper)(data, stride, n);
     for (int first = 0; first < n; first += PANEL) {
         const int last = first + PANEL, count = smaller(PANEL, n - first);
-        if (!NAMED(eliminate_panel)(data, stride, first, first + count, n, order)) return 0;
+        if (!NAMED(eliminate_panel)(data, stride, first, first + count, n, is_upper, order))
+            return 0;
         if (!rhs)
             for (int i = first; i < first + count; i++) right[i * stride + i] = 1;
+        if (is_upper) continue;
         NUMBER *corner = data + first * stride + first, *below = corner + PANEL * stride;
         NAMED(use_panel)(corner, corner + PANEL, below, below + PANEL, stride, count, size - last,
                          size - last + (rhs ? wide : last), 0);
     }
-    for (int first = size - PANEL; first >= 0; first -= PANEL)
-        NAMED(use_panel)(data + first * stride + first, right + first * stride, data + first, right,
-                         stride, smaller(PANEL, n - first), first, wide, 1);
+    for (int first = size - PANEL; first >= 0; first -= PANEL) {
+        const int zeros = is_upper && !rhs ? first : 0;
+        NAMED(use_panel)(data + first * stride + first, right + first * stride + zeros, data + first,
+                         right + zeros, stride, smaller(PANEL, n - first), first, wide - zeros, 1);
+    }
     for (int i = 0; i < n; i++, out += columns) {
         const NUMBER *row = right + i * stride;
         if (rhs)

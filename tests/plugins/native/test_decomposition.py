@@ -85,6 +85,12 @@ def test_inverses_of_well_conditioned_matrices_are_those_of_numpy(dtype, rng):
 
 
 @pytest.mark.usefixtures("only_c")
+def test_inverses_of_upper_triangular_matrices_have_zeros(rng):
+    found = decomposition.inverse(np.triu(rng.normal(size=(50, 50)) / 50) + np.eye(50))
+    assert not np.tril(found, -1).any()
+
+
+@pytest.mark.usefixtures("only_c")
 @pytest.mark.parametrize("layout", ["dense", "turned", "strided"])
 def test_batches_in_any_layout_and_number_of_threads(layout, rng, monkeypatch):
     a, b = rng.normal(size=(5, 1, 20, 20)), rng.normal(size=(3, 20, 4))
@@ -106,6 +112,7 @@ def test_batches_in_any_layout_and_number_of_threads(layout, rng, monkeypatch):
 SINGULAR = {
     "zeros": np.zeros((3, 3)),
     "ones": np.ones((20, 20)),
+    "upper triangular": np.triu(np.ones((20, 20))) - np.diag(np.arange(20) == 17),
     "of zeros in a column": np.where(np.arange(40) == 33, 0, np.eye(40)),
     "the second of two": np.stack([np.eye(4), np.diag([1, 2, 0, 4])]),
     "the last of many": np.concatenate(
@@ -128,8 +135,12 @@ def test_singular_matrices_are_refused(x, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (0, 19), (19, 0), (19, 19), (7, 12), (17, 16)])
-def test_lapack_decides_about_matrices_that_are_not_finite(place, special, dtype, rng, monkeypatch):
+@pytest.mark.parametrize("is_upper", [False, True])
+def test_lapack_decides_about_matrices_that_are_not_finite(
+    is_upper, place, special, dtype, rng, monkeypatch
+):
     x = rng.normal(size=(20, 20)).astype(dtype)
+    x = np.triu(x) if is_upper else x
     x[place] = special
     for name in ("numpy_inverse", "numpy_solve"):
         monkeypatch.setattr(decomposition, name, lambda *_: "NumPy")

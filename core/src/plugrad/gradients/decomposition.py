@@ -245,16 +245,21 @@ def _hermitian(x: Tensor) -> Tensor:
 
 
 def _cholesky(dy: Tensor, out: Tensor) -> Tensor:
-    """Return ``inverse(L)ᴴ P(Lᴴ dy) inverse(L)``, where P takes the lower triangle and half of the diagonal."""
-    inverse = decomposition.inverse(out)
-    below = matmul(adjoint(out), conj(dy)) * on_device(_lower(out.shape[-1], str(out.dtype)), out)
-    return conj(_hermitian(matmul(matmul(adjoint(inverse), below), inverse)))
+    """Return the Hermitian part of ``inverse(Lᴴ) P(Lᴴ dy) inverse(L)``; P halves the diagonal and drops what is above.
+
+    The inverse is that of Lᴴ because an upper triangular matrix needs no elimination.
+    """
+    upper = adjoint(out)
+    inverse = decomposition.inverse(upper)
+    below = matmul(upper, conj(dy)) * on_device(_half_lower(out.shape[-1], str(out.dtype)), out)
+    half = matmul(matmul(inverse, below), adjoint(inverse))
+    return conj(half + adjoint(half))
 
 
 @lru_cache(maxsize=64)
-def _lower(n: int, dtype: str) -> Array:
-    """Return a matrix with 1 below the diagonal and 0.5 on it."""
-    return (np.tri(n, dtype=dtype) + np.tri(n, k=-1, dtype=dtype)) / 2
+def _half_lower(n: int, dtype: str) -> Array:
+    """Return a matrix with 0.5 below the diagonal and 0.25 on it."""
+    return (np.tri(n, dtype=dtype) + np.tri(n, k=-1, dtype=dtype)) / 4
 
 
 def _eigh(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
