@@ -123,6 +123,23 @@ def run_one(
     return output
 
 
+def run_new(kernel: Kernel[..., Tensor], attrs: Checked, backend: Backend) -> Tensor:
+    """Run a kernel with one result and no inputs on a backend: `run` without its cases."""
+    function = backend.functions[kernel.name]
+    try:
+        result = function(backend, **attrs)
+    except Exception as failure:
+        raise explained(failure, kernel, backend, (backend,), attrs)  # noqa: B904
+    output = new(Tensor)  # as in `run_one`
+    output.array = result
+    output.backend = backend
+    output.node = None
+    around = surroundings()
+    if around is not None and around.scope is not None:
+        around.scope.note(output)
+    return output
+
+
 def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     """Run a kernel on two tensors of one dtype: `run` without its loops.
 

@@ -29,7 +29,8 @@ def ones_like(x: Array) -> Array:
 @counted
 def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -> Array:
     """Return one value everywhere; the operating system provides zeros when they are first used."""
-    if value or "-" in str(value):  # the zero with a sign is not that of the operating system
+    # The zero with a sign is not that of the operating system; integers have none.
+    if value or (type(value) is not int and "-" in str(value)):
         y = np.empty(shape, dtype.numpy)  # `np.full` takes three times as long for a few elements
         y.fill(value)
     else:
