@@ -175,9 +175,9 @@ def irfft(
     x = _complex(x, "irfft")
     axis = axis_of(axis, x.ndim, name="irfft: axis")
     n = _checked_length(2 * (x.shape[axis] - 1) if n is None else n, x, axis, "irfft")
-    half = moveaxis(_resized(x, n // 2 + 1, axis), axis, -1)
+    half = _to_end(_resized(x, n // 2 + 1, axis), axis)
     y = _scaled(signal.irfft(half, length=n), n, norm, "irfft", is_inverse=True)
-    return moveaxis(y, -1, axis)
+    return _from_end(y, axis)
 
 
 def rfftn(
@@ -374,10 +374,20 @@ def _transformed(
     """
     axis = axis_of(axis, x.ndim, name=f"{op}: axis")
     n = _checked_length(x.shape[axis] if n is None else n, x, axis, op)
-    x = moveaxis(_resized(x, n, axis), axis, -1)
+    x = _to_end(_resized(x, n, axis), axis)
     is_real = x.dtype.kind == "floating"
     y = signal.ifft(x) if is_inverse else signal.rfft(x) if is_real else signal.fft(x)
-    return moveaxis(_scaled(y, n, norm, op, is_inverse=is_inverse), -1, axis)
+    return _from_end(_scaled(y, n, norm, op, is_inverse=is_inverse), axis)
+
+
+def _to_end(x: Tensor, axis: int) -> Tensor:
+    """Return x with an axis moved to the end, if it is elsewhere: that takes as long as a short transform."""
+    return x if axis == x.ndim - 1 else moveaxis(x, axis, -1)
+
+
+def _from_end(x: Tensor, axis: int) -> Tensor:
+    """Return x with the last axis moved back."""
+    return x if axis == x.ndim - 1 else moveaxis(x, -1, axis)
 
 
 def _scaled(y: Tensor, n: int, norm: str, op: str, *, is_inverse: bool) -> Tensor:
