@@ -157,12 +157,40 @@ static void pack_slabs(matrix b, int depth, int columns, float *packed) {
     }
 }
 
+// The same for few rows of whole groups, and columns of whole slabs. All of b is read in its order, because
+// that takes longer than the products: the processor sees it coming.
+#define FEW 4
+static void multiply_few(matrix a, const float *b, ptrdiff_t b_row, float *out, int rows, int columns,
+                         int depth, int accumulate, const float *bias, float least, float most) {
+    for (int i = 0; i < rows && !accumulate; i++)
+        for (int j = 0; j < columns; j++) out[i * columns + j] = bias ? bias[j] : 0;
+    for (int k = 0; k < depth; k += GROUP, b += GROUP * b_row)
+        for (int i = 0; i < rows; i++) {
+            quad factors[GROUP];
+            UNROLLED for (int l = 0; l < GROUP; l++)
+                factors[l] = a.data[i * a.row_stride + (k + l) * a.column_stride] - (quad){};
+            for (int j = 0; j < columns; j += SLAB)
+                UNROLLED for (int v = 0; v < SLAB; v += 4) {
+                    quad sum = load_quad(out + i * columns + j + v);
+                    UNROLLED for (int l = 0; l < GROUP; l++)
+                        sum = multiply_add(factors[l], load_quad(b + l * b_row + j + v), sum);
+                    store_quad(out + i * columns + j + v, sum);
+                }
+        }
+    for (int i = 0; i < rows * columns; i += 4)
+        store_quad(out + i, limited(load_quad(out + i), least, most));
+}
+
 void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int depth,
                      int accumulate, const float *bias, float least, float most) {
     float packed_a[MOST_ROWS * BLOCK_DEPTH], packed_b[BLOCK_DEPTH * BLOCK_COLUMNS];
     const int blocks = 1 + (depth - 1) / BLOCK_DEPTH;  // of about the same length
     const int longest = round_up((depth + blocks - 1) / blocks, GROUP);
     const int has_rows = b.column_stride == 1;  // which are read where they are
+    if (has_rows && rows <= FEW && columns % SLAB == 0 && depth % GROUP == 0) {
+        multiply_few(a, b.data, b.row_stride, out, rows, columns, depth, accumulate, bias, least, most);
+        return;
+    }
     const int widest = has_rows ? columns : BLOCK_COLUMNS;
     for (int left = 0; left < columns; left += widest) {
         const int width = smaller(widest, columns - left);

@@ -200,7 +200,7 @@ def test_softmax_of_extremes(run):
     assert run("Softmax", np.zeros((3, 0), np.float32), dim=1).shape == (3, 0)
 
 
-SIZES = [1, 2, 3, 4, 5, 11, 12, 13, 33, 97]
+SIZES = [1, 2, 3, 4, 5, 11, 12, 13, 33, 40, 97]
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])
@@ -219,6 +219,18 @@ def test_matrix_products_of_every_size(run, rng, transpose_a, transpose_b):
                     transpose_b=transpose_b,
                 )
                 np.testing.assert_allclose(actual, a @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [8, 9])
+@pytest.mark.parametrize("rows", range(1, 7))
+def test_few_rows_with_a_bias_and_limits(run, rng, rows, depth):
+    a, b = rng.standard_normal((rows, depth)), rng.standard_normal((depth, 24))
+    a[-1, 1], bias = NAN, rng.standard_normal(24)
+    flags = {"transpose_a": False, "transpose_b": False, "leakyrelu_alpha": 0.2}
+    for activation, limits in (("linear", (-INF, INF)), ("relu", (0, INF)), ("relu6", (0, 6))):
+        operands = (x.astype(np.float32) for x in (a, b, bias))
+        actual = run("_FusedMatMul", *operands, None, activation=activation, **flags)
+        np.testing.assert_allclose(actual, np.clip(a @ b + bias, *limits), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("float64", 1e-12)])
