@@ -7,6 +7,7 @@ import pytest
 
 import plugrad
 from plugrad import kernels
+from plugrad_cpu.kernels import movement
 
 SIZE = 5003  # odd, and above the size from which elements are chosen by their bits
 FLOATS = ["float16", "float32", "float64"]
@@ -206,3 +207,42 @@ def test_one_hot_of_positions_out_of_range(rng):
         kernels.indexing.one_hot, places, depth=6, on_value=2, off_value=-1, dtype=plugrad.int32
     )
     np.testing.assert_array_equal(found, np.where(places[..., None] == np.arange(6), 2, -1))
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_view"),
+    [
+        (lambda x: [x[:, :3], x[:, 3:7], x[:, 7:]], True),
+        (lambda x: [x[:, :-3][:, ::-1], x[:, :1]], False),
+        (lambda x: [x[:, 4:][:, ::-1], x[:, :4][:, ::-1]], True),
+        (lambda x: [x[:, 3:], x[:, :3]], False),
+        (lambda x: [x[:, :3], x[:, 4:]], False),
+        (lambda x: [x[:, :6:2], x[:, 6::2]], True),
+        (lambda x: [x[:, :6:2], x[:, 6:]], False),
+        (lambda x: [x[::2, :5], x[::2, 5:]], True),
+        (lambda x: [x[:, :4].copy(), x[:, 4:]], False),
+        (lambda x: [np.repeat(x, 2, axis=1)[:, :3], np.repeat(x, 2, axis=1)[:, 3:]], False),
+    ],
+)
+def test_adjacent_parts_are_joined_by_a_view(parts, is_view, rng):
+    x = rng.normal(size=(SIZE, 10))
+    found = movement.joined(parts(x), 1)
+    np.testing.assert_array_equal(found, np.concatenate(parts(x), 1))
+    assert np.shares_memory(found, x) == is_view
+
+
+def test_frames_share_the_memory_of_their_signal(rng):
+    x = rng.normal(size=(3, SIZE * 16))
+    with plugrad.use("cpu"):
+        signal = plugrad.asarray(x)
+        found = plugrad.signal.frame(signal, 512, 128).numpy()
+        assert np.shares_memory(found, signal.numpy())
+        (dx,) = plugrad.grad(lambda x: plugrad.signal.frame(x, 512, 128), (0,))(
+            signal, dy=plugrad.asarray(2 * found)
+        )
+    windows = np.lib.stride_tricks.sliding_window_view(x, 512, axis=-1)[:, ::128]
+    np.testing.assert_array_equal(found, windows)
+    times = np.zeros(x.shape[1])
+    for i in range(windows.shape[1]):
+        times[128 * i : 128 * i + 512] += 2
+    np.testing.assert_allclose(dx.numpy(), x * times, rtol=1e-15)

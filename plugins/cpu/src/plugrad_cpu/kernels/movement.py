@@ -129,11 +129,34 @@ def concat(*inputs: Array, axis: int) -> Array:
 
 
 def joined(parts: Sequence[Array], axis: int) -> Array:
-    """Return arrays of one dtype joined along an axis."""
+    """Return arrays of one dtype joined along an axis: a view if they are large, and adjacent in memory."""
     if sum([x.nbytes for x in parts]) < LARGE:
         return np.concatenate(parts, axis)
     shape, _ = movement.concat.infer(*parts, axis=axis)
-    return np.concatenate(parts, axis, out=empty(shape, parts[0].dtype))
+    view = _view_of_adjacent(parts, axis, shape)
+    return np.concatenate(parts, axis, out=empty(shape, parts[0].dtype)) if view is None else view
+
+
+def _view_of_adjacent(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
+    """Return a view of parts that follow each other in the memory of one array, or None if they do not.
+
+    Neighbouring slices do, and so do the blocks of overlapping frames of a signal.
+    """
+    first = parts[0]
+    base, strides = first.base, first.strides
+    if type(base) is not np.ndarray or not base.flags.c_contiguous or base.dtype.hasobject:
+        return None
+    place = _address(first)
+    for x in parts:
+        if x.base is not base or x.strides != strides or _address(x) != place:
+            return None
+        place += x.shape[axis] * strides[axis]
+    return np.ndarray(shape, first.dtype, base, _address(first) - _address(base), strides)
+
+
+def _address(x: Array) -> int:
+    """Return the place of the first element."""
+    return x.__array_interface__["data"][0]
 
 
 @table.implements(movement.pack)
