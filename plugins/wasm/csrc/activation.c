@@ -9,12 +9,12 @@
 #define SELU_ALPHA 1.6732632423543772848170429916717
 
 static inline floats sigmoid_floats(floats x) {
-    const floats e = exp_floats(-absolute(x));
+    const floats e = exp_of_negative(-absolute(x));
     return choose(x < splat(0.f), e, splat(1.f)) / (e + 1.f);
 }
 
 static inline floats softplus_floats(floats x) {
-    return choose(x < splat(0.f), splat(0.f), x) + log1p_floats(exp_floats(-absolute(x)));
+    return choose(x < splat(0.f), splat(0.f), x) + log1p_floats(exp_of_negative(-absolute(x)));
 }
 
 static inline floats elu_floats(floats x) { return choose(x < splat(0.f), expm1_floats(x), x); }
@@ -97,7 +97,7 @@ static inline floats gelu_tanh_floats(floats x) {
 
 static inline floats gelu_tanh_gradient_floats(floats dy, floats x) {
     x = at_most(at_least(x, -FAR), FAR);
-    const floats inner = inner_floats(x), e = exp_floats(-absolute(inner));
+    const floats inner = inner_floats(x), e = exp_of_negative(-absolute(inner));
     const floats inverse = 1.f / (e + 1.f), least = e * inverse;  // s and 1 - s, or 1 - s and s
     const floats slope = x * multiply_add(x * x, splat(3 * GELU_CUBIC), splat(GELU_SLOPE));
     const floats s = choose(inner < splat(0.f), least, inverse);

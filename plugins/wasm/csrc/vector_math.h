@@ -89,12 +89,9 @@ static inline floats shifted_exponent(floats x) {
     return multiply_add(x, splat(1.44269504088896341f), magic);
 }
 
-// exp(x) for a shifted n. The polynomial has the least relative error, 3e-9. If `is_near`, |n| <= 32, and
-// n * ln(2) is not rounded before it is subtracted, so that an error of 2e-9 in ln(2) does not matter.
-static inline floats exp_of_parts(floats x, floats shifted, int is_near) {
-    floats magic = splat(MAGIC);
-    OPAQUE(magic);
-    const floats n = shifted - magic;
+// exp(x) 2^k for an n that is shifted by k more. The polynomial has the least relative error, 3e-9. If `is_near`,
+// |n| <= 32, and n * ln(2) is not rounded before it is subtracted, so that an error of 2e-9 in ln(2) does not matter.
+static inline floats exp_times(floats x, floats shifted, floats n, int is_near) {
     floats r = multiply_add(n, splat(is_near ? -LN2 : -LN2_HIGH), x);
     if (!is_near) r = multiply_add(n, splat(-LN2_LOW), r);
     floats p = splat(1.3814467e-3f);
@@ -107,12 +104,27 @@ static inline floats exp_of_parts(floats x, floats shifted, int is_near) {
     return p * (floats)((ints)shifted << 23);
 }
 
+// exp(x) for a shifted n.
+static inline floats exp_of_parts(floats x, floats shifted, int is_near) {
+    floats magic = splat(MAGIC);
+    OPAQUE(magic);
+    return exp_times(x, shifted, shifted - magic, is_near);
+}
+
 // exp(x) of x <= 88, and 0 where it would be denormal: half the work of exp_floats. The result is within two
 // units in the last place. If `is_near`, |x| <= NEAR.
 #define NEAR 16.f
 static inline floats exp_small(floats x, int is_near) {
     if (!is_near) x = larger(x, splat(-88.f));
     return exp_of_parts(x, shifted_exponent(x), is_near);
+}
+
+// exp(x) of x <= 0, which may be denormal: it is multiplied by 2^64 before it is rounded.
+static inline floats exp_of_negative(floats x) {
+    x = at_least(x, -104.f);
+    const floats magic = splat(MAGIC + 64);
+    const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
+    return exp_times(x, shifted, shifted - magic, false) * 0x1p-64f;
 }
 
 // 2^(ab + 64) for -189 <= ab <= 63. A factor of 2^-64 makes it 2^(ab), which may be denormal. ab is n + r, where n
