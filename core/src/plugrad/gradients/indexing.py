@@ -1,7 +1,7 @@
 """Gradients of the indexing kernels; positions have none."""
 
 from plugrad.kernels import creation, indexing, movement, scatter
-from plugrad.ops.binary import clip, greater_equal, less, logical_and, where
+from plugrad.ops.binary import greater_equal, less, logical_and, where
 from plugrad.tape.rules import gradient, not_differentiable
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.shapes import size_of
@@ -15,15 +15,12 @@ def _put_back(dy: Tensor, indices: Tensor, x_spec: Spec, axis: int, batch_dims: 
     )
 
 
-def _handed_out(dy: Tensor, segment_ids: Tensor, x_spec: Spec, num_segments: int) -> Tensor:
+def _handed_out(dy: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
     """Return, for each element of x, the part of dy for its segment; 0 for elements that were dropped."""
-    if num_segments == 0:
-        return creation.fill.on(dy.backend, shape=x_spec.shape, value=0, dtype=x_spec.dtype)
-    parts = indexing.gather(dy, clip(segment_ids, 0, num_segments - 1), axis=0)
+    none = creation.fill.on(dy.backend, shape=(1, *dy.shape[1:]), value=0, dtype=dy.dtype)
     is_used = logical_and(greater_equal(segment_ids, 0), less(segment_ids, num_segments))
-    ones = (1,) * (len(x_spec.shape) - segment_ids.ndim)
-    mask = movement.reshape(is_used, shape=segment_ids.shape + ones)
-    return where(mask, parts, 0)
+    places = where(is_used, segment_ids, num_segments)  # zeros come after the parts
+    return indexing.gather(movement.concat(dy, none, axis=0), places, axis=0)
 
 
 def _added_up(dy: Tensor, indices: Tensor, params_spec: Spec) -> Tensor:
