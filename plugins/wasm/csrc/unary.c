@@ -37,23 +37,26 @@ EACH_FLOAT(FLOAT_KERNELS)
 
 // ---- functions: vectors for float32; libm is exact to within one unit in the last place ----
 
-// Four vectors at a time. Most hold numbers near 0, whose parts n are found to be small before the rest is computed.
+// Four vectors at a time. Most hold numbers near 0, whose parts n are found to be small before the rest is computed;
+// a loop of their own has the constants in registers. `fast_count` is 0 where products are rounded.
 #define EACH_VECTOR for (int v = 0, at = i; v < 4; v++, at += LANES)
 KERNEL(exp_float32)(const float *values, float *out, int count) {
-    const int fused = is_fused();
+    const int fast_count = is_fused() ? count : 0;
     int i = 0;
     for (; i + 4 * LANES <= count; i += 4 * LANES) {
-        read_ahead(values + i), write_ahead(out + i);
-        floats shifted[4], most = splat(0.f);
-        unsigned_ints far = {0};
-        UNROLLED EACH_VECTOR {
-            shifted[v] = shifted_exponent(load(values + at));
-            far |= (unsigned_ints)shifted[v] - ((unsigned_ints)splat(MAGIC) - 32);
-        }
-        if (fused && !any_lane((ints)(far & ~63u))) {
+        for (; i + 4 * LANES <= fast_count; i += 4 * LANES) {
+            read_ahead(values + i), write_ahead(out + i);
+            floats shifted[4];
+            unsigned_ints far = {0};
+            UNROLLED EACH_VECTOR {
+                shifted[v] = shifted_exponent(load(values + at));
+                far |= (unsigned_ints)shifted[v] - ((unsigned_ints)splat(MAGIC) - 32);
+            }
+            if (any_lane((ints)(far & ~63u))) break;
             UNROLLED EACH_VECTOR store(out + at, exp_of_parts(load(values + at), shifted[v], true));
-            continue;
         }
+        if (i + 4 * LANES > count) break;
+        floats most = splat(0.f);
         EACH_VECTOR most = larger(most, absolute(load(values + at)));
         if (!any_lane(most > splat(87.f)))
             _Pragma("nounroll") EACH_VECTOR store(out + at, exp_small(load(values + at), false));
