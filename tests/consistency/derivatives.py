@@ -50,7 +50,7 @@ def has_elements(case: Case) -> bool:
 def recorded() -> Iterator[set[str]]:
     """Collect the names of the kernels that are put on the tape."""
     names: set[str] = set()
-    functions = {name: getattr(dispatch, name) for name in ("record", "record_pair")}
+    functions = {name: getattr(dispatch, name) for name in ("record", "record_one", "record_pair")}
 
     def watching(record: Any) -> Any:
         def watched(kernel: Any, *rest: Any) -> None:

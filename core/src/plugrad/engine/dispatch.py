@@ -12,7 +12,7 @@ from plugrad.contract.kernel import Checked, connect
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
 from plugrad.engine.transfer import moved
-from plugrad.tape.tape import record, record_pair
+from plugrad.tape.tape import record, record_one, record_pair
 from plugrad.tensor.context import surroundings
 from plugrad.tensor.tensor import Tensor
 
@@ -119,7 +119,7 @@ def run_one(
     output.node = None
     node = x.node
     if node is not None:
-        record(kernel, (node,), (array,), attrs, output)
+        record_one(kernel, node, array, attrs, output)
     return output
 
 

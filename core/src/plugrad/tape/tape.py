@@ -65,6 +65,30 @@ def record(
         call.keep(arrays, output)
 
 
+def record_one(
+    kernel: Kernel[..., Any], parent: Node, array: Any, attrs: Mapping[str, Any], output: Tensor
+) -> None:
+    """Record a call with one input and one output on the tape: `record` without its cases."""
+    try:
+        plan = gradients[kernel.name].plans[1]
+    except KeyError:
+        plan = _plan(kernel, 1, (parent,))
+    if plan is None:
+        return
+    call = output.node = Call()
+    call.order = next_order()
+    call.parents = (parent,)
+    call.plan = plan
+    call.shapes = (array.shape,)
+    call.attrs = attrs
+    call.backend = output.backend
+    if plan.keeps_something:
+        if plan.keeps_inputs_only:
+            call.saved = (array,)
+        else:
+            call.keep((array,), output)
+
+
 def record_pair(
     kernel: Kernel[..., Any],
     parents: tuple[Node | None, Node | None],
