@@ -1,0 +1,36 @@
+"""Reductions of the first axis, which C has for all but large matrices with many columns."""
+
+from importlib import import_module
+from itertools import product
+
+import numpy as np
+import pytest
+
+import plugrad
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+fold = import_module("plugrad_native.kernels.reduction").fold
+
+CASES = [
+    *product(("sum", "prod", "min", "max"), ("float32", "float64", "int32")),
+    *product(["mean"], ("float32", "float64")),
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+@pytest.mark.parametrize("shape", [(1, 64), (7, 65), (64, 256), (33, 700), (200, 127)], ids=str)
+def test_columns_are_reduced(name, dtype, shape, rng):
+    assert fold(shape, (0,), False) == (shape[1:], 1, *shape)  # by C
+    x = rng.uniform(0.9, 1.1, shape) if dtype != "int32" else rng.choice([-1, 1, 1, 2], shape)
+    x = x.astype(dtype)
+    with plugrad.use("cpu"):
+        found = getattr(plugrad, name)(plugrad.asarray(x), axis=0)
+    expected = getattr(np, name)(x.astype(np.float64 if dtype != "int32" else dtype), axis=0)
+    np.testing.assert_allclose(found.numpy(), expected.astype(dtype), rtol=3e-6)
+
+
+def test_large_matrices_with_many_columns_are_left_to_numpy():
+    assert fold((1024, 1024), (0,), False) is None
+    assert fold((1 << 14, 64), (0,), False) is not None
