@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import Kernel
 from plugrad.kernels import optimizers
 from plugrad_cpu.memory import empty
 from plugrad_cpu.threads import workers
 from plugrad_native.declare import FLOATS, LIMIT, SHARED, dense, exports, in_numpy, table
 
 if TYPE_CHECKING:
-    from plugrad.extend import Implementation
+    from plugrad.extend import Implementation, Kernel
     from plugrad_native.declare import Array
 
 
@@ -44,10 +43,10 @@ def moving(kernel: Kernel[..., Any], function: str) -> Implementation:
     return implementation
 
 
-table.update(
-    {
-        found: moving(found, name)
-        for name, found in vars(optimizers).items()
-        if isinstance(found, Kernel)
-    }
+NAMES: Final = (
+    *("adadelta", "adagrad", "adam", "adamax", "centered_rmsprop", "gradient_descent", "momentum"),
+    "rmsprop",
 )
+"""The kernels with functions in C. A newer core may have more."""
+
+table.update({vars(optimizers)[name]: moving(vars(optimizers)[name], name) for name in NAMES})
