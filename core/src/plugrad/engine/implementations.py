@@ -126,15 +126,16 @@ def combined(configs: Sequence[KernelConfig], backend: Backend) -> Implementatio
     if not first.is_conditional:
         return adapted(first, backend)
     if not others:
-        # No other implementation is there for small arrays.
-        only = first._replace(min_bytes=0)
-        function = adapted(first, backend)
-        return choose(only, function, _refusal(first)) if only.is_conditional else function
-    following = others[0]
-    if following.is_conditional or first.on_host or following.on_host:
-        function = adapted(first, backend)
-        return choose(first, function, combined(others, backend))
-    function = backend.prepared_choice(first, following.kernel_func)
+        function = adapted(first, backend)  # also for small arrays, which nothing else takes
+        if first.dtypes is None:
+            return function
+        everywhere = first._replace(min_bytes=0)
+        return choose(function, _refusal(first), *everywhere.conditions)
+    second = others[0]
+    if second.is_conditional or first.on_host or second.on_host:
+        following = combined(others, backend)
+        return choose(adapted(first, backend), following, *first.conditions)
+    function = backend.prepared_choice(first, second.kernel_func)
     return with_strings(first.kernel_name, function, backend)
 
 

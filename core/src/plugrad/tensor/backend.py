@@ -78,6 +78,11 @@ class KernelConfig(NamedTuple):
     """The bytes of all inputs together from which on it is meant."""
 
     @property
+    def conditions(self) -> tuple[frozenset[DType] | None, frozenset[DType], int]:
+        """The fields that say for which inputs it is meant."""
+        return self.dtypes, self.broadcast_dtypes, self.min_bytes
+
+    @property
     def is_conditional(self) -> bool:
         """Whether it is meant for some inputs only."""
         return self.dtypes is not None or self.min_bytes > 0
@@ -177,7 +182,7 @@ class Backend(ABC):
         """
         name = config.kernel_name
         function = self.prepared(name, config.kernel_func)
-        return choose(config, function, self.prepared(name, following))
+        return choose(function, self.prepared(name, following), *config.conditions)
 
     @property
     def label(self) -> str:

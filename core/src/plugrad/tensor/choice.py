@@ -10,33 +10,32 @@ from plugrad.types.dtype import as_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from plugrad.tensor.backend import Implementation, KernelConfig
+    from plugrad.types.dtype import DType
+
+    Implementation = Callable[..., Any]
 
 BROADCAST_MIN_BYTES = 1 << 17
 """The bytes of the larger input from which on `broadcast_dtypes` counts."""
 
 
 def choose(
-    config: KernelConfig, function: Implementation, following: Implementation
+    function: Implementation,
+    following: Implementation,
+    dtypes: frozenset[DType] | None,
+    broadcast_dtypes: frozenset[DType],
+    min_bytes: int,
 ) -> Implementation:
-    """Return a function that calls one implementation where its conditions hold, and else the next one.
+    """Return a function that calls one implementation where the conditions hold, and else the next one.
+
+    `KernelConfig` explains the conditions.
 
     Args:
-        config: the implementation whose conditions count.
         function: what runs where they hold.
         following: what runs for all other inputs.
+        dtypes: those of the first input; None for all.
+        broadcast_dtypes: more of them, for inputs that are broadcast to a large result.
+        min_bytes: those of all inputs together.
     """
-    is_meant = condition(config)
-
-    def implementation(*arrays: Any, **attrs: Any) -> Any:
-        return (function if is_meant(arrays) else following)(*arrays, **attrs)
-
-    return implementation
-
-
-def condition(config: KernelConfig) -> Callable[[Sequence[Any]], bool]:
-    """Return a test of the inputs of a kernel: whether an implementation is meant for them."""
-    dtypes, broadcast_dtypes, min_bytes = config.dtypes, config.broadcast_dtypes, config.min_bytes
     # Arrays may carry dtypes of NumPy.
     meant = None if dtypes is None else {spelling for d in dtypes for spelling in (d, d.numpy)}
     meant_if_broadcast = {spelling for d in broadcast_dtypes for spelling in (d, d.numpy)}
@@ -49,7 +48,10 @@ def condition(config: KernelConfig) -> Callable[[Sequence[Any]], bool]:
             return True
         return given[0].dtype in meant_if_broadcast and _are_broadcast(given)
 
-    return is_meant
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        return (function if is_meant(arrays) else following)(*arrays, **attrs)
+
+    return implementation
 
 
 def _are_broadcast(arrays: Sequence[Any]) -> bool:
