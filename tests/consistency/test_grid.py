@@ -23,7 +23,7 @@ COMPLETE = [CORE / "ops", CORE / "gradients", REFERENCE]
 COLUMNS = [CORE / "ops", CORE / "gradients", *PLUGIN_COLUMNS]
 SOURCES = sorted(
     path
-    for part in ("core/src", "plugins/*/src", "plugins/*/csrc", "tests", "examples", "benchmarks")
+    for part in ("core/src", "plugins/*/src", "plugins/csrc", "tests", "examples", "benchmarks")
     for folder in ROOT.glob(part)
     for path in folder.rglob("*.py")
     if "__pycache__" not in path.parts
