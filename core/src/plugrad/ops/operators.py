@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn
 
-from plugrad.engine.dispatch import run_pair
+from plugrad.engine.dispatch import compile_call
 from plugrad.engine.results import renamed
 from plugrad.importing import imported
 from plugrad.kernels import binary as kernels
@@ -14,27 +15,7 @@ from plugrad.ops.chained import CHAINED
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
-if TYPE_CHECKING:
-    from plugrad.contract.kernel import Kernel
-
 Binary = Callable[..., Any]
-
-
-def direct(kernel: Kernel[..., Tensor], op: Binary) -> Binary:
-    """Return a binary op for use as an operator: two tensors that need no conversion skip the op.
-
-    That is a call less for what small programs mostly do; D1 and D3 in benchmarks/ measure it.
-    """
-    usual, accepted = kernel.usual, kernel.accepted_spellings
-
-    def operator(a: Any, b: Any) -> Any:
-        if type(a) is Tensor and type(b) is Tensor:
-            dtype = a.array.dtype
-            if dtype is b.array.dtype and (dtype is usual or dtype in accepted):
-                return run_pair(kernel, a, b)
-        return op(a, b)
-
-    return operator
 
 
 def reflected(op: Binary) -> Binary:
@@ -135,6 +116,13 @@ ARITHMETIC: Final = {
     "rshift": ("bitwise", "bitwise_right_shift"),
 }
 """The operators that have a form in place too, and their ops."""
+DIRECT: Final = {
+    "__add__": ("add", kernels.add),
+    "__sub__": ("subtract", kernels.subtract),
+    "__mul__": ("multiply", kernels.multiply),
+    "__truediv__": ("divide", kernels.divide),
+}
+"""The operators of small programs. With two tensors that need no conversion they run the kernel and skip the op."""
 MEMBERS: Final = {
     "__divmod__": ("ufuncs", "divided"),
     "__round__": ("methods", "rounded"),
@@ -164,10 +152,10 @@ ATTACHED: Final[dict[str, Any]] = {
         for name, (module, op) in (ARITHMETIC | {"divmod": MEMBERS["__divmod__"]}).items()
     },
     **{name: Later(name, f"ops.{module}", op) for name, (module, op) in MEMBERS.items()},
-    "__add__": direct(kernels.add, binary.add),
-    "__sub__": direct(kernels.subtract, binary.subtract),
-    "__mul__": direct(kernels.multiply, binary.multiply),
-    "__truediv__": direct(kernels.divide, binary.divide),
+    **{
+        name: Later(name, "ops.binary", op, partial(compile_call, kernel))
+        for name, (op, kernel) in DIRECT.items()
+    },
     "__lt__": binary.less,
     "__le__": binary.less_equal,
     "__gt__": binary.greater,

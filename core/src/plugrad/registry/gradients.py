@@ -39,16 +39,6 @@ class Plan(Protocol):
         """Whether to keep the inputs' dtypes."""
         ...
 
-    @property
-    def keeps_something(self) -> bool:
-        """Whether any of these is kept."""
-        ...
-
-    @property
-    def keeps_inputs_only(self) -> bool:
-        """Whether only inputs are kept."""
-        ...
-
     def pull_into(
         self,
         gradients: dict[Any, Any],

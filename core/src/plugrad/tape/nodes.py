@@ -41,7 +41,7 @@ class Node:
 
     __slots__ = ("order", "parents")
     order: int
-    parents: tuple[Node | None, ...]
+    parents: Sequence[Node | None]
 
 
 @final
@@ -60,19 +60,6 @@ class Call(Node):
     saved: Sequence[Any]
     shapes: Sequence[Shape | None]
     specs: Sequence[Shaped]
-
-    def keep(self, arrays: Sequence[Any], output: Any) -> None:
-        """Keep the values that the plan asks for."""
-        plan = self.plan
-        if plan.saved_inputs:
-            whole = len(plan.saved_inputs) >= len(arrays)
-            self.saved = arrays if whole else [arrays[i] for i in plan.saved_inputs]
-        if plan.needs_dtypes:
-            self.dtypes = [None if a is None else a.dtype for a in arrays]
-        if plan.needs_output:
-            tensors = cast("list[Tensor]", output if type(output) is list else [output])
-            arrays_out = [t.array for t in tensors]
-            self.outputs = arrays_out if type(output) is list else arrays_out[0]
 
     def output(self, linked: bool) -> Tensor | list[Tensor]:
         """Return the saved output, or the list of outputs, as tensors."""

@@ -36,8 +36,6 @@ class _NoPlan:
     saved_inputs: Sequence[int] = ()
     needs_output = False
     needs_dtypes = False
-    keeps_something = False
-    keeps_inputs_only = False
 
     def __init__(self, kernel: Kernel[..., Any]) -> None:
         """Make the plan for a kernel."""
@@ -86,10 +84,7 @@ class RulePlan:
     """The rules of the differentiated inputs, ready to be applied to a call."""
 
     # The tape reads these for every call: slots are faster than the fields of a named tuple.
-    __slots__ = (
-        *("kernel", "rules", "saved_inputs", "needs_output", "needs_dtypes"),
-        *("keeps_something", "keeps_inputs_only"),
-    )
+    __slots__ = ("kernel", "needs_dtypes", "needs_output", "rules", "saved_inputs")
 
     def __init__(
         self,
@@ -105,8 +100,6 @@ class RulePlan:
         self.saved_inputs = saved_inputs
         self.needs_output = needs_output
         self.needs_dtypes = needs_dtypes
-        self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
-        self.keeps_inputs_only = bool(saved_inputs) and not needs_output and not needs_dtypes
 
     def pull_into(
         self,
@@ -211,8 +204,6 @@ class FunctionPlan:
     """A gradient function, with the inputs and outputs that it asked to be saved."""
 
     needs_dtypes = True
-    keeps_something = True
-    keeps_inputs_only = False
 
     def __init__(
         self,
