@@ -131,7 +131,7 @@ class Kernel(Generic[Params, Result]):
             defaults.get(n, n) is None for n in positional
         )
         """Whether calls differ in their inputs: there is a list of them, or some are optional."""
-        self.met: Final[dict[tuple[DType, type], DType]] = {}
+        self.met: Final[dict[tuple[object, type], DType]] = {}
         """The dtype for a tensor of a dtype and a Python number of a type; ops note it when it is first needed."""
         self._defaults: Final[Mapping[str, Any]] = defaults
         self._inferred: Final[dict[tuple[Any, ...], Any]] = {}

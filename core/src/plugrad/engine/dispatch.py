@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,9 @@ from plugrad.contract.kernel import Checked, connect
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
 from plugrad.engine.transfer import moved
-from plugrad.tape.tape import mark, record
+from plugrad.registry.gradients import gradients
+from plugrad.tape.nodes import Call, next_order
+from plugrad.tape.tape import find_plan, mark
 from plugrad.tensor.context import surroundings
 from plugrad.tensor.tensor import Tensor
 
@@ -54,7 +56,24 @@ def bind(kernel, otherwise):
             output.backend = backend
             output.node = None
         if {is_differentiated}:
-            record(kernel, {differentiated}, {nodes}, {arrays}, {shapes}, attrs, output)
+            try:
+                plan = gradients[name].plans[{differentiated}]
+            except KeyError:
+                plan = find_plan(kernel, {differentiated}, {nodes})
+            if plan is not None:
+                node = Call()
+                node.order = next_order()
+                node.parents = {nodes}
+                node.plan = plan
+                node.shapes = {shapes}
+                node.attrs = attrs
+                node.backend = backend
+                if type(output) is list:
+                    node.split(output)
+                else:
+                    output.node = node
+                if plan.keeps_something:
+                    node.keep({arrays}, output)
         if context is not None and context.scope is not None:
             context.scope.note(output)
         return output
@@ -67,23 +86,26 @@ HOLES: Final = {
     "parameters": ("<x#, >", "inputs, "),
     "inputs": ("(<x#, >)", "inputs"),
     "unwrap": (
-        "<array#, node# = x#.array, x#.node; >backend = x0.backend",
+        "<array# = x#.array; node# = x#.node; >backend = x0.backend",
         "arrays, nodes, backend = unwrap(inputs)",
     ),
-    "is_torn": ("<x#.backend is not backend or >False", "backend is None"),
+    "is_torn": ("<x#.backend is not backend| or >", "backend is None"),
     "arrays": ("(<array#, >)", "arrays"),
     "arguments": ("<array#, >", "*arrays, "),
     "nodes": ("(<node#, >)", "nodes"),
     "shapes": ("(<array#.shape, >)", "[x if x is None else x.shape for x in arrays]"),
-    "is_differentiated": ("<node# is not None or >False", "differentiated := mark(nodes)"),
-    "differentiated": ("<(2**# if node# is not None else 0) + >0", "differentiated"),
+    "is_differentiated": ("<node# is not None| or >", "differentiated := mark(nodes)"),
+    "differentiated": ("<(2**# if node# is not None else 0)| + >", "differentiated"),
 }
 """The text for each hole: for a number of inputs, for each of which what is in <> is repeated, and for a sequence."""
 NO_INPUTS: Final = {
     "parameters": "backend, ",
-    "unwrap": "",
     "arrays": "(backend,)",
     "arguments": "backend, ",
+    "unwrap": "",
+    "is_torn": "False",
+    "is_differentiated": "False",
+    "differentiated": "0",
 }
 """A kernel without inputs receives the backend in their place."""
 GUARD: Final = """\
@@ -100,9 +122,13 @@ def call_text(count: int | None, has_attributes: bool, is_operator: bool = False
     parts = {hole: texts[count is None] for hole, texts in HOLES.items()}
     parts |= NO_INPUTS if count == 0 else {}
     parts |= {"guard": GUARD * is_operator, "attributes": "**attrs" * has_attributes}
-    numbers = [str(i) for i in range(count or 0)]
-    text = CALL.format(**parts)
-    return re.sub("<(.*?)>", lambda part: "".join(part[1].replace("#", i) for i in numbers), text)
+    return re.sub("<(.*?)>", partial(_repeated, count or 0), CALL.format(**parts))
+
+
+def _repeated(count: int, found: re.Match[str]) -> str:
+    """Return a pattern for each input, with its number; what stands behind the bar separates them."""
+    pattern, _, separator = found[1].partition("|")
+    return separator.join(pattern.replace("#", str(i)) for i in range(count))
 
 
 @cache
@@ -191,28 +217,23 @@ def check(
         attrs = kernel.complete(attrs)
     if not attrs and kernel.is_elementwise:
         dtype = arrays[0].dtype
-        if dtype in kernel.accepted_spellings and all([x.dtype is dtype for x in arrays]):
+        if dtype in kernel.accepted_spellings and all(x.dtype is dtype for x in arrays):
             return attrs
     kernel.inferred(arrays if kernel.inputs else (), attrs)
     return attrs
 
 
-WORDS: Final[dict[str, Any]] = {"NO_ATTRIBUTES": Checked(), "new": object.__new__}
-"""What the names in `CALL` mean."""
-WORDS.update(
-    (function.__name__, function)
-    for function in (
-        Checked,
-        Tensor,
-        check,
-        explained,
-        mark,
-        move,
-        record,
-        repeat,
-        unwrap,
-        wrong_inputs,
-    )
-)
-WORDS["surroundings"] = surroundings
+WORDS: Final[dict[str, Any]] = {
+    "NO_ATTRIBUTES": Checked(),
+    "new": object.__new__,
+    "next_order": next_order,
+    "gradients": gradients,
+    "repeat": repeat,
+    "surroundings": surroundings,
+    "Call": Call,
+    "Checked": Checked,
+    "Tensor": Tensor,
+    **{f.__name__: f for f in (check, explained, find_plan, mark, move, unwrap, wrong_inputs)},
+}
+"""The names in `CALL`."""
 connect(run, compile_call)

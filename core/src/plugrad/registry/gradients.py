@@ -39,6 +39,11 @@ class Plan(Protocol):
         """Whether to keep the inputs' dtypes."""
         ...
 
+    @property
+    def keeps_something(self) -> bool:
+        """Whether any of these is kept."""
+        ...
+
     def pull_into(
         self,
         gradients: dict[Any, Any],

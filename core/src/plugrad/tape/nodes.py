@@ -48,7 +48,7 @@ class Node:
 class Call(Node):
     """A kernel call, with the values that its gradient's plan asks for; other slots stay empty.
 
-    `plugrad.tape.tape.record` sets the others. A constructor would take as long as all of that.
+    The engine sets the others, as `plugrad.engine.dispatch.CALL` shows. A constructor would take as long as all of that.
     """
 
     __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
@@ -60,6 +60,23 @@ class Call(Node):
     saved: Sequence[Any]
     shapes: Sequence[Shape | None]
     specs: Sequence[Shaped]
+
+    def split(self, outputs: Sequence[Tensor]) -> None:
+        """Give each of several outputs a node of its own."""
+        self.specs = [Shaped(x.shape, x.dtype) for x in outputs]
+        for index, x in enumerate(outputs):
+            x.node = Part(self, index)
+
+    def keep(self, arrays: Sequence[Any], output: Any) -> None:
+        """Keep the values that the plan asks for."""
+        plan = self.plan
+        if saved := plan.saved_inputs:
+            self.saved = arrays if len(saved) == len(arrays) else [arrays[i] for i in saved]
+        if plan.needs_dtypes:
+            self.dtypes = [None if x is None else x.dtype for x in arrays]
+        if plan.needs_output:
+            tensors = cast("list[Tensor]", output)
+            self.outputs = [x.array for x in tensors] if type(output) is list else output.array
 
     def output(self, linked: bool) -> Tensor | list[Tensor]:
         """Return the saved output, or the list of outputs, as tensors."""

@@ -36,6 +36,7 @@ class _NoPlan:
     saved_inputs: Sequence[int] = ()
     needs_output = False
     needs_dtypes = False
+    keeps_something = False
 
     def __init__(self, kernel: Kernel[..., Any]) -> None:
         """Make the plan for a kernel."""
@@ -84,7 +85,9 @@ class RulePlan:
     """The rules of the differentiated inputs, ready to be applied to a call."""
 
     # The tape reads these for every call: slots are faster than the fields of a named tuple.
-    __slots__ = ("kernel", "needs_dtypes", "needs_output", "rules", "saved_inputs")
+    __slots__ = (
+        *("keeps_something", "kernel", "needs_dtypes", "needs_output", "rules", "saved_inputs"),
+    )
 
     def __init__(
         self,
@@ -100,6 +103,7 @@ class RulePlan:
         self.saved_inputs = saved_inputs
         self.needs_output = needs_output
         self.needs_dtypes = needs_dtypes
+        self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
 
     def pull_into(
         self,
@@ -204,6 +208,7 @@ class FunctionPlan:
     """A gradient function, with the inputs and outputs that it asked to be saved."""
 
     needs_dtypes = True
+    keeps_something = True
 
     def __init__(
         self,

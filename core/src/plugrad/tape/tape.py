@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from plugrad.kernels import creation
-from plugrad.registry.gradients import find_gradient, gradients
-from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add, next_order
+from plugrad.registry.gradients import find_gradient
+from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add
 from plugrad.tape.plans import missing_gradient
-from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.registry.gradients import Plan
@@ -24,51 +23,7 @@ def mark(nodes: Sequence[Node | None]) -> int:
     return sum([1 << i for i, node in enumerate(nodes) if node is not None])
 
 
-def record(
-    kernel: Kernel[..., Any],
-    differentiated: int,
-    parents: Sequence[Node | None],
-    arrays: Sequence[Any],
-    shapes: Sequence[Any],
-    attrs: Mapping[str, Any],
-    output: Any,
-) -> None:
-    """Record a kernel call on the tape: set the node of its output, one tensor or a list of them.
-
-    `parents` are the nodes of the inputs, None for an input that is not being differentiated, as `mark` says.
-    """
-    try:
-        plan = gradients[kernel.name].plans[differentiated]
-    except KeyError:
-        plan = _plan(kernel, differentiated, parents)
-    if plan is None:
-        return
-    call = Call()
-    call.order = next_order()
-    call.parents = parents
-    call.plan = plan
-    call.shapes = shapes
-    call.attrs = attrs
-    if type(output) is not list:
-        output.node = call
-        call.backend = output.backend
-    elif output:
-        tensors = cast("list[Tensor]", output)
-        call.backend = tensors[0].backend
-        call.specs = [Shaped(t.shape, t.dtype) for t in tensors]
-        for index, tensor in enumerate(tensors):
-            tensor.node = Part(call, index)
-    else:
-        return
-    if saved := plan.saved_inputs:
-        call.saved = arrays if len(saved) == len(arrays) else [arrays[i] for i in saved]
-    if plan.needs_dtypes:
-        call.dtypes = [None if x is None else x.dtype for x in arrays]
-    if plan.needs_output:
-        call.outputs = [t.array for t in output] if type(output) is list else output.array
-
-
-def _plan(
+def find_plan(
     kernel: Kernel[..., Any], differentiated: int, parents: Sequence[Node | None]
 ) -> Plan | None:
     """Return the plan of a call; `differentiated` is what `mark` returns."""
