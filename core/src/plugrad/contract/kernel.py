@@ -55,26 +55,11 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result", covariant=True)
 
 
-class Run(Protocol):
-    """The function that runs kernels: the engine's."""
-
-    def __call__(
-        self,
-        kernel: Kernel[..., Any],
-        inputs: Sequence[Any],
-        attrs: Mapping[str, Any],
-        home: Backend | None = None,
-        /,
-    ) -> Any:
-        """Return the kernel's result, on the backend of the inputs or, without inputs, on `home`."""
-        ...
-
-
-_run: Run
+_run: Callable[..., Any]
 _compile: Callable[[Kernel[..., Any]], Callable[..., Any]]
 
 
-def connect(run: Run, compile_call: Callable[[Kernel[..., Any]], Callable[..., Any]]) -> None:
+def connect(run: Callable[..., Any], compile_call: Callable[..., Callable[..., Any]]) -> None:
     """Set how kernels are run. The engine, which imports this module, calls this on its own import."""
     global _run, _compile
     _run, _compile = run, compile_call

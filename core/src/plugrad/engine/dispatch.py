@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from functools import cache, partial
+from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,13 +33,13 @@ CALL: Final = """\
 def bind(kernel, otherwise):
     name, usual, accepted = kernel.name, kernel.usual, kernel.accepted_spellings
 
-    def call({parameters}attrs=NO_ATTRIBUTES):
+    def call({parameters}, attrs=NO_ATTRIBUTES):
         {guard}
         context = surroundings()
         if context is not None and context.transfer is not None:
             {inputs} = move({inputs}, context.transfer)
         {unwrap}
-        if {is_torn}:
+        if {are_apart}:
             raise wrong_inputs(kernel, {inputs})
         if type(attrs) is not Checked:
             attrs = check(kernel, {arrays}, attrs)
@@ -80,63 +80,66 @@ def bind(kernel, otherwise):
 
     return call
 """
-"""The story of a call. `HOLES` says what stands in the braces."""
+"""The story of a call; `HOLES` has what stands in the braces."""
 
 HOLES: Final = {
-    "parameters": ("<x#, >", "inputs, "),
-    "inputs": ("(<x#, >)", "inputs"),
+    "parameters": ("<x#|, >", "inputs"),
+    "inputs": ("(<x#,| >)", "inputs"),
     "unwrap": (
         "<array# = x#.array; node# = x#.node; >backend = x0.backend",
         "arrays, nodes, backend = unwrap(inputs)",
     ),
-    "is_torn": ("<x#.backend is not backend| or >", "backend is None"),
-    "arrays": ("(<array#, >)", "arrays"),
-    "arguments": ("<array#, >", "*arrays, "),
-    "nodes": ("(<node#, >)", "nodes"),
-    "shapes": ("(<array#.shape, >)", "[x if x is None else x.shape for x in arrays]"),
+    "are_apart": ("<x#.backend is not backend| or >", "backend is None"),
+    "arrays": ("(<array#,| >)", "arrays"),
+    "arguments": ("<array#|, >", "*arrays"),
     "is_differentiated": ("<node# is not None| or >", "differentiated := mark(nodes)"),
     "differentiated": ("<(2**# if node# is not None else 0)| + >", "differentiated"),
+    "nodes": ("(<node#,| >)", "nodes"),
+    "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]"),
 }
-"""The text for each hole: for a number of inputs, for each of which what is in <> is repeated, and for a sequence."""
+"""The text in each hole of `CALL`: for a number of inputs, and for one sequence of inputs, where None is an absent one.
+
+What is in <> is repeated for each input, with its number for #; what follows the bar stands in between.
+"""
 NO_INPUTS: Final = {
-    "parameters": "backend, ",
-    "arrays": "(backend,)",
-    "arguments": "backend, ",
+    "parameters": "backend",
     "unwrap": "",
-    "is_torn": "False",
+    "are_apart": "False",
+    "arrays": "(backend,)",
+    "arguments": "backend",
     "is_differentiated": "False",
     "differentiated": "0",
 }
-"""A kernel without inputs receives the backend in their place."""
+"""The text for a kernel without inputs, which receives the backend in their place."""
 GUARD: Final = """\
 if type(x0) is not Tensor or type(x1) is not Tensor or (
             (dtype := x0.array.dtype) is not x1.array.dtype
             or (dtype is not usual and dtype not in accepted)
         ):
             return otherwise(x0, x1)"""
-"""How an operator begins: what it would have to convert is left to an op."""
+"""How an operator begins: what needs to be converted is left to an op."""
 
 
 def call_text(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
-    """Return the text of calls with `count` inputs; None stands for a sequence of inputs, with None for absent ones."""
+    """Return the text of calls with `count` inputs, or with a sequence of inputs if it is None."""
     parts = {hole: texts[count is None] for hole, texts in HOLES.items()}
     parts |= NO_INPUTS if count == 0 else {}
-    parts |= {"guard": GUARD * is_operator, "attributes": "**attrs" * has_attributes}
-    return re.sub("<(.*?)>", partial(_repeated, count or 0), CALL.format(**parts))
+    parts |= {"guard": GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
 
+    def repeated(found: re.Match[str]) -> str:
+        pattern, _, between = found[1].partition("|")
+        return between.join(pattern.replace("#", str(i)) for i in range(count or 0))
 
-def _repeated(count: int, found: re.Match[str]) -> str:
-    """Return a pattern for each input, with its number; what stands behind the bar separates them."""
-    pattern, _, separator = found[1].partition("|")
-    return separator.join(pattern.replace("#", str(i)) for i in range(count))
+    text = re.sub("<(.*?)>", repeated, CALL.format(**parts))
+    return re.sub(r"\n\s+\n( {8})", r"\n\1", text)  # without the lines of empty holes
 
 
 @cache
 def _binder(count: int | None, has_attributes: bool, is_operator: bool) -> Callable[..., Any]:
-    """Compile the calls with `count` inputs, which all kernels with as many share."""
+    """Compile the text for `count` inputs, which the kernels with as many share, and return its function."""
     text = call_text(count, has_attributes, is_operator)
     # this name stands in tracebacks, which show the lines of the text
-    inputs = "a list of inputs" if count is None else f"{count} inputs"
+    inputs = "a sequence of inputs" if count is None else f"{count} inputs"
     file = f"<plugrad: call with {inputs}{' and attributes' * has_attributes}{', operator' * is_operator}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     bound: dict[str, Any] = {}
@@ -224,15 +227,13 @@ def check(
 
 
 WORDS: Final[dict[str, Any]] = {
+    "__name__": __name__,  # by which `warn` knows the frames of plugrad
     "NO_ATTRIBUTES": Checked(),
     "new": object.__new__,
     "next_order": next_order,
     "gradients": gradients,
-    "repeat": repeat,
     "surroundings": surroundings,
-    "Call": Call,
-    "Checked": Checked,
-    "Tensor": Tensor,
+    **{f.__name__: f for f in (Call, Checked, Tensor, repeat)},
     **{f.__name__: f for f in (check, explained, find_plan, mark, move, unwrap, wrong_inputs)},
 }
 """The names in `CALL`."""

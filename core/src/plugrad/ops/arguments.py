@@ -534,7 +534,6 @@ def common_dtype(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: s
         raise DTypeError(f"{op}: {error}") from None
 
 
-_REAL = frozenset({int, float})
 _SCALARS = frozenset({bool, int, float, complex, np.float64, np.complex128})
 
 

@@ -116,13 +116,6 @@ ARITHMETIC: Final = {
     "rshift": ("bitwise", "bitwise_right_shift"),
 }
 """The operators that have a form in place too, and their ops."""
-DIRECT: Final = {
-    "__add__": ("add", kernels.add),
-    "__sub__": ("subtract", kernels.subtract),
-    "__mul__": ("multiply", kernels.multiply),
-    "__truediv__": ("divide", kernels.divide),
-}
-"""The operators of small programs. With two tensors that need no conversion they run the kernel and skip the op."""
 MEMBERS: Final = {
     "__divmod__": ("ufuncs", "divided"),
     "__round__": ("methods", "rounded"),
@@ -152,10 +145,13 @@ ATTACHED: Final[dict[str, Any]] = {
         for name, (module, op) in (ARITHMETIC | {"divmod": MEMBERS["__divmod__"]}).items()
     },
     **{name: Later(name, f"ops.{module}", op) for name, (module, op) in MEMBERS.items()},
-    **{
-        name: Later(name, "ops.binary", op, partial(compile_call, kernel))
-        for name, (op, kernel) in DIRECT.items()
-    },
+    # what small programs mostly do: with two tensors that need no conversion, these skip the op
+    "__add__": Later("__add__", "ops.binary", "add", partial(compile_call, kernels.add)),
+    "__sub__": Later("__sub__", "ops.binary", "subtract", partial(compile_call, kernels.subtract)),
+    "__mul__": Later("__mul__", "ops.binary", "multiply", partial(compile_call, kernels.multiply)),
+    "__truediv__": Later(
+        "__truediv__", "ops.binary", "divide", partial(compile_call, kernels.divide)
+    ),
     "__lt__": binary.less,
     "__le__": binary.less_equal,
     "__gt__": binary.greater,

@@ -48,7 +48,7 @@ class Node:
 class Call(Node):
     """A kernel call, with the values that its gradient's plan asks for; other slots stay empty.
 
-    The engine sets the others, as `plugrad.engine.dispatch.CALL` shows. A constructor would take as long as all of that.
+    The engine sets them all. A constructor would take as long as all of that.
     """
 
     __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
@@ -71,7 +71,7 @@ class Call(Node):
         """Keep the values that the plan asks for."""
         plan = self.plan
         if saved := plan.saved_inputs:
-            self.saved = arrays if len(saved) == len(arrays) else [arrays[i] for i in saved]
+            self.saved = arrays if len(saved) >= len(arrays) else [arrays[i] for i in saved]
         if plan.needs_dtypes:
             self.dtypes = [None if x is None else x.dtype for x in arrays]
         if plan.needs_output:
