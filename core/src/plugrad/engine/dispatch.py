@@ -92,8 +92,8 @@ HOLES: Final = {
     "are_apart": ("<x#.backend is not backend| or >", "backend is None"),
     "arrays": ("(<array#,| >)", "arrays"),
     "arguments": ("<array#|, >", "*arrays"),
-    "is_differentiated": ("<node# is not None| or >", "differentiated := mark(nodes)"),
-    "differentiated": ("<(2**# if node# is not None else 0)| + >", "differentiated"),
+    "is_differentiated": ("<node# is not None| or >", "any(nodes)"),
+    "differentiated": ("<(2**# if node# is not None else 0)| + >", "mark(nodes)"),
     "nodes": ("(<node#,| >)", "nodes"),
     "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]"),
 }
@@ -202,10 +202,17 @@ def unwrap(
     inputs: Sequence[Tensor | None],
 ) -> tuple[list[Any], list[Node | None], Backend | None]:
     """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
-    arrays = [x if x is None else x.array for x in inputs]
-    nodes = [x if x is None else x.node for x in inputs]
-    backends = {x.backend for x in inputs if x is not None}
-    return arrays, nodes, backends.pop() if len(backends) == 1 else None
+    arrays: list[Any] = []
+    nodes: list[Node | None] = []
+    backend: Backend | None = None
+    for x in inputs:
+        arrays.append(None if x is None else x.array)
+        nodes.append(None if x is None else x.node)
+        if x is not None and x.backend is not backend:
+            if backend is not None:
+                return arrays, nodes, None
+            backend = x.backend
+    return arrays, nodes, backend
 
 
 def check(

@@ -481,8 +481,13 @@ _ONE_OF_KIND: Final[Mapping[str, Scalar]] = {
 
 def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
     """Run an elementwise kernel without attributes on two operands, promoted as `promoted` says."""
-    x, y = promoted(a, b, kernel, op)
-    return kernel.call(x, y)
+    call, usual = kernel.call, kernel.usual
+    if isinstance(a, Tensor) and a.array.dtype is usual:  # what programs mostly do
+        if isinstance(b, Tensor) and b.array.dtype is usual:
+            return call(a, b)
+        if type(b) in _REAL:
+            return call(a, constant(b, float32, a.backend, op))  # type: ignore[arg-type]
+    return call(*promoted(a, b, kernel, op))
 
 
 def promoted(
@@ -534,6 +539,7 @@ def common_dtype(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: s
         raise DTypeError(f"{op}: {error}") from None
 
 
+_REAL = frozenset({int, float})
 _SCALARS = frozenset({bool, int, float, complex, np.float64, np.complex128})
 
 
