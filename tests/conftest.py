@@ -24,9 +24,8 @@ import pytest
 import plugrad
 from consistency.committed import committed
 from plugrad.discovery.loading import open_backend
-from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
-from plugrad.registry.kernels import register_from_plugin, take_away
+from plugrad.registry.kernels import set_tables
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -158,12 +157,15 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 @contextmanager
 def without_packs(backend: str) -> Iterator[None]:
     """Let a backend's own kernels run inside a block, in the place of those that packs bring."""
-    brought = [c for (_, name), cs in state.brought.items() if name == backend for c in cs]
-    take_away(brought)
+    device = plugrad.which().backend
+    assert device.name == backend
+    tables = device.kernels
+    own = list(tables)[-1]
+    set_tables(device, {own: tables[own]})
     try:
         yield
     finally:
-        register_from_plugin(brought)
+        set_tables(device, tables)
 
 
 @pytest.fixture

@@ -224,13 +224,14 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
 
 
 def _check_name(kind: Kind, name: str) -> None:
-    pattern = r"[a-z][a-z0-9_]*"
+    backend = r"[a-z][a-z0-9_]*"  # its settings are in variables of the environment, which have no hyphens
+    other = r"[a-z][a-z0-9_-]*"
     if kind == "kernels":
-        if not re.fullmatch(rf"{pattern}\.{pattern}", name):
+        if not re.fullmatch(rf"{backend}\.{other}", name):
             raise ValueError(
                 f"the kernel pack name {name!r} must be a backend's name, a dot and a name, as in 'webgpu.acme'"
             )
-    elif not re.fullmatch(pattern, name):
+    elif not re.fullmatch(pattern := backend if kind == "backend" else other, name):
         raise ValueError(f"the {kind} name {name!r} must match {pattern}")
     if kind == "backend" and name == "plugins":
         raise ValueError("no backend can be called 'plugins', which is a section of the settings")
@@ -246,8 +247,9 @@ def _mark_blocked(every: list[Plugin]) -> None:
     for plugin in every:
         if plugin.status == "blocked":
             plugin.status, plugin.reason = "available", ""
-        names = {plugin.name, plugin.distribution, plugin.qualified_name}
-        if plugin.status in ("available", "conflict") and names & set(disabled.value):
+        if plugin.status in ("available", "conflict") and any(
+            map(plugin.is_called, disabled.value)
+        ):
             plugin.status = "blocked"
             plugin.reason = f"plugins.disable in {disabled.layer} names it"
 

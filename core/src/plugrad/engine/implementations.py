@@ -15,8 +15,9 @@ from plugrad.engine import watching
 from plugrad.engine.checking import check_arrays, checked, checked_finite
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
-from plugrad.registry.kernels import get_kernel, listen
+from plugrad.registry.kernels import find_kernel, listen
 from plugrad.settings.layers import config
+from plugrad.tensor.backend import closed
 from plugrad.types.dtype import INTEGER, as_dtype, string
 
 if TYPE_CHECKING:
@@ -49,15 +50,18 @@ class Implementations(dict[str, "Implementation"]):
 
         Raises:
             KernelNotFound: the backend does not implement the kernel, and the settings do not allow a fallback.
+            DisposedTensor: the backend has been closed.
         """
         backend = self._backend
+        if backend.is_closed:
+            raise closed(backend, kernel_name)
         settings = config.state
-        found = get_kernel(kernel_name, backend.name)
+        found = find_kernel(kernel_name, backend)
         if found is None:
             # Not kept: the settings may differ at the next call.
             return borrowed(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
-        function = found.kernel_func
+        function = backend.prepared(kernel_name, found.kernel_func)
         if found.on_host:
             function = on_host(function, backend)
         elif _may_hold_strings(kernel_name) and not is_numpy_backend(backend):
@@ -67,16 +71,14 @@ class Implementations(dict[str, "Implementation"]):
         if config.get("check_finite"):
             function = checked_finite(kernel_name, function, backend)
         told = watching.watchers
-        function = watching.watched(
-            kernel_name, backend.prepared(kernel_name, function), backend, told
-        )
+        function = watching.watched(kernel_name, function, backend, told)
 
         def first(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
             check_arrays(kernel_name, result, backend, arrays, attrs)
             with registry.lock:  # a kept function must not be older than the registry
                 is_current = config.state == settings and watching.watchers is told
-                if is_current and get_kernel(kernel_name, backend.name) is found:
+                if is_current and find_kernel(kernel_name, backend) is found:
                     self[kernel_name] = function
             return result
 
@@ -166,7 +168,7 @@ def _by_dtype(kernel_name: str, own: Implementation, backend: Backend) -> Implem
 
     def of_strings(*arrays: Any, **attrs: Any) -> Any:
         reference = numpy_backend()
-        if reference is None or get_kernel(kernel_name, reference.name) is None:
+        if reference is None or find_kernel(kernel_name, reference) is None:
             raise UnsupportedDtype(
                 f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"
             )

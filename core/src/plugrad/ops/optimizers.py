@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.contract.kernel import Checked
 from plugrad.engine.dispatch import run
 from plugrad.host.optimizers import FORMULAS
-from plugrad.registry.kernels import get_kernel
+from plugrad.registry.kernels import find_kernel
 from plugrad.tensor.context import surroundings
 from plugrad.tensor.tensor import Tensor
 
@@ -37,7 +37,7 @@ def moved(
     first = lists[0][0]
     around = surroundings()
     backend = first.backend if around is None or around.transfer is None else around.transfer
-    found = get_kernel(kernel.name, backend.name)
+    found = find_kernel(kernel.name, backend)
     if found is None or found.on_host or first.dtype not in kernel.accepts:
         formula = FORMULAS[kernel]
         each = [formula(*tensors, *numbers) for tensors in zip(*lists, strict=True)]
