@@ -90,8 +90,9 @@ def opened_backends() -> list[Backend]:
 
 def _limit_memory(name: str) -> None:
     """Apply the limit in the settings to the backends that are open."""
-    if name != "memory_limit" or not state.opened:
+    if name != "memory_limit":
         return
+    state.memory_limits.clear()
     try:
         limit = config.get("memory_limit")
     except ConfigError:
@@ -258,7 +259,8 @@ def _make_ready(
     with state.lock:
         _check_room(plugin)
         add_device(backend, plugin.qualified_name, table)
-    backend.set_memory_limit(config.get("memory_limit"))
+    limit = state.memory_limits.get(backend.label, config.get("memory_limit"))
+    backend.set_memory_limit(limit)
     for kernel_config in _set_up_on(backend):
         if kernel_config.setup_func is not None:
             kernel_config.setup_func(backend)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from plugrad.contract.kernel import contract_of, contracts
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import find, plugins
-from plugrad.discovery.plugin import Plugin, normalize, trace
+from plugrad.discovery.order import sort_packs
+from plugrad.discovery.plugin import Plugin, trace
 from plugrad.discovery.replacing import replacing, warn_of_kernels
 from plugrad.discovery.state import state
 from plugrad.discovery.turns import turn
@@ -25,7 +26,7 @@ from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from plugrad.tensor.backend import Backend
 
@@ -162,43 +163,6 @@ def _check(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
 def order_of_packs() -> list[str]:
     """Return the qualified names of the plugins that may bring kernels, the first in effect at the front."""
     return [p.qualified_name for p in sort_packs([*plugins("kernels"), *plugins("hooks")])]
-
-
-def sort_packs(found: Iterable[Plugin]) -> list[Plugin]:
-    """Return plugins in the order in which their kernels take effect.
-
-    The first are those that the setting ``packs`` names, in its order. Then come the hooks that the program
-    registered, the last one first, and then all others by the priority that they declare and by the names of
-    their distributions.
-    """
-    chosen = settings.get("packs")
-
-    def rank(plugin: Plugin) -> tuple[Any, ...]:
-        place = next((i for i, name in enumerate(chosen) if plugin.is_chosen_by(name)), len(chosen))
-        added = state.added.index(plugin) + 1 if plugin in state.added else 0
-        distribution = normalize(plugin.distribution)
-        return place, -added, -plugin.manifest.priority, distribution, plugin.name
-
-    return sorted(found, key=rank)
-
-
-def explain_order(pack: Plugin) -> tuple[int, int, str]:
-    """Return the place of a pack among the usable ones of its backend, how many these are, and what decided it."""
-    rivals = sort_packs(
-        p
-        for p in plugins("kernels")
-        if p.backend_name == pack.backend_name and p.status in ("available", "active")
-    )
-    if pack not in rivals:
-        return 0, len(rivals), ""
-    setting = settings.explain("packs")
-    if any(pack.is_chosen_by(name) for name in setting.value):
-        why = f"the setting packs in {setting.layer}"
-    elif any(p.manifest.priority != pack.manifest.priority for p in rivals):
-        why = f"its priority {pack.manifest.priority}"
-    else:
-        why = "the names of the distributions"
-    return rivals.index(pack) + 1, len(rivals), why
 
 
 def _follow(setting: str) -> None:

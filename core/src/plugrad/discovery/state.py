@@ -83,6 +83,8 @@ class PluginState:
         # --- backends
         self.opened: dict[tuple[str, str], Backend] = {}
         """By the qualified name of the plugin and the device, as requested."""
+        self.memory_limits: dict[str, int | None] = {}
+        """The limits that the program has set since the setting changed, by the label of a device."""
         self.configured: tuple[tuple[object, ...], Selection] | None = None
         """The backend that the settings select, and the settings that it was derived from."""
         # --- fallbacks
