@@ -1,12 +1,15 @@
 """Kernel packs and op packs: kernels for the backend of somebody else, and modules of ops."""
 
+import json
 import shutil
+import textwrap
 import warnings
 
 import pytest
 
 import plugrad
-from plugins.hostile import MANIFEST, backend_source
+from plugins.hostile import MANIFEST, backend_source, write_distribution
+from plugins.running import in_new_process
 from plugrad.discovery import packs
 from plugrad.errors import (
     BackendUnavailable,
@@ -439,6 +442,117 @@ def test_kernels_of_hooks_take_part_in_the_order_and_belong_to_their_device(site
     assert added("toy") == [1004.0]  # what the program registers comes before what is installed
     plugrad.unregister_plugin("adding")
     assert added("toy") == [104.0]
+
+
+def test_two_packs_of_one_name_can_be_told_apart_by_the_setting(site):
+    site.install("toy")
+    for distribution, more in (("one-pack", "100"), ("other-pack", "200")):
+        source = PACK.replace("100", more)
+        site.install_pack(
+            "kernels", "toy.acme", source, distribution=distribution, target=":register"
+        )
+    plugrad.config.set("packs", "other-pack::toy.acme")
+    assert added("toy") == [204.0]
+    status = {p.distribution: p.status for p in plugrad.plugins("kernels") if p.name == "toy.acme"}
+    assert status == {"one-pack": "blocked", "other-pack": "active"}
+
+
+# --- the same with installed distributions, in processes of their own ------------------------------
+
+EXP = """
+    import numpy as np
+    from plugrad.extend import KernelConfig
+
+    def register():
+        return [KernelConfig("Exp", "cpu", lambda x: np.exp(x) + (x.size == 1000) * 100)]
+"""
+COMPUTE = """
+import warnings, plugrad
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    y = plugrad.exp(plugrad.zeros((1000,), device="cpu"))
+print(y[0].item(), *(str(w.message).partition(" replaces")[0] for w in caught), sep="; ")
+"""
+
+
+@pytest.fixture
+def beside_native(tmp_path):
+    """A folder with two packs of others which bring a kernel of cpu that plugrad-native has, too."""
+    native = [p for p in plugrad.plugins("kernels") if p.distribution == "plugrad-native"]
+    if not native or "Exp" not in native[0].manifest.kernels:
+        pytest.skip("plugrad-native is not installed")
+    for distribution, more in (("acme-exp", "100"), ("zeta-exp", "200")):
+        package = distribution.replace("-", "_")
+        manifest = 'api = "1.0"\nsummary = "another exp"\nkernels = ["Exp"]\n'
+        write_distribution(
+            tmp_path,
+            distribution,
+            entry_points={"plugrad.kernels": {f"cpu.{package[:4]}": f"{package}:register"}},
+            files={
+                f"{package}/__init__.py": textwrap.dedent(EXP).replace("100", more),
+                f"{package}/plugrad-plugin.toml": manifest,
+            },
+        )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("order", "printed"),
+    [
+        ("zeta,acme,native", "201.0"),
+        ("acme,zeta", "101.0"),
+        ("native", "1.0"),
+        ("", "101.0; kernel pack 'cpu.acme' (acme-exp 1.2)"),
+    ],
+)
+def test_packs_beside_plugrad_native_run_in_the_order_of_the_setting(beside_native, order, printed):
+    done = in_new_process(program=COMPUTE, folder=beside_native, PLUGRAD_PACKS=order)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, printed, "")
+
+
+def test_removing_one_pack_beside_plugrad_native_leaves_the_other(beside_native):
+    shutil.rmtree(beside_native / "zeta_exp-1.2.dist-info")
+    done = in_new_process(program=COMPUTE, folder=beside_native, PLUGRAD_PACKS="zeta,acme")
+    assert (done.stdout.strip(), done.stderr) == ("101.0", "")
+
+
+def test_commands_show_the_order_of_packs(beside_native):
+    def output(*arguments, status=0, order="zeta,acme,native"):
+        done = in_new_process(*arguments, folder=beside_native, PLUGRAD_PACKS=order)
+        assert (done.returncode, done.stderr) == (status, ""), done.stdout
+        return " ".join(done.stdout.split())
+
+    listing = output("list")
+    places = [listing.index(name) for name in ("cpu.zeta", "cpu.acme", "cpu.native")]
+    assert places == sorted(places)
+    because = "by packs in environment variable PLUGRAD_PACKS"
+    assert f"Comes as no. 1 of 3 packs, {because}" in listing
+    assert f"order no. 2 of 3 packs, {because}" in output("info", "cpu.acme")
+    report = output("doctor", "cpu", "cpu.zeta", "cpu.acme", "cpu.native")
+    assert "0 problems, 0 notes" in report
+    assert f"loaded with its backend, no. 3 of 3 packs, {because}" in report
+    assert "Exp unary x cpu (zeta, acme, native)" in output("kernels", "Exp", "--backend", "cpu")
+    found = json.loads(output("kernels", "Exp", "--backend", "cpu", "--json"))
+    assert found["kernels"]["Exp"]["packs"] == {
+        "cpu": ["zeta-exp::cpu.zeta", "acme-exp::cpu.acme", "plugrad-native::cpu.native"]
+    }
+    unasked = output("doctor", "cpu", "cpu.acme", order="")
+    assert "0 problems, 1 note" in unasked
+    assert "kernel pack 'cpu.acme' (acme-exp 1.2) replaces what others have registered" in unasked
+    assert "choose it with PLUGRAD_PACKS=acme, or switch it off with" in unasked
+    assert "by the names of the distributions" in output("list", order="")
+    assert "order cpu: zeta, acme, native" in output("config", "--explain")
+
+
+def test_doctor_notes_a_name_that_no_pack_has(site, command):
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
+    plugrad.config.set("packs", "acne")
+    printed = " ".join(command("doctor")[1].split())
+    assert (
+        "the setting packs names 'acne', which no installed plugin has (did you mean 'acme'?)"
+        in (printed)
+    )
 
 
 # --- op packs -------------------------------------------------------------------------------------
