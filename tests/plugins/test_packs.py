@@ -489,7 +489,7 @@ def beside_native(tmp_path):
             distribution,
             entry_points={"plugrad.kernels": {f"cpu.{package[:4]}": f"{package}:register"}},
             files={
-                f"{package}/__init__.py": textwrap.dedent(EXP).replace("100", more),
+                f"{package}/__init__.py": textwrap.dedent(EXP).replace("* 100", f"* {more}"),
                 f"{package}/plugrad-plugin.toml": manifest,
             },
         )
