@@ -24,6 +24,7 @@ from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
 from plugrad.types.arguments import flag, shows_how, text
+from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -70,7 +71,7 @@ def _set(key: Key, entries: tuple[_Entry, ...]) -> None:
     before = _entries.get(key, ())
     undo = partial(_exchange, key, entries, before)
     redo = partial(_exchange, key, before, entries)
-    replaced = bool(before) or any(_find_in_tables(key[0], d) for d in devices_of(key[1]))
+    replaced = bool(before) or any(_list_brought(key[0], d) for d in devices_of(key[1]))
     journal.note(("kernel", *key), undo, redo, replaced=replaced)
     _put(key, entries)
 
@@ -182,18 +183,20 @@ def _sorted(tables: KernelTables, order: Sequence[str]) -> KernelTables:
 
 def find_kernel(kernel_name: str, backend: Backend) -> KernelConfig | None:
     """Return the implementation of a kernel that is in effect on a device, or None."""
-    entries = _entries.get((kernel_name, backend.name))
-    if entries and entries[-1].replaces:
-        return entries[-1].config
-    own = _find_in_tables(kernel_name, backend)
-    return own or (entries[-1].config if entries else None)
+    return next(iter(list_implementations(kernel_name, backend)), None)
 
 
-def _find_in_tables(kernel_name: str, backend: Backend) -> KernelConfig | None:
-    for table in backend.kernels.values():
-        if kernel_name in table:
-            return table[kernel_name]
-    return None
+def list_implementations(kernel_name: str, backend: Backend) -> list[KernelConfig]:
+    """Return all implementations of a kernel on a device: the one in effect first, and then what it replaces."""
+    entries = _entries.get((kernel_name, backend.name), ())
+    above = [entry.config for entry in reversed(entries) if entry.replaces]
+    below = [entry.config for entry in reversed(entries) if not entry.replaces]
+    return [*above, *_list_brought(kernel_name, backend), *below]
+
+
+def _list_brought(kernel_name: str, backend: Backend) -> list[KernelConfig]:
+    """Return the implementations of packs in their order, and then the device's own."""
+    return [table[kernel_name] for table in backend.kernels.values() if kernel_name in table]
 
 
 def list_kernels(backend: Backend) -> list[KernelConfig]:
@@ -270,8 +273,32 @@ def _check(configs: Iterable[KernelConfig]) -> None:
             )
         seen.add(config[:2])
         check_parameters(config)
+        _check_conditions(config)
     for name in {name for _, name in seen}:
         _check_backend(name)
+
+
+def _check_conditions(config: KernelConfig) -> None:
+    """Raise unless an implementation says properly for which inputs it is meant.
+
+    Raises:
+        RegistrationError: the message names the kernel, the field and its value.
+    """
+    dtypes = [*(config.dtypes or ()), *config.broadcast_dtypes]
+    contract = contract_of(config.kernel_name)
+    if wrong := [d for d in dtypes if not isinstance(d, DType)]:  # pyright: ignore[reportUnnecessaryIsInstance] - plugins bring anything
+        problem = (
+            f"dtypes must be dtypes of plugrad, not {shown(wrong[0])}; convert it with as_dtype"
+        )
+    elif config.broadcast_dtypes and config.dtypes is None:
+        problem = "broadcast_dtypes are more dtypes than those in dtypes, which it must say, too"
+    elif type(config.min_bytes) is not int or config.min_bytes < 0:
+        problem = f"min_bytes={shown(config.min_bytes)} must be an integer that is not negative"
+    elif config.is_conditional and contract is not None and not contract.inputs:
+        problem = "the kernel has no inputs, whose dtypes or bytes could decide"
+    else:
+        return
+    raise RegistrationError(f"{config.kernel_name} on {config.backend_name!r}: {problem}")
 
 
 def _check_backend(name: str) -> None:
