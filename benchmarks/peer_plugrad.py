@@ -12,8 +12,7 @@ from workloads import Peer, Step
 import plugrad
 from plugrad import fused
 from plugrad.discovery.loading import open_backend
-from plugrad.discovery.state import state
-from plugrad.registry.kernels import register_from_plugin, take_away
+from plugrad.registry.kernels import set_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ def peers() -> list[Peer]:
     for candidate in plugrad.backends():
         if candidate.status in ("available", "active"):
             found.append(peer(candidate.name, candidate.name))
-    if any(name == "cpu" for _, name in state.brought):
+    if len(open_backend("cpu").kernels) > 1:
         found.append(peer(WITHOUT_PACKS, "cpu"))
     return found
 
@@ -40,9 +39,11 @@ def peer(name: str, backend: str) -> Peer:
 
 @contextmanager
 def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
-    packs = [c for (_, name), cs in state.brought.items() if name == backend for c in cs]
-    brought = packs if is_without_packs else []
-    take_away(brought)
+    device = open_backend(backend)
+    tables = device.kernels
+    if is_without_packs:
+        own = list(tables)[-1]
+        set_tables(device, {own: tables[own]})
     try:
         with (
             plugrad.use(backend),
@@ -51,7 +52,7 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
         ):
             yield
     finally:
-        register_from_plugin(brought)
+        set_tables(device, tables)
 
 
 def adds() -> Step:

@@ -23,14 +23,13 @@ import pytest
 import plugrad
 from consistency.committed import committed
 from plugrad.discovery.loading import open_backend
-from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
-from plugrad.registry.kernels import register_from_plugin, take_away
+from plugrad.registry.kernels import set_tables
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from plugrad.tensor.backend import KernelConfig
+    from plugrad.tensor.backend import Backend, KernelTables
 
 CANNOT_RUN = (BackendNotFound, BackendUnavailable, PluginConflict)
 
@@ -169,21 +168,25 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
         yield name
 
 
-taken: dict[str, list[KernelConfig]] = {}
-"""The kernels of packs that are switched off at present, by the name of their backend."""
+taken: dict[str, tuple[Backend, KernelTables]] = {}
+"""The devices whose packs are switched off at present, with all their kernels, by the name of their backend."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Switch the packs of a backend off or on where the test before wanted it otherwise."""
     name = backend_of(item) if runs_without_packs(item) else None
-    for other in [other for other in taken if other != name]:
-        register_from_plugin(taken.pop(other))
-    if name and name not in taken:
-        open_backend(name)  # which loads its packs
-        brought = [c for (_, backend), cs in state.brought.items() if backend == name for c in cs]
-        take_away(brought)
-        taken[name] = brought
+    device = open_backend(name) if name else None  # which loads its packs
+    for other, (known, tables) in list(taken.items()):
+        if known is not device:
+            del taken[other]
+            if not known.is_closed:
+                set_tables(known, tables)
+    if name and device and name not in taken:
+        tables = device.kernels
+        own = list(tables)[-1]
+        set_tables(device, {own: tables[own]})
+        taken[name] = device, tables
 
 
 @pytest.fixture

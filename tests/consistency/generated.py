@@ -18,7 +18,6 @@ from plugins.native.asked import asked
 from plugins.webgpu import accuracy
 from plugrad.discovery.hooks import SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_FILE, PLUGIN_FILE
-from plugrad.discovery.state import state
 from plugrad.extend import KERNELS
 from plugrad.types.dtype import DTYPES
 from plugrad_native import variants
@@ -173,12 +172,14 @@ def wasm_kernels() -> set[str]:
 def with_kernels(plugin: str) -> str:
     """Return the manifest of a backend or a pack with the list of the kernels that it registers."""
     backend = PACKS.get(plugin, plugin)
-    with plugrad.use(backend):
-        configs = plugrad.get_kernels_for_backend(backend)
-        if plugin in PACKS:
-            configs = state.brought[f"plugrad-{plugin}::{backend}.{plugin}", backend]
+    owner = (
+        f"plugrad-{plugin}::{backend}.{plugin}"
+        if plugin in PACKS
+        else f"plugrad-{plugin}::{plugin}"
+    )
+    with plugrad.use(backend) as selection:
         # The wasm backend registers those that its manifest lists.
-        found = wasm_kernels() if plugin == "wasm" else {c.kernel_name for c in configs}
+        found = wasm_kernels() if plugin == "wasm" else set(selection.backend.kernels[owner])
         names = sorted(found & KERNELS.keys())
     listed = fill(", ".join(f'"{name}"' for name in names), 98, break_long_words=False)
     block = f"kernels = [\n{indent(listed, '  ')},\n]"

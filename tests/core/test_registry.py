@@ -11,7 +11,7 @@ import pytest
 import plugrad
 from plugrad import KernelConfig
 from plugrad.discovery.loading import close_backend, open_backend
-from plugrad.errors import KernelNotFound, RegistrationError
+from plugrad.errors import DisposedTensor, KernelNotFound, RegistrationError
 from plugrad.registry.kernels import register_kernels
 
 
@@ -292,3 +292,144 @@ def test_overrides_end_in_any_order():
     second.__exit__(None, None, None)
     assert plugrad.abs(x).item() == 1.0
     assert plugrad.get_kernel("Abs", "cpu").kernel_func is np.abs
+
+
+# --- kernels of opened devices --------------------------------------------------------------------
+
+
+@pytest.fixture
+def bound(registered, fake_type):
+    """A backend whose functions are those of the device that is opened, and count its calls."""
+
+    class Bound(fake_type):
+        name = "bound_device"
+
+        def open(self, device):
+            super().open(device)
+            self.calls = 0
+            table = plugrad.extend.KernelTable(self.name)
+            table.update({plugrad.kernels.unary.exp: self.exp})
+            if self.device == "1":
+                table.update({plugrad.kernels.unary.negative: np.negative})
+            return table
+
+        def exp(self, x):
+            self.calls += 1
+            return np.exp(x)
+
+    registered("bound_device", Bound)
+    return "bound_device"
+
+
+def test_a_kernel_runs_with_the_device_it_belongs_to(bound):
+    first, second = open_backend(bound), open_backend(bound, "1")
+    for device in (second, first, second):
+        plugrad.exp(plugrad.asarray([0.0], device=device))
+    assert (first.calls, second.calls) == (1, 2)
+
+
+def test_a_reopened_device_runs_its_own_kernels(bound):
+    first = open_backend(bound)
+    plugrad.exp(plugrad.asarray([0.0], device=first))
+    close_backend(first)
+    again = open_backend(bound)
+    plugrad.exp(plugrad.asarray([0.0], device=again))
+    assert (first.calls, again.calls) == (1, 1)
+
+
+def test_devices_may_have_different_kernels(bound):
+    first, second = open_backend(bound), open_backend(bound, "1")
+    assert plugrad.negative(plugrad.asarray([1.0], device=second)).tolist() == [-1.0]
+    with pytest.raises(KernelNotFound, match="'bound_device' does not implement kernel 'Neg'"):
+        plugrad.negative(plugrad.asarray([1.0], device=first))
+
+
+def test_lookup_by_name_gives_the_kernels_of_the_device_that_was_opened_first(bound):
+    assert plugrad.get_kernels_for_backend(bound) == []
+    first, second = open_backend(bound), open_backend(bound, "1")
+    assert plugrad.get_kernel("Exp", bound).kernel_func == first.exp
+    assert {c.kernel_name for c in plugrad.get_kernels_for_backend(bound)} == {"Exp", "Neg"}
+    close_backend(first)
+    assert plugrad.get_kernel("Exp", bound).kernel_func == second.exp
+    close_backend(second)
+    assert plugrad.get_kernel("Exp", bound) is None
+
+
+def test_programs_kernels_are_for_all_devices(bound):
+    first, second = open_backend(bound), open_backend(bound, "1")
+    with plugrad.override_kernel("Exp", bound, lambda x: x + 100):
+        for device in (first, second):
+            assert plugrad.exp(plugrad.asarray([1.0], device=device)).tolist() == [101.0]
+    plugrad.unregister_kernel("Exp", bound)
+    for device in (first, second):
+        with pytest.raises(KernelNotFound):
+            plugrad.exp(plugrad.asarray([1.0], device=device))
+
+
+def test_replaced_kernel_of_an_open_backend_is_in_effect_again_when_the_replacement_is_gone():
+    config = KernelConfig("Abs", "cpu", lambda x: x + 5)
+    plugrad.register_kernel(config, replace=True)
+    assert plugrad.abs(plugrad.asarray(-1.0)).item() == 4.0
+    assert plugrad.unregister_kernel("Abs", "cpu") is config
+    assert plugrad.abs(plugrad.asarray(-1.0)).item() == 1.0
+
+
+def test_memory_limit_outlives_the_device(fake):
+    plugrad.set_memory_limit(1000, backend=fake)
+    close_backend(open_backend(fake))
+    assert open_backend(fake).cap == 1000
+    assert open_backend(fake, "1").cap is None
+    with plugrad.config.override("memory_limit", 77):
+        assert open_backend(fake).cap == 77
+        close_backend(open_backend(fake))
+        assert open_backend(fake).cap == 77
+    assert open_backend(fake).cap is None
+    close_backend(open_backend(fake))
+    assert open_backend(fake).cap is None
+
+
+def test_tensors_of_a_closed_backend_are_refused(fake):
+    x = plugrad.asarray([1.0], device=fake)
+    close_backend(x.backend)
+    y = plugrad.asarray([1.0], device=fake)
+    for attempt in (lambda: x + x, lambda: x + y, x.numpy, x.tolist, lambda: x.to("cpu")):
+        with pytest.raises(DisposedTensor, match="lived on fake_device:0, which has been closed"):
+            attempt()
+    assert (y + y).tolist() == [2.0]
+
+
+# --- what a backend prepares ----------------------------------------------------------------------
+
+
+def test_prepared_is_given_the_implementation_itself(registered, fake_type):
+    seen = []
+
+    class Preparing(fake_type):
+        name = "preparing_device"
+
+        def open(self, device):
+            super().open(device)
+            table = plugrad.extend.KernelTable(self.name)
+            table.update({plugrad.kernels.binary.equal: np.equal})
+            table.update({plugrad.kernels.unary.exp: np.exp}, on_host=True)
+            return table
+
+        def dtypes(self):
+            return super().dtypes() | {plugrad.extend.string}
+
+        def prepared(self, kernel_name, function):
+            def implementation(*arrays, **attrs):
+                seen.append((kernel_name, function, arrays[0].dtype.kind))
+                return function(*arrays, **attrs)
+
+            return implementation
+
+    registered("preparing_device", Preparing)
+    with plugrad.use("preparing_device"):
+        x = plugrad.asarray([1.0])
+        assert plugrad.equal(x, x).tolist() == [True]
+        plugrad.exp(x)
+        assert seen == [("Equal", np.equal, "f"), ("Exp", np.exp, "f")]
+        words = plugrad.asarray(["a", "b"], dtype="string")
+        assert plugrad.equal(words, words).tolist() == [True, True]
+        assert len(seen) == 2  # strings are none of the backend's business

@@ -70,7 +70,7 @@ def site(tmp_path, monkeypatch):
     for plugin in plugrad.plugins("hooks"):
         if plugin.status == "active" and plugin.distribution != "<this process>":
             hooks.unload(plugin)
-    for name, _ in list(state.brought):
+    for name in list(state.brought):
         packs.take_back(name)
     for backend in loading.opened_backends():
         if backend not in before:

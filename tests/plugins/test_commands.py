@@ -156,8 +156,8 @@ def test_kernels(command, json_of, site):
     status, printed, _ = command("kernels", "exp", "--backend", "toy", "--backend", "cpu")
     assert status == 0
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines()}
-    assert rows["Exp"] == ["unary", "x", "cpu", "toy"]
-    assert rows["Expm1"] == ["unary", "x", "cpu"]
+    assert rows["Exp"] == ["unary", "x", "cpu", "(native)", "toy"]
+    assert rows["Expm1"] == ["unary", "x", "cpu", "(native)"]
     status, found = json_of("kernels", "Exp*", "--backend", "toy")
     assert status == 0
     assert list(found["kernels"]) == ["Exp"]

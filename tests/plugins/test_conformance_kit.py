@@ -18,7 +18,7 @@ from plugrad.testing.tables import rows
 from plugrad.testing.xfail import Excuses
 from plugrad.types.dtype import as_dtype
 
-LEVELS = ["lifecycle", "core", "gradients", "full", "edges"]
+LEVELS = ["lifecycle", "core", "gradients", "full", "edges", "reopening", "devices"]
 FAMILIES = sorted({k.family for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.")})
 CONTRACTS = [name for name, kernel in KERNELS.items() if kernel.family in FAMILIES]
 
@@ -235,7 +235,13 @@ def own_run(folder, *arguments):
 
 @pytest.fixture(scope="module")
 def found(careless):
-    names = ["lifecycle", "positions", *(f"{kernel}." for kernel in (*RIGHT, *WRONG))]
+    names = [
+        "lifecycle",
+        "positions",
+        "reopening",
+        "devices",
+        *(f"{kernel}." for kernel in (*RIGHT, *WRONG)),
+    ]
     code, printed, report = own_run(careless, "--tb=no", "-k", " or ".join(names))
     assert code == 1, printed
     return report
@@ -255,7 +261,130 @@ def test_other_kernels_pass(found):
 def test_all_levels_are_counted(found):
     totals = [sum(found["levels"][level].values()) for level in LEVELS]
     assert sum(totals) == sum(found["total"].values()) > 500
-    assert min(totals) > 10
+    assert min(totals[:5]) > 10
+    assert totals[5:] == [3, 4]
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+# A backend with two devices, which counts and limits what the functions of each return.
+PAIR = '''
+"""A backend with two devices."""
+
+import weakref
+
+import numpy as np
+import plugrad
+from plugrad.errors import OutOfMemory
+from plugrad.extend import (
+    Backend, DeviceInfo, KernelTable, Memory, Probe, bool_, complex64, float32, float64, int32
+)
+from plugrad.kernels import binary, unary
+
+pytest_plugins = ["plugrad.testing.plugin"]
+
+
+class Counted(np.ndarray):
+    pass
+
+
+class Pair(Backend):
+    name = "pair"
+    limit = None
+    used = peak = buffers = 0
+
+    def probe(self):
+        return Probe(True, "", (DeviceInfo("left", "a toy"), DeviceInfo("right", "another")))
+
+    def open(self, device):
+        self.device = device or "left"
+        return TABLE
+
+    def dtypes(self):
+        return frozenset({bool_, complex64, float32, float64, int32})
+
+    def kept(self, array):
+        array = np.asarray(array)
+        if self.limit is not None and self.used + array.nbytes > self.limit:
+            raise OutOfMemory(f"no room for {array.nbytes} bytes on {self.label}")
+        array = array.copy().view(Counted)
+        self.used += array.nbytes
+        self.buffers += 1
+        self.peak = max(self.peak, self.used)
+        weakref.finalize(array, self.forget, array.nbytes)
+        return array
+
+    def forget(self, size):
+        self.used -= size
+        self.buffers -= 1
+
+    def from_numpy(self, array):
+        return self.kept(array)
+
+    def to_numpy(self, array):
+        return np.array(array, copy=True, subok=False)
+
+    def synchronize(self):
+        pass
+
+    def memory(self):
+        return Memory(self.buffers, self.used, self.peak, self.limit)
+
+    def set_memory_limit(self, limit):
+        self.limit = limit
+
+    def close(self):
+        pass
+
+
+def table_of(device):
+    table = KernelTable("pair")
+    table.update(
+        {
+            binary.add: lambda a, b: device.kept(np.add(a, b)),
+            binary.multiply: lambda a, b: device.kept(np.multiply(a, b)),
+            unary.exp: lambda x: device.kept(np.exp(x)),
+        }
+    )
+    return table
+
+
+plugrad.register_backend("pair", Pair)
+'''
+OWN = "table_of(self)"
+"""What `open` returns: functions of the device that is opened."""
+OF_THE_FIRST = "TABLES or TABLES.extend(table_of(self)) or TABLES"
+"""Functions of the device that was opened first, whatever is opened."""
+
+
+def pair(folder, table):
+    (folder / "conftest.py").write_text(PAIR.replace("TABLE\n", f"{table}\n") + "TABLES = []\n")
+    (folder / "test_conformance.py").write_text("from plugrad.testing.suite import *\n")
+    (folder / "pytest.ini").write_text("[pytest]\nplugrad_backend = pair\n")
+    code, printed, _ = own_run(folder, "-k", "lifecycle or reopening or devices", "--tb=short")
+    report = json.loads((folder / "report.json").read_text("utf-8"))["backends"]["pair"]
+    return code, printed, report
+
+
+def test_kernels_of_an_opened_device_pass(tmp_path):
+    code, printed, report = pair(tmp_path, OWN)
+    assert code == 0, printed
+    assert report["levels"]["reopening"]["passed"] == 3
+    assert report["levels"]["devices"]["passed"] == 4
+
+
+def test_kernels_of_the_device_that_was_opened_first_are_caught(tmp_path):
+    code, printed, report = pair(tmp_path, OF_THE_FIRST)
+    assert code == 1, printed
+    failures = report["failures"]
+    assert set(failures) == {
+        "reopening/kernels_work_on_a_reopened_backend",
+        "reopening/memory_limit_holds_on_a_reopened_backend",
+        "devices/kernels_run_on_the_device_they_belong_to",
+        "devices/memory_limit_is_that_of_one_device",
+    }
+    assert "grew by 0" in failures["reopening/kernels_work_on_a_reopened_backend"]
+    assert "exceeded the limit" in failures["devices/memory_limit_is_that_of_one_device"]
 
 
 # --- excuses --------------------------------------------------------------------------------------
@@ -334,7 +463,7 @@ def test_several_backends_are_tested_at_once(tmp_path):
     ("name", "options", "message"),
     [
         ("no_such", {}, "no installed plugin brings a backend called 'no_such'"),
-        ("cpu", {"level": "everything"}, "must be 1 to 5 or one of lifecycle, core"),
+        ("cpu", {"level": "everything"}, "must be 1 to 7 or one of lifecycle, core"),
         ("cpu", {"xfail": "no-such-file.toml"}, "no-such-file.toml"),
         ("", {}, "say which backend to test"),
     ],

@@ -21,10 +21,12 @@ def registered():
     """Return everything that a plugin can register, except the kernels of a backend that is open."""
     settings = {key.name: plugrad.config.explain(key.name) for key in KEYS.values()}
     manager = state.manager
+    registry = kernels.snapshot()
     return {
         "contracts": dict(KERNELS),
         "gradients": plugrad.get_gradients(),
-        "kernels": {k: e for k, e in kernels.snapshot().items() if k[1] not in MISBEHAVING},
+        "kernels": {k: e for k, e in registry.entries.items() if k[1] not in MISBEHAVING},
+        "devices": [(d, tables) for d, tables in registry.tables if d.name not in MISBEHAVING],
         "settings": settings,
         "hooks": [n for n, _ in manager.list_name_plugin()] if manager else [],
         "added": list(state.added),

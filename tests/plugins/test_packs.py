@@ -1,11 +1,16 @@
 """Kernel packs and op packs: kernels for the backend of somebody else, and modules of ops."""
 
+import json
+import shutil
+import textwrap
 import warnings
 
 import pytest
 
 import plugrad
-from plugins.hostile import MANIFEST, backend_source
+from plugins.hostile import MANIFEST, backend_source, write_distribution
+from plugins.running import in_new_process
+from plugrad.discovery import packs
 from plugrad.errors import (
     BackendUnavailable,
     KernelNotFound,
@@ -13,7 +18,7 @@ from plugrad.errors import (
     PluginNotFound,
     PluginUnavailable,
 )
-from plugrad.extend import KERNELS
+from plugrad.extend import KERNELS, Spec, kernel
 
 PACK = """
     import numpy as np
@@ -151,18 +156,6 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
     assert added("toy:1") == [104.0]  # a second warning would be an error
 
 
-def test_two_packs_with_one_kernel_are_a_conflict_of_the_second(site):
-    site.install("toy")
-    site.install_pack("kernels", "toy.a", PACK, target=":register")
-    site.install_pack("kernels", "toy.b", PACK.replace("100", "200"), target=":register")
-    with (
-        pytest.warns(RuntimeWarning, match="kernel 'ThirdPower', which acme-toy-a::toy.a brings"),
-        pytest.warns(RuntimeWarning, match="'toy.a' .* replaces kernel Add of backend 'toy'"),
-    ):
-        assert added("toy") == [104.0]
-    assert [listed(name, "kernels").status for name in ("toy.a", "toy.b")] == ["active", "failed"]
-
-
 @pytest.mark.parametrize("name", ["acme", "webgpu.", ".acme", "webgpu.acme.more", "Web.acme"])
 def test_bad_name_of_a_pack_is_reported(site, name):
     site.install_pack("kernels", name, PACK, distribution="acme-named")
@@ -209,7 +202,10 @@ def test_manifest_of_a_pack_is_checked(site):
     site.install_pack("kernels", "toy.acme", PACK, target=":register", files=files)
     pack = listed("toy.acme", "kernels")
     assert pack.status == "failed"
-    assert "unknown key 'devices' = ['0']; the keys are api, summary, url, kernels" in pack.reason
+    assert (
+        "unknown key 'devices' = ['0']; the keys are api, summary, url, priority, kernels"
+        in pack.reason
+    )
 
 
 def test_kernels_that_a_pack_promises_are_known_before_it_is_loaded(site):
@@ -223,6 +219,340 @@ def test_kernels_that_a_pack_promises_are_known_before_it_is_loaded(site):
     ):
         cube("cpu")
     assert site.imported() == []
+
+
+# --- packs beside packs ---------------------------------------------------------------------------
+
+CONSENT = MANIFEST + 'packs = ["known-native"]\n'
+
+
+def install_native(site):
+    """Install a pack that the backend knows, and that brings kernels which the packs of others bring too."""
+    source = PACK.replace("100", "500").replace("x**3", "x**3 + 500")
+    site.install("toy", manifest=CONSENT)
+    site.install_pack(
+        "kernels", "toy.native", source, distribution="known-native", target=":register"
+    )
+
+
+def install_two(site):
+    """Install packs of two authors that bring the kernels of a third one's pack; the second has kernels of its own."""
+    install_native(site)
+    site.install_pack("kernels", "toy.one", PACK, distribution="acme-one", target=":register")
+    source = PACK.replace("100", "200").replace("ThirdPower", "FourthPower")
+    site.install_pack("kernels", "toy.two", source, distribution="zeta_two", target=":register")
+
+
+def owners(device):
+    """Return who brings kernels for a device, the first in effect at the front."""
+    return list(plugrad.asarray([1.0], device=device).backend.kernels)
+
+
+@pytest.mark.parametrize(
+    ("order", "sum", "cube_of_2"),
+    [
+        ("one,two,native", 104.0, 8.0),
+        ("two,one", 204.0, 8.0),
+        ("two,native", 204.0, 508.0),
+        ("native,one,two", 504.0, 508.0),
+        (" zeta-two::toy.two , acme_one::toy.one", 204.0, 8.0),
+    ],
+)
+def test_setting_decides_which_pack_comes_first(site, monkeypatch, order, sum, cube_of_2):
+    install_two(site)
+    monkeypatch.setenv("PLUGRAD_PACKS", order)
+    # All that replace anything are named, or known to the backend: a warning would be an error.
+    assert (added("toy"), cube("toy")) == ([sum], [cube_of_2])
+    assert {p.status for p in plugrad.plugins("kernels") if p.backend_name == "toy"} == {"active"}
+    assert all(not p.replaced for p in plugrad.plugins("kernels"))
+
+
+def test_without_the_setting_priorities_and_then_names_decide(site):
+    install_two(site)
+    files = {"acme_late/plugrad-plugin.toml": 'api = "1.0"\npriority = 3\n'}
+    site.install_pack(
+        "kernels", "toy.late", PACK.replace("100", "300"), distribution="acme-late",
+        target=":register", files=files,
+    )  # fmt: skip
+    with pytest.warns(RuntimeWarning, match="'toy.late' .* replaces kernel Add") as caught:
+        assert added("toy") == [304.0]
+    assert owners("toy") == [
+        "acme-late::toy.late",
+        "acme-one::toy.one",
+        "known-native::toy.native",
+        "zeta_two::toy.two",
+        "acme-toy::toy",
+    ]
+    # The others are hidden by one that comes before them, or known to the backend.
+    assert [str(w.message).partition(" (")[0] for w in caught] == ["kernel pack 'toy.late'"]
+    assert "choose it with PLUGRAD_PACKS=late or the setting packs" in str(caught[0].message)
+
+
+def test_order_follows_the_setting_while_the_program_runs(site):
+    install_two(site)
+    plugrad.config.set("packs", ["one", "two"])
+    assert added("toy") == [104.0]
+    plugrad.config.set("packs", ["two", "one"])
+    assert added("toy") == [204.0]
+    with plugrad.config.override("packs", ["native"]):
+        assert added("toy") == [504.0]
+    assert added("toy") == [204.0]
+
+
+def test_program_comes_before_packs(site):
+    install_two(site)
+    plugrad.config.set("packs", "one,two")
+    with plugrad.override_kernel("Add", "toy", lambda a, b: a + b + 7):
+        assert added("toy") == [11.0]
+    assert added("toy") == [104.0]
+    config = plugrad.KernelConfig("Add", "toy", lambda a, b: a + b + 8)
+    plugrad.register_kernel(config, replace=True)
+    assert added("toy") == [12.0]
+    assert plugrad.unregister_kernel("Add", "toy") is config
+    assert added("toy") == [104.0]
+
+
+@pytest.mark.parametrize(("gone", "sum"), [("acme-one", 204.0), ("zeta_two", 104.0)])
+def test_removing_one_pack_leaves_the_other(site, gone, sum):
+    install_two(site)
+    plugrad.config.set("packs", "one,two,native")
+    assert added("toy") == [104.0]
+    (folder,) = site.folder.glob(f"{gone.replace('-', '_')}-*.dist-info")
+    shutil.rmtree(folder)
+    site.refresh()
+    plugrad.close_backend(plugrad.asarray([1.0], device="toy").backend)
+    assert added("toy") == [sum]
+    assert not any(owner.startswith(gone) for owner in owners("toy"))
+
+
+def test_pack_that_fails_leaves_the_others_in_their_order(site):
+    install_two(site)
+    source = "def register():\n    raise OSError('no compiler')\n"
+    site.install_pack("kernels", "toy.bad", source, distribution="acme-bad", target=":register")
+    plugrad.config.set("packs", "bad,two,one")
+    with pytest.warns(RuntimeWarning, match="'toy.bad' .* is failed.*no compiler"):
+        assert added("toy") == [204.0]
+
+
+def test_names_with_hyphens_work(site):
+    site.install("toy", manifest=MANIFEST + 'packs = ["Acme.Fast"]\n')
+    site.install_pack(
+        "kernels", "toy.acme-fast", PACK, distribution="acme_fast", target=":register"
+    )
+    assert added("toy") == [104.0]  # known to the backend: a warning would be an error
+    site.install_pack("ops", "acme-ops", "x = 1")
+    assert plugrad.op_pack("acme-ops").x == 1
+
+
+def test_names_with_hyphens_are_chosen_and_switched_off(site):
+    install_two(site)
+    site.install_pack(
+        "kernels", "toy.acme-fast", PACK.replace("100", "900"), distribution="acme_fast",
+        target=":register",
+    )  # fmt: skip
+    plugrad.config.set("packs", "acme-fast,one,two")
+    assert added("toy") == [904.0]
+    plugrad.config.set("packs", "one,two,ACME-fast::toy.acme-fast")
+    assert added("toy") == [104.0]
+    plugrad.config.set("plugins.disable", "Acme-Fast")
+    site.install_pack("kernels", "toy.new", PACK, distribution="fast-one", target=":register")
+    plugrad.config.set("plugins.disable", "FAST_ONE")
+    assert listed("toy.new", "kernels").status == "blocked"
+
+
+def test_order_cannot_be_suggested_by_a_plugin(site):
+    class Pushy:
+        @plugrad.hookimpl
+        def plugrad_configure(self):
+            return {"packs": "two"}
+
+    install_two(site)
+    plugrad.config.set("packs", "one")
+    plugrad.register_plugin(Pushy())
+    with pytest.warns(RuntimeWarning, match="packs and settings that start with 'plugins.' cannot"):
+        plugrad.config.get("memory_limit")
+    plugrad.unregister_plugin("Pushy")
+
+
+def test_pack_can_be_taken_back_and_loaded_again(site):
+    source = """
+        import plugrad
+        from plugrad.extend import KernelConfig, Spec, kernel
+
+        @kernel("Imported", family="acme")
+        def imported(x: Spec) -> Spec:
+            return x
+
+        def register():
+            @kernel("ThirdPower", family="acme")
+            def third_power(x: Spec) -> Spec:
+                return x
+            return [KernelConfig("ThirdPower", "toy", lambda x: x**3)]
+    """
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
+    for _ in range(3):
+        plugrad.asarray([1.0], device="toy")
+        assert {"Imported", "ThirdPower"} <= KERNELS.keys()
+        assert cube("toy") == [8.0]
+        packs.take_back("toy-acme::toy.acme")
+        assert not {"Imported", "ThirdPower"} & KERNELS.keys()
+        assert listed("toy.acme", "kernels").status == "available"
+        plugrad.close_backend(plugrad.asarray([1.0], device="toy").backend)
+
+
+def test_hooks_can_be_taken_back_with_their_contracts_and_loaded_again(site):
+    class Powers:
+        @plugrad.hookimpl
+        def plugrad_register_kernels(self, backend):
+            if backend.name != "toy":
+                return None
+
+            @kernel("ThirdPower", family="acme")
+            def third_power(x: Spec) -> Spec:
+                return x
+
+            return [plugrad.KernelConfig("ThirdPower", "toy", lambda x: x**3)]
+
+    site.install("toy")
+    plugrad.asarray([1.0], device="toy")
+    for _ in range(3):
+        plugrad.register_plugin(Powers())
+        assert cube("toy") == [8.0]
+        plugrad.unregister_plugin("Powers")
+        assert "ThirdPower" not in KERNELS
+
+
+def test_kernels_of_hooks_take_part_in_the_order_and_belong_to_their_device(site):
+    class Adding:
+        @plugrad.hookimpl
+        def plugrad_register_kernels(self, backend):
+            more = 1000 + int(backend.device or 0)
+            added = plugrad.KernelConfig("Add", "toy", lambda a, b: a + b + more)
+            return [added] if backend.name == "toy" else None
+
+    install_two(site)
+    plugrad.config.set("packs", "one,two")
+    assert added("toy") == [104.0]
+    plugrad.register_plugin(Adding(), name="adding")
+    assert added("toy") == [104.0]  # after those that the user has named
+    plugrad.config.set("packs", "adding,one,two")
+    assert (added("toy"), added("toy:1")) == ([1004.0], [1005.0])
+    plugrad.config.reset("packs")
+    assert added("toy") == [1004.0]  # what the program registers comes before what is installed
+    plugrad.unregister_plugin("adding")
+    assert added("toy") == [104.0]
+
+
+def test_two_packs_of_one_name_can_be_told_apart_by_the_setting(site):
+    site.install("toy")
+    for distribution, more in (("one-pack", "100"), ("other-pack", "200")):
+        source = PACK.replace("100", more)
+        site.install_pack(
+            "kernels", "toy.acme", source, distribution=distribution, target=":register"
+        )
+    plugrad.config.set("packs", "other-pack::toy.acme")
+    assert added("toy") == [204.0]
+    status = {p.distribution: p.status for p in plugrad.plugins("kernels") if p.name == "toy.acme"}
+    assert status == {"one-pack": "blocked", "other-pack": "active"}
+
+
+# --- the same with installed distributions, in processes of their own ------------------------------
+
+EXP = """
+    import numpy as np
+    from plugrad.extend import KernelConfig
+
+    def register():
+        return [KernelConfig("Exp", "cpu", lambda x: np.exp(x) + (x.size == 1000) * 100)]
+"""
+COMPUTE = """
+import warnings, plugrad
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    y = plugrad.exp(plugrad.zeros((1000,), device="cpu"))
+print(y[0].item(), *(str(w.message).partition(" replaces")[0] for w in caught), sep="; ")
+"""
+
+
+@pytest.fixture
+def beside_native(tmp_path):
+    """A folder with two packs of others which bring a kernel of cpu that plugrad-native has, too."""
+    native = [p for p in plugrad.plugins("kernels") if p.distribution == "plugrad-native"]
+    if not native or "Exp" not in native[0].manifest.kernels:
+        pytest.skip("plugrad-native is not installed")
+    for distribution, more in (("acme-exp", "100"), ("zeta-exp", "200")):
+        package = distribution.replace("-", "_")
+        manifest = 'api = "1.0"\nsummary = "another exp"\nkernels = ["Exp"]\n'
+        write_distribution(
+            tmp_path,
+            distribution,
+            entry_points={"plugrad.kernels": {f"cpu.{package[:4]}": f"{package}:register"}},
+            files={
+                f"{package}/__init__.py": textwrap.dedent(EXP).replace("* 100", f"* {more}"),
+                f"{package}/plugrad-plugin.toml": manifest,
+            },
+        )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("order", "printed"),
+    [
+        ("zeta,acme,native", "201.0"),
+        ("acme,zeta", "101.0"),
+        ("native", "1.0"),
+        ("", "101.0; kernel pack 'cpu.acme' (acme-exp 1.2)"),
+    ],
+)
+def test_packs_beside_plugrad_native_run_in_the_order_of_the_setting(beside_native, order, printed):
+    done = in_new_process(program=COMPUTE, folder=beside_native, PLUGRAD_PACKS=order)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, printed, "")
+
+
+def test_removing_one_pack_beside_plugrad_native_leaves_the_other(beside_native):
+    shutil.rmtree(beside_native / "zeta_exp-1.2.dist-info")
+    done = in_new_process(program=COMPUTE, folder=beside_native, PLUGRAD_PACKS="zeta,acme")
+    assert (done.stdout.strip(), done.stderr) == ("101.0", "")
+
+
+def test_commands_show_the_order_of_packs(beside_native):
+    def output(*arguments, status=0, order="zeta,acme,native"):
+        done = in_new_process(*arguments, folder=beside_native, PLUGRAD_PACKS=order)
+        assert (done.returncode, done.stderr) == (status, ""), done.stdout
+        return " ".join(done.stdout.split())
+
+    listing = output("list")
+    places = [listing.index(name) for name in ("cpu.zeta", "cpu.acme", "cpu.native")]
+    assert places == sorted(places)
+    because = "by packs in environment variable PLUGRAD_PACKS"
+    assert f"Comes as no. 1 of 3 packs, {because}" in listing
+    assert f"order no. 2 of 3 packs, {because}" in output("info", "cpu.acme")
+    report = output("doctor", "cpu", "cpu.zeta", "cpu.acme", "cpu.native")
+    assert "0 problems, 0 notes" in report
+    assert f"loaded with its backend, no. 3 of 3 packs, {because}" in report
+    assert "Exp unary x cpu (zeta, acme, native)" in output("kernels", "Exp", "--backend", "cpu")
+    found = json.loads(output("kernels", "Exp", "--backend", "cpu", "--json"))
+    assert found["kernels"]["Exp"]["packs"] == {
+        "cpu": ["zeta-exp::cpu.zeta", "acme-exp::cpu.acme", "plugrad-native::cpu.native"]
+    }
+    unasked = output("doctor", "cpu", "cpu.acme", order="")
+    assert "0 problems, 1 note" in unasked
+    assert "kernel pack 'cpu.acme' (acme-exp 1.2) replaces what others have registered" in unasked
+    assert "choose it with PLUGRAD_PACKS=acme, or switch it off with" in unasked
+    assert "by the names of the distributions" in output("list", order="")
+    assert "order cpu: zeta, acme, native" in output("config", "--explain")
+
+
+def test_doctor_notes_a_name_that_no_pack_has(site, command):
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
+    plugrad.config.set("packs", "acne")
+    printed = " ".join(command("doctor")[1].split())
+    assert (
+        "the setting packs names 'acne', which no installed plugin has (did you mean 'acme'?)"
+        in (printed)
+    )
 
 
 # --- op packs -------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from plugrad.discovery.loading import memory_of, opened_backends
 from plugrad.discovery.selection import backend_for
+from plugrad.discovery.state import state
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
 from plugrad.ops.attributes import integer
 from plugrad.tensor.backend import failed
@@ -164,6 +165,8 @@ def _count_tensors() -> int:
 def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
     """Make allocations beyond `limit` bytes raise `OutOfMemory` on a backend (default: the active one); None lifts it.
 
+    It also holds for the device when it is closed and opened again.
+
     Raises:
         ArgumentError: the limit is not an integer.
         ArgumentValueError: it is negative.
@@ -176,6 +179,7 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
     target = backend_for(backend)
     try:
         target.set_memory_limit(limit)
+        state.memory_limits[target.label] = limit
     except PlugradError:
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's

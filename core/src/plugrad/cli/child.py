@@ -79,7 +79,7 @@ def _tried(report: Report, plugin: Plugin, until: str) -> None:
     from plugrad.discovery import loading
     from plugrad.discovery.listing import plugins
     from plugrad.extend import DTYPES
-    from plugrad.registry.kernels import get_kernels_for_backend
+    from plugrad.registry.kernels import list_kernels
 
     report.add(stage="it is asked whether it can start")
     probe = loading.probe(plugin)
@@ -89,11 +89,13 @@ def _tried(report: Report, plugin: Plugin, until: str) -> None:
         return
     report.add(stage="it is opened")
     opened = loading.open_backend(plugin.qualified_name)
-    configs = get_kernels_for_backend(opened.name)
+    configs = list_kernels(opened)
+    *from_packs, _ = opened.kernels
     report.add(
         device=opened.device,
         stored_dtypes=[str(d) for d in DTYPES if d in opened.dtypes()],
         kernels={c.kernel_name: "host" if c.on_host else "own" for c in configs},
+        kernels_of_packs={owner: list(opened.kernels[owner]) for owner in from_packs},
         packs=[
             {
                 "name": str(p),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from plugrad.cli.environment import homepage
 from plugrad.cli.records import UNUSABLE, chosen_backend
 from plugrad.discovery.listing import plugins, several
+from plugrad.errors import suggestion
+from plugrad.settings.layers import config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,13 +112,30 @@ def _replacing(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
         *(plugin.manifest.kernels if plugin.kind == "kernels" else ()),
     }
     is_said = all(text.split()[1] in said for text in replaced)
+    has_kernels = any(text.startswith("kernel ") for text in replaced)
+    choose = f"choose it with PLUGRAD_PACKS={plugin.short_name}, or " if has_kernels else ""
     yield Finding(
         "note" if is_said else "problem",
         str(plugin),
         f"replaces what others have registered: {several(replaced)}",
-        f"switch it off with PLUGRAD_PLUGINS_DISABLE={plugin.distribution} if you do not want this"
+        f"{choose}switch it off with PLUGRAD_PLUGINS_DISABLE={plugin.distribution} if you do not want this"
         + ("" if is_said else "; its authors can say so with `replaces` in its manifest"),
     )
+
+
+def unknown_packs() -> Iterator[Finding]:
+    """Yield the names in the setting ``packs`` that no installed plugin has."""
+    setting = config.explain("packs")
+    known = [p for p in plugins() if p.kind in ("kernels", "hooks")]
+    for name in setting.value:
+        if not any(plugin.is_chosen_by(name) for plugin in known):
+            names = [spelling for p in known for spelling in (p.short_name, p.qualified_name)]
+            yield Finding(
+                "note",
+                "the setting packs",
+                f"names {name!r}, which no installed plugin has{suggestion(name, names)}",
+                f"correct it in {setting.layer}, or install the pack",
+            )
 
 
 def repair(plugin: Plugin) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.discovery.listing import MODULE, announced, find, plugins
+from plugrad.discovery.order import place_of
 from plugrad.errors import PluginNotFound, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from plugrad.cli.jobs import Outcome
+    from plugrad.discovery.order import Place
     from plugrad.discovery.plugin import Kind, Plugin
 
 KINDS = {
@@ -41,7 +43,14 @@ def described(plugin: Plugin) -> dict[str, Any]:
         "api": ".".join(map(str, manifest.api)),
         "options": options,
         "replaces": announced(plugin),
+        "place": place._asdict() if (place := place_in_order(plugin)) else None,
     }
+
+
+def place_in_order(plugin: Plugin) -> Place | None:
+    """Return the place of a kernel pack among several packs of its backend, or None if there is nothing to decide."""
+    place = place_of(plugin) if plugin.kind == "kernels" else None
+    return place if place and place.rivals > 1 else None
 
 
 def chosen_backend(outcome: Outcome) -> dict[str, Any]:

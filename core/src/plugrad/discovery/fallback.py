@@ -24,7 +24,7 @@ from plugrad.errors import (
     suggestion,
     warn,
 )
-from plugrad.registry.kernels import get_kernel
+from plugrad.registry.kernels import devices_of, find_kernel, get_kernel
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend
 from plugrad.types.arguments import flag
@@ -116,14 +116,15 @@ def owners(kernel_name: str) -> list[Plugin]:
         for b in backends()
         if (
             get_kernel(kernel_name, b.name) is not None
-            if b.status == "active"
-            else _promises(b, kernel_name) or (b.name in promised and b.status == "available")
+            if b.status == "active" and devices_of(b.name)
+            else _promises(b, kernel_name)
+            or (b.name in promised and b.status in ("available", "active"))
         )
     ]
 
 
 def _promises(plugin: Plugin, kernel_name: str) -> bool:
-    return plugin.status == "available" and kernel_name in plugin.manifest.kernels
+    return plugin.status in ("available", "active") and kernel_name in plugin.manifest.kernels
 
 
 def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
@@ -142,7 +143,7 @@ def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
             reasons.append(str(error))
             continue
         lacking = needed - backend.dtypes()
-        if get_kernel(kernel_name, backend.name) is None:
+        if find_kernel(kernel_name, backend) is None:
             reasons.append(f"{name!r} does not implement it")
         elif lacking:
             reasons.append(f"{name!r} does not have {', '.join(sorted(map(str, lacking)))}")
@@ -266,8 +267,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def any_implementation(kernel_name: str, backend: Backend) -> Implementation | None:
     """Return an implementation of a kernel without a contract: the backend's own, or one that it may borrow."""
-    names = [backend.name]
-    if config.get("fallback") != "error":
-        names += [owner.name for owner in owners(kernel_name)]
-    found = (get_kernel(kernel_name, name) for name in names)
-    return next((config.kernel_func for config in found if config is not None), None)
+    found = find_kernel(kernel_name, backend)
+    if found is None and config.get("fallback") != "error":
+        others = (get_kernel(kernel_name, owner.name) for owner in owners(kernel_name))
+        found = next(filter(None, others), None)
+    return found.kernel_func if found is not None else None

@@ -31,15 +31,14 @@ from plugrad.errors import (
     told,
     warn,
 )
-from plugrad.registry.gradients import get_gradient, set_gradient, unregister_gradient
 from plugrad.settings import journal
+from plugrad.settings.keys import may_be_suggested
 from plugrad.settings.layers import config
 from plugrad.types.arguments import check_callable, text
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from plugrad.registry.gradients import RegisteredGradient
     from plugrad.settings.layers import Config
     from plugrad.tape.rules import GradientConfig
     from plugrad.tensor.backend import Backend, KernelConfig
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
 def plugrad_configure(config: Config) -> Mapping[str, Any] | None:
     """Suggest settings by name; every configuration layer except the defaults overrides them.
 
-    Called before the first setting is read, and again after another plugin has been loaded. Settings
-    that start with ``plugins.`` cannot be suggested, because they decide which plugins are loaded.
+    Called before the first setting is read, and again after another plugin has been loaded. The setting
+    ``packs`` and those that start with ``plugins.`` cannot be suggested: they decide which plugins are loaded.
     """
 
 
@@ -65,9 +64,10 @@ def plugrad_backend_candidates(backends: Sequence[Plugin]) -> Sequence[str] | No
 
 
 def plugrad_register_kernels(backend: Backend) -> Iterable[KernelConfig] | None:
-    """Return kernels for a backend that is being opened; they replace its kernels of the same names.
+    """Return kernels for a device that is being opened; they replace its kernels of the same names.
 
-    Called for each device. The result for a second device of the same backend is ignored.
+    Called for each device, and the kernels are for this device only. They take part in the order of kernel
+    packs: the setting ``packs`` may name the plugin, and its manifest may declare a priority.
     """
 
 
@@ -296,9 +296,9 @@ def _suggestions() -> list[tuple[str, Mapping[str, Any]]]:
     for name, values in call("plugrad_configure", config=config):
         try:
             settings = config.parsed_settings(values, f"plugin {name}")
-            if any(key.startswith("plugins.") for key in settings):
+            if not all(map(may_be_suggested, settings)):
                 raise ConfigError(
-                    f"plugin {name}: settings that start with 'plugins.' cannot be suggested"
+                    f"plugin {name}: packs and settings that start with 'plugins.' cannot be suggested"
                 )
         except Exception as error:
             report(name, "plugrad_configure", error)
@@ -352,40 +352,35 @@ def _load(plugin: Plugin) -> None:
             state.manager = create(sys.modules[__name__], SPECIFICATIONS)
         register(state.manager, implementer, plugin, SPECIFICATIONS, report)
         try:
-            _register_gradients(implementer, plugin)
+            _register_gradients(implementer)
         except BaseException:
             state.manager.unregister(name=plugin.qualified_name)
             raise
+    plugin.registered.append(changes)
     plugin.status, state.suggested = "active", None
     try:
         for listener in when_loaded:
             listener(plugin.qualified_name)
     except BaseException:  # an interruption
         unload(plugin)
-        plugin.status = "available"
         raise
     replacing(plugin, plugin.imported, changes)
 
 
 def unload(plugin: Plugin) -> None:
-    """Remove the hooks of a plugin, and the gradients that they brought."""
+    """Remove the hooks of a plugin, and what its code registered: it can be loaded again."""
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
     state.suggested = None
-    for kernel_name, gradient in state.replaced_gradients.pop(plugin.qualified_name, {}).items():
-        unregister_gradient(kernel_name)
-        if gradient is not None:
-            set_gradient(gradient)
     for listener in when_unloaded:
         listener(plugin.qualified_name)
+    plugin.status = "available"
+    plugin.lay_down()
 
 
-def _register_gradients(implementer: Any, plugin: Plugin) -> None:
+def _register_gradients(implementer: Any) -> None:
     from plugrad.tape.rules import register_gradient  # as in _load
 
-    before: dict[str, RegisteredGradient | None] = {}
     brings = getattr(implementer, "plugrad_register_gradients", None)
     for gradient in (brings() if brings else None) or ():
-        before.setdefault(gradient.kernel_name, get_gradient(gradient.kernel_name))
         register_gradient(gradient, replace=True)
-    state.replaced_gradients[plugin.qualified_name] = before

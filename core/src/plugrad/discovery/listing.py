@@ -224,13 +224,14 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
 
 
 def _check_name(kind: Kind, name: str) -> None:
-    pattern = r"[a-z][a-z0-9_]*"
+    backend = r"[a-z][a-z0-9_]*"  # its settings are in variables of the environment, which have no hyphens
+    other = r"[a-z][a-z0-9_-]*"
     if kind == "kernels":
-        if not re.fullmatch(rf"{pattern}\.{pattern}", name):
+        if not re.fullmatch(rf"{backend}\.{other}", name):
             raise ValueError(
                 f"the kernel pack name {name!r} must be a backend's name, a dot and a name, as in 'webgpu.acme'"
             )
-    elif not re.fullmatch(pattern, name):
+    elif not re.fullmatch(pattern := backend if kind == "backend" else other, name):
         raise ValueError(f"the {kind} name {name!r} must match {pattern}")
     if kind == "backend" and name == "plugins":
         raise ValueError("no backend can be called 'plugins', which is a section of the settings")
@@ -246,8 +247,9 @@ def _mark_blocked(every: list[Plugin]) -> None:
     for plugin in every:
         if plugin.status == "blocked":
             plugin.status, plugin.reason = "available", ""
-        names = {plugin.name, plugin.distribution, plugin.qualified_name}
-        if plugin.status in ("available", "conflict") and names & set(disabled.value):
+        if plugin.status in ("available", "conflict") and any(
+            map(plugin.is_called, disabled.value)
+        ):
             plugin.status = "blocked"
             plugin.reason = f"plugins.disable in {disabled.layer} names it"
 
@@ -261,15 +263,34 @@ def _mark_conflicts(every: list[Plugin]) -> None:
         if plugin.status != "blocked":
             rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
     for same in rivals.values():
-        for plugin in same if len(same) > 1 else ():
-            if plugin.status == "available":
-                others = [p.distribution for p in same if p is not plugin]
-                plugin.status = "conflict"
-                plugin.reason = (
-                    f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} "
-                    f"{NOUNS[plugin.kind]} called {plugin.name!r}; "
-                    f"use {plugin.qualified_name!r} to choose this one, or uninstall the other"
-                )
+        if len(same) > 1 and not _has_chosen(same):
+            for plugin in same:
+                if plugin.status == "available":
+                    _mark_conflict(plugin, [p.distribution for p in same if p is not plugin])
+
+
+def _mark_conflict(plugin: Plugin, others: list[str]) -> None:
+    choice = f"use {plugin.qualified_name!r}"
+    if plugin.kind == "kernels":
+        choice = f"name {plugin.qualified_name!r} in the setting packs"
+    plugin.status = "conflict"
+    plugin.reason = (
+        f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} {NOUNS[plugin.kind]} called "
+        f"{plugin.name!r}; {choice} to choose this one, or uninstall the other"
+    )
+
+
+def _has_chosen(same: list[Plugin]) -> bool:
+    """Return whether the setting ``packs`` chooses one of the packs of one name, and switch the others off."""
+    if same[0].kind != "kernels":
+        return False
+    setting = config.explain("packs")
+    named = [p for p in same if any("::" in n and p.is_called(n) for n in setting.value)]
+    for plugin in same if named else ():
+        if plugin not in named and plugin.status == "available":
+            plugin.status = "blocked"
+            plugin.reason = f"packs in {setting.layer} names {named[0].qualified_name!r} instead"
+    return bool(named)
 
 
 # --- choosing one --------------------------------------------------------------------------------

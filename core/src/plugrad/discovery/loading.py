@@ -26,7 +26,7 @@ from plugrad.errors import (
     told,
     warn,
 )
-from plugrad.registry.kernels import get_kernels_for_backend, register_brought
+from plugrad.registry.kernels import add_device, list_kernels, remove_device
 from plugrad.settings.journal import recorded
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import (
@@ -77,6 +77,7 @@ def open_backend(name: str, device: str = "") -> Backend:
     if known is backend:
         hooks.call("plugrad_backend_activated", backend=backend)
     else:  # two names for one device
+        remove_device(backend)
         with blamed(backend, "close()"):
             backend.close()
     return known
@@ -89,8 +90,9 @@ def opened_backends() -> list[Backend]:
 
 def _limit_memory(name: str) -> None:
     """Apply the limit in the settings to the backends that are open."""
-    if name != "memory_limit" or not state.opened:
+    if name != "memory_limit":
         return
+    state.memory_limits.clear()
     try:
         limit = config.get("memory_limit")
     except ConfigError:
@@ -122,12 +124,19 @@ def close_backend(backend: Backend) -> None:
         backend.is_closed = True  # whatever becomes of it: it is not used again
         for key in [k for k, b in list(state.opened.items()) if b is backend]:
             del state.opened[key]
-        failures = _released(backend, get_kernels_for_backend(backend.name))
+        failures = _released(backend, _set_up_on(backend))
+        remove_device(backend)
     if failures:
         raise BackendFailed(
             f"backend {backend.label!r} ({backend.distribution}) failed while it was closed, and is not used any "
             f"more: {'; '.join(map(told, failures))}"
         ) from failures[0]
+
+
+def _set_up_on(backend: Backend) -> list[KernelConfig]:
+    """Return the kernels that are set up on a device: its own, those of packs, and the program's in effect."""
+    brought = [c for table in reversed(backend.kernels.values()) for c in table.values()]
+    return [*brought, *(c for c in list_kernels(backend) if all(c is not b for b in brought))]
 
 
 def _released(backend: Backend, configs: Iterable[KernelConfig]) -> list[BaseException]:
@@ -231,8 +240,7 @@ def _opened_by(plugin: Plugin, device: str) -> tuple[Backend, packs.News]:
             news = packs.add_to(backend)
         except BaseException:
             _released(backend, ready)  # what fails here, too, would hide the reason
-            if all(b.name != backend.name for b in opened_backends()):
-                packs.take_back(backend=backend.name)
+            remove_device(backend)
             raise
     plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
@@ -245,19 +253,18 @@ def _opened_by(plugin: Plugin, device: str) -> tuple[Backend, packs.News]:
 def _make_ready(
     backend: Backend, plugin: Plugin, table: Iterable[KernelConfig], ready: list[KernelConfig]
 ) -> None:
-    """Register the kernels that an opened device brings, and set them up; `ready` receives those that are."""
+    """Give an opened device the kernels that it brings, and set them up; `ready` receives those that are."""
     table = tuple(table)
     _check_answers(backend, table)
     with state.lock:
         _check_room(plugin)
-        if plugin.status != "active":
-            register_brought(table)
-    backend.set_memory_limit(config.get("memory_limit"))
-    for kernel_config in get_kernels_for_backend(backend.name):
-        if not packs.brought(kernel_config):
-            if kernel_config.setup_func is not None:
-                kernel_config.setup_func(backend)
-            ready.append(kernel_config)
+        add_device(backend, plugin.qualified_name, table)
+    limit = state.memory_limits.get(backend.label, config.get("memory_limit"))
+    backend.set_memory_limit(limit)
+    for kernel_config in _set_up_on(backend):
+        if kernel_config.setup_func is not None:
+            kernel_config.setup_func(backend)
+        ready.append(kernel_config)
 
 
 def _check_answers(backend: Backend, table: tuple[object, ...]) -> None:

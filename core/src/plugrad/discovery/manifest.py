@@ -37,7 +37,7 @@ class Manifest(NamedTuple):
     api: tuple[int, int] = API
     """The version of the plugin interface that it is written for."""
     priority: int = 0
-    """The usable backend of highest priority is chosen automatically."""
+    """The usable backend of highest priority is chosen automatically, and its packs come in this order."""
     summary: str = ""
     """What it is, in one line."""
     url: str = ""
@@ -232,5 +232,5 @@ BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     "options": _options,
 }
 PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
-    key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "kernels", "replaces")
+    key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "priority", "kernels", "replaces")
 }

@@ -1,8 +1,9 @@
 """Kernels and ops that come in separate packages.
 
-A *kernel pack* brings kernels for another plugin's backend and is loaded right after that
-backend. An *op pack* is a module of ops, with their contracts, gradients and kernels. It is loaded
-when it is requested by name, or when an unknown kernel is run. A pack takes effect completely or not at all.
+A *kernel pack* brings kernels for another plugin's backend and is loaded right after that backend. Several
+packs may bring the same kernel: their order decides which one runs. An *op pack* is a module of ops, with
+their contracts, gradients and kernels. It is loaded when it is requested by name, or when an unknown kernel
+is run. A pack that fails is left out whole.
 """
 
 from __future__ import annotations
@@ -13,49 +14,50 @@ from typing import TYPE_CHECKING, Any
 from plugrad.contract.kernel import contract_of, contracts
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import find, plugins
+from plugrad.discovery.order import sort_packs
 from plugrad.discovery.plugin import Plugin, trace
-from plugrad.discovery.replacing import replacing
+from plugrad.discovery.replacing import replacing, warn_of_kernels
 from plugrad.discovery.state import state
 from plugrad.discovery.turns import turn
-from plugrad.errors import PluginConflict, PluginUnavailable, RegistrationError, told, warn
-from plugrad.registry.kernels import register_from_plugin, take_away
+from plugrad.errors import ConfigError, PluginUnavailable, RegistrationError, told, warn
+from plugrad.registry.kernels import add_table, devices_of, order_tables, remove_table
 from plugrad.settings.journal import recorded
+from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from plugrad.tensor.backend import Backend
 
 
 # --- kernel packs --------------------------------------------------------------------------------
 
-
-def brought(config: KernelConfig) -> bool:
-    """Return whether an implementation comes from a pack or from hooks."""
-    return any(config is c for configs in state.brought.values() for c in configs)
-
-
 News = list["Callable[[], None]"]
 """Warnings to be given when nothing can be left half done: a warning may be an error."""
 
 
 def add_to(backend: Backend) -> News:
-    """Register the kernels of packs and hooks for a backend that is being opened; those that fail are left out."""
+    """Give a device that is being opened the kernels of packs and hooks; those that fail are left out."""
     news: News = []
-    for pack in plugins("kernels"):
-        if pack.backend_name == backend.name:
-            _add_pack(pack, backend, news)
-    for name, configs in hooks.call("plugrad_register_kernels", backend=backend):
-        _add_from_hooks(name, configs, backend, news)
+    for plugin in [p for p in plugins() if p.kind in ("kernels", "hooks")]:
+        if plugin.kind == "hooks" and plugin.status == "active":
+            _add_from_hooks(plugin, backend, news)
+        elif plugin.kind == "kernels" and plugin.backend_name == backend.name:
+            _add_pack(plugin, backend, news)
+    news.append(partial(warn_of_kernels, backend))
     return news
 
 
 def _add_pack(pack: Plugin, backend: Backend, news: News) -> None:
     if pack.status in ("available", "active"):
-        error = _added(pack, backend, lambda: pack.load()(), news)
+        error = _added(pack, backend, news)
         if error is None:
             pack.status, pack.reason = "active", ""
+            return
+        if any(pack.qualified_name in device.kernels for device in devices_of(backend.name)):
+            text = f"{pack} is left out on {backend.label}: {told(error)}. {pack.remedy}"
+            news.append(partial(warn, text))
             return
         pack.fail(error)
         pack.lay_down()
@@ -63,21 +65,18 @@ def _add_pack(pack: Plugin, backend: Backend, news: News) -> None:
         news.append(partial(pack.warn_once, f"backend {backend.name!r} goes on without it"))
 
 
-def _add_from_hooks(
-    name: str, configs: Iterable[KernelConfig], backend: Backend, news: News
-) -> None:
-    plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
-    error = _added(plugin, backend, lambda: configs, news)
+def _add_from_hooks(plugin: Plugin, backend: Backend, news: News) -> None:
+    error = _added(plugin, backend, news)
     if error is not None:
-        news.append(partial(hooks.report, name, "plugrad_register_kernels", error))
+        news.append(partial(hooks.report, plugin.qualified_name, "plugrad_register_kernels", error))
 
 
 def _add_to_opened(name: str) -> None:
-    """Register the kernels of a plugin's hooks for the backends that are open already."""
+    """Give the devices that are open already the kernels of a plugin's hooks."""
+    plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
     for backend in dict.fromkeys(list(state.opened.values())):
-        for _, configs in hooks.call("plugrad_register_kernels", only=name, backend=backend):
-            _add_from_hooks(name, configs, backend, news := [])
-            tell(news)
+        _add_from_hooks(plugin, backend, news := [partial(warn_of_kernels, backend)])
+        tell(news)
 
 
 def tell(news: News) -> None:
@@ -86,46 +85,66 @@ def tell(news: News) -> None:
         warning()
 
 
-def take_back(name: str = "", *, backend: str = "") -> None:
-    """Remove the kernels of the plugin called `name`, or all for one backend; what they replaced is in effect again."""
-    for key in [key for key in state.brought if name in ("", key[0]) and backend in ("", key[1])]:
-        take_away(state.brought.pop(key))
+def take_back(name: str) -> None:
+    """Take back what a plugin brought: what it replaced is in effect again, and it can be loaded again."""
+    state.brought.pop(name, None)
+    for backend in dict.fromkeys(list(state.opened.values())):
+        table = backend.kernels.get(name, {})
+        remove_table(backend, name)
+        for config in reversed(table.values()):
+            if config.dispose_func is not None:
+                config.dispose_func(backend)
+    for pack in plugins("kernels"):
+        if pack.qualified_name == name and pack.status == "active":
+            pack.status = "available"
+            pack.lay_down()
 
 
 hooks.when_loaded.append(_add_to_opened)
 hooks.when_unloaded.append(take_back)
 
 
-def _added(
-    plugin: Plugin, backend: Backend, get: Callable[[], Iterable[KernelConfig]], news: News
-) -> BaseException | None:
-    """Register kernels, once, and set them up on `backend`; return the error, if any."""
+def _added(plugin: Plugin, backend: Backend, news: News) -> BaseException | None:
+    """Give a device the kernels of a plugin, and set them up; return the error, if any."""
     name = plugin.qualified_name
-    key = name, backend.name
-    is_new = key not in state.brought
     try:
         with recorded() as journal:
-            if is_new:
-                configs = tuple(get())
-                _check(name, configs, backend)
-                register_from_plugin(configs)
-                state.brought[key] = configs
-                trace(f"{name} brings {len(configs)} kernels for backend {backend.name!r}")
-            for config in state.brought[key]:
+            configs = _brought_by(plugin, backend)
+            _check(name, configs, backend)
+            if configs:
+                add_table(backend, name, configs, order_of_packs())
+                trace(f"{name} brings {len(configs)} kernels for {backend.label}")
+            for config in configs:
                 if config.setup_func is not None:
                     config.setup_func(backend)
     except BaseException as error:  # the plugin's code may raise anything
-        take_away(state.brought.pop(key, ()))
+        remove_table(backend, name)
         if isinstance(error, KeyboardInterrupt):
             raise
-        trace(f"{name} brings nothing for backend {backend.name!r}: {told(error)}")
+        trace(f"{name} brings nothing for {backend.label}: {told(error)}")
         return error
+    if journal.changes:
+        plugin.registered.append(journal)
     news.append(partial(replacing, plugin, plugin.imported, journal))
     return None
 
 
+def _brought_by(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, ...]:
+    """Return the kernels that a plugin brings for a device: hooks are asked for each, a pack once."""
+    name = plugin.qualified_name
+    if plugin.kind == "hooks":
+        answers = hooks.call("plugrad_register_kernels", only=name, backend=backend)
+        return tuple(config for _, configs in answers for config in configs)
+    configs = state.brought.get(name)
+    if configs is None:
+        configs = tuple(plugin.load()())
+        _check(name, configs, backend)
+        state.brought[name] = configs
+    return configs
+
+
 def _check(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
-    """Raise unless all are kernels for this backend that no other plugin has brought."""
+    """Raise unless all are kernels for this backend."""
     for config in configs:
         if not isinstance(config, KernelConfig):
             raise TypeError(
@@ -136,12 +155,29 @@ def _check(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
                 f"{name} has kernel {config.kernel_name!r} for backend {config.backend_name!r}; "
                 f"it is loaded for {backend.name!r}"
             )
-        for (other, _), theirs in state.brought.items():
-            if any(c[:2] == config[:2] for c in theirs):
-                raise PluginConflict(
-                    f"{name} has kernel {config.kernel_name!r}, which {other} brings for backend "
-                    f"{backend.name!r} already; switch one of them off with the setting plugins.disable"
-                )
+
+
+# --- the order of packs --------------------------------------------------------------------------
+
+
+def order_of_packs() -> list[str]:
+    """Return the qualified names of the plugins that may bring kernels, the first in effect at the front."""
+    return [p.qualified_name for p in sort_packs([*plugins("kernels"), *plugins("hooks")])]
+
+
+def _follow(setting: str) -> None:
+    """Sort the packs of the devices that are open when the setting changes."""
+    if setting != "packs" or not state.opened:
+        return
+    try:
+        order = order_of_packs()
+    except ConfigError:
+        return  # opening the next backend raises the error
+    for backend in dict.fromkeys(list(state.opened.values())):
+        order_tables(backend, order)
+
+
+settings.listeners.append(_follow)
 
 
 # --- op packs ------------------------------------------------------------------------------------

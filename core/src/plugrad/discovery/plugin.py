@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -63,6 +64,8 @@ class Plugin:
         self.loaded: Any = loaded
         self.imported: Journal = Journal()
         """What its import has registered."""
+        self.registered: list[Journal] = []
+        """What its code has registered besides, which runs again when it is loaded again."""
         self._warned_of: str | None = None
         self.qualified_name: str = f"{distribution}::{name}"
 
@@ -70,6 +73,24 @@ class Plugin:
     def key(self) -> tuple[Kind, str]:
         """What tells it from all others, also when the list of plugins has been made anew."""
         return self.kind, self.qualified_name
+
+    @property
+    def short_name(self) -> str:
+        """Its name in the setting ``packs``: of a kernel pack, the part behind the backend."""
+        return self.name.rpartition(".")[2]
+
+    def is_called(self, spelling: str) -> bool:
+        """Return whether a name is that of the plugin or of its distribution, or ``"distribution::name"``."""
+        distribution, _, name = spelling.rpartition("::")
+        if distribution:
+            return name == self.name and normalize(distribution) == normalize(self.distribution)
+        return spelling in (self.name, self.qualified_name) or (
+            normalize(spelling) == normalize(self.distribution)
+        )
+
+    def is_chosen_by(self, spelling: str) -> bool:
+        """Return whether a name in the setting ``packs`` means the plugin."""
+        return spelling == self.short_name or ("::" in spelling and self.is_called(spelling))
 
     @property
     def backend_name(self) -> str:
@@ -103,8 +124,10 @@ class Plugin:
         return self.loaded
 
     def lay_down(self) -> None:
-        """Take back what its import registered, until it is loaded again: it cannot be used."""
+        """Take back what its code registered, until it is loaded again: it cannot be used."""
         if self.status != "active":
+            while self.registered:
+                self.registered.pop().undo()
             self.imported.undo()
 
     def fail(self, error: BaseException) -> None:
@@ -130,6 +153,11 @@ class Plugin:
             self._warned_of = self.reason
             trace(f"{self} is {self.status}: {self.reason}")
             warn(f"{self} is {self.status}, and {consequence}: {self.reason}. {self.remedy}")
+
+
+def normalize(distribution: str) -> str:
+    """Return the name of a distribution as installers compare it: ``Acme_Fast`` is ``acme-fast``."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def trace(message: str) -> None:

@@ -5,45 +5,84 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.discovery.listing import plugins, several
-from plugrad.discovery.plugin import THIS_PROCESS
+from plugrad.discovery.plugin import THIS_PROCESS, normalize
 from plugrad.errors import warn
 from plugrad.registry.kernels import insists
+from plugrad.settings.layers import config
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from plugrad.discovery.plugin import Plugin
     from plugrad.settings.journal import Journal
+    from plugrad.tensor.backend import Backend
 
 
 def replacing(plugin: Plugin, *journals: Journal) -> None:
-    """Note what a plugin has replaced of others, and warn of it once.
-
-    A plugin may replace what its own distribution brings, and the kernels of a backend whose manifest
-    names its distribution in `packs`; and a program what it likes: no warning is about those that are
-    given to `plugrad.register_plugin`.
-    """
+    """Note what the code of a plugin has replaced of others, and warn of it once; see `may_replace`."""
     found: set[str] = set()
-    backends = plugins("backend")
     for journal in journals:
         for what, replaced in journal.registered().items():
-            if what[0] == "kernel" and _is_of_others(what[1], what[2], plugin, backends, replaced):
+            if what[0] == "kernel" and _is_of_others(what[1], what[2], plugin, replaced):
                 found.add(f"kernel {what[1]} of backend {what[2]!r}")
             elif what[0] == "gradient" and replaced:
                 found.add(f"gradient {what[1]}")
-    news = sorted(found - set(plugin.replaced))
-    plugin.replaced += tuple(news)
-    if news and plugin.distribution != THIS_PROCESS:
-        warn(
-            f"{plugin} replaces {several(news)}, which it does not own; "
-            f"switch it off with PLUGRAD_PLUGINS_DISABLE={plugin.distribution}"
-        )
+    _warn_once(plugin, found)
 
 
-def _is_of_others(
-    kernel_name: str, backend_name: str, plugin: Plugin, backends: list[Plugin], replaced: bool
-) -> bool:
+def warn_of_kernels(backend: Backend) -> None:
+    """Note which kernels of others the packs of a device replace, and warn of each pack once."""
+    by_name = {p.qualified_name: p for p in plugins()}
+    owners = [(by_name.get(owner), table) for owner, table in backend.kernels.items()]
+    above: set[str] = set()
+    for place, (plugin, table) in enumerate(owners[:-1]):
+        if plugin is not None and not may_replace(plugin, backend.name):
+            others = (t for p, t in owners[place + 1 :] if p is None or not _is_one_of(plugin, [p]))
+            replaced = table.keys() & {name for other in others for name in other} - above
+            _warn_once(plugin, {f"kernel {name} of backend {backend.name!r}" for name in replaced})
+        above.update(table)
+
+
+def may_replace(plugin: Plugin, backend_name: str) -> bool:
+    """Return whether a plugin may replace the kernels of a backend without a warning.
+
+    It may if it is of the same distribution, if the manifest of the backend names its distribution in
+    `packs`, or if the user names it in the setting ``packs``.
+    """
+    if any(plugin.is_chosen_by(name) for name in config.get("packs")):
+        return True
+    theirs = [p for p in plugins("backend") if p.name == backend_name]
+    friends = {normalize(name) for p in theirs for name in p.manifest.packs}
+    return normalize(plugin.distribution) in friends or _is_one_of(plugin, theirs)
+
+
+def _is_one_of(plugin: Plugin, others: Iterable[Plugin]) -> bool:
+    """Return whether a plugin is of the distribution of one of others."""
+    return any(normalize(plugin.distribution) == normalize(p.distribution) for p in others)
+
+
+def _is_of_others(kernel_name: str, backend_name: str, plugin: Plugin, replaced: bool) -> bool:
     """Return whether a kernel that a plugin registered replaces one of others, now or when they are loaded."""
-    theirs = [p for p in backends if p.name == backend_name]
-    if any(plugin.distribution in (p.distribution, *p.manifest.packs) for p in theirs):
+    if may_replace(plugin, backend_name):
         return False
+    theirs = [p for p in plugins("backend") if p.name == backend_name]
     promised = any(kernel_name in p.manifest.kernels for p in theirs if p.status != "active")
     return replaced or (promised and insists(kernel_name, backend_name))
+
+
+def _warn_once(plugin: Plugin, found: set[str]) -> None:
+    """Keep what a plugin has replaced, and warn if it is new; a program may replace what it likes."""
+    news = sorted(found - set(plugin.replaced))
+    plugin.replaced += tuple(news)
+    if not news or plugin.distribution == THIS_PROCESS:
+        return
+    chosen = ",".join([*config.get("packs"), plugin.short_name])
+    choose = (
+        f"choose it with PLUGRAD_PACKS={chosen} or the setting packs, or "
+        if any(text.startswith("kernel ") for text in news)
+        else ""
+    )
+    warn(
+        f"{plugin} replaces {several(news)}, which it does not own; {choose}"
+        f"switch it off with PLUGRAD_PLUGINS_DISABLE={plugin.distribution}"
+    )

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from plugrad.discovery.plugin import Plugin
     from plugrad.discovery.scan import EntryPoint, Scan
-    from plugrad.registry.gradients import RegisteredGradient
     from plugrad.tensor.backend import Backend, Implementation, KernelConfig
 
 
@@ -78,14 +77,14 @@ class PluginState:
         """Whether hooks are being loaded; a plugin that asks for them meanwhile goes without."""
         self.suggested: list[tuple[str, Mapping[str, Any]]] | None = None
         self.is_suggesting: bool = False
-        self.replaced_gradients: dict[str, dict[str, RegisteredGradient | None]] = {}
-        """The gradients that a plugin's gradients replaced, by the names of plugin and kernel."""
-        # --- kernel packs and hooks that bring kernels
-        self.brought: dict[tuple[str, str], tuple[KernelConfig, ...]] = {}
-        """By the names of plugin and backend."""
+        # --- kernel packs
+        self.brought: dict[str, tuple[KernelConfig, ...]] = {}
+        """What each kernel pack that has been loaded brings, by its qualified name."""
         # --- backends
         self.opened: dict[tuple[str, str], Backend] = {}
         """By the qualified name of the plugin and the device, as requested."""
+        self.memory_limits: dict[str, int | None] = {}
+        """The limits that the program has set since the setting changed, by the label of a device."""
         self.configured: tuple[tuple[object, ...], Selection] | None = None
         """The backend that the settings select, and the settings that it was derived from."""
         # --- fallbacks

@@ -17,6 +17,7 @@ from plugrad.errors import (
     shown,
     told,
 )
+from plugrad.tensor.backend import closed
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -53,6 +54,8 @@ def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradErro
         return ArgumentError(
             f"{kernel.name}: inputs {sorted(absent)} are missing; it takes {list(kernel.inputs)}"
         )
+    if gone := next((x.backend for x in given if x.backend.is_closed), None):
+        return closed(gone, kernel.name)
     places = list(dict.fromkeys(x.backend.label for x in given))
     return BackendMismatch(
         f"{kernel.name}: the inputs live on {' and '.join(places)}; move one of them, as in x.to({places[0]!r}), "

@@ -15,8 +15,9 @@ from plugrad.engine import watching
 from plugrad.engine.checking import check_arrays, checked, checked_finite
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
-from plugrad.registry.kernels import get_kernel, list_implementations, listen
+from plugrad.registry.kernels import find_kernel, list_implementations, listen
 from plugrad.settings.layers import config
+from plugrad.tensor.backend import closed
 from plugrad.tensor.choice import choose
 from plugrad.types.dtype import INTEGER, as_dtype, string
 
@@ -50,10 +51,13 @@ class Implementations(dict[str, "Implementation"]):
 
         Raises:
             KernelNotFound: the backend does not implement the kernel, and the settings do not allow a fallback.
+            DisposedTensor: the backend has been closed.
         """
         backend = self._backend
+        if backend.is_closed:
+            raise closed(backend, kernel_name)
         settings = config.state
-        found = list_implementations(kernel_name, backend.name)
+        found = list_implementations(kernel_name, backend)
         if not found:
             # Not kept: the settings may differ at the next call.
             return borrowed(kernel_name, backend)
@@ -71,7 +75,7 @@ class Implementations(dict[str, "Implementation"]):
             check_arrays(kernel_name, result, backend, arrays, attrs)
             with registry.lock:  # a kept function must not be older than the registry
                 is_current = config.state == settings and watching.watchers is told
-                if is_current and list_implementations(kernel_name, backend.name) == found:
+                if is_current and list_implementations(kernel_name, backend) == found:
                     self[kernel_name] = function
             return result
 
@@ -209,7 +213,7 @@ def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Imp
 
     def of_strings(*arrays: Any, **attrs: Any) -> Any:
         reference = numpy_backend()
-        if reference is None or get_kernel(kernel_name, reference.name) is None:
+        if reference is None or find_kernel(kernel_name, reference) is None:
             raise UnsupportedDtype(
                 f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.host.optimizers import FORMULAS
-from plugrad.registry.kernels import get_kernel
+from plugrad.registry.kernels import find_kernel
 from plugrad.tensor.context import surroundings
 from plugrad.tensor.tensor import Tensor
 
@@ -35,7 +35,7 @@ def moved(
     first = lists[0][0]
     around = surroundings()
     backend = first.backend if around is None or around.transfer is None else around.transfer
-    found = get_kernel(kernel.name, backend.name)
+    found = find_kernel(kernel.name, backend)
     if found is None or found.on_host or first.dtype not in kernel.accepts:
         formula = FORMULAS[kernel]
         each = [formula(*tensors, *numbers) for tensors in zip(*lists, strict=True)]

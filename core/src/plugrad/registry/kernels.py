@@ -1,7 +1,9 @@
-"""The kernel registry: (kernel name, backend name) -> implementation.
+"""The kernel registry: which implementation of a kernel a device runs.
 
-A key may have several registrations: the backend's own, and above it those that replace it
-temporarily. The topmost one is in effect, regardless of the order in which they were made.
+The first of these that exists is in effect, in whatever order they were registered: what the program
+registered with ``replace=True`` or overrides, the kernel packs in their order, the device's own, and what the
+program registered without ``replace``. The program's registrations are kept here, by the names of kernel and
+backend. The others belong to an opened device, which keeps them in `Backend.kernels`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from functools import partial
 from threading import RLock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from plugrad.contract.kernel import contract_of
 from plugrad.contract.parameters import parameters_of
@@ -24,25 +27,26 @@ from plugrad.types.arguments import flag, shows_how, text
 from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Backend, KernelTables
 
 Key = tuple[str, str]
 
 
 class _Entry(NamedTuple):
-    """One registration."""
+    """One registration of the program."""
 
     config: KernelConfig
     replaces: bool = False
-    """Whether it was registered with ``replace=True``."""
-    is_brought: bool = False
-    """Whether the backend itself or a plugin brought it, not the program."""
+    """Whether it was registered with ``replace=True``, or overrides."""
 
 
 _entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
-"""The registrations under each key; the last one is in effect."""
+"""The program's registrations under each key; the last one counts."""
+_devices: Final[WeakKeyDictionary[Backend, None]] = WeakKeyDictionary()
+"""The opened devices, in the order in which they were opened."""
 lock = RLock()
 """Held while the registry changes, and while the engine looks up what to call."""
 _listeners: Final[list[Callable[[str, str], None]]] = []
@@ -63,11 +67,12 @@ def listen(listener: Callable[[str, str], None]) -> None:
 
 
 def _set(key: Key, entries: tuple[_Entry, ...]) -> None:
-    """Change the registrations under a key, and note the change."""
+    """Change the program's registrations under a key, and note the change."""
     before = _entries.get(key, ())
     undo = partial(_exchange, key, entries, before)
     redo = partial(_exchange, key, before, entries)
-    journal.note(("kernel", *key), undo, redo, replaced=bool(before))
+    replaced = bool(before) or any(_list_brought(key[0], d) for d in devices_of(key[1]))
+    journal.note(("kernel", *key), undo, redo, replaced=replaced)
     _put(key, entries)
 
 
@@ -84,8 +89,125 @@ def _put(key: Key, entries: tuple[_Entry, ...]) -> None:
         _entries[key] = entries
     else:
         _entries.pop(key, None)
-    for listener in _listeners:
-        listener(*key)
+    _announce([key[0]], key[1])
+
+
+def _announce(kernel_names: Iterable[str], backend_name: str) -> None:
+    for kernel_name in kernel_names:
+        for listener in _listeners:
+            listener(kernel_name, backend_name)
+
+
+# --- the kernels of opened devices ---------------------------------------------------------------
+
+
+def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) -> None:
+    """Give a device that has just been opened the kernels that it brings, or none if one of them is wrong.
+
+    `owner` is the qualified name of its plugin. What the program registered before without ``replace=True``
+    gives way to the device's own kernels, with a warning.
+    """
+    configs = list(configs)
+    _check(configs)
+    own = {config.kernel_name: config for config in configs}
+    with lock:
+        _devices[backend] = None
+        set_tables(backend, {owner: own})
+        hidden = [name for name in own if _is_hidden(_entries.get((name, backend.name)))]
+    for name in hidden:  # without the lock, because a warning may call anything
+        warn(
+            f"backend {backend.name!r} has its own kernel {name!r}, which replaces the one that was registered "
+            "before the backend was loaded; pass replace=True to register_kernel to keep yours"
+        )
+
+
+def _is_hidden(entries: tuple[_Entry, ...] | None) -> bool:
+    """Return whether the program's registration gives way to a device's own kernel."""
+    return entries is not None and not entries[-1].replaces
+
+
+def remove_device(backend: Backend) -> None:
+    """Forget the kernels of a device that has been closed, or could not be opened."""
+    with lock:
+        _devices.pop(backend, None)
+        set_tables(backend, {})
+
+
+def devices_of(backend_name: str) -> list[Backend]:
+    """Return the opened devices of a backend, the one that was opened first at the front."""
+    return [backend for backend in list(_devices) if backend.name == backend_name]
+
+
+def set_tables(backend: Backend, tables: KernelTables) -> None:
+    """Set the implementations that a device has besides the program's: by owner, the first in effect at the front."""
+    with lock:
+        before = getattr(backend, "kernels", {})
+        backend.kernels = tables
+        names = {name for table in (*before.values(), *tables.values()) for name in table}
+        _announce(names, backend.name)
+
+
+def add_table(
+    backend: Backend, owner: str, configs: Sequence[KernelConfig], order: Sequence[str]
+) -> None:
+    """Give a device the kernels of a plugin, or none if one of them is wrong.
+
+    `order` has the plugins that bring kernels, the first in effect at the front; the device's own come last.
+    """
+    _check(configs)
+    _warn_in_debug_mode(configs)
+    with lock:
+        tables = {**backend.kernels, owner: {config.kernel_name: config for config in configs}}
+        set_tables(backend, _sorted(tables, order))
+
+
+def remove_table(backend: Backend, owner: str) -> None:
+    """Take the kernels of a plugin away from a device; those that they replaced are in effect again."""
+    with lock:
+        if owner in backend.kernels:
+            set_tables(backend, {o: table for o, table in backend.kernels.items() if o != owner})
+
+
+def order_tables(backend: Backend, order: Sequence[str]) -> None:
+    """Change the order of the plugins that bring kernels for a device; see `add_table`."""
+    with lock:
+        tables = _sorted(backend.kernels, order)
+        if list(tables) != list(backend.kernels):
+            set_tables(backend, tables)
+
+
+def _sorted(tables: KernelTables, order: Sequence[str]) -> KernelTables:
+    places = {owner: place for place, owner in enumerate(order)}
+    return {o: tables[o] for o in sorted(tables, key=lambda o: places.get(o, len(places)))}
+
+
+def find_kernel(kernel_name: str, backend: Backend) -> KernelConfig | None:
+    """Return the implementation of a kernel that is in effect on a device, or None."""
+    return next(iter(list_implementations(kernel_name, backend)), None)
+
+
+def list_implementations(kernel_name: str, backend: Backend) -> list[KernelConfig]:
+    """Return all implementations of a kernel on a device: the one in effect first, and then what it replaces."""
+    entries = _entries.get((kernel_name, backend.name), ())
+    above = [entry.config for entry in reversed(entries) if entry.replaces]
+    below = [entry.config for entry in reversed(entries) if not entry.replaces]
+    return [*above, *_list_brought(kernel_name, backend), *below]
+
+
+def _list_brought(kernel_name: str, backend: Backend) -> list[KernelConfig]:
+    """Return the implementations of packs in their order, and then the device's own."""
+    return [table[kernel_name] for table in backend.kernels.values() if kernel_name in table]
+
+
+def list_kernels(backend: Backend) -> list[KernelConfig]:
+    """Return the implementations in effect on a device."""
+    names = {name: None for table in reversed(backend.kernels.values()) for name in table}
+    names |= {name: None for name, backend_name in list(_entries) if backend_name == backend.name}
+    found = (find_kernel(name, backend) for name in names)
+    return [config for config in found if config is not None]
+
+
+# --- the kernels of the program ------------------------------------------------------------------
 
 
 @shows_how
@@ -118,7 +240,7 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
         _warn_in_debug_mode(configs)
     with lock:
         for config in configs:
-            if config[:2] in _entries and not replace:
+            if not replace and _find(*config[:2]) is not None:
                 raise RegistrationError(
                     f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} "
                     "already; pass replace=True, or use override_kernel to replace it temporarily"
@@ -130,33 +252,10 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
 def _warn_in_debug_mode(configs: Iterable[KernelConfig]) -> None:
     # Without the lock: to read a setting may load plugins, and a warning may call anything.
     for config in configs:
-        if config[:2] in _entries and settings.get("debug"):
+        if _find(*config[:2]) is not None and settings.get("debug"):
             warn(
                 f"{config.kernel_name} on backend {config.backend_name!r} is replaced (the setting debug is on)"
             )
-
-
-def register_brought(configs: Iterable[KernelConfig]) -> None:
-    """Register the kernels that a backend brings, or none if one of them is wrong.
-
-    Earlier registrations with ``replace=True`` stay in effect. Those without it give way to the
-    backend's own, with a warning.
-    """
-    configs = list(configs)
-    _check(configs)
-    replaced: list[KernelConfig] = []
-    with lock:
-        for config in configs:
-            above = _entries.get(config[:2], ())
-            replaced += [e.config for e in above if not e.replaces and not e.is_brought]
-            kept = tuple(entry for entry in above if entry.replaces)
-            _set(config[:2], (_Entry(config, is_brought=True), *kept))
-    for config in replaced:  # without the lock, because a warning may call anything
-        warn(
-            f"backend {config.backend_name!r} has its own kernel {config.kernel_name!r}, which "
-            "replaces the one that was registered before the backend was loaded; pass "
-            "replace=True to register_kernel to keep yours"
-        )
 
 
 def _check(configs: Iterable[KernelConfig]) -> None:
@@ -229,39 +328,75 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
     text(kernel_name, "unregister_kernel", "kernel_name")
     text(backend_name, "unregister_kernel", "backend_name")
     with lock:
-        entries = _entries.get((kernel_name, backend_name))
-        if entries is None:
+        found = _find(kernel_name, backend_name)
+        if found is None:
             raise KernelNotFound(
                 f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister"
             )
-        _set((kernel_name, backend_name), entries[:-1])
-        return entries[-1].config
+        key = kernel_name, backend_name
+        entries = _entries.get(key, ())
+        if entries and entries[-1].config is found:
+            _set(key, entries[:-1])
+        else:
+            for backend in devices_of(backend_name):
+                _remove_from_tables(kernel_name, backend)
+        return found
+
+
+def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
+    """Remove the implementation that is the first in a device's tables, and note the change."""
+    for table in backend.kernels.values():
+        if kernel_name in table:
+            config = table[kernel_name]
+            undo = partial(_exchange_in_table, backend, table, kernel_name, journal.MISSING, config)
+            redo = partial(_exchange_in_table, backend, table, kernel_name, config, journal.MISSING)
+            journal.note(("kernel", kernel_name, backend.name), undo, redo, replaced=True)
+            redo()
+            return
+
+
+def _exchange_in_table(
+    backend: Backend, table: dict[str, KernelConfig], kernel_name: str, old: object, new: object
+) -> None:
+    with lock:
+        journal.exchange(table, kernel_name, old, new)
+        _announce([kernel_name], backend.name)
 
 
 def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
-    """Return the implementation in effect of a kernel on a backend, or None."""
+    """Return the implementation in effect of a kernel on a backend, or None.
+
+    If several devices of the backend are open, it is that of the one that was opened first and has the
+    kernel. If none is open, it is what the program has registered.
+    """
     text(kernel_name, "get_kernel", "kernel_name")
     text(backend_name, "get_kernel", "backend_name")
+    return _find(kernel_name, backend_name)
+
+
+def _find(kernel_name: str, backend_name: str) -> KernelConfig | None:
+    for backend in devices_of(backend_name):
+        if (found := find_kernel(kernel_name, backend)) is not None:
+            return found
     entries = _entries.get((kernel_name, backend_name))
     return entries[-1].config if entries else None
 
 
-def list_implementations(kernel_name: str, backend_name: str) -> list[KernelConfig]:
-    """Return all implementations of a kernel on a backend: the one in effect first, and then what it replaces."""
-    entries = _entries.get((kernel_name, backend_name), ())
-    return [entry.config for entry in reversed(entries)]
-
-
 def insists(kernel_name: str, backend_name: str) -> bool:
-    """Return whether the implementation in effect stays in effect when the backend brings its own."""
+    """Return whether the program's implementation stays in effect when the backend brings its own."""
     entries = _entries.get((kernel_name, backend_name))
     return bool(entries) and entries[-1].replaces
 
 
 def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
-    """Return the implementations in effect for one backend."""
+    """Return the implementations in effect for one backend: for each kernel, what `get_kernel` returns."""
     text(backend_name, "get_kernels_for_backend", "backend_name")
-    return [entries[-1].config for key, entries in list(_entries.items()) if key[1] == backend_name]
+    names: dict[str, None] = {}
+    for backend in devices_of(backend_name):
+        names |= {config.kernel_name: None for config in list_kernels(backend)}
+    names |= {name: None for name, owner in list(_entries) if owner == backend_name}
+    found = (_find(name, backend_name) for name in names)
+    return [config for config in found if config is not None]
 
 
 def copy_registered_kernels(source: str, target: str, *, replace: bool = False) -> None:
@@ -289,48 +424,46 @@ def override_kernel(
     try:
         yield
     finally:
-        take_away([config])
+        _end_override(config)
 
 
-def register_from_plugin(configs: Iterable[KernelConfig]) -> None:
-    """Register the kernels that a plugin brings for a backend, or none if one of them is wrong; see `take_away`.
-
-    They replace the backend's own and those of plugins before it. What the program itself has registered
-    with ``replace=True``, or overrides, stays in effect, whenever the plugin comes.
-    """
-    configs = list(configs)
-    _check(configs)
-    _warn_in_debug_mode(configs)
+def _end_override(config: KernelConfig) -> None:
     with lock:
-        for config in configs:
-            entries = _entries.get(config[:2], ())
-            brought = tuple(entry for entry in entries if entry.is_brought)
-            others = tuple(entry for entry in entries if not entry.is_brought)
-            _set(config[:2], (*brought, _Entry(config, replaces=True, is_brought=True), *others))
+        entries = _entries.get(config[:2], ())
+        kept = tuple(entry for entry in entries if entry.config is not config)
+        if kept != entries:
+            _set(config[:2], kept)
 
 
-def take_away(configs: Iterable[KernelConfig]) -> None:
-    """Remove implementations at any position; those below them are in effect again."""
-    with lock:
-        for config in configs:
-            entries = _entries.get(config[:2], ())
-            kept = tuple(entry for entry in entries if entry.config is not config)
-            if kept != entries:
-                _set(config[:2], kept)
+# --- all of it -----------------------------------------------------------------------------------
 
 
-def snapshot() -> dict[Key, tuple[_Entry, ...]]:
+class Snapshot(NamedTuple):
+    """The registrations at one moment."""
+
+    entries: dict[Key, tuple[_Entry, ...]]
+    tables: list[tuple[Backend, KernelTables]]
+
+
+def snapshot() -> Snapshot:
     """Return the current registrations, for `restore`."""
     with lock:
-        return dict(_entries)
+        return Snapshot(dict(_entries), [(d, _copied(d.kernels)) for d in list(_devices)])
 
 
-def restore(before: dict[Key, tuple[_Entry, ...]]) -> None:
-    """Restore the registry to its state when `snapshot` was called."""
+def _copied(tables: KernelTables) -> KernelTables:
+    return {owner: dict(table) for owner, table in tables.items()}
+
+
+def restore(before: Snapshot) -> None:
+    """Restore the registry to its state when `snapshot` was called, without the devices that are closed now."""
     with lock:
-        for key in _entries.keys() | before.keys():
-            if _entries.get(key) != before.get(key):
-                _set(key, before.get(key, ()))
+        for key in _entries.keys() | before.entries.keys():
+            if _entries.get(key) != before.entries.get(key):
+                _set(key, before.entries.get(key, ()))
+        for backend, tables in before.tables:
+            if backend in _devices and backend.kernels != tables:
+                set_tables(backend, _copied(tables))
 
 
 def check_parameters(config: KernelConfig) -> None:

@@ -156,6 +156,14 @@ KEYS: Final[Mapping[str, Key]] = {
             None,
         ),
         Key(
+            "packs",
+            "the kernel packs to prefer, the first one first, and without a warning; the others follow by the "
+            "priority that they declare, then by the names of their distributions",
+            "names of packs without the backend, such as 'acme,native', or 'plugrad-acme::cpu.acme'",
+            _names,
+            (),
+        ),
+        Key(
             "unsupported_dtype",
             "what happens to NumPy's arrays and Python's data whose dtype the backend does not have, if no "
             "dtype is asked for: they take the nearest one that it has, with a warning for each dtype or "
@@ -187,6 +195,12 @@ KEYS: Final[Mapping[str, Key]] = {
         ),
     )
 }
+
+
+def may_be_suggested(name: str) -> bool:
+    """Return whether plugins may suggest a setting: not which plugins are loaded or preferred."""
+    return name != "packs" and not name.startswith("plugins.")
+
 
 OPTION_TYPES: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
     "string": ("a string", _text),

@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import ConfigError, shown, suggestion
 from plugrad.settings import journal
-from plugrad.settings.keys import ENVIRONMENT_PREFIX, KEYS, Key, Option, option_key, undeclared_key
+from plugrad.settings.keys import (
+    ENVIRONMENT_PREFIX,
+    KEYS,
+    Key,
+    Option,
+    may_be_suggested,
+    option_key,
+    undeclared_key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -170,8 +178,7 @@ class Config:
         for layer, values in self.files():
             if name in values:
                 return Setting(name, values[name], layer)
-        # Plugins cannot suggest which plugins are loaded.
-        for layer, values in () if name.startswith("plugins.") else self.suggestions():
+        for layer, values in self.suggestions() if may_be_suggested(name) else ():
             if name in values:
                 return Setting(name, values[name], layer)
         return Setting(name, key.default, "default")

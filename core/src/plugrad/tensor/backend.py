@@ -7,7 +7,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from plugrad.errors import BackendFailed, OutOfMemory, PlugradError, UnsupportedDtype, shown, told
+from plugrad.errors import (
+    BackendFailed,
+    DisposedTensor,
+    OutOfMemory,
+    PlugradError,
+    UnsupportedDtype,
+    shown,
+    told,
+)
 from plugrad.tensor.choice import choose
 from plugrad.types.arguments import fields_shown
 
@@ -88,6 +96,10 @@ class KernelConfig(NamedTuple):
         return self.dtypes is not None or self.min_bytes > 0
 
 
+KernelTables: TypeAlias = dict[str, dict[str, KernelConfig]]
+"""The implementations that a device has: by the qualified name of the plugin that brings them, and by kernel."""
+
+
 class Backend(ABC):
     """Owns arrays on one device. A plugin's entry point names a function without arguments that returns one.
 
@@ -104,6 +116,12 @@ class Backend(ABC):
     is_closed: bool = False
     options: Mapping[str, Any] = MappingProxyType({})
     """The backend's own settings, by name; core sets them before it uses anything else."""
+    kernels: KernelTables
+    """What implements each kernel on this device; core sets it when the backend is opened.
+
+    It has a table for each kernel pack, in the order in which they take effect, and last the kernels that `open`
+    returned. What the program registers comes before all of them.
+    """
     functions: dict[str, Implementation]
     """The functions that the engine calls, by kernel name; core sets it when the backend is opened.
 
@@ -200,6 +218,14 @@ def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
     return UnsupportedDtype(
         f"backend {backend.name!r} does not have {dtype}; it has {', '.join(map(str, has))}. Ask for one of them, "
         f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
+    )
+
+
+def closed(backend: Backend, what: str) -> DisposedTensor:
+    """Return the error for a tensor whose backend has been closed; `what` was asked of it."""
+    return DisposedTensor(
+        f"{what}: the tensor lived on {backend.label}, which has been closed since then; its values are gone, "
+        "so compute them again"
     )
 
 

@@ -21,7 +21,7 @@ from plugrad.errors import (
     ShapeError,
     shown,
 )
-from plugrad.tensor.backend import failed, nonsense
+from plugrad.tensor.backend import closed, failed, nonsense
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype
 from plugrad.types.shapes import size_of
 
@@ -144,6 +144,8 @@ class Tensor(Methods):
         """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory."""
         array = self.array  # raises if the tensor has been disposed
         backend = self.backend
+        if backend.is_closed:
+            raise closed(backend, "numpy()")
         try:
             values = backend.to_numpy(array)
             values.flags.writeable = False

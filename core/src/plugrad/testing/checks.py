@@ -10,7 +10,7 @@ from plugrad.errors import UnsupportedDtype
 from plugrad.ops.creation import asarray
 from plugrad.ops.movement import concat, reshape
 from plugrad.registry.gradients import get_gradient
-from plugrad.registry.kernels import get_kernel
+from plugrad.registry.kernels import find_kernel
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW, TEXT, Array, Row
 from plugrad.types.dtype import as_dtype
@@ -48,7 +48,7 @@ def require_kernel(kernel: Kernel[..., Any], backend: Backend) -> None:
     Raises:
         NotClaimed: it does not.
     """
-    if get_kernel(kernel.name, backend.name) is None:
+    if find_kernel(kernel.name, backend) is None:
         raise NotClaimed(f"{backend.name} does not implement {kernel.name}")
 
 

@@ -14,7 +14,7 @@ from plugrad.errors import OutOfMemory, UnsupportedDtype
 from plugrad.kernels import binary
 from plugrad.ops.creation import asarray
 from plugrad.ops.transfer import to_device
-from plugrad.registry.kernels import get_kernel, get_kernels_for_backend
+from plugrad.registry.kernels import find_kernel, list_kernels
 from plugrad.tensor.backend import Backend, Memory, Probe
 from plugrad.testing.checks import NotClaimed, require_kernel
 from plugrad.testing.rows import TEXT, Array
@@ -45,7 +45,7 @@ def manifest_keeps_its_promises(backend: Backend, spec: str) -> None:
     stored = {str(dtype) for dtype in backend.dtypes()}
     missing = sorted(set(manifest.dtypes) - stored)
     expect(not missing, f"the manifest promises dtypes {missing}; dtypes() does not have them")
-    has = {config.kernel_name for config in get_kernels_for_backend(backend.name)}
+    has = {config.kernel_name for config in list_kernels(backend)}
     lacking = sorted(set(manifest.kernels) - has)
     expect(not lacking, f"the manifest promises kernels {lacking}, which are not registered")
 
@@ -242,7 +242,7 @@ def memory_limit_is_kept(backend: Backend, spec: str) -> None:
         expect(backend.memory().limit == limit, f"memory().limit is {backend.memory().limit}")
         asarray(small)
         _must_not_fit(lambda: asarray(large), "an array")
-        if get_kernel(binary.add.name, backend.name) is not None:
+        if find_kernel(binary.add.name, backend) is not None:
             x = asarray(small[:4096])
             tall, wide = x.reshape((4096, 1)), x.reshape((1, 4096))
             _must_not_fit(lambda: tall + wide, "the result of a kernel")

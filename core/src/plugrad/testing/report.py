@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges")
+LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges", "reopening", "devices")
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
 FORMAT: Final = 1

@@ -13,7 +13,7 @@ import pytest
 
 from plugrad.errors import UnsupportedDtype
 from plugrad.tensor.backend import Backend
-from plugrad.testing import edges, lifecycle
+from plugrad.testing import devices, edges, lifecycle
 from plugrad.testing.checks import (
     check_row_gradient,
     check_values,
@@ -156,3 +156,15 @@ def test_views(row: Row, opened: Backend) -> None:
 @on(edges.LARGE)
 def test_large(row: Row, opened: Backend) -> None:
     edges.check_large(row, opened)
+
+
+@pytest.mark.plugrad_level("reopening")
+@pytest.mark.parametrize("what", devices.REOPENING, ids=lambda check: check.__name__)
+def test_reopening(what: Check, opened: Backend, plugrad_backend: str) -> None:
+    what(opened, plugrad_backend)
+
+
+@pytest.mark.plugrad_level("devices")
+@pytest.mark.parametrize("what", devices.DEVICES, ids=lambda check: check.__name__)
+def test_devices(what: Check, opened: Backend, plugrad_backend: str) -> None:
+    what(opened, plugrad_backend)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.cli import layout, page
 from plugrad.discovery.listing import plugins
+from plugrad.discovery.order import sort_packs
 from plugrad.settings.layers import config, user_file
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
 
     from plugrad.settings.layers import Setting
 
@@ -66,6 +68,16 @@ def run(arguments: Namespace) -> None:
         layout.table(("SETTING", "VALUE", "DECIDED BY"), rows, indent="")
 
 
+def _orders(key: str) -> Iterator[tuple[str, str]]:
+    """Yield the order of the packs of each backend, for the setting ``packs``."""
+    found: dict[str, list[str]] = {}
+    for pack in sort_packs(plugins("kernels")) if key == "packs" else ():
+        if pack.status in ("available", "active"):
+            found.setdefault(pack.backend_name, []).append(pack.short_name)
+    for backend, packs in found.items():
+        yield "order", f"{backend}: {', '.join(packs)}"
+
+
 def _overruled(setting: Setting, variable: str) -> list[tuple[str, str]]:
     """Return the values of a setting in weaker layers, and the places where they are set."""
     found = [(os.environ.get(variable), f"environment variable {variable}")]
@@ -89,6 +101,7 @@ def _explain(records: list[dict[str, Any]]) -> None:
             ("takes", record["accepts"]),
             ("default", _shown(record["default"])),
             ("variable", record["variable"]),
+            *_orders(record["key"]),
         ]
         layout.pairs((name, text) for name, text in lines if text)
     layout.title("First match wins")

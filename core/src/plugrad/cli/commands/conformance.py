@@ -19,7 +19,7 @@ from plugrad.errors import PluginUnavailable
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges")
+LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges", "reopening", "devices")
 BOOTSTRAP: Final = (
     "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('path'); "
     "from plugrad.testing import run_conformance; sys.exit(run_conformance(**request))"

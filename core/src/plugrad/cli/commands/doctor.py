@@ -10,6 +10,7 @@ from plugrad.cli.findings import Finding
 from plugrad.cli.jobs import Job, Outcome
 from plugrad.cli.records import chosen, chosen_backend, described
 from plugrad.discovery.listing import backends
+from plugrad.discovery.order import Place
 from plugrad.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _examined(names: list[str], timeout: float) -> dict[str, Any]:
     if names:  # a plugin that is asked for by name is expected to run
         found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
     else:
-        found += [*findings.without_active(outcomes[-1]), *_shadowed()]
+        found += [*findings.without_active(outcomes[-1]), *_shadowed(), *findings.unknown_packs()]
     return {
         "environment": environment(),
         "active": {} if names else chosen_backend(outcomes[-1]),
@@ -147,13 +148,18 @@ def _summary(
     if refused is not None:
         return record | {"line": refused.headline}
     if outcome is None:  # a kernel pack, which is loaded with its backend
-        return record | {"line": own[0].headline if own else "loaded with its backend"}
+        place = f", {Place(**record['place'])}" if record["place"] else ""
+        return record | {"line": own[0].headline if own else f"loaded with its backend{place}"}
     if not outcome.has_started:
         return record | {
             "health": "FAILS",
             "line": "cannot be tested: plugrad itself does not start",
         }
-    learnt = {k: v for k, v in outcome.found.items() if k not in ("packs", "sections", "replaced")}
+    learnt = {
+        k: v
+        for k, v in outcome.found.items()
+        if k not in ("packs", "sections", "replaced", "kernels_of_packs")
+    }
     fails = own and own[0].level == "problem"
     return record | {
         "line": own[0].headline if fails else _line(outcome),

@@ -8,6 +8,7 @@ from plugrad.cli import jobs, layout
 from plugrad.cli.findings import essence
 from plugrad.cli.jobs import Job
 from plugrad.cli.records import UNUSABLE, chosen, described
+from plugrad.discovery.order import Place
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -79,6 +80,8 @@ def _lines(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "capabilities", ", ".join(record["capabilities"])
         if record["install"]:
             yield "needs", record["install"]
+    if record["place"]:
+        yield "order", str(Place(**record["place"]))
     if record["kind"] in ("backend", "kernels"):
         yield "kernels", _kernels(record["kernels"])
     for name, option in record["options"].items():

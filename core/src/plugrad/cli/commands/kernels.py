@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Implementations = dict[str, dict[str, str]]
 """By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, or ``"declared"`` if only the manifest names it."""
 
+Packs = dict[str, dict[str, list[str]]]
+"""By backend and kernel: the plugins that bring an implementation, the one in effect at the front."""
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
@@ -52,6 +55,7 @@ def run(arguments: Namespace) -> None:
     for outcome in outcomes:  # the contracts of packs
         contracts |= outcome.found.get("contracts", {})
     have, reasons = _implementations(backends, outcomes)
+    packs = _packs(backends, outcomes)
     everything = [*contracts, *sorted({n for table in have.values() for n in table} - {*contracts})]
     names = [name for name in everything if _matches(arguments.pattern, name, contracts)]
     if arguments.backend:
@@ -63,6 +67,7 @@ def run(arguments: Namespace) -> None:
                     name: {
                         **contracts.get(name, {"family": "", "inputs": [], "attributes": []}),
                         "backends": {b: table[name] for b, table in have.items() if name in table},
+                        "packs": {b: table[name] for b, table in packs.items() if name in table},
                     }
                     for name in names
                 },
@@ -77,7 +82,7 @@ def run(arguments: Namespace) -> None:
     elif arguments.matrix:
         _print_matrix(names, contracts, have)
     else:
-        _print_list(names, contracts, have)
+        _print_list(names, contracts, have, packs)
     if reasons:
         layout.say()
         layout.say("Not loaded; any kernels shown are those in the manifest:")
@@ -100,7 +105,7 @@ def _implementations(
     have: Implementations = {}
     reasons: dict[str, str] = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
-        name = backend.name if backend.status != "conflict" else backend.qualified_name
+        name = _name(backend)
         have[name] = outcome.found.get("kernels") or dict.fromkeys(
             backend.manifest.kernels or (), "declared"
         )
@@ -111,15 +116,36 @@ def _implementations(
     return have, reasons
 
 
+def _packs(backends: list[Plugin], outcomes: list[Outcome]) -> Packs:
+    """Return the plugins that bring kernels for each backend."""
+    found: Packs = {}
+    for backend, outcome in zip(backends, outcomes, strict=True):
+        table = found.setdefault(_name(backend), {})
+        for owner, names in outcome.found.get("kernels_of_packs", {}).items():
+            for name in names:
+                table.setdefault(name, []).append(owner)
+    return found
+
+
+def _name(backend: Plugin) -> str:
+    return backend.name if backend.status != "conflict" else backend.qualified_name
+
+
 def _print_list(
-    names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations
+    names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations, packs: Packs
 ) -> None:
+    def shown(backend: str, kernel: str) -> str:
+        owners = packs[backend].get(kernel, ())
+        names = ", ".join(owner.rpartition("::")[2].rpartition(".")[2] for owner in owners)
+        return f"{backend} ({names})" if names else backend
+
     rows = [
         (
             name,
             contracts[name]["family"] if name in contracts else "–",
             _signature(contracts[name]) if name in contracts else "–",
-            " ".join(backend for backend, table in have.items() if name in table) or "–",
+            " ".join(shown(backend, name) for backend, table in have.items() if name in table)
+            or "–",
         )
         for name in names
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.cli import jobs, layout
 from plugrad.cli.records import KINDS, chosen_backend, described
 from plugrad.discovery.listing import plugins, several
+from plugrad.discovery.order import Place
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -25,6 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> None:
     """Print a table for each kind of plugin."""
     records = [described(plugin) for plugin in plugins()]
+    records.sort(key=_in_order_of_packs)  # the others stay where they are: sorting is stable
     active: dict[str, str] = {}
     if any(record["kind"] == "backend" for record in records):
         (outcome,) = jobs.run([jobs.Job("active", {})], PATIENCE)
@@ -56,14 +58,21 @@ def run(arguments: Namespace) -> None:
         layout.say("`plugrad doctor` tells more.")
 
 
+def _in_order_of_packs(record: dict[str, Any]) -> tuple[int, str, int]:
+    place, kinds = record["place"], list(KINDS)
+    backend = record["name"].partition(".")[0] if place else ""
+    return kinds.index(record["kind"]), backend, place["number"] if place else 0
+
+
 def _summary(record: dict[str, Any]) -> str:
     """Return why a plugin cannot be used, or what it is and what it replaces; manifests may be long."""
-    replaces = record["replaces"]
+    replaces, place = record["replaces"], record["place"]
     text = record["reason"] or ". ".join(
         part
         for part in (
             record["summary"].rstrip("."),
             f"Replaces of others: {several(replaces)}" if replaces else "",
+            f"Comes as {Place(**place)}" if place else "",
         )
         if part
     )

@@ -1,0 +1,235 @@
+"""Checks of a backend that is opened again, and of several of its devices: kernels belong to an opened device."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.discovery.listing import backends
+from plugrad.discovery.loading import close_backend, open_backend, opened_backends
+from plugrad.discovery.selection import use
+from plugrad.errors import BackendMismatch, DisposedTensor, OutOfMemory, UnsupportedDtype
+from plugrad.kernels import binary
+from plugrad.ops.creation import asarray
+from plugrad.registry.kernels import find_kernel
+from plugrad.settings.layers import config
+from plugrad.testing.checks import NotClaimed, check_values, main_dtype, require_kernel
+from plugrad.testing.lifecycle import MEBIBYTE, expect, ramp, used
+from plugrad.testing.tables import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+
+ROOM: Final = 16 * MEBIBYTE
+"""How many bytes a memory limit leaves in these checks."""
+
+
+# --- one device, opened again ---------------------------------------------------------------------
+
+
+@contextmanager
+def _opened_again(backend: Backend, spec: str) -> Generator[Backend]:
+    """Close a backend, and give the object that the next use opens."""
+    close_backend(backend)
+    with use(spec) as again:
+        expect(again.backend is not backend, "the closed backend was opened again")
+        yield again.backend
+
+
+def kernels_work_on_a_reopened_backend(backend: Backend, spec: str) -> None:
+    """Each kernel works on the device that was opened last, and none still works on the one that was closed."""
+    asarray(ramp(backend, 4000))
+    with _opened_again(backend, spec) as again:
+        _check_kernels(again)
+        _check_counting(again)
+
+
+def memory_limit_holds_on_a_reopened_backend(backend: Backend, spec: str) -> None:
+    """The limit in the settings holds for a backend that is opened again, also for the results of its kernels."""
+    with config.override("memory_limit", used(backend).bytes + ROOM):
+        limit = config.get("memory_limit")
+        with _opened_again(backend, spec) as again:
+            expect(again.memory().limit == limit, f"memory().limit is {again.memory().limit}")
+            again.set_memory_limit(used(again).bytes + ROOM)  # the closed one may have freed memory
+            _check_limit(again)
+    with use(spec) as selection:
+        now = selection.backend.memory().limit
+        expect(now is None, f"memory().limit is {now} when the setting is none again")
+
+
+def tensors_of_a_closed_backend_are_refused(backend: Backend, spec: str) -> None:
+    """Whatever is asked of a tensor whose backend has been closed is an error that says so."""
+    require_kernel(binary.add, backend)
+    x = asarray(ramp(backend, 4000))
+    y = x + x
+    with _opened_again(backend, spec):
+        z = asarray(ramp(backend, 4000))
+        attempts: dict[str, Callable[[], object]] = {
+            "x.numpy()": x.numpy,
+            "y.numpy()": y.numpy,
+            "x + x": lambda: x + x,
+            "x + z, where z is new": lambda: x + z,
+        }
+        for what, attempt in attempts.items():
+            try:
+                attempt()
+            except DisposedTensor as refusal:
+                named = backend.label in str(refusal) and "closed" in str(refusal)
+                expect(named, f"the error of {what} must say that {backend.label} was closed")
+            else:
+                raise AssertionError(f"{what} is no error, and x lived on a closed backend")
+
+
+# --- several devices ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _second_device(backend: Backend) -> Generator[Backend]:
+    """Open a device beside the one under test, and close it afterwards unless it was open before.
+
+    Raises:
+        NotClaimed: the backend has one device.
+    """
+    plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
+    others = [device.name for device in backend.devices() if device.name != backend.device]
+    if not others:
+        raise NotClaimed(f"{backend.name} has one device")
+    before = opened_backends()
+    second = open_backend(plugin.qualified_name, others[0])
+    expect(second is not backend, f"opening {others[0]!r} gives {backend.label} again")
+    expect(second.device == others[0], f"device {others[0]!r} says that it is {second.device!r}")
+    try:
+        yield second
+    finally:
+        if second not in before:
+            close_backend(second)
+
+
+def kernels_run_on_the_device_they_belong_to(backend: Backend, spec: str) -> None:
+    """Each kernel works on a second device, and counts what it makes there."""
+    with _second_device(backend) as second:
+        _check_kernels(second)
+        _check_counting(second)
+        _check_counting(backend)
+
+
+def memory_limit_is_that_of_one_device(backend: Backend, spec: str) -> None:
+    """The limit of one device is kept by its kernels, and is not the limit of the other."""
+    with _second_device(backend) as second:
+        for limited, free in ((second, backend), (backend, second)):
+            limited.set_memory_limit(used(limited).bytes + ROOM)
+            try:
+                _check_limit(limited)
+                array = ramp(free, 64 * MEBIBYTE)
+                np.testing.assert_array_equal(asarray(array, device=free).numpy(), array)
+            finally:
+                limited.set_memory_limit(None)
+
+
+def devices_work_in_turns(backend: Backend, spec: str) -> None:
+    """Calls on two devices that alternate do not disturb each other, and their tensors do not mix."""
+    require_kernel(binary.add, backend)
+    with _second_device(backend) as second:
+        expected = ramp(backend, 4000)
+        x, y = asarray(expected, device=backend), asarray(expected[::-1], device=second)
+        for step in range(1, 4):
+            x, y = x + x, y + y
+            _check_place(x, backend, expected * 2**step)
+            _check_place(y, second, expected[::-1] * 2**step)
+        try:
+            x + y  # pyright: ignore[reportUnusedExpression]
+        except BackendMismatch:
+            return
+        raise AssertionError(f"a tensor on {x.device} and one on {y.device} were added")
+
+
+def closing_one_device_leaves_the_other(backend: Backend, spec: str) -> None:
+    """The kernels of a device work when another one has been closed."""
+    with _second_device(backend) as second:
+        x = asarray(ramp(backend, 4000))
+        expected = x.numpy()
+        close_backend(second)
+        _check_place(x, backend, expected)
+        _check_kernels(backend)
+
+
+# --- what both check ------------------------------------------------------------------------------
+
+
+def _check_place(x: Tensor, backend: Backend, values: Any) -> None:
+    expect(x.backend is backend, f"a result of {backend.label} lives on {x.device}")
+    np.testing.assert_array_equal(x.numpy(), values)
+
+
+def _check_kernels(backend: Backend) -> None:
+    """Compare one row of each kernel with NumPy on a device."""
+    done: set[str] = set()
+    with _using(backend):
+        for row in rows():
+            if row.is_edge or row.kernel.name in done:
+                continue
+            try:
+                dtype = main_dtype(row, backend)
+                check_values(row, dtype, row.drawn(dtype))
+            except (NotClaimed, UnsupportedDtype):
+                continue
+            done.add(row.kernel.name)
+
+
+@contextmanager
+def _using(backend: Backend) -> Generator[None]:
+    plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
+    with use(f"{plugin.qualified_name}:{backend.device}") as selection:
+        expect(
+            selection.backend is backend, f"{backend.label} gives another object when it is used"
+        )
+        yield
+
+
+def _check_counting(backend: Backend) -> None:
+    """Compare the bytes of a kernel's result with what the device counts."""
+    require_kernel(binary.add, backend)
+    x = asarray(ramp(backend, MEBIBYTE), device=backend)
+    before = used(backend).bytes
+    y = x + x
+    grown = used(backend).bytes - before
+    expect(
+        y.backend is backend and grown >= MEBIBYTE,
+        f"memory().bytes of {backend.label} grew by {grown} when a kernel returned an array of {MEBIBYTE} bytes",
+    )
+
+
+def _check_limit(backend: Backend) -> None:
+    """Check that an array and the result of a kernel may not exceed the limit of a device."""
+    attempts: dict[str, Callable[[], object]] = {
+        "an array": lambda: asarray(ramp(backend, 64 * MEBIBYTE), device=backend)
+    }
+    if find_kernel(binary.add.name, backend) is not None:
+        numbers = ramp(backend, MEBIBYTE)[:4096]
+        column = asarray(numbers.reshape(-1, 1), device=backend)
+        line = asarray(numbers.reshape(1, -1), device=backend)
+        attempts["the result of a kernel"] = lambda: column + line
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+        except OutOfMemory:
+            continue
+        raise AssertionError(f"{what} of 64 MiB exceeded the limit of {backend.label}")
+
+
+REOPENING: Final[list[Callable[[Backend, str], None]]] = [
+    kernels_work_on_a_reopened_backend,
+    memory_limit_holds_on_a_reopened_backend,
+    tensors_of_a_closed_backend_are_refused,
+]
+DEVICES: Final[list[Callable[[Backend, str], None]]] = [
+    kernels_run_on_the_device_they_belong_to,
+    memory_limit_is_that_of_one_device,
+    devices_work_in_turns,
+    closing_one_device_leaves_the_other,
+]
