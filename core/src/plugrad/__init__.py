@@ -16,6 +16,7 @@ from math import (
 )
 
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
+import plugrad.composites  # pyright: ignore[reportUnusedImport] - the registry asks it for bodies
 import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.importing  # pyright: ignore[reportUnusedImport] - __getattr__ uses it
 import plugrad.kernels  # pyright: ignore[reportUnusedImport] - every contract is known

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.kernels import creation
+from plugrad.registry.composites import find_composite
 from plugrad.registry.gradients import find_gradient, gradients
 from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add, next_order
 from plugrad.tape.plans import missing_gradient
@@ -124,7 +125,10 @@ def _plan(
     kernel: Kernel[..., Any], differentiated: int, parents: Sequence[Node | None]
 ) -> Plan | None:
     """Return the plan of a call; `differentiated` has one bit for each input, the lowest bit for the last input."""
-    gradient = find_gradient(kernel.name) or missing_gradient(kernel)
+    gradient = find_gradient(kernel.name)
+    if gradient is None:
+        composite = find_composite(kernel)
+        gradient = missing_gradient(kernel) if composite is None else composite.gradient
     try:
         return gradient.plans[differentiated]
     except KeyError:
