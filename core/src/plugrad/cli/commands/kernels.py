@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 Implementations = dict[str, dict[str, str]]
-"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, or ``"declared"`` if only the manifest names it."""
+"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"composite"`` if the backend has none and the kernel's
+body of ops runs, or ``"declared"`` if only the manifest names it."""
+
+_UNDECLARED: Final = {"family": "", "inputs": [], "attributes": [], "composite": False}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -52,6 +55,11 @@ def run(arguments: Namespace) -> None:
     for outcome in outcomes:  # the contracts of packs
         contracts |= outcome.found.get("contracts", {})
     have, reasons = _implementations(backends, outcomes)
+    for backend, table in have.items():
+        if backend not in reasons:
+            for name, contract in contracts.items():
+                if contract["composite"]:
+                    table.setdefault(name, "composite")
     everything = [*contracts, *sorted({n for table in have.values() for n in table} - {*contracts})]
     names = [name for name in everything if _matches(arguments.pattern, name, contracts)]
     if arguments.backend:
@@ -61,7 +69,7 @@ def run(arguments: Namespace) -> None:
             {
                 "kernels": {
                     name: {
-                        **contracts.get(name, {"family": "", "inputs": [], "attributes": []}),
+                        **contracts.get(name, _UNDECLARED),
                         "backends": {b: table[name] for b, table in have.items() if name in table},
                     }
                     for name in names
@@ -119,7 +127,12 @@ def _print_list(
             name,
             contracts[name]["family"] if name in contracts else "–",
             _signature(contracts[name]) if name in contracts else "–",
-            " ".join(backend for backend, table in have.items() if name in table) or "–",
+            " ".join(
+                f"{backend} (composite)" if table[name] == "composite" else backend
+                for backend, table in have.items()
+                if name in table
+            )
+            or "–",
         )
         for name in names
     ]
@@ -134,7 +147,7 @@ def _signature(contract: dict[str, Any]) -> str:
 def _print_matrix(
     names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations
 ) -> None:
-    shown = {"own": "yes", "host": "host", "declared": "yes"}
+    shown = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
         (
             name,
@@ -152,4 +165,6 @@ def _print_matrix(
     explained = (
         " 'host' runs in NumPy, with the code that all backends share." if is_any_on_host else ""
     )
+    if any(row.count("composite") for row in rows):
+        explained += " 'composite' runs the kernel's body of ops on the device."
     layout.say(f"{layout.count(len(names), 'kernel')}: {totals}.{explained}")
