@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentError, GradientNotFound, KernelFailed, KernelNotFound, RegistrationError
+from plugrad.errors import (
+    ArgumentError,
+    GradientNotFound,
+    KernelFailed,
+    KernelNotFound,
+    RegistrationError,
+)
 from plugrad.extend import KernelConfig, Shaped, Spec, composite, float32, gradient, kernel
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import take_away
@@ -159,7 +165,9 @@ def test_intermediate_results_are_released_with_a_tidy_block():
 def test_a_missing_kernel_inside_a_body_is_named(fake):
     cube = declared()
     composite(cube)(plugrad.cosh)
-    with pytest.raises(KernelNotFound, match="'fake_device' does not implement kernel 'Cosh'") as found:
+    with pytest.raises(
+        KernelNotFound, match="'fake_device' does not implement kernel 'Cosh'"
+    ) as found:
         cube(plugrad.asarray([2.0], device=fake))
     assert any("Cube" in note for note in found.value.__notes__)
 
@@ -172,7 +180,9 @@ def test_a_body_that_calls_its_own_kernel():
     composite(cube)(lambda x: other(x) * x)
     composite(other)(lambda x: cube(x))
     x = plugrad.asarray([2.0])
-    with pytest.raises(KernelFailed, match=r"the body of Cube calls Cube itself \(Cube -> Other -> Cube\)"):
+    with pytest.raises(
+        KernelFailed, match=r"the body of Cube calls Cube itself \(Cube -> Other -> Cube\)"
+    ):
         cube(x)
     with pytest.raises(KernelFailed, match="Other -> Cube -> Other"):
         other(x)
@@ -196,7 +206,10 @@ def test_the_gradient_of_a_body_that_calls_its_own_kernel():
         (lambda x: 3, "returned a int; it must return one tensor"),
         (lambda x: [x], r"returned a list of \(Tensor\); it must return one tensor"),
         (lambda x: x > 0, r"returned bool of shape \(1,\)"),
-        (lambda x: plugrad.zeros(3), r"returned float32 of shape \(3,\) on cpu:0; it must return float32 of shape \(1,\)"),
+        (
+            lambda x: plugrad.zeros(3),
+            r"returned float32 of shape \(3,\) on cpu:0; it must return float32 of shape \(1,\)",
+        ),
         (lambda x: x.numpy(), "returned a ndarray"),
     ],
 )
@@ -210,18 +223,20 @@ def test_results_are_compared_with_the_contract(body, message):
 def test_a_body_that_fails_is_explained():
     cube = declared()
     composite(cube)(lambda x: 1 // 0)
-    with pytest.raises(KernelFailed, match="Cube on backend 'cpu'.*division"):
+    with pytest.raises(KernelFailed, match=r"Cube on backend .cpu.*division"):
         cube(plugrad.asarray([2.0]))
 
 
 def test_only_a_declared_kernel_may_have_a_body():
-    with pytest.raises(ArgumentError, match="composite takes a kernel, such as .*, not 'Cube'"):
+    with pytest.raises(ArgumentError, match=r"composite takes a kernel, such as .*, not 'Cube'"):
         composite("Cube")
 
 
 @pytest.mark.parametrize("body", [lambda: 1, lambda x, y: x, lambda x, *, other: x])
 def test_the_parameters_are_those_of_the_contract(body):
-    with pytest.raises(RegistrationError, match=r"the body of Cube .*Define it as in def body\(x\)"):
+    with pytest.raises(
+        RegistrationError, match=r"the body of Cube .*Define it as in def body\(x\)"
+    ):
         composite(declared())(body)
 
 

@@ -14,7 +14,12 @@ import plugrad
 from plugrad.errors import CannotRun
 
 FOLDER = Path(__file__).parents[2] / "examples" / "third_party"
-PROJECTS = ("plugrad-acme-float64", "plugrad-acme-kernels", "plugrad-acme-ops")
+PROJECTS = (
+    "plugrad-acme-float64",
+    "plugrad-acme-kernels",
+    "plugrad-acme-ops",
+    "plugrad-acme-telemetry",
+)
 
 
 def environment(**variables):
@@ -122,5 +127,6 @@ def test_plugrad_lists_what_it_brings_without_running_it(installed):
                 ("kernels", "webgpu.acme_ops", "available"),
                 ("ops", "acme", "available"),
             ],
+            "plugrad-acme-telemetry": [("hooks", "acme_telemetry", "available")],
         }[installed.name]
     )

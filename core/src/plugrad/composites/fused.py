@@ -24,7 +24,11 @@ def give_body(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None
 
     @composite(kernel)
     def body(
-        a: Tensor, b: Tensor, bias: Tensor | None = None, weights: Tensor | None = None, **attrs: Any
+        a: Tensor,
+        b: Tensor,
+        bias: Tensor | None = None,
+        weights: Tensor | None = None,
+        **attrs: Any,
     ) -> Tensor:
         data_format: DataFormat = attrs.get("data_format", "NHWC")
         y = product(a, b, **{name: attrs[name] for name in product.attributes})

@@ -94,7 +94,9 @@ def of_arrays(composite: Composite, backend: Backend) -> Implementation:
     """Return an implementation of a composite for a backend: it takes and returns arrays, as all of them do."""
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
-        inputs = arrays if composite.kernel.inputs else ()  # without inputs, the backend stands there
+        inputs = (
+            arrays if composite.kernel.inputs else ()
+        )  # without inputs, the backend stands there
         tensors = [None if x is None else Tensor(x, backend) for x in inputs]
         result = _run_body(composite.kernel, composite.body, tensors, attrs, backend)
         return [y.array for y in result] if isinstance(result, list) else result.array
