@@ -43,9 +43,13 @@ class TorchBackend(Backend):
         """Open the processor, and return the kernels."""
         if device not in ("", "cpu"):
             raise BackendUnavailable(f"torch has no device {device!r}; its only one is 'cpu'")
+        import torch
+
         from plugrad_torch.kernels import table
         from plugrad_torch.memory import Allocator
 
+        if "threads" in self.options:
+            torch.set_num_threads(self.options["threads"])
         self.device = "cpu"
         self.allocator = Allocator()
         return table
@@ -54,16 +58,18 @@ class TorchBackend(Backend):
         """Return all dtypes but those for which PyTorch lacks many functions on the processor."""
         return frozenset(DTYPES) - {float16, uint16, uint32, uint64}
 
-    def from_numpy(self, array: NDArray[Any]) -> TorchArray:
-        """Return a copy of the values."""
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        """Return a copy of the values; strings stay NumPy arrays, which plugrad computes with on its own."""
+        if array.dtype.kind == "T":
+            return array.copy()
         import torch
 
         return self.allocator.array(torch.from_numpy(np.array(array, order="C")))
 
-    def to_numpy(self, array: TorchArray) -> NDArray[Any]:
-        """Return a copy of the values; strings are NumPy arrays already."""
+    def to_numpy(self, array: TorchArray | NDArray[Any]) -> NDArray[Any]:
+        """Return a copy of the values."""
         if isinstance(array, np.ndarray):
-            return array
+            return array.copy()
         return np.array(array.values.numpy())
 
     def synchronize(self) -> None:

@@ -17,7 +17,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 @implements(linalg.einsum)
 def einsum(*inputs: Array, equation: str) -> Array:
     """Return the sums of products."""
-    return torch.einsum(equation, *inputs)
+    return torch.einsum(equation, *inputs).to(inputs[0].dtype)
 
 
 @implements(linalg.band_part)
@@ -33,7 +33,7 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
 @implements(linalg.diag)
 def diag(x: Array) -> Array:
     """Return zeros with x on the diagonal."""
-    return torch.diag(x.reshape(-1)).reshape(*x.shape, *x.shape)
+    return torch.diag(x.reshape(-1)).reshape((*x.shape, *x.shape))
 
 
 @implements(linalg.diag_part)
