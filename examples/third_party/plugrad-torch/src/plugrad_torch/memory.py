@@ -34,7 +34,7 @@ class Allocator:
 
     def add(self, storage: torch.UntypedStorage) -> None:
         """Count an owner of a storage."""
-        key, size = storage._cdata, storage.nbytes()
+        key, size = storage.data_ptr(), storage.nbytes()
         if key not in self.owners:
             if self.limit is not None and self.bytes + size > self.limit:
                 raise OutOfMemory(
@@ -47,7 +47,7 @@ class Allocator:
 
     def remove(self, storage: torch.UntypedStorage) -> None:
         """Count an owner of a storage less."""
-        key = storage._cdata
+        key = storage.data_ptr()
         self.owners[key] -= 1
         if not self.owners[key]:
             del self.owners[key]
