@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/installed
 # Editable members see their Python sources change. What is read or compiled when they are installed
 # calls for another installation, and compiling members for more: uv would take them from its cache.
 PROJECTS := pyproject.toml core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
-COMPILED := $(wildcard plugins/*/hatch_build.py plugins/*/csrc/* plugins/*/extension/*)
+COMPILED := $(wildcard plugins/*/hatch_build.py plugins/csrc/* plugins/*/extension/*)
 REBUILD := $(patsubst plugins/%/hatch_build.py,--reinstall-package plugrad-%, \
     $(wildcard plugins/*/hatch_build.py))
 

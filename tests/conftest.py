@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gc
 import os
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,8 @@ from plugrad.registry.kernels import register_from_plugin, take_away
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+    from plugrad.tensor.backend import KernelConfig
 
 CANNOT_RUN = (BackendNotFound, BackendUnavailable, PluginConflict)
 
@@ -102,19 +103,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Turn ``broken("webgpu", reason=…)`` into a strict xfail of the tests on that backend.
 
-    Of the tests of records, those of kernels that no pack replaces need not run without packs.
+    Of the tests of records, those of kernels that no pack replaces need not run without packs. What
+    runs without packs comes last in each module: to switch packs takes longer than a test.
     """
-    items[:] = [item for item in items if not is_repeated(item)]
+    modules: dict[str, int] = {}
+    for item in items:
+        modules.setdefault(item.path.as_posix(), len(modules))
+    items[:] = sorted(
+        (item for item in items if not is_repeated(item)),
+        key=lambda item: (modules[item.path.as_posix()], runs_without_packs(item)),
+    )
     for item in items:
         for marker in item.iter_markers("broken"):
             if marker.args[0] == backend_of(item):
                 item.add_marker(pytest.mark.xfail(reason=marker.kwargs["reason"], strict=True))
 
 
+def runs_without_packs(item: pytest.Item) -> bool:
+    """Whether a test runs a backend's own kernels, also those that packs replace."""
+    return hasattr(item, "callspec") and str(item.callspec.params.get("backend")).endswith(
+        WITHOUT_PACKS
+    )
+
+
 def is_repeated(item: pytest.Item) -> bool:
     """Whether a test without packs is about a kernel that none replaces."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
-    if not str(params.get("backend", "")).endswith(WITHOUT_PACKS) or "kernel" not in params:
+    if not runs_without_packs(item) or "kernel" not in params:
         return False
     packs = plugrad.plugins("kernels")
     return not any(params["kernel"] in pack.manifest.kernels for pack in packs)
@@ -150,20 +165,25 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
         using = plugrad.use(name)
     except CANNOT_RUN as error:
         pytest.skip(str(error))
-    strict = plugrad.config.override("unsupported_dtype", "error")
-    with using, strict, without_packs(name) if name != request.param else nullcontext():
+    with using, plugrad.config.override("unsupported_dtype", "error"):
         yield name
 
 
-@contextmanager
-def without_packs(backend: str) -> Iterator[None]:
-    """Let a backend's own kernels run inside a block, in the place of those that packs bring."""
-    brought = [c for (_, name), cs in state.brought.items() if name == backend for c in cs]
-    take_away(brought)
-    try:
-        yield
-    finally:
-        register_from_plugin(brought)
+taken: dict[str, list[KernelConfig]] = {}
+"""The kernels of packs that are switched off at present, by the name of their backend."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Switch the packs of a backend off or on where the test before wanted it otherwise."""
+    name = backend_of(item) if runs_without_packs(item) else None
+    for other in [other for other in taken if other != name]:
+        register_from_plugin(taken.pop(other))
+    if name and name not in taken:
+        open_backend(name)  # which loads its packs
+        brought = [c for (_, backend), cs in state.brought.items() if backend == name for c in cs]
+        take_away(brought)
+        taken[name] = brought
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Compile csrc/ into the package: a build hook of hatchling, and a program to do it by hand.
+"""Compile plugins/csrc into the package: a build hook of hatchling, and a program to do it by hand.
 
 python hatch_build.py            compile for this platform if a source is newer than the extensions
 python hatch_build.py platforms  list the platforms
@@ -6,11 +6,11 @@ python hatch_build.py sanitize   write a copy of the package that checks for und
 PLUGRAD_NATIVE_PLATFORM=win_amd64 python -m hatchling build -t wheel
                                  build the wheel for another platform
 
-The sources are those of plugrad-wasm: ``csrc`` is a link to its folder, and a source distribution holds a
-copy. Each variant, for processors of a level, is an extension module with the same functions. The
-compiler is that of ziglang, for all platforms, with the stable ABI of Python declared in
-``extension/python.h``; so building needs neither a compiler nor headers of the system. The functions that
-the package calls are listed in ``extension/exports.txt``; the compiler leaves out all others.
+The sources are shared with plugrad-wasm; a source distribution holds a copy. Each variant, for processors of
+a level, is an extension module with the same functions. The compiler is that of ziglang, for all platforms,
+with the stable ABI of Python declared in ``extension/python.h``; so building needs neither a compiler nor
+headers of the system. The functions that the package calls are listed in ``extension/exports.txt``; the
+compiler leaves out all others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent
-SOURCES = ROOT / "csrc"
+SOURCES = ROOT / "csrc" if (ROOT / "csrc").is_dir() else ROOT.parent / "csrc"
+"""The sources: a source distribution has a copy of the folder that two members of the repository share."""
 EXTENSION = ROOT / "extension"
 EXPORTS = EXTENSION / "exports.txt"
 PACKAGE = ROOT / "src" / "plugrad_native"
@@ -295,10 +296,16 @@ else:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
     class CustomBuildHook(BuildHookInterface[Any]):
-        """Compile before a wheel is built, also for editable installs."""
+        """Compile before a wheel is built, also for editable installs; add the sources to a source distribution."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            """Write the extensions and name the wheel after the platform; where there is none, it holds no code."""
+            """Write the extensions and name the wheel after the platform, or copy the sources.
+
+            Where there is no code for a platform, the wheel holds none.
+            """
+            if self.target_name == "sdist":
+                build_data["force_include"][str(SOURCES)] = SOURCES.name
+                return
             name = this_platform()
             if name is None:
                 return

@@ -1,4 +1,4 @@
-"""Compile csrc/ into the package: a build hook of hatchling, and a program to do it by hand.
+"""Compile plugins/csrc into the package: a build hook of hatchling, and a program to do it by hand.
 
 python hatch_build.py            compile if a source is newer than the modules
 
@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent
-SOURCES = ROOT / "csrc"
+SOURCES = ROOT / "csrc" if (ROOT / "csrc").is_dir() else ROOT.parent / "csrc"
+"""The sources: a source distribution has a copy of the folder that two members of the repository share."""
 PACKAGE = ROOT / "src" / "plugrad_wasm"
 CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
 VARIANTS = {"relaxed": f"{CPU}+relaxed_simd", "simd": CPU}
@@ -233,9 +234,12 @@ else:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
     class CustomBuildHook(BuildHookInterface[Any]):
-        """Compile before a wheel is built, also for editable installs."""
+        """Compile before a wheel is built, also for editable installs; add the sources to a source distribution."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            """Write the modules, which ``artifacts`` in pyproject.toml includes in the wheel."""
+            """Write the modules, which ``artifacts`` in pyproject.toml includes in the wheel, or copy the sources."""
+            if self.target_name == "sdist":
+                build_data["force_include"][str(SOURCES)] = SOURCES.name
+                return
             compile_modules()
             build_data["pure_python"] = True  # WebAssembly runs everywhere: py3-none-any

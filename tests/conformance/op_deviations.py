@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from conformance.reader import Record
 from families import images, windows
@@ -78,10 +78,10 @@ CUT_OFF = {
 REFUSED = {
     **{n: getattr(np, n) for n in ("cos", "cosh", "log", "sin", "sqrt", "tanh")},
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
-    "erf": special.erf,
+    "erf": scipy.special.erf,
     "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sigmoid": special.expit,
-    "softmax": special.softmax,
+    "sigmoid": scipy.special.expit,
+    "softmax": scipy.special.softmax,
 }
 WHOLE = {
     "ceil": np.asarray,

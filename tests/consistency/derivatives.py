@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from families.case import FLOATS, Case
 from plugrad.engine import dispatch
 from plugrad.errors import ShapeError
 from plugrad.extend import KERNELS
-from plugrad.tape.tape import Leaf
+from plugrad.tape.nodes import Call, Leaf
 from plugrad.tensor.tensor import Tensor
 
 ELEMENTWISE = {"unary", "binary", "activation", "complex"}
@@ -47,27 +46,19 @@ def has_elements(case: Case) -> bool:
 
 
 @contextmanager
-def recorded() -> Iterator[set[str]]:
-    """Collect the names of the kernels that are put on the tape."""
-    names: set[str] = set()
-    functions = {name: getattr(dispatch, name) for name in ("record", "record_one", "record_pair")}
+def recorded() -> Iterator[list[Call]]:
+    """Collect the calls that are put on the tape."""
+    calls: list[Call] = []
 
-    def watching(record: Any) -> Any:
-        def watched(kernel: Any, *rest: Any) -> None:
-            record(kernel, *rest)
-            output = rest[-1]
-            if (output[0] if isinstance(output, list) else output).node is not None:
-                names.add(kernel.name)
+    def make_call() -> Call:
+        calls.append(Call())
+        return calls[-1]
 
-        return watched
-
-    for name, record in functions.items():
-        setattr(dispatch, name, watching(record))
+    dispatch.WORDS["Call"] = make_call
     try:
-        yield names
+        yield calls
     finally:
-        for name, record in functions.items():
-            setattr(dispatch, name, record)
+        dispatch.WORDS["Call"] = Call
 
 
 def leaf(x: Tensor) -> Tensor:
@@ -80,9 +71,9 @@ def kernels_on_tape(case: Case) -> set[str]:
     is_complex = not set(case.dtypes) & {*FLOATS, "float16"}
     arrays = case.drawn(np.random.default_rng(0), "complex128" if is_complex else "float64")
     leaves = [x if x is None else leaf(plugrad.asarray(x)) for x in arrays]
-    with recorded() as names, np.errstate(all="ignore"):
+    with recorded() as calls, np.errstate(all="ignore"):
         case.op(*leaves, **case.attrs)
-    return names
+    return {call.plan.kernel.name for call in calls}
 
 
 @cache

@@ -3,7 +3,9 @@
 import inspect
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from textwrap import fill, indent
 
 import plugrad
@@ -20,6 +22,8 @@ from plugrad.discovery.state import state
 from plugrad.extend import KERNELS
 from plugrad.types.dtype import DTYPES
 from plugrad_native import variants
+from plugrad_wasm import kernels as wasm_families
+from plugrad_wasm.declare import table as wasm_table
 from properties import numeric_rules
 
 ROOT = Path(__file__).parents[2]
@@ -159,6 +163,13 @@ def manifest_file(plugin: str) -> Path:
     return ROOT / "plugins" / plugin / "src" / f"plugrad_{plugin}" / file
 
 
+def wasm_kernels() -> set[str]:
+    """Return the kernels for which there are implementations, whether or not the manifest lists them."""
+    for module in iter_modules(wasm_families.__path__, f"{wasm_families.__name__}."):
+        import_module(module.name)
+    return set(wasm_table.configs)
+
+
 def with_kernels(plugin: str) -> str:
     """Return the manifest of a backend or a pack with the list of the kernels that it registers."""
     backend = PACKS.get(plugin, plugin)
@@ -166,7 +177,9 @@ def with_kernels(plugin: str) -> str:
         configs = plugrad.get_kernels_for_backend(backend)
         if plugin in PACKS:
             configs = state.brought[f"plugrad-{plugin}::{backend}.{plugin}", backend]
-        names = sorted(c.kernel_name for c in configs if c.kernel_name in KERNELS)
+        # The wasm backend registers those that its manifest lists.
+        found = wasm_kernels() if plugin == "wasm" else {c.kernel_name for c in configs}
+        names = sorted(found & KERNELS.keys())
     listed = fill(", ".join(f'"{name}"' for name in names), 98, break_long_words=False)
     block = f"kernels = [\n{indent(listed, '  ')},\n]"
     text = manifest_file(plugin).read_text("utf-8")

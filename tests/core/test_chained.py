@@ -11,7 +11,7 @@ from plugrad.ops.chained import CHAINED
 from plugrad.tensor.trees import tensors_in
 
 SHAPE = (2, 4, 4, 2)
-FILTER = plugrad.asarray(np.random.default_rng(1).normal(size=(2, 2, 2, 2)).astype("float32"))
+FILTER = np.random.default_rng(1).normal(size=(2, 2, 2, 2)).astype("float32")
 PAIRS = [(0, 0), (1, 1), (1, 1), (0, 0)]
 # What follows the tensor, where that is more than nothing or one tensor of its shape.
 ARGUMENTS = {
@@ -20,7 +20,7 @@ ARGUMENTS = {
     "batch_to_space_nd": ((2, 2), [(0, 0), (0, 1)]),
     "broadcast_to": ((3, *SHAPE),),
     "clip": (0.3, 0.6),
-    "conv1d": (plugrad.ones((3, 2, 1)),),
+    "conv1d": (np.ones((3, 2, 1), "float32"),),
     "conv2d": (FILTER,),
     "conv2d_transpose": (FILTER, (2, 5, 5, 2)),
     "depth_to_space": (2,),
@@ -38,7 +38,7 @@ ARGUMENTS = {
     "prelu": ([0.1, 0.2],),
     "resize_bilinear": ((3, 5),),
     "resize_nearest_neighbor": ((3, 5),),
-    "separable_conv2d": (FILTER, plugrad.ones((1, 1, 4, 3))),
+    "separable_conv2d": (FILTER, np.ones((1, 1, 4, 3), "float32")),
     "slice": ((0, 1, 1, 0), (1, 2, 2, 2)),
     "space_to_batch_nd": ((2, 2), [(0, 0), (0, 0)]),
     "split": (2, 1),

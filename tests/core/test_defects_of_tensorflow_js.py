@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.signal
+import scipy
 
 import plugrad
 from plugrad import optimizers

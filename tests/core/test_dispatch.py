@@ -1,6 +1,7 @@
 """How a call finds its implementation: by decision, once, and within its contract."""
 
 import gc
+import traceback
 import weakref
 
 import numpy as np
@@ -65,6 +66,34 @@ def test_strings_do_not_reach_an_implementation_on_a_device(backend):
         assert plugrad.asarray([["a", "b"]]).T.tolist() == [["a"], ["b"]]
         assert plugrad.asarray([[1.0, 2.0]]).T.tolist() == [[1], [2]]
     assert seen == (["string", "float32"] if backend == "cpu" else ["float32"])
+
+
+# --- one text -------------------------------------------------------------------------------------
+
+
+def test_kernels_with_equally_many_inputs_share_the_code_of_their_calls(x):
+    unary.exp(x), unary.sin(x), binary.add(x, x)
+    assert unary.exp.call.__code__ is unary.sin.call.__code__
+    assert unary.exp.call.__code__ is not binary.add.call.__code__
+
+
+def test_tracebacks_show_the_lines_of_a_call(x):
+    def broken(x):
+        raise LookupError("no such table")
+
+    with plugrad.override_kernel("Exp", "cpu", broken), pytest.raises(KernelFailed) as raised:
+        plugrad.exp(x.to("cpu"))
+    lines = "".join(traceback.format_exception(raised.value))
+    assert "result = function(array0)" in lines
+    assert "Exp on backend 'cpu'" in lines
+
+
+def test_a_kernel_takes_as_many_inputs_as_its_contract_says(x):
+    with pytest.raises(ArgumentError, match="Add"):
+        binary.add(x, x, x)
+    with pytest.raises(ArgumentError, match="Exp"):
+        unary.exp(x, x)
+    assert x.tolist() == [1, 2]
 
 
 # --- contracts of elementwise kernels -------------------------------------------------------------

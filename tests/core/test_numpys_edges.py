@@ -5,10 +5,8 @@ import sys
 from types import SimpleNamespace
 
 import einops.array_api
-import matplotlib as mpl
 import numpy as np
 import opt_einsum
-import pandas as pd
 import pytest
 import safetensors.numpy
 from PIL import Image
@@ -133,6 +131,8 @@ def test_transpose_takes_axes_like_numpy(backend):
 
 
 def test_matplotlib_draws_tensors(backend):
+    import matplotlib as mpl  # here, because to import it takes longer than the tests
+
     mpl.use("agg")
     from matplotlib import pyplot  # once the backend of Matplotlib is chosen
 
@@ -256,6 +256,8 @@ def test_opt_einsum_contracts_tensors(backend):
 
 
 def test_pandas_takes_tensors_and_gives_data(backend):
+    import pandas as pd  # here, as Matplotlib above
+
     x = plugrad.asarray(VALUES)
     assert pd.Series(x[0]).tolist() == VALUES[0].tolist()
     frame = pd.DataFrame(x, columns=list("abc"))

@@ -95,7 +95,7 @@ def test_steps_that_compute_gradients_themselves():
         (plugrad.grad(plugrad.grad(lambda x: x * plugrad.sin(x))), (2.0,)),
         (lambda: plugrad.zeros((2,)), ()),
         (lambda x: x, (1.0,)),
-        (lambda n: n + 1, (plugrad.asarray(3),)),
+        (lambda n: n + 1, (np.int32(3),)),
         (lambda x: {"a": [plugrad.unstack(x), None]}, (IMAGES,)),
         (lambda x: None, (IMAGES,)),
     ],

@@ -8,14 +8,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pytest
-from jupyter_client.manager import start_new_kernel
-from nbclient import NotebookClient
-from scipy import ndimage
+import scipy
 
 import plugrad
 from consistency import notebooks
@@ -34,10 +29,12 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch, tmp_path):
     """Draw into files of an empty folder."""
+    import matplotlib as mpl  # here, because it takes longer than to collect all tests of a family
+
     mpl.use("agg")
     monkeypatch.chdir(tmp_path)
     yield
-    plt.close("all")
+    mpl.pyplot.close("all")
 
 
 class Smaller(ast.NodeTransformer):
@@ -91,7 +88,7 @@ def test_reaction_and_diffusion_are_those_of_numpy(backend):
     around = np.array([[0.05, 0.2, 0.05], [0.2, -1, 0.2], [0.05, 0.2, 0.05]])
     for _ in range(known["STEPS"]):
         spread_u, spread_v = (
-            ndimage.convolve(x, around, mode="wrap") for x in (expected_u, expected_v)
+            scipy.ndimage.convolve(x, around, mode="wrap") for x in (expected_u, expected_v)
         )
         reaction = expected_u * expected_v**2
         expected_u = expected_u + spread_u - reaction + known["FEED"] * (1 - expected_u)
@@ -103,7 +100,7 @@ def test_reaction_and_diffusion_are_those_of_numpy(backend):
 def test_filters_and_warps_are_those_of_scipy_and_of_the_cpu(backend):
     known, expected = run("images"), on_cpu("images")
     grey = known["grey"].numpy()[..., 0].astype(float)
-    edges = np.hypot(*(ndimage.sobel(grey, axis) for axis in (0, 1)))
+    edges = np.hypot(*(scipy.ndimage.sobel(grey, axis) for axis in (0, 1)))
     inside = slice(1, -1), slice(1, -1)
     np.testing.assert_allclose(known["edges"][..., 0].numpy()[inside], edges[inside], atol=1e-4)
     for title, image in known["shown"].items():
@@ -117,7 +114,10 @@ def test_pictures_are_not_blank(name):
     on_cpu.cache_clear()
     on_cpu(name)
     (picture,) = Path().glob(f"{name}.*")
-    assert np.std(plt.imread(picture)[..., :3] / plt.imread(picture).max()) > 0.05
+    from matplotlib import image
+
+    pixels = image.imread(picture)
+    assert np.std(pixels[..., :3] / pixels.max()) > 0.05
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +162,10 @@ def test_scipy_and_scikit_learn_compute_on_the_backend(companions, backend):
 
 def test_notebooks_run_in_jupyter(tmp_path):
     """All in one kernel, because starting one takes long."""
+    import nbformat  # here, as Matplotlib above
+    from jupyter_client.manager import start_new_kernel
+    from nbclient import NotebookClient
+
     environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
     manager, client = start_new_kernel(cwd=str(tmp_path), env=environment)
     try:

@@ -136,6 +136,15 @@ class Case:
     ) -> None:
         self.check_values_of(self.drawn(rng, dtype), dtype, layout)
 
+    def check_values_of_views(self, rng: np.random.Generator, dtype: str = "float32") -> None:
+        """Compare values for inputs that are views in every layout of `VIEWS`."""
+        for layout in VIEWS:
+            try:
+                self.check_values(rng, dtype, layout)
+            except Exception as failure:
+                failure.add_note(f"The inputs are {layout}.")
+                raise
+
     def check_values_of_other_dtypes(self, rng: np.random.Generator) -> None:
         """Compare values for every dtype that the op takes and the backend has, besides float32.
 
@@ -446,10 +455,23 @@ def op_of(row: Row) -> Callable[..., Any]:
     """
     kernel, op = row.kernel, row.op
     if op is None:
-        pages = [getattr(plugrad, kernel.family, None), plugrad]
-        named = [getattr(page, name_of(kernel), None) for page in pages]
+        pages = [public(plugrad, kernel.family), plugrad]
+        named = [page and public(page, name_of(kernel)) for page in pages]
         op = next((op for op in named if is_called_like(op, row)), kernel)
     return joined(op) if kernel.is_variadic and op is not kernel else op
+
+
+def public(page: Any, name: str) -> Any:
+    """Return what a public page has under a name, or None.
+
+    Asking the page for a name that it lacks would search for similar ones.
+    """
+    return getattr(page, name) if name in names_on(page) else None
+
+
+@cache
+def names_on(page: Any) -> frozenset[str]:
+    return frozenset(dir(page))
 
 
 def is_called_like(op: Any, row: Row) -> bool:

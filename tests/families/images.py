@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import floor
 
 import numpy as np
-from scipy.ndimage import map_coordinates
+import scipy
 
 MODES = {
     "constant": "grid-constant",
@@ -28,7 +28,9 @@ def shown(image, rows, columns, interpolation, fill_mode, fill_value=0):
     parts = [
         np.where(
             is_known,
-            map_coordinates(pixels, [rows, columns], order=1, mode=MODES[fill_mode], cval=fill),
+            scipy.ndimage.map_coordinates(
+                pixels, [rows, columns], order=1, mode=MODES[fill_mode], cval=fill
+            ),
             fill,
         )
         for pixels, fill in zip(

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy import special
+import scipy
 
 import plugrad
-from families.case import VIEWS, Case, Refusal
+from families.case import Case, Refusal
 from families.domains import few, flags, uniform, whole
 from plugrad import losses
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
@@ -50,7 +50,7 @@ def np_squared(y, x):
 
 @of_elements
 def np_huber(y, x, delta=1.0):
-    return special.huber(delta, y - x)
+    return scipy.special.huber(delta, y - x)
 
 
 @of_elements
@@ -71,13 +71,13 @@ def np_cosine(y, x, axis=-1):
 @of_elements
 def np_sigmoid(y, x, label_smoothing=0.0):
     y = y * (1 - label_smoothing) + 0.5 * label_smoothing
-    return -y * special.log_expit(x) - (1 - y) * special.log_expit(-x)
+    return -y * scipy.special.log_expit(x) - (1 - y) * scipy.special.log_expit(-x)
 
 
 @of_elements
 def np_softmax(y, x, label_smoothing=0.0, axis=-1):
     y = y * (1 - label_smoothing) + label_smoothing / y.shape[axis]
-    return -np.sum(y * special.log_softmax(x, axis=axis), axis=axis)
+    return -np.sum(y * scipy.special.log_softmax(x, axis=axis), axis=axis)
 
 
 number, probability, label = uniform(-2, 2), uniform(0.1, 0.9), uniform(0, 1)
@@ -157,10 +157,9 @@ def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", WEIGHTED[3::8], ids=str)
-def test_values_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_values_of_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
@@ -218,7 +217,7 @@ def test_sigmoid_cross_entropy_far_out_and_at_zero(y, backend):
     slope = plugrad.grad(losses.sigmoid_cross_entropy, 1)(
         *map(plugrad.asarray, (labels, logits)), dy=plugrad.asarray(7.0)
     )
-    np.testing.assert_allclose(slope.numpy(), special.expit(logits) - y, atol=1e-6)
+    np.testing.assert_allclose(slope.numpy(), scipy.special.expit(logits) - y, atol=1e-6)
 
 
 def test_softmax_cross_entropy_of_large_logits(backend):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy import special
+import scipy
 
 import plugrad
-from families.case import VIEWS, Case, Refusal
+from families.case import Case, Refusal
 from families.domains import uniform, whole
 from plugrad.errors import (
     ArgumentError,
@@ -17,8 +17,8 @@ from plugrad.errors import (
 from plugrad.kernels import normalization
 
 PAIRS = [
-    (plugrad.softmax, special.softmax),
-    (plugrad.log_softmax, special.log_softmax),
+    (plugrad.softmax, scipy.special.softmax),
+    (plugrad.log_softmax, scipy.special.log_softmax),
 ]
 CASES = [
     Case(op, reference, [uniform(-3, 3)], [shape], {"axis": axis})
@@ -51,10 +51,9 @@ def test_whole_numbers_become_float32(op, reference, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case} {case.shapes[0]}")
-def test_values_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_values_of_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 @pytest.mark.parametrize("shape", [(66_001,), (263, 251), (2, 129, 257)], ids=str)
@@ -182,10 +181,9 @@ def test_values_of_other_normalizations(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", OTHERS[:6] + NEIGHBOURS[3:5] + NEIGHBOURS_BACK[3:5], ids=label)
-def test_other_normalizations_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_other_normalizations_of_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=label)
@@ -195,7 +193,7 @@ def test_gradient_of_other_normalizations(case, backend, rng):
 
 def test_softmax_of_long_columns_is_as_exact_as_of_rows(backend, rng):
     x = rng.uniform(-1, 1, (200_003, 3)).astype("float32")
-    expected = x - special.logsumexp(x.astype("float64"), axis=0)
+    expected = x - scipy.special.logsumexp(x.astype("float64"), axis=0)
     np.testing.assert_allclose(plugrad.softmax(x, axis=0).numpy(), np.exp(expected), rtol=1e-6)
     np.testing.assert_allclose(plugrad.log_softmax(x, axis=0).numpy(), expected, rtol=5e-7)
 

@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 import plugrad
-from families.case import FLOATS, VIEWS, Case, Refusal
+from families.case import FLOATS, Case, Refusal
 from families.domains import uniform
 from plugrad.errors import (
     ArgumentError,
@@ -94,10 +94,9 @@ def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_values_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_values_of_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 def test_classes_without_probability_are_never_drawn(backend):
@@ -191,20 +190,22 @@ def test_a_dtype_that_the_backend_lacks_draws_nothing(backend):
 
 
 @pytest.mark.parametrize(
-    ("draw", "distribution"),
+    ("draw", "expected"),
     [
-        (lambda g: g.uniform(COUNT, -2, 3), stats.uniform(-2, 5)),
-        (lambda g: g.standard_normal(COUNT), stats.norm()),
-        (lambda g: g.normal(COUNT, -3, 0.5), stats.norm(-3, 0.5)),
-        (lambda g: g.truncated_normal(COUNT, 1, 3), stats.truncnorm(-2, 2, 1, 3)),
-        (lambda g: g.gamma(COUNT, 2.5, 4), stats.gamma(2.5, scale=1 / 4)),
-        (lambda g: g.gamma(COUNT, 0.3), stats.gamma(0.3)),
+        (lambda g: g.uniform(COUNT, -2, 3), ("uniform", -2, 5)),
+        (lambda g: g.standard_normal(COUNT), ("norm",)),
+        (lambda g: g.normal(COUNT, -3, 0.5), ("norm", -3, 0.5)),
+        (lambda g: g.truncated_normal(COUNT, 1, 3), ("truncnorm", -2, 2, 1, 3)),
+        (lambda g: g.gamma(COUNT, 2.5, 4), ("gamma", 2.5, 0, 1 / 4)),
+        (lambda g: g.gamma(COUNT, 0.3), ("gamma", 0.3)),
     ],
 )
-def test_distribution(draw, distribution, backend):
+def test_distribution(draw, expected, backend):
+    name, *parameters = expected
+    distribution = getattr(scipy.stats, name)(*parameters)
     for seed in (0, 1):
         values = draw(generator(seed)).numpy().astype("float64")
-        assert stats.kstest(values, distribution.cdf).pvalue > 0.01
+        assert scipy.stats.kstest(values, distribution.cdf).pvalue > 0.01
         error = distribution.std() / np.sqrt(COUNT)
         assert abs(values.mean() - distribution.mean()) < 4 * error
         assert abs(values.std() / distribution.std() - 1) < 0.05
@@ -218,7 +219,7 @@ def test_whole_numbers_are_equally_likely(low, high, backend):
     assert values.max() < high
     bins = np.floor((values - low) * min(high - low, 16) / (high - low))
     counts = np.bincount(bins.astype(int), minlength=min(high - low, 16))
-    assert stats.chisquare(counts).pvalue > 0.01
+    assert scipy.stats.chisquare(counts).pvalue > 0.01
 
 
 def test_whole_numbers_of_the_widest_types():
@@ -253,7 +254,7 @@ def test_samples_of_classes_have_their_probabilities(backend):
     y = generator(0).multinomial(plugrad.asarray(logits.astype("float32")), COUNT).numpy()
     for row, weights in zip(y, np.exp(logits), strict=True):
         counts = np.bincount(row, minlength=4)
-        assert stats.chisquare(counts, weights / weights.sum() * COUNT).pvalue > 0.01
+        assert scipy.stats.chisquare(counts, weights / weights.sum() * COUNT).pvalue > 0.01
     assert np.mean(y[1] == y[2]) < 0.35  # 0.3 for rows that do not know of each other
 
 

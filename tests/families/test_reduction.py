@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import FLOATS, REALS, VIEWS, Case, Near, Refusal, from_table
+from families.case import FLOATS, REALS, Case, Near, Refusal, from_table
 from families.domains import different, flags, these, uniform, whole
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 
@@ -87,10 +87,9 @@ def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_values_of_views(case, layout, backend, rng):
-    case.check_values(rng, case.main, layout)
+def test_values_of_views(case, backend, rng):
+    case.check_values_of_views(rng, case.main)
 
 
 @pytest.mark.parametrize(
@@ -347,10 +346,9 @@ def test_counts(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", [*COUNTS[1::5], *WEIGHTED[1::5]], ids=with_shape)
-def test_counts_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_counts_of_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint32", "uint64"])

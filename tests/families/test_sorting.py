@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from families.case import EVERYTHING, VIEWS, Case, Refusal
+from families.case import EVERYTHING, Case, Refusal
 from families.domains import Domain, different, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import sorting
@@ -104,10 +104,9 @@ def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", ORDERED, ids=label)
-def test_values_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_values_of_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 SPECIAL = np.array([[np.nan, 1, -np.inf, np.nan, 0.0], [np.inf, -0.0, 0.0, -1, np.inf]], "float32")
@@ -203,10 +202,9 @@ def test_places(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", [SEARCHED[0], SEARCHED[6], BOUNDS[3]], ids=label)
-def test_places_in_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_places_in_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 def test_places_of_nan_and_infinities(backend):
@@ -281,10 +279,9 @@ def test_unique(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", [UNIQUE[1], UNIQUE[3], UNIQUE[11]], ids=label)
-def test_unique_in_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_unique_in_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 def test_unique_takes_nan_as_equal_and_zeros_too(backend):

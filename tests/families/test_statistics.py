@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import special
+import scipy
 
 import plugrad
-from families.case import FLOATS, REALS, VIEWS, Case, Refusal
+from families.case import FLOATS, REALS, Case, Refusal
 from families.domains import few, these, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 
@@ -25,7 +25,7 @@ def moments(x, **attrs):
 
 
 def np_log_sum_exp(x, *, axis=None, keepdims=False):
-    return special.logsumexp(x, axis=axis, keepdims=keepdims)
+    return scipy.special.logsumexp(x, axis=axis, keepdims=keepdims)
 
 
 def np_norm(x, *, axis=None, keepdims=False):
@@ -87,10 +87,9 @@ def test_values(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("layout", VIEWS)
 @pytest.mark.parametrize("case", [*CASES[::6], COUNTS[3]], ids=str)
-def test_values_of_views(case, layout, backend, rng):
-    case.check_values(rng, layout=layout)
+def test_values_of_views(case, backend, rng):
+    case.check_values_of_views(rng)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -106,7 +105,10 @@ def test_gradient(case, backend, rng):
         (plugrad.std, np.std),
         (moments, np_moments),
         (plugrad.euclidean_norm, np_norm),
-        (plugrad.log_sum_exp, lambda x: special.logsumexp(x) if x.size else np.array(-np.inf)),
+        (
+            plugrad.log_sum_exp,
+            lambda x: scipy.special.logsumexp(x) if x.size else np.array(-np.inf),
+        ),
     ],
 )
 def test_values_of_little(op, reference, shape, backend, rng):

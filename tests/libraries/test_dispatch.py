@@ -4,11 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sklearn", reason="scikit-learn is in the group libraries, not in plugrad")
+if find_spec("sklearn") is None:  # to import it takes as long as to collect all of tests/core
+    reason = "scikit-learn is in the group libraries, not in plugrad"
+    pytest.skip(reason, allow_module_level=True)
 
 SUMMARY = re.compile(r"(\w+) on \w+: (\d+) calls, (\d+) accepted .*, (\d+) right")
 LEAST = {"scipy": 80, "sklearn": 45}

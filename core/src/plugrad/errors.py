@@ -310,5 +310,9 @@ def absent(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoRe
         AttributeError: always.
     """
     key = f"{namespace.__name__}.{name}".partition(".")[2]
-    remedy = f": {instead[key]}" if key in instead else suggestion(name, dir(namespace))
+    remedy = ""
+    if key in instead:
+        remedy = f": {instead[key]}"
+    elif not name.startswith("__"):  # programs, not people, ask for these; the search takes 4 ms
+        remedy = suggestion(name, dir(namespace))
     raise AttributeError(f"{namespace.__name__} does not have {name!r}{remedy}", name=name)

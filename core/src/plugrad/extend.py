@@ -17,6 +17,7 @@ from plugrad.errors import (
     BackendUnavailable as BackendUnavailable,
     DTypeError as DTypeError,
     KernelFailed as KernelFailed,
+    KernelNotFound as KernelNotFound,
     OutOfMemory as OutOfMemory,
     PlugradError as PlugradError,
     ShapeError as ShapeError,

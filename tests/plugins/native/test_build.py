@@ -1,9 +1,8 @@
-"""Distributions of the pack: a wheel for each platform, and sources that are complete."""
+"""Wheels of the pack; `test_source_distributions` builds one from the sources alone."""
 
 import importlib.util
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -43,16 +42,6 @@ def test_wheel_is_small_and_for_the_stable_abi_of_this_platform(hook, tmp_path):
         compiled = {n for n in archive.namelist() if n.endswith((".so", ".pyd"))}
     files = [hook.extension_of(name, variant) for variant in hook.PLATFORMS[name].variants]
     assert compiled == {f"plugrad_native/{file.name}" for file in files}
-
-
-def test_source_distribution_holds_the_sources_that_it_shares(hook, tmp_path):
-    with tarfile.open(built(hook, "sdist", tmp_path)) as archive:
-        files = {m.name.partition("/")[2]: m for m in archive.getmembers()}
-        shared = sorted((ROOT / "wasm" / "csrc").iterdir())
-        for source in shared:
-            assert archive.extractfile(files[f"csrc/{source.name}"]).read() == source.read_bytes()
-    assert {"hatch_build.py", "extension/extension.c", "LICENSE"} <= files.keys()
-    assert not [name for name in files if name.endswith((".so", ".pyd"))]
 
 
 def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch):

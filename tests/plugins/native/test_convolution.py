@@ -51,7 +51,7 @@ def test_bands_of_results_are_those_of_numpy(images, filter, strides, pad, dilat
         "dim_rounding_mode": None,
     }
     x, weights = numbers(1, images), numbers(2, filter)
-    y = declare.in_numpy(kernels.conv2d)(x, weights, **attributes)
+    y = declare.numpy_implementation(kernels.conv2d)(x, weights, **attributes)
     dy, bias = numbers(3, y.shape), numbers(4, filter[-1:])
     filter_gradient = kernels.conv2d_filter_gradient, (x, dy), {"filter_shape": filter}
     input_gradient = kernels.conv2d_input_gradient, (dy, weights), {"input_shape": images}
@@ -59,7 +59,7 @@ def test_bands_of_results_are_those_of_numpy(images, filter, strides, pad, dilat
         (convolution.filter_gradient, filter_gradient),
         (convolution.input_gradient, input_gradient),
     ):
-        expected = declare.in_numpy(kernel)(*arrays, **shape, **attributes)
+        expected = declare.numpy_implementation(kernel)(*arrays, **shape, **attributes)
         close(make(kernel)(*arrays, **shape, **attributes), expected, expected)
     values = tuple(attributes.values())
     close(convolution.convolved(x, weights, values), y, y)
@@ -102,7 +102,7 @@ def test_groups_of_windows_are_those_of_numpy(
         "dilations": dilations,
         "dim_rounding_mode": None,
     }
-    y = declare.in_numpy(depthwise_kernels.depthwise_conv2d)(x, filter, **attributes)
+    y = declare.numpy_implementation(depthwise_kernels.depthwise_conv2d)(x, filter, **attributes)
     values, limits = tuple(attributes.values()), (-0.5, 1.5)
     close(depthwise.convolved(x, filter, values), y, y)
     close(depthwise.convolved(x, filter, values, bias, limits), (y + bias).clip(*limits), y)

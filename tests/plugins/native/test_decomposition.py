@@ -101,7 +101,7 @@ def test_batches_in_any_layout_and_number_of_threads(layout, rng, monkeypatch):
         a, b = (np.repeat(x, 2, axis=-1)[..., ::2] for x in (a, b))
     before = a.copy(), b.copy()
     for threads in (1, 3):
-        monkeypatch.setattr(decomposition.in_parts.__globals__["workers"], "count", threads)
+        monkeypatch.setattr(decomposition.in_parts.__globals__["thread_pool"], "count", threads)
         monkeypatch.setitem(decomposition.in_parts.__globals__, "SHARED", 2)
         np.testing.assert_allclose(decomposition.inverse(a), expected[0], rtol=1e-9, atol=1e-11)
         np.testing.assert_allclose(decomposition.solve(a, b), expected[1], rtol=1e-9, atol=1e-11)

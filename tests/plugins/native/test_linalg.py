@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plugrad.discovery.loading import open_backend
-from plugrad_cpu.threads import workers
+from plugrad_cpu.extend import thread_pool
 
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_variant():
@@ -49,7 +49,7 @@ def test_products_are_those_of_numpy_in_any_number_of_threads(
     monkeypatch.setattr(linalg, "LEAST_WORK", 1)
     results = []
     for count in (1, 3):
-        monkeypatch.setattr(workers, "count", count)
+        monkeypatch.setattr(thread_pool, "count", count)
         monkeypatch.setattr(linalg, "SHARED", 1)
         results.append(linalg.matmul(x, y, **turns))
     np.testing.assert_array_equal(*results)

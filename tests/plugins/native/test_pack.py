@@ -12,7 +12,7 @@ import pytest
 import plugrad
 from plugrad.discovery.loading import open_backend
 from plugrad_cpu.memory import LARGE, pool
-from plugrad_cpu.threads import Workers, threads_of, workers
+from plugrad_cpu.threads import ThreadPool, thread_pool, threads_of
 
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_variant():
@@ -27,10 +27,10 @@ MANY = 2**31
 
 @pytest.fixture
 def many_threads():
-    before = workers.count
-    workers.count = 4
+    before = thread_pool.count
+    thread_pool.count = 4
     yield
-    workers.count = before
+    thread_pool.count = before
 
 
 def numbers(*shape, dtype="float32"):
@@ -105,31 +105,31 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_results_do_not_depend_on_the_number_of_threads(call, monkeypatch):
     with plugrad.use("cpu"):
-        monkeypatch.setattr(workers, "count", 1)
+        monkeypatch.setattr(thread_pool, "count", 1)
         alone = call(plugrad).numpy()
         calls = []
-        perform = Workers.perform
+        run = ThreadPool.run
         monkeypatch.setattr(
-            Workers, "perform", lambda self, parts: (calls.append(len(parts)), perform(self, parts))
+            ThreadPool, "run", lambda self, parts: (calls.append(len(parts)), run(self, parts))
         )
-        monkeypatch.setattr(workers, "count", 3)
+        monkeypatch.setattr(thread_pool, "count", 3)
         np.testing.assert_array_equal(call(plugrad).numpy().view(np.uint8), alone.view(np.uint8))
         assert max(calls, default=1) > 1
 
 
 def test_the_pool_of_threads_is_left_to_one_caller_at_a_time():
-    pool_of_two = Workers()
+    pool_of_two = ThreadPool()
     pool_of_two.count = 2
     names, inner = [], []
 
     def outer_call():
         names.append(threading.current_thread().name)
-        pool_of_two.perform([lambda: inner.append(threading.current_thread()) for _ in range(2)])
+        pool_of_two.run([lambda: inner.append(threading.current_thread()) for _ in range(2)])
 
-    pool_of_two.perform([outer_call, outer_call])
+    pool_of_two.run([outer_call, outer_call])
     assert len(names) == 2
     assert len(inner) == 4
-    pool_of_two.perform([lambda: None])  # the lock is free again
+    pool_of_two.run([lambda: None])  # the lock is free again
     assert pool_of_two._is_used.acquire(blocking=False)
 
 
@@ -180,7 +180,7 @@ def test_results_are_upon_the_memory_of_the_pool():
 
 def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
     x = np.broadcast_to(np.float32(1), (MANY,))
-    monkeypatch.setattr(declare, "in_numpy", lambda _: lambda *_: "NumPy")
+    monkeypatch.setattr(declare, "numpy_implementation", lambda _: lambda *_: "NumPy")
     kernel = plugrad.kernels.activation.prelu
     fail = {np.dtype("float32"): lambda *_: pytest.fail("C was called")}
     assert declare.mapped(kernel, fail)(x) == "NumPy"

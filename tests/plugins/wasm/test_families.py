@@ -6,7 +6,7 @@ import sys
 from plugrad.registry.kernels import check_parameters
 from plugrad_wasm.declare import table
 from plugrad_wasm.deferred import Deferred
-from plugrad_wasm.families import all_kernels
+from plugrad_wasm.families import kernels
 
 SCRIPT = """
 import sys
@@ -22,12 +22,12 @@ assert not loaded & {"convolution", "image", "linalg", "normalization", "signal"
 
 
 def test_what_is_declared_is_implemented():
-    for config in all_kernels():
+    for config in kernels():
         assert isinstance(config.kernel_func, Deferred)
         function = config.kernel_func.function
         check_parameters(config._replace(kernel_func=function))
         assert table.configs[config.kernel_name].on_host == config.on_host, config.kernel_name
-    assert {config.kernel_name for config in all_kernels()} == table.configs.keys()
+    assert {config.kernel_name for config in kernels()} == table.configs.keys()
 
 
 def test_an_addition_imports_few_families():

@@ -55,28 +55,14 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result", covariant=True)
 
 
-class Run(Protocol):
-    """The function that runs kernels: the engine's."""
-
-    def __call__(
-        self,
-        kernel: Kernel[..., Any],
-        inputs: Sequence[Any],
-        attrs: Mapping[str, Any],
-        home: Backend | None = None,
-        /,
-    ) -> Any:
-        """Return the kernel's result, on the backend of the inputs or, without inputs, on `home`."""
-        ...
+_run: Callable[..., Any]
+_compile: Callable[[Kernel[..., Any]], Callable[..., Any]]
 
 
-_run: Run
-
-
-def connect(run: Run) -> None:
-    """Set the function that runs kernels. The engine, which imports this module, calls this on its own import."""
-    global _run
-    _run = run
+def connect(run: Callable[..., Any], compile_call: Callable[..., Callable[..., Any]]) -> None:
+    """Set how kernels are run. The engine, which imports this module, calls this on its own import."""
+    global _run, _compile
+    _run, _compile = run, compile_call
 
 
 class Checked(dict[str, Any]):
@@ -126,11 +112,26 @@ class Kernel(Generic[Params, Result]):
         self.attribute_count: Final[int] = len(keyword)
         self.input_count: Final[int] = len(positional) - takes_list
         """The number of inputs, without those in a list."""
-        self.met: Final[dict[tuple[DType, type], DType]] = {}
+        self.inputs_vary: Final[bool] = takes_list or any(
+            defaults.get(n, n) is None for n in positional
+        )
+        """Whether calls differ in their inputs: there is a list of them, or some are optional."""
+        self.met: Final[dict[tuple[object, type], DType]] = {}
         """The dtype for a tensor of a dtype and a Python number of a type; ops note it when it is first needed."""
         self._defaults: Final[Mapping[str, Any]] = defaults
         self._inferred: Final[dict[tuple[Any, ...], Any]] = {}
         """What `infer` has returned, by the shapes, the dtypes and the attributes."""
+
+        def first(*args: Any) -> Any:
+            self.call = _compile(self)
+            return self.call(*args)
+
+        self.call: Callable[..., Result] = first
+        """What the engine compiles for the kernel, at its first call; see `plugrad.engine.dispatch.compile_call`.
+
+        Ops call it with `Checked` attributes, or without any after a look at the dtypes. Inputs that vary are one
+        sequence.
+        """
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
         """Run the kernel on the backend of its inputs; without inputs, on the active backend."""

@@ -1,30 +1,162 @@
 """The call of a kernel: from tensors to the arrays of their backend, to the implementation, and back.
 
-`run` is the hot path: every op of every program passes through it.
+`CALL` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as `dataclasses`
+does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+import linecache
+import re
+from functools import cache
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.contract.kernel import Checked, connect
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
 from plugrad.engine.transfer import moved
-from plugrad.tape.tape import record, record_one, record_pair
+from plugrad.registry.gradients import gradients
+from plugrad.tape.nodes import Call, next_order
+from plugrad.tape.tape import find_plan, mark
 from plugrad.tensor.context import surroundings
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tape.nodes import Node
     from plugrad.tensor.backend import Backend
 
-NO_ATTRIBUTES: Final[Mapping[str, Any]] = {}
-new: Final = object.__new__
+CALL: Final = """\
+def bind(kernel, otherwise):
+    name, usual, accepted = kernel.name, kernel.usual, kernel.accepted_spellings
+
+    def call({parameters}, attrs=NO_ATTRIBUTES):
+        {guard}
+        context = surroundings()
+        if context is not None and context.transfer is not None:
+            {inputs} = move({inputs}, context.transfer)
+        {unwrap}
+        if {are_apart}:
+            raise wrong_inputs(kernel, {inputs})
+        if type(attrs) is not Checked:
+            attrs = check(kernel, {arrays}, attrs)
+        function = backend.functions[name]
+        try:
+            result = function({arguments}{attributes})
+        except Exception as failure:
+            raise explained(failure, kernel, backend, {arrays}, attrs)
+        if type(result) is tuple or type(result) is list:
+            output = list(map(Tensor, result, repeat(backend)))
+        else:
+            output = new(Tensor)  # Tensor(result, backend), without calling __init__
+            output.array = result
+            output.backend = backend
+            output.node = None
+        if {is_differentiated}:
+            try:
+                plan = gradients[name].plans[{differentiated}]
+            except KeyError:
+                plan = find_plan(kernel, {differentiated}, {nodes})
+            if plan is not None:
+                node = Call()
+                node.order = next_order()
+                node.parents = {nodes}
+                node.plan = plan
+                node.shapes = {shapes}
+                node.attrs = attrs
+                node.backend = backend
+                if type(output) is list:
+                    node.split(output)
+                else:
+                    output.node = node
+                if plan.keeps_something:
+                    node.keep({arrays}, output)
+        if context is not None and context.scope is not None:
+            context.scope.note(output)
+        return output
+
+    return call
+"""
+"""The story of a call; `HOLES` has what stands in the braces."""
+
+HOLES: Final = {
+    "parameters": ("<x#|, >", "inputs"),
+    "inputs": ("(<x#,| >)", "inputs"),
+    "unwrap": (
+        "<array# = x#.array; node# = x#.node; >backend = x0.backend",
+        "arrays, nodes, backend = unwrap(inputs)",
+    ),
+    "are_apart": ("<x#.backend is not backend| or >", "backend is None"),
+    "arrays": ("(<array#,| >)", "arrays"),
+    "arguments": ("<array#|, >", "*arrays"),
+    "is_differentiated": ("<node# is not None| or >", "any(nodes)"),
+    "differentiated": ("<(2**# if node# is not None else 0)| + >", "mark(nodes)"),
+    "nodes": ("(<node#,| >)", "nodes"),
+    "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]"),
+}
+"""The text in each hole of `CALL`: for a number of inputs, and for one sequence of inputs, where None is an absent one.
+
+What is in <> is repeated for each input, with its number for #; what follows the bar stands in between.
+"""
+NO_INPUTS: Final = {
+    "parameters": "backend",
+    "unwrap": "",
+    "are_apart": "False",
+    "arrays": "(backend,)",
+    "arguments": "backend",
+    "is_differentiated": "False",
+    "differentiated": "0",
+}
+"""The text for a kernel without inputs, which receives the backend in their place."""
+GUARD: Final = """\
+if type(x0) is not Tensor or type(x1) is not Tensor or (
+            (dtype := x0.array.dtype) is not x1.array.dtype
+            or (dtype is not usual and dtype not in accepted)
+        ):
+            return otherwise(x0, x1)"""
+"""How an operator begins: what needs to be converted is left to an op."""
+
+
+def call_text(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
+    """Return the text of calls with `count` inputs, or with a sequence of inputs if it is None."""
+    parts = {hole: texts[count is None] for hole, texts in HOLES.items()}
+    parts |= NO_INPUTS if count == 0 else {}
+    parts |= {"guard": GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
+
+    def repeated(found: re.Match[str]) -> str:
+        pattern, _, between = found[1].partition("|")
+        return between.join(pattern.replace("#", str(i)) for i in range(count or 0))
+
+    text = re.sub("<(.*?)>", repeated, CALL.format(**parts))
+    return re.sub(r"\n\s+\n( {8})", r"\n\1", text)  # without the lines of empty holes
+
+
+@cache
+def _binder(count: int | None, has_attributes: bool, is_operator: bool) -> Callable[..., Any]:
+    """Compile the text for `count` inputs, which the kernels with as many share, and return its function."""
+    text = call_text(count, has_attributes, is_operator)
+    # this name stands in tracebacks, which show the lines of the text
+    inputs = "a sequence of inputs" if count is None else f"{count} inputs"
+    file = f"<plugrad: call with {inputs}{' and attributes' * has_attributes}{', operator' * is_operator}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    bound: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), WORDS, bound)
+    return bound["bind"]
+
+
+def compile_call(
+    kernel: Kernel[..., Any], otherwise: Callable[[Any, Any], Any] | None = None
+) -> Callable[..., Any]:
+    """Return the function that runs a kernel on tensors of one backend, and without inputs, on a backend.
+
+    Its last argument, which may be left out, are the attributes. Unless they are `Checked`, it checks the contract.
+    With `otherwise`, it is an operator of two tensors that `otherwise` takes over if they need to be converted.
+    """
+    count = None if kernel.inputs_vary else len(kernel.inputs)
+    return _binder(count, bool(kernel.attributes), otherwise is not None)(kernel, otherwise)
 
 
 def run(
@@ -44,194 +176,72 @@ def run(
         ShapeError, DTypeError, ArgumentError: the inputs or the attributes break the contract.
         DisposedTensor: an input has been disposed.
     """
-    around = surroundings()
-    if around is not None and around.transfer is not None:
-        inputs = [x if x is None else moved(x, around.transfer) for x in inputs]
-    if len(inputs) == 1 >= kernel.input_count and isinstance(x := inputs[0], Tensor):
-        # most calls; `unwrapped` takes as long as a small kernel
-        arrays: Sequence[Any] = (x.array,)
-        backend = x.backend
-        node = x.node
-        nodes: Sequence[Node | None] | None = None if node is None else (node,)
-    elif (
-        len(inputs) == 2 >= kernel.input_count
-        and isinstance(a := inputs[0], Tensor)
-        and isinstance(b := inputs[1], Tensor)
-        and a.backend is b.backend
-    ):
-        arrays = (a.array, b.array)
-        backend = a.backend
-        nodes = None if a.node is None and b.node is None else (a.node, b.node)
-    elif not inputs and not kernel.inputs:
-        backend = home or active_backend()
-        # The implementation of a kernel without inputs receives it in their place.
-        arrays = (backend,)
-        nodes = None
-    else:
-        backend, arrays, nodes = unwrapped(kernel, inputs)
-    if type(attrs) is not Checked:
-        if len(attrs) != kernel.attribute_count:
-            attrs = kernel.complete(attrs)
-        if attrs or not kernel.is_elementwise:
-            # raises if they break the contract
-            kernel.inferred(arrays if kernel.inputs else (), attrs)
-        else:
-            check_dtypes(kernel, arrays)
-    function = backend.functions[kernel.name]
-    try:
-        result = function(*arrays, **attrs)
-    except Exception as failure:
-        raise explained(failure, kernel, backend, arrays, attrs)  # noqa: B904 - its cause is set
-    if type(result) is tuple or type(result) is list:
-        outputs: Any = [Tensor(array, backend) for array in cast("list[Any]", result)]
-    else:
-        outputs = new(Tensor)  # as in `run_one`
-        outputs.array = result
-        outputs.backend = backend
-        outputs.node = None
-    if nodes is not None:
-        record(kernel, nodes, arrays, attrs, outputs)
-    if around is not None and around.scope is not None:
-        around.scope.note(outputs)
-    return outputs
+    missing = kernel.input_count - len(inputs)
+    if missing < 0 and not kernel.takes_list:
+        raise wrong_inputs(kernel, inputs)
+    inputs = [*inputs, *[None] * missing]
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Tensor) and (
+            x is not None or kernel.input_name(i) not in kernel.optional_inputs
+        ):
+            raise wrong_inputs(kernel, inputs)
+    if kernel.inputs_vary:
+        return kernel.call(inputs, attrs)
+    return kernel.call(*(inputs or (home or active_backend(),)), attrs)
 
 
-def run_one(
-    kernel: Kernel[..., Tensor], x: Tensor, attrs: Mapping[str, Any] = NO_ATTRIBUTES
-) -> Tensor:
-    """Run a kernel with one result on one tensor: `run` without its cases.
-
-    The caller has checked the contract: the attributes are `Checked`, or there are none, and the kernel is
-    elementwise and accepts the dtype of x.
-    """
-    if surroundings() is not None:
-        return run(kernel, (x,), attrs)
-    array = x.array
-    backend = x.backend
-    function = backend.functions[kernel.name]
-    try:
-        result = function(array, **attrs)
-    except Exception as failure:
-        raise explained(failure, kernel, backend, (array,), attrs)  # noqa: B904
-    output = new(Tensor)  # Tensor(result, backend), without calling __init__
-    output.array = result
-    output.backend = backend
-    output.node = None
-    node = x.node
-    if node is not None:
-        record_one(kernel, node, array, attrs, output)
-    return output
+# --- what the text calls ---------------------------------------------------------------------------
 
 
-def run_new(kernel: Kernel[..., Tensor], attrs: Checked, backend: Backend) -> Tensor:
-    """Run a kernel with one result and no inputs on a backend: `run` without its cases."""
-    function = backend.functions[kernel.name]
-    try:
-        result = function(backend, **attrs)
-    except Exception as failure:
-        raise explained(failure, kernel, backend, (backend,), attrs)  # noqa: B904
-    output = new(Tensor)  # as in `run_one`
-    output.array = result
-    output.backend = backend
-    output.node = None
-    around = surroundings()
-    if around is not None and around.scope is not None:
-        around.scope.note(output)
-    return output
+def move(inputs: Sequence[Tensor | None], backend: Backend) -> list[Tensor | None]:
+    """Return the inputs on a backend."""
+    return [x if x is None else moved(x, backend) for x in inputs]
 
 
-def run_pair(kernel: Kernel[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """Run a kernel on two tensors of one dtype: `run` without its loops.
-
-    Small programs mostly combine two tensors; D1 in benchmarks/ measures the saving. The caller has
-    checked that the kernel is elementwise, has no attributes, and accepts the common dtype of both.
-    """
-    backend = a.backend
-    if b.backend is not backend or surroundings() is not None:
-        return run(kernel, (a, b), NO_ATTRIBUTES)
-    x = a.array
-    y = b.array
-    function = backend.functions[kernel.name]
-    try:
-        result = function(x, y)
-    except Exception as failure:
-        raise explained(failure, kernel, backend, (x, y), NO_ATTRIBUTES)  # noqa: B904
-    output = new(Tensor)  # as in `run_one`
-    output.array = result
-    output.backend = backend
-    output.node = None
-    node_a = a.node
-    node_b = b.node
-    if node_a is not None or node_b is not None:
-        record_pair(kernel, (node_a, node_b), (x, y), NO_ATTRIBUTES, output)
-    return output
-
-
-def unwrapped(
-    kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]
-) -> tuple[Backend, list[Any], list[Node | None] | None]:
-    """Return the backend of the inputs, their arrays, and their nodes if one of them is being differentiated.
-
-    An absent input is None in both lists.
-    """
+def unwrap(
+    inputs: Sequence[Tensor | None],
+) -> tuple[list[Any], list[Node | None], Backend | None]:
+    """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
     arrays: list[Any] = []
     nodes: list[Node | None] = []
-    place: Backend | None = None
-    is_recorded = has_gaps = False
+    backend: Backend | None = None
     for x in inputs:
-        if isinstance(x, Tensor):
-            arrays.append(x.array)
-            node = x.node
-            if node is not None:
-                is_recorded = True
-            nodes.append(node)
-            if x.backend is not place:
-                if place is not None:
-                    raise wrong_inputs(kernel, inputs)
-                place = x.backend
-        elif x is None:
-            has_gaps = True
-            arrays.append(None)
-            nodes.append(None)
-        else:
-            raise wrong_inputs(kernel, inputs)
-    if has_gaps or len(arrays) < kernel.input_count:
-        _check_gaps(kernel, inputs)
-        gaps = [None] * (kernel.input_count - len(arrays))
-        arrays += gaps
-        nodes += gaps
-    if place is None:
-        raise wrong_inputs(kernel, inputs)
-    return place, arrays, nodes if is_recorded else None
+        arrays.append(None if x is None else x.array)
+        nodes.append(None if x is None else x.node)
+        if x is not None and x.backend is not backend:
+            if backend is not None:
+                return arrays, nodes, None
+            backend = x.backend
+    return arrays, nodes, backend
 
 
-def _check_gaps(kernel: Kernel[..., Any], inputs: Sequence[Tensor | None]) -> None:
-    """Raise unless all absent inputs are optional."""
-    absent = [i for i, x in enumerate(inputs) if x is None]
-    if not _are_optional(kernel, (*absent, *range(len(inputs), kernel.input_count))):
-        raise wrong_inputs(kernel, inputs)
+def check(
+    kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the attributes with the defaults filled in; raise if they or the inputs break the contract.
 
-
-@lru_cache(maxsize=1024)
-def _are_optional(kernel: Kernel[..., Any], places: tuple[int, ...]) -> bool:
-    """Return whether the inputs at some places may be absent."""
-    return all(kernel.input_name(i) in kernel.optional_inputs for i in places)
-
-
-def check_dtypes(kernel: Kernel[..., Any], arrays: Sequence[Any]) -> None:
-    """Raise if the inputs of an elementwise kernel without attributes break the contract.
-
-    Only the dtypes are checked, as long as all inputs have the same dtype: the shape rule would take
-    as long as a small tensor's arithmetic.
+    Only the dtypes are checked if an elementwise kernel without attributes gets inputs of one dtype: the shape rule
+    would take as long as a small tensor's arithmetic.
     """
-    dtype = arrays[0].dtype
-    if dtype in kernel.accepted_spellings:
-        for array in arrays:
-            if array.dtype is not dtype:
-                break
-        else:
-            return
-    kernel.inferred(arrays, {})
+    if len(attrs) != kernel.attribute_count:
+        attrs = kernel.complete(attrs)
+    if not attrs and kernel.is_elementwise:
+        dtype = arrays[0].dtype
+        if dtype in kernel.accepted_spellings and all(x.dtype is dtype for x in arrays):
+            return attrs
+    kernel.inferred(arrays if kernel.inputs else (), attrs)
+    return attrs
 
 
-connect(run)
+WORDS: Final[dict[str, Any]] = {
+    "__name__": __name__,  # by which `warn` knows the frames of plugrad
+    "NO_ATTRIBUTES": Checked(),
+    "new": object.__new__,
+    "next_order": next_order,
+    "gradients": gradients,
+    "surroundings": surroundings,
+    **{f.__name__: f for f in (Call, Checked, Tensor, repeat)},
+    **{f.__name__: f for f in (check, explained, find_plan, mark, move, unwrap, wrong_inputs)},
+}
+"""The names in `CALL`."""
+connect(run, compile_call)

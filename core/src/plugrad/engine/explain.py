@@ -37,6 +37,10 @@ def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradErro
         return ArgumentError(
             f"{kernel.name}: no input is given; it takes {list(kernel.inputs)}, by position"
         )
+    if len(inputs) > kernel.input_count and not kernel.takes_list:
+        return ArgumentError(
+            f"{kernel.name}: {len(inputs)} inputs are given; it takes {list(kernel.inputs)}, by position"
+        )
     if any(x.is_disposed for x in given):
         return DisposedTensor(f"{kernel.name}: an input has been disposed")
     absent = {

@@ -17,8 +17,9 @@ from plugrad.engine.composites import of_arrays
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
 from plugrad.registry.composites import find_composite
-from plugrad.registry.kernels import get_kernel, listen
+from plugrad.registry.kernels import get_kernel, list_implementations, listen
 from plugrad.settings.layers import config
+from plugrad.tensor.choice import choose
 from plugrad.types.dtype import INTEGER, as_dtype, string
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.engine.watching import Watcher
-    from plugrad.tensor.backend import Backend, Implementation
+    from plugrad.tensor.backend import Backend, Implementation, KernelConfig
 
 _devices: WeakSet[Backend] = WeakSet()
 """The opened devices, whose functions change with the registry; it changes with the registry's lock held."""
@@ -54,8 +55,8 @@ class Implementations(dict[str, "Implementation"]):
         """
         backend = self._backend
         settings = config.state
-        found = get_kernel(kernel_name, backend.name)
-        if found is None:
+        found = list_implementations(kernel_name, backend.name)
+        if not found:
             # Not kept: a composite may go with its plugin, and the settings may differ at the next call.
             contract = contract_of(kernel_name)
             composite = None if contract is None else find_composite(contract)
@@ -63,26 +64,20 @@ class Implementations(dict[str, "Implementation"]):
                 return of_arrays(composite, backend)
             return borrowed(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
-        function = found.kernel_func
-        if found.on_host:
-            function = on_host(function, backend)
-        elif _may_hold_strings(kernel_name) and not is_numpy_backend(backend):
-            function = _by_dtype(kernel_name, function, backend)
+        function = combined(found, backend)
         if config.get("debug"):
             function = checked(kernel_name, function, backend)
         if config.get("check_finite"):
             function = checked_finite(kernel_name, function, backend)
         told = watching.watchers
-        function = watching.watched(
-            kernel_name, backend.prepared(kernel_name, function), backend, told
-        )
+        function = watching.watched(kernel_name, function, backend, told)
 
         def first(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
             check_arrays(kernel_name, result, backend, arrays, attrs)
             with registry.lock:  # a kept function must not be older than the registry
                 is_current = config.state == settings and watching.watchers is told
-                if is_current and get_kernel(kernel_name, backend.name) is found:
+                if is_current and list_implementations(kernel_name, backend.name) == found:
                     self[kernel_name] = function
             return result
 
@@ -125,6 +120,52 @@ listen(_forget)
 config.listeners.append(_follow)
 
 
+# --- several implementations of one kernel -------------------------------------------------------
+
+
+def combined(configs: Sequence[KernelConfig], backend: Backend) -> Implementation:
+    """Return a function that calls the first implementation that is meant for the inputs.
+
+    Those behind the first one that is meant for all inputs are not called.
+    """
+    first, *others = configs
+    if not first.is_conditional:
+        return adapted(first, backend)
+    if not others:
+        function = adapted(first, backend)  # also for small arrays, which nothing else takes
+        if first.dtypes is None:
+            return function
+        everywhere = first._replace(min_bytes=0)
+        return choose(function, _refusal(first), *everywhere.conditions)
+    second = others[0]
+    if second.is_conditional or first.on_host or second.on_host:
+        following = combined(others, backend)
+        return choose(adapted(first, backend), following, *first.conditions)
+    function = backend.prepared_choice(first, second.kernel_func)
+    return with_strings(first.kernel_name, function, backend)
+
+
+def adapted(config: KernelConfig, backend: Backend) -> Implementation:
+    """Return an implementation as a function of backend arrays, among which may be strings."""
+    function = backend.prepared(config.kernel_name, config.kernel_func)
+    if config.on_host:
+        return on_host(function, backend)
+    return with_strings(config.kernel_name, function, backend)
+
+
+def _refusal(config: KernelConfig) -> Implementation:
+    """Return a function that raises, for dtypes that the only implementation of a kernel does not take."""
+
+    def refuse(*arrays: Any, **attrs: Any) -> Any:
+        given = next(as_dtype(x.dtype) for x in arrays if x is not None)
+        takes = ", ".join(sorted(map(str, config.dtypes or ())))
+        raise UnsupportedDtype(
+            f"{config.kernel_name} on backend {config.backend_name!r} does not take {given}; it takes {takes}"
+        )
+
+    return refuse
+
+
 # --- on the host ---------------------------------------------------------------------------------
 
 
@@ -162,8 +203,10 @@ def _may_hold_strings(kernel_name: str) -> bool:
     return has_positions_first or string in contract.accepts or "dtype" in contract.attributes
 
 
-def _by_dtype(kernel_name: str, own: Implementation, backend: Backend) -> Implementation:
+def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Implementation:
     """Return a function that passes strings to a backend whose arrays are NumPy arrays."""
+    if not _may_hold_strings(kernel_name) or is_numpy_backend(backend):
+        return own
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         if attrs.get("dtype") is string or any(map(holds_strings, arrays)):

@@ -11,7 +11,6 @@ import numpy as np
 
 from plugrad.discovery.selection import active_backend
 from plugrad.discovery.state import state
-from plugrad.engine.dispatch import run_one, run_pair
 from plugrad.engine.results import tensor_from
 from plugrad.errors import (
     ArgumentError,
@@ -343,19 +342,17 @@ def coerced(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -
     Raises:
         DTypeError: the kernel takes no such dtype.
     """
-    if type(x) is Tensor and x.array.dtype in kernel.accepted_spellings:
-        return x
+    if type(x) is Tensor:
+        dtype = x.array.dtype
+        if dtype is kernel.usual or dtype in kernel.accepted_spellings:
+            return x
     x = as_tensor(x, op, name)
     return cast(x, accepted_dtype(x.dtype, kernel, op if name == "x" else f"{op} ({name})"))
 
 
 def mapped(kernel: Kernel[..., Tensor], x: TensorLike, op: str) -> Tensor:
     """Run an elementwise kernel without attributes on one operand, converted as `coerced` says."""
-    if type(x) is Tensor:
-        dtype = x.array.dtype
-        if dtype is kernel.usual or dtype in kernel.accepted_spellings:
-            return run_one(kernel, x)
-    return run_one(kernel, coerced(x, kernel, op))
+    return kernel.call(coerced(x, kernel, op))
 
 
 def applied(kernel: Kernel[..., Tensor], x: Tensor, /, **attrs: Any) -> Tensor:
@@ -364,7 +361,7 @@ def applied(kernel: Kernel[..., Tensor], x: Tensor, /, **attrs: Any) -> Tensor:
     The attributes are no floats: 0.0 and -0.0 are equal, and one would stand for the other.
     """
     array = x.array
-    return run_one(kernel, x, settled(kernel, array.shape, array.dtype, **attrs))
+    return kernel.call(x, settled(kernel, array.shape, array.dtype, **attrs))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -484,18 +481,13 @@ _ONE_OF_KIND: Final[Mapping[str, Scalar]] = {
 
 def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
     """Run an elementwise kernel without attributes on two operands, promoted as `promoted` says."""
-    if isinstance(a, Tensor):
-        dtype = a.array.dtype
-        if isinstance(b, Tensor):
-            if dtype is b.array.dtype and (
-                dtype is kernel.usual or dtype in kernel.accepted_spellings
-            ):
-                return run_pair(kernel, a, b)
-        elif type(b) in _REAL and dtype is kernel.usual:
-            return run_pair(kernel, a, constant(b, float32, a.backend, op))  # type: ignore[arg-type]
-    elif type(a) in _REAL and isinstance(b, Tensor) and b.array.dtype is kernel.usual:
-        return run_pair(kernel, constant(a, float32, b.backend, op), b)  # type: ignore[arg-type]
-    return run_pair(kernel, *promoted(a, b, kernel, op))
+    call, usual = kernel.call, kernel.usual
+    if isinstance(a, Tensor) and a.array.dtype is usual:  # what programs mostly do
+        if isinstance(b, Tensor) and b.array.dtype is usual:
+            return call(a, b)
+        if type(b) in _REAL:
+            return call(a, constant(b, float32, a.backend, op))  # type: ignore[arg-type]
+    return call(*promoted(a, b, kernel, op))
 
 
 def promoted(
@@ -506,17 +498,19 @@ def promoted(
     A Python scalar takes the other operand's dtype if its kind allows; host arrays go to the other
     operand's backend.
     """
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
+    if isinstance(a, Tensor):
         given = a.array.dtype
-        if given is b.array.dtype and given in kernel.accepted_spellings:
-            return a, b
-    if isinstance(a, Tensor) and type(b) in _SCALARS:
-        given = a.dtype
-        dtype = met_dtype(kernel, given, b, op)  # type: ignore[arg-type]
-        number = constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
-        return a if given is dtype else cast(a, dtype), number
-    if isinstance(b, Tensor) and type(a) in _SCALARS:
-        dtype = met_dtype(kernel, b.dtype, a, op)  # type: ignore[arg-type]
+        if isinstance(b, Tensor):
+            if given is b.array.dtype and (
+                given is kernel.usual or given in kernel.accepted_spellings
+            ):
+                return a, b
+        elif type(b) in _SCALARS:
+            dtype = met_dtype(kernel, given, b, op)  # type: ignore[arg-type]
+            number = constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
+            return a if given is dtype.numpy else cast(a, dtype), number
+    elif isinstance(b, Tensor) and type(a) in _SCALARS:
+        dtype = met_dtype(kernel, b.array.dtype, a, op)  # type: ignore[arg-type]
         return constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
     x, y = (
@@ -527,12 +521,12 @@ def promoted(
     return cast(x, dtype), cast(y, dtype)
 
 
-def met_dtype(kernel: Kernel[..., Any], dtype: DType, scalar: Scalar, op: str) -> DType:
+def met_dtype(kernel: Kernel[..., Any], dtype: object, scalar: Scalar, op: str) -> DType:
     """Return the dtype in which a kernel combines a tensor of a dtype and a number; only its type matters."""
     key = dtype, type(scalar)
     met = kernel.met.get(key)
     if met is None:
-        common = common_dtype(promote_scalar, dtype, scalar, op)
+        common = common_dtype(promote_scalar, as_dtype(dtype), scalar, op)
         met = kernel.met[key] = accepted_dtype(common, kernel, op)
     return met
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from plugrad.contract.kernel import Checked
-from plugrad.engine.dispatch import run, run_one
 from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
@@ -207,7 +206,7 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
         and -_MODERATE < min <= max < _MODERATE
         and x.array.dtype is unary.clip_by_value.usual
     ):  # what programs mostly do needs no further check
-        return run_one(unary.clip_by_value, x, Checked(clip_value_min=min, clip_value_max=max))
+        return unary.clip_by_value.call(x, Checked(clip_value_min=min, clip_value_max=max))
     low = _bound(min, "min", x)
     high = _bound(max, "max", x)
     if isinstance(low, bool | int | float) and isinstance(high, bool | int | float):
@@ -484,12 +483,10 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = as_tensor(a, "where", "a", backend=chosen.backend)
     a, b = promoted(a, b, binary.select, "where")
-    return run(binary.select, (chosen, a, b), _NO_ATTRIBUTES)
+    return binary.select.call(chosen, a, b)
 
 
 _CONDITION: Final = spellings(BOOL)
-_NO_ATTRIBUTES: Final = Checked()
-"""What the engine need not check: the op has looked at the dtypes, and a kernel without attributes has only those."""
 
 
 def add_n(tensors: Sequence[TensorLike]) -> Tensor:

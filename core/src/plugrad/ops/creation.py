@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.discovery.selection import backend_for, numpy_backend
-from plugrad.engine.dispatch import run_new
 from plugrad.engine.results import renamed, tensor_from, wrapped
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
@@ -597,4 +596,4 @@ def _created(kernel: Kernel[..., Tensor], attrs: Checked, backend: Backend) -> T
     """
     if attrs["dtype"] not in backend.dtypes():
         raise unsupported(attrs["dtype"], backend)
-    return run_new(kernel, attrs, backend)
+    return kernel.call(backend, attrs)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
-from plugrad.engine.dispatch import run
 from plugrad.engine.results import tensor_from
 from plugrad.errors import (
     ArgumentError,
@@ -91,7 +90,7 @@ def take(
         batch_dims += positions.ndim
     array, places = x.array, positions.array
     attrs = _taking(array.shape, array.dtype, places.shape, places.dtype, axis, batch_dims)
-    return run(indexing.gather, (x, positions), attrs)
+    return indexing.gather.call(x, positions, attrs)
 
 
 @lru_cache(maxsize=4096)

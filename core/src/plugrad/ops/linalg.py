@@ -10,7 +10,6 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from plugrad.engine.dispatch import run, run_pair
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, shown
 from plugrad.kernels import binary, linalg, movement, reduction
 from plugrad.ops.arguments import applied, as_tensor, cast, constant, promoted
@@ -70,9 +69,9 @@ def matmul(
         )
     if x_rank > 1 and y_rank > 1:
         attrs = _multiplying(left, right, x.array.dtype, transpose_a, transpose_b)
-        return run(linalg.matmul, (x, y), attrs)
+        return linalg.matmul.call(x, y, attrs)
     if x_rank == y_rank and left == right and left[0] <= _FEW:
-        return applied(reduction.sum, run_pair(binary.multiply, x, y), axis=(0,), keep_dims=False)
+        return applied(reduction.sum, binary.multiply.call(x, y), axis=(0,), keep_dims=False)
     rows = x if x_rank > 1 else movement.expand_dims(x, dim=0)
     columns = y if y_rank > 1 else movement.expand_dims(y, dim=1)
     try:
@@ -381,7 +380,7 @@ def _banded(x: Tensor, lower: int, upper: int) -> Tensor:
     """Return matrices with zeros outside a band of diagonals; -1 means all."""
     array, backend = x.array, x.backend
     numbers = constant(lower, int32, backend), constant(upper, int32, backend)
-    return run(linalg.band_part, (x, *numbers), _banding(array.shape, array.dtype))
+    return linalg.band_part.call(x, *numbers, _banding(array.shape, array.dtype))
 
 
 @lru_cache(maxsize=4096)

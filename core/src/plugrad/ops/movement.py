@@ -7,7 +7,6 @@ from math import prod
 from numbers import Complex
 from typing import TYPE_CHECKING
 
-from plugrad.engine.dispatch import run, run_one
 from plugrad.engine.results import renamed
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError, shown
 from plugrad.kernels import movement
@@ -50,7 +49,7 @@ def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Ten
         flag(copy, "reshape", "copy")
     array = x.array
     sizes = (shape,) if type(shape) is int else sizes_of(shape, name="reshape: shape")
-    return run_one(movement.reshape, x, _reshaping(array.shape, array.dtype, sizes))
+    return movement.reshape.call(x, _reshaping(array.shape, array.dtype, sizes))
 
 
 @lru_cache(maxsize=4096)
@@ -268,7 +267,7 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
 def joined(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
     """Run a kernel that joins tensors of one dtype."""
     shapes = tuple([x.array.shape for x in parts])
-    return run(kernel, parts, _joining(kernel, shapes, parts[0].array.dtype, axis))
+    return kernel.call(parts, _joining(kernel, shapes, parts[0].array.dtype, axis))
 
 
 @lru_cache(maxsize=4096)
@@ -291,7 +290,7 @@ def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
     x = as_tensor(x, "unstack")
     axis = axis_of(axis, x.ndim, name="unstack: axis")
     attrs = settled(movement.unpack, x.shape, x.array.dtype, axis=axis)
-    return tuple(run(movement.unpack, (x,), attrs))
+    return tuple(movement.unpack.call(x, attrs))
 
 
 def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
@@ -339,7 +338,7 @@ def parts_of(x: Tensor, sizes: Shape, axis: int) -> list[Tensor]:
     """Return consecutive parts of a tensor, which have some sizes along an axis."""
     array = x.array
     attrs = settled(movement.split, array.shape, array.dtype, num_or_size_splits=sizes, axis=axis)
-    return run(movement.split, (x,), attrs)
+    return movement.split.call(x, attrs)
 
 
 def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Tensor:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn
 
-from plugrad.engine.dispatch import run_pair
+from plugrad.engine.dispatch import compile_call
 from plugrad.engine.results import renamed
 from plugrad.importing import imported
 from plugrad.kernels import binary as kernels
@@ -14,27 +15,7 @@ from plugrad.ops.chained import CHAINED
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
-if TYPE_CHECKING:
-    from plugrad.contract.kernel import Kernel
-
 Binary = Callable[..., Any]
-
-
-def direct(kernel: Kernel[..., Tensor], op: Binary) -> Binary:
-    """Return a binary op for use as an operator: two tensors that need no conversion skip the op.
-
-    That is a call less for what small programs mostly do; D1 and D3 in benchmarks/ measure it.
-    """
-    usual, accepted = kernel.usual, kernel.accepted_spellings
-
-    def operator(a: Any, b: Any) -> Any:
-        if type(a) is Tensor and type(b) is Tensor:
-            dtype = a.array.dtype
-            if dtype is b.array.dtype and (dtype is usual or dtype in accepted):
-                return run_pair(kernel, a, b)
-        return op(a, b)
-
-    return operator
 
 
 def reflected(op: Binary) -> Binary:
@@ -164,10 +145,13 @@ ATTACHED: Final[dict[str, Any]] = {
         for name, (module, op) in (ARITHMETIC | {"divmod": MEMBERS["__divmod__"]}).items()
     },
     **{name: Later(name, f"ops.{module}", op) for name, (module, op) in MEMBERS.items()},
-    "__add__": direct(kernels.add, binary.add),
-    "__sub__": direct(kernels.subtract, binary.subtract),
-    "__mul__": direct(kernels.multiply, binary.multiply),
-    "__truediv__": direct(kernels.divide, binary.divide),
+    # what small programs mostly do: with two tensors that need no conversion, these skip the op
+    "__add__": Later("__add__", "ops.binary", "add", partial(compile_call, kernels.add)),
+    "__sub__": Later("__sub__", "ops.binary", "subtract", partial(compile_call, kernels.subtract)),
+    "__mul__": Later("__mul__", "ops.binary", "multiply", partial(compile_call, kernels.multiply)),
+    "__truediv__": Later(
+        "__truediv__", "ops.binary", "divide", partial(compile_call, kernels.divide)
+    ),
     "__lt__": binary.less,
     "__le__": binary.less_equal,
     "__gt__": binary.greater,

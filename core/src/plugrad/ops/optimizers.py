@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.contract.kernel import Checked
-from plugrad.engine.dispatch import run
 from plugrad.host.optimizers import FORMULAS
 from plugrad.registry.kernels import get_kernel
 from plugrad.tensor.context import surroundings
@@ -43,10 +41,6 @@ def moved(
         each = [formula(*tensors, *numbers) for tensors in zip(*lists, strict=True)]
         return [list(values) for values in zip(*each, strict=True)]
     array: Any = backend.from_numpy(np.array(numbers, first.dtype.numpy))
-    outputs = run(kernel, [Tensor(array, backend), *chain.from_iterable(lists)], _NO_ATTRIBUTES)
+    outputs = kernel.call([Tensor(array, backend), *chain.from_iterable(lists)])
     count = len(lists[0])
     return [outputs[i : i + count] for i in range(0, len(outputs), count)]
-
-
-_NO_ATTRIBUTES: Final = Checked()
-"""What the engine need not check: the caller has compared the shapes of all tensors."""

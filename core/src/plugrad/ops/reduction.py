@@ -10,7 +10,6 @@ import builtins
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from plugrad.engine.dispatch import run_one
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import applied, as_tensor, cast, coerced
@@ -337,7 +336,7 @@ def _reduced(
         axis = axes_of(axis, len(array.shape), name=f"{op}: axis")
     if keepdims is not False:
         keepdims = flag(keepdims, op, "keepdims")
-    return run_one(kernel, x, _reducing(kernel, op, array.shape, array.dtype, axis, keepdims))
+    return kernel.call(x, _reducing(kernel, op, array.shape, array.dtype, axis, keepdims))
 
 
 @lru_cache(maxsize=4096)

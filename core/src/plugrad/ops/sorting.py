@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.engine.dispatch import run
 from plugrad.kernels import movement, sorting
 from plugrad.ops.arguments import applied, coerced, promoted, settled
 from plugrad.ops.attributes import chosen, flag, integer
@@ -92,7 +91,7 @@ def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
     count = integer(k, "top_k", "k")
     is_sorted = flag(sorted, "top_k", "sorted")
     attrs = settled(sorting.top_k, x.shape, x.array.dtype, k=count, sorted=is_sorted)
-    return TopK(*run(sorting.top_k, (x,), attrs))
+    return TopK(*sorting.top_k.call(x, attrs))
 
 
 def searchsorted(

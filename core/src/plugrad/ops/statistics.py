@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from plugrad.engine.dispatch import run_pair
 from plugrad.engine.results import renamed
 from plugrad.errors import ShapeError
 from plugrad.kernels import binary, movement, normalization, reduction
@@ -233,7 +232,7 @@ def _spread(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: boo
         values = x if x.node is None else stop_gradient(x)
         x = x - applied(movement.slice, values, begin=(0,) * len(shape), size=size)
     mean = applied(reduction.mean, x, axis=axes, keep_dims=True)
-    squares = run_pair(binary.squared_difference, x, mean)
+    squares = binary.squared_difference.call(x, mean)
     variance = applied(reduction.mean, squares, axis=axes, keep_dims=keepdims)
     freedom = count - finite(correction, op, "correction")
     if freedom == count:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from plugrad.engine.dispatch import run_one
 from plugrad.engine.results import renamed, tensor_from
 from plugrad.engine.transfer import moved
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
@@ -302,7 +301,7 @@ def _calls(shape: Shape, block: Block) -> _Calls:
 
 def _taken(x: Tensor, calls: _Calls) -> Tensor:
     for kernel, attrs in calls:
-        x = run_one(kernel, x, attrs)
+        x = kernel.call(x, attrs)
     return x
 
 

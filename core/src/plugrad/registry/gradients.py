@@ -44,11 +44,6 @@ class Plan(Protocol):
         """Whether any of these is kept."""
         ...
 
-    @property
-    def keeps_inputs_only(self) -> bool:
-        """Whether only inputs are kept."""
-        ...
-
     def pull_into(
         self,
         gradients: dict[Any, Any],

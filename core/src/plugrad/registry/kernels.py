@@ -21,6 +21,7 @@ from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
 from plugrad.types.arguments import flag, shows_how, text
+from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -173,8 +174,32 @@ def _check(configs: Iterable[KernelConfig]) -> None:
             )
         seen.add(config[:2])
         check_parameters(config)
+        _check_conditions(config)
     for name in {name for _, name in seen}:
         _check_backend(name)
+
+
+def _check_conditions(config: KernelConfig) -> None:
+    """Raise unless an implementation says properly for which inputs it is meant.
+
+    Raises:
+        RegistrationError: the message names the kernel, the field and its value.
+    """
+    dtypes = [*(config.dtypes or ()), *config.broadcast_dtypes]
+    contract = contract_of(config.kernel_name)
+    if wrong := [d for d in dtypes if not isinstance(d, DType)]:  # pyright: ignore[reportUnnecessaryIsInstance] - plugins bring anything
+        problem = (
+            f"dtypes must be dtypes of plugrad, not {shown(wrong[0])}; convert it with as_dtype"
+        )
+    elif config.broadcast_dtypes and config.dtypes is None:
+        problem = "broadcast_dtypes are more dtypes than those in dtypes, which it must say, too"
+    elif type(config.min_bytes) is not int or config.min_bytes < 0:
+        problem = f"min_bytes={shown(config.min_bytes)} must be an integer that is not negative"
+    elif config.is_conditional and contract is not None and not contract.inputs:
+        problem = "the kernel has no inputs, whose dtypes or bytes could decide"
+    else:
+        return
+    raise RegistrationError(f"{config.kernel_name} on {config.backend_name!r}: {problem}")
 
 
 def _check_backend(name: str) -> None:
@@ -219,6 +244,12 @@ def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
     text(backend_name, "get_kernel", "backend_name")
     entries = _entries.get((kernel_name, backend_name))
     return entries[-1].config if entries else None
+
+
+def list_implementations(kernel_name: str, backend_name: str) -> list[KernelConfig]:
+    """Return all implementations of a kernel on a backend: the one in effect first, and then what it replaces."""
+    entries = _entries.get((kernel_name, backend_name), ())
+    return [entry.config for entry in reversed(entries)]
 
 
 def insists(kernel_name: str, backend_name: str) -> bool:

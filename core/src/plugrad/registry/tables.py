@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from plugrad.errors import RegistrationError
 from plugrad.tensor.backend import Implementation, KernelConfig
+from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from plugrad.contract.kernel import Kernel
+    from plugrad.types.dtype import DTypeLike
 
 Function = TypeVar("Function", bound=Implementation)
 
@@ -29,30 +31,47 @@ class KernelTable:
         *,
         setup: Callable[[Any], None] | None = None,
         dispose: Callable[[Any], None] | None = None,
+        dtypes: Iterable[DTypeLike] | None = None,
+        broadcast_dtypes: Iterable[DTypeLike] = (),
+        min_bytes: int = 0,
     ) -> Callable[[Function], Function]:
         """Declare the decorated function as the implementation of `kernel`.
+
+        `KernelConfig` describes `dtypes`, `broadcast_dtypes` and `min_bytes`: for which inputs it is meant.
 
         Raises:
             RegistrationError: the table has the kernel already.
         """
 
         def decorate(function: Function) -> Function:
-            self.add(KernelConfig(kernel.name, self.backend, function, setup, dispose))
+            config = KernelConfig(kernel.name, self.backend, function, setup, dispose)
+            self.add(config._replace(**_conditions(dtypes, broadcast_dtypes, min_bytes)))
             return function
 
         return decorate
 
-    def update(self, functions: Mapping[Any, Implementation], *, on_host: bool = False) -> None:
+    def update(
+        self,
+        functions: Mapping[Any, Implementation],
+        *,
+        on_host: bool = False,
+        dtypes: Iterable[DTypeLike] | None = None,
+        broadcast_dtypes: Iterable[DTypeLike] = (),
+        min_bytes: int = 0,
+    ) -> None:
         """Declare several implementations at once: a mapping from kernel to function.
 
         With `on_host` the functions take and return NumPy arrays, whatever the backend's own are:
         the engine reads the inputs with `to_numpy` and stores the results with `from_numpy`.
+        `KernelConfig` describes `dtypes`, `broadcast_dtypes` and `min_bytes`: for which inputs they are meant.
 
         Raises:
             RegistrationError: the table has one of the kernels already.
         """
+        conditions = _conditions(dtypes, broadcast_dtypes, min_bytes)
         for kernel, function in functions.items():
-            self.add(KernelConfig(kernel.name, self.backend, function, on_host=on_host))
+            config = KernelConfig(kernel.name, self.backend, function, on_host=on_host)
+            self.add(config._replace(**conditions))
 
     def add(self, config: KernelConfig) -> None:
         """Declare one implementation.
@@ -71,3 +90,18 @@ class KernelTable:
 
     def __len__(self) -> int:
         return len(self._configs)
+
+
+def _conditions(
+    dtypes: Iterable[DTypeLike] | None, broadcast_dtypes: Iterable[DTypeLike], min_bytes: int
+) -> dict[str, Any]:
+    """Return the fields of a config that say for which inputs it is meant.
+
+    Raises:
+        DTypeError: what is given is not a dtype.
+    """
+    return {
+        "dtypes": None if dtypes is None else frozenset(map(as_dtype, dtypes)),
+        "broadcast_dtypes": frozenset(map(as_dtype, broadcast_dtypes)),
+        "min_bytes": min_bytes,
+    }

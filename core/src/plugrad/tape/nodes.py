@@ -41,14 +41,14 @@ class Node:
 
     __slots__ = ("order", "parents")
     order: int
-    parents: tuple[Node | None, ...]
+    parents: Sequence[Node | None]
 
 
 @final
 class Call(Node):
     """A kernel call, with the values that its gradient's plan asks for; other slots stay empty.
 
-    `plugrad.tape.tape.record` sets the others. A constructor would take as long as all of that.
+    The engine sets them all. A constructor would take as long as all of that.
     """
 
     __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
@@ -61,18 +61,22 @@ class Call(Node):
     shapes: Sequence[Shape | None]
     specs: Sequence[Shaped]
 
+    def split(self, outputs: Sequence[Tensor]) -> None:
+        """Give each of several outputs a node of its own."""
+        self.specs = [Shaped(x.shape, x.dtype) for x in outputs]
+        for index, x in enumerate(outputs):
+            x.node = Part(self, index)
+
     def keep(self, arrays: Sequence[Any], output: Any) -> None:
         """Keep the values that the plan asks for."""
         plan = self.plan
-        if plan.saved_inputs:
-            whole = len(plan.saved_inputs) >= len(arrays)
-            self.saved = arrays if whole else [arrays[i] for i in plan.saved_inputs]
+        if saved := plan.saved_inputs:
+            self.saved = arrays if len(saved) >= len(arrays) else [arrays[i] for i in saved]
         if plan.needs_dtypes:
-            self.dtypes = [None if a is None else a.dtype for a in arrays]
+            self.dtypes = [None if x is None else x.dtype for x in arrays]
         if plan.needs_output:
-            tensors = cast("list[Tensor]", output if type(output) is list else [output])
-            arrays_out = [t.array for t in tensors]
-            self.outputs = arrays_out if type(output) is list else arrays_out[0]
+            tensors = cast("list[Tensor]", output)
+            self.outputs = [x.array for x in tensors] if type(output) is list else output.array
 
     def output(self, linked: bool) -> Tensor | list[Tensor]:
         """Return the saved output, or the list of outputs, as tensors."""

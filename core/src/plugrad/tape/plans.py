@@ -37,7 +37,6 @@ class _NoPlan:
     needs_output = False
     needs_dtypes = False
     keeps_something = False
-    keeps_inputs_only = False
 
     def __init__(self, kernel: Kernel[..., Any]) -> None:
         """Make the plan for a kernel."""
@@ -87,8 +86,7 @@ class RulePlan:
 
     # The tape reads these for every call: slots are faster than the fields of a named tuple.
     __slots__ = (
-        *("kernel", "rules", "saved_inputs", "needs_output", "needs_dtypes"),
-        *("keeps_something", "keeps_inputs_only"),
+        *("keeps_something", "kernel", "needs_dtypes", "needs_output", "rules", "saved_inputs"),
     )
 
     def __init__(
@@ -106,7 +104,6 @@ class RulePlan:
         self.needs_output = needs_output
         self.needs_dtypes = needs_dtypes
         self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
-        self.keeps_inputs_only = bool(saved_inputs) and not needs_output and not needs_dtypes
 
     def pull_into(
         self,
@@ -212,7 +209,6 @@ class FunctionPlan:
 
     needs_dtypes = True
     keeps_something = True
-    keeps_inputs_only = False
 
     def __init__(
         self,

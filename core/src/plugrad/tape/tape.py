@@ -3,128 +3,31 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from plugrad.kernels import creation
 from plugrad.registry.composites import find_composite
-from plugrad.registry.gradients import find_gradient, gradients
-from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add, next_order
+from plugrad.registry.gradients import find_gradient
+from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add
 from plugrad.tape.plans import missing_gradient
-from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.registry.gradients import Plan
     from plugrad.tensor.tensor import Tensor
 
 
-def record(
-    kernel: Kernel[..., Any],
-    parents: Sequence[Node | None],
-    arrays: Sequence[Any],
-    attrs: Mapping[str, Any],
-    output: Any,
-) -> None:
-    """Record a kernel call on the tape: set the node of its output, one tensor or a list of them.
-
-    `parents` are the nodes of the inputs, None for an input that is not being differentiated.
-    """
-    if len(parents) == 1:
-        differentiated = 1
-        shapes: Sequence[Any] = (arrays[0].shape,)
-    else:
-        differentiated = 0
-        for parent in parents:
-            differentiated += differentiated + (parent is not None)
-        shapes = [None if x is None else x.shape for x in arrays]
-    try:
-        plan = gradients[kernel.name].plans[differentiated]
-    except KeyError:
-        plan = _plan(kernel, differentiated, parents)
-    if plan is None:
-        return
-    call = Call()
-    call.order = next_order()
-    call.parents = tuple(parents)
-    call.plan = plan
-    call.shapes = shapes
-    call.attrs = attrs
-    if type(output) is not list:
-        output.node = call
-        call.backend = output.backend
-    elif output:
-        tensors = cast("list[Tensor]", output)
-        call.backend = tensors[0].backend
-        call.specs = [Shaped(t.shape, t.dtype) for t in tensors]
-        for index, tensor in enumerate(tensors):
-            tensor.node = Part(call, index)
-    else:
-        return
-    if plan.keeps_something:
-        call.keep(arrays, output)
+def mark(nodes: Sequence[Node | None]) -> int:
+    """Return which inputs are being differentiated, one bit for each, the lowest for the first."""
+    return sum([1 << i for i, node in enumerate(nodes) if node is not None])
 
 
-def record_one(
-    kernel: Kernel[..., Any], parent: Node, array: Any, attrs: Mapping[str, Any], output: Tensor
-) -> None:
-    """Record a call with one input and one output on the tape: `record` without its cases."""
-    try:
-        plan = gradients[kernel.name].plans[1]
-    except KeyError:
-        plan = _plan(kernel, 1, (parent,))
-    if plan is None:
-        return
-    call = output.node = Call()
-    call.order = next_order()
-    call.parents = (parent,)
-    call.plan = plan
-    call.shapes = (array.shape,)
-    call.attrs = attrs
-    call.backend = output.backend
-    if plan.keeps_something:
-        if plan.keeps_inputs_only:
-            call.saved = (array,)
-        else:
-            call.keep((array,), output)
-
-
-def record_pair(
-    kernel: Kernel[..., Any],
-    parents: tuple[Node | None, Node | None],
-    arrays: tuple[Any, Any],
-    attrs: Mapping[str, Any],
-    output: Tensor,
-) -> None:
-    """Record a call with two inputs and one output on the tape: `record` without its loops."""
-    differentiated = 1 if parents[0] is None else 2 if parents[1] is None else 3
-    try:
-        plan = gradients[kernel.name].plans[differentiated]
-    except KeyError:
-        plan = _plan(kernel, differentiated, parents)
-    if plan is None:
-        return
-    x, y = arrays
-    call = output.node = Call()
-    call.order = next_order()
-    call.parents = parents
-    call.plan = plan
-    call.shapes = (x.shape, y.shape)
-    call.attrs = attrs
-    call.backend = output.backend
-    if plan.keeps_something:
-        if plan.keeps_inputs_only:
-            saved = plan.saved_inputs
-            call.saved = arrays if len(saved) > 1 else (arrays[saved[0]],)
-        else:
-            call.keep(arrays, output)
-
-
-def _plan(
+def find_plan(
     kernel: Kernel[..., Any], differentiated: int, parents: Sequence[Node | None]
 ) -> Plan | None:
-    """Return the plan of a call; `differentiated` has one bit for each input, the lowest bit for the last input."""
+    """Return the plan of a call; `differentiated` is what `mark` returns."""
     gradient = find_gradient(kernel.name)
     if gradient is None:
         composite = find_composite(kernel)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from plugrad.errors import BackendFailed, OutOfMemory, PlugradError, UnsupportedDtype, shown, told
+from plugrad.tensor.choice import choose
 from plugrad.types.arguments import fields_shown
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class KernelConfig(NamedTuple):
 
     plugrad calls `setup_func` with the backend when it is ready, and `dispose_func` when it is closed.
     With `on_host`, the function takes and returns NumPy arrays; see `KernelTable.update`.
+
+    An implementation may be meant for some inputs only, as one that is faster than the backend's own for
+    large arrays of float32. Then the next implementation of the kernel runs for all others: that of another
+    pack, or the backend's own. Where there is none, `min_bytes` does not count, and other dtypes raise
+    `UnsupportedDtype`.
     """
 
     kernel_name: str
@@ -61,6 +67,25 @@ class KernelConfig(NamedTuple):
     setup_func: Callable[[Any], None] | None = None
     dispose_func: Callable[[Any], None] | None = None
     on_host: bool = False
+    dtypes: frozenset[DType] | None = None
+    """The dtypes of the first input for which it is meant; None for all."""
+    broadcast_dtypes: frozenset[DType] = frozenset()
+    """More dtypes for which it is meant if inputs of different sizes are broadcast.
+
+    None of them has one element only, and the largest has 128 KiB or more.
+    """
+    min_bytes: int = 0
+    """The bytes of all inputs together from which on it is meant."""
+
+    @property
+    def conditions(self) -> tuple[frozenset[DType] | None, frozenset[DType], int]:
+        """The fields that say for which inputs it is meant."""
+        return self.dtypes, self.broadcast_dtypes, self.min_bytes
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether it is meant for some inputs only."""
+        return self.dtypes is not None or self.min_bytes > 0
 
 
 class Backend(ABC):
@@ -148,6 +173,16 @@ class Backend(ABC):
         A backend whose arrays are allocated elsewhere may count and limit them here.
         """
         return function
+
+    def prepared_choice(self, config: KernelConfig, following: Implementation) -> Implementation:
+        """Return the function that the engine calls for an implementation that is meant for some inputs only.
+
+        `following` is the next one, which takes all others. By default, both are `prepared`, and the
+        conditions are tested before one of them is called. A backend may do it in fewer steps.
+        """
+        name = config.kernel_name
+        function = self.prepared(name, config.kernel_func)
+        return choose(function, self.prepared(name, following), *config.conditions)
 
     @property
     def label(self) -> str:

@@ -13,14 +13,22 @@ table = KernelTable("cpu")
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-counting: Final[set[int]] = set()
-"""The identities of functions whose large results are counted already: they are views, or come from the pool."""
+_tracked: Final[set[int]] = set()
+"""The identities of functions that `tracked` has marked."""
 
 
-def counted(function: Function) -> Function:
-    """Note that nobody has to count the results of an implementation; see `counting`."""
-    counting.add(id(function))
+def tracked(function: Function) -> Function:
+    """Mark an implementation whose results need not be tracked: they are views, or come from `empty` or `zeros`.
+
+    NumPy's own arrays are such results after a call of `track_allocation`.
+    """
+    _tracked.add(id(function))
     return function
+
+
+def is_tracked(function: Callable[..., Any]) -> bool:
+    """Return whether an implementation is marked as `tracked`."""
+    return id(function) in _tracked
 
 
 def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:

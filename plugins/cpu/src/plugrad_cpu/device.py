@@ -22,20 +22,19 @@ from plugrad.extend import (
     Memory,
     Probe,
 )
-from plugrad_cpu.declare import counting
+from plugrad_cpu.declare import is_tracked
 from plugrad_cpu.memory import LARGE, Array, empty, empty_like, pool
-from plugrad_cpu.threads import threads_of, workers
+from plugrad_cpu.threads import thread_pool, threads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
+    from typing import TypeGuard
 
-    from plugrad.extend import Shape
+    from plugrad.extend import KernelConfig, Shape
 
 EVERY_DTYPE: Final = frozenset(DTYPES)
-FEW: Final = 1024
-"""The bytes of an array, or of two, from which on the dtype decides between two implementations of a kernel."""
-FEWEST: Final = 512
-"""The bytes of a column and a row below which their result is not large."""
+OUTER_MIN_BYTES: Final = 512
+"""The bytes of a column and a row from which on their result may be large."""
 FLOAT32: Final = np.dtype(np.float32)
 NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
@@ -61,7 +60,7 @@ class Cpu(Backend):
         # What 1 / 0 and log(0) give is defined, so NumPy's warnings are noise. Here they cost nothing;
         # np.errstate would add 0.6 us to a call that takes 1 us.
         warnings.filterwarnings("ignore", NOISE, RuntimeWarning, r"plugrad(_cpu)?\.")
-        workers.count = threads_of(self.options)
+        thread_pool.count = threads_of(self.options)
         self.device = "0"
         return table
 
@@ -93,27 +92,14 @@ class Cpu(Backend):
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation whose results are counted, and for which there must be room under a limit."""
         contract = KERNELS.get(kernel_name)
-        counted = _counted(function, contract)
-        dtypes = getattr(function, "dtypes", None)
-        if dtypes is not None and contract is not None:
-            stretched = getattr(function, "stretched_dtypes", frozenset[Any]())
-            counted = _by_dtype(self._own(kernel_name), contract, counted, dtypes, stretched)
-        if pool.limit is None:
-            return counted
+        return _limited(_tracked(function, contract), contract)
 
-        def limited(*arrays: Any, **attrs: Any) -> Any:
-            if contract is not None and not contract.dynamic_shape:
-                given = arrays if contract.inputs else ()
-                pool.make_room(_bytes_of(contract.infer(*given, **attrs)))
-            return counted(*arrays, **attrs)
-
-        return limited
-
-    def _own(self, kernel_name: str) -> Implementation:
-        """Return the implementation of this distribution."""
-        from plugrad_cpu.kernels import table
-
-        return next(config.kernel_func for config in table if config.kernel_name == kernel_name)
+    def prepared_choice(self, config: KernelConfig, following: Implementation) -> Implementation:
+        """Return a function that, for elementwise kernels, tests the bytes once, to choose and to count."""
+        contract = KERNELS.get(config.kernel_name)
+        if not _is_plain(contract) or len(contract.inputs) > 2:
+            return super().prepared_choice(config, following)
+        return _limited(_chosen(config, following, contract), contract)
 
     def memory(self) -> Memory:
         """Return the buffers that arrays use now, and their bytes now and at the peak."""
@@ -125,9 +111,28 @@ class Cpu(Backend):
         self.functions.clear()  # they are prepared anew, with or without asking for room
 
 
-def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
-    """Return `function` counting what it returns; those of one array, and of elementwise kernels, cost least."""
-    if id(function) in counting:
+def _is_plain(contract: Kernel[..., Any] | None) -> TypeGuard[Kernel[..., Any]]:
+    """Return whether a kernel is elementwise and has no attributes."""
+    return contract is not None and contract.is_elementwise and not contract.attributes
+
+
+def _limited(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
+    """Return `function` asking first whether there is room for its result, if there is a limit."""
+    if pool.limit is None:
+        return function
+
+    def limited(*arrays: Any, **attrs: Any) -> Any:
+        if contract is not None and not contract.dynamic_shape:
+            given = arrays if contract.inputs else ()
+            pool.make_room(_bytes_of(contract.infer(*given, **attrs)))
+        return function(*arrays, **attrs)
+
+    return limited
+
+
+def _tracked(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
+    """Return `function` tracking what it returns; those of one array, and of elementwise kernels, cost least."""
+    if is_tracked(function):
         return function
 
     def general(*arrays: Any, **attrs: Any) -> Any:
@@ -144,18 +149,18 @@ def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
 
     if contract is not None and contract.attributes and not contract.takes_list:
         return general if len(contract.inputs) > 1 else of_array
-    if contract is None or not contract.is_elementwise or contract.attributes:
+    if not _is_plain(contract):
         return general
     large = _into_pool(function, contract) if _takes_out(function) else general
     if len(contract.inputs) == 1:
 
-        def of_one(x: Array) -> Any:
+        def unary(x: Array) -> Any:
             return function(x) if x.nbytes < LARGE else large(x)
 
-        return of_one
+        return unary
     if len(contract.inputs) == 2:
 
-        def of_two(a: Array, b: Array) -> Any:
+        def binary(a: Array, b: Array) -> Any:
             if a.nbytes >= LARGE or b.nbytes >= LARGE:
                 return large(a, b)
             result = function(a, b)
@@ -163,7 +168,7 @@ def _counted(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
                 pool.count(result)
             return result
 
-        return of_two
+        return binary
     return general
 
 
@@ -178,58 +183,60 @@ def _count(result: Any) -> None:
             pool.count(array)
 
 
-def _by_dtype(
-    own: Implementation,
-    contract: Kernel[..., Any],
-    brought: Implementation,
-    dtypes: Collection[np.dtype[Any]],
-    stretched_dtypes: Collection[np.dtype[Any]],
+def _chosen(
+    config: KernelConfig, following: Implementation, contract: Kernel[..., Any]
 ) -> Implementation:
-    """Return a function that calls `brought` for arrays of some dtypes that are not small, and else `own`.
+    """Return a function that calls an elementwise implementation where it is meant to run, and else `following`.
 
-    For small arrays, it costs what a kernel costs that was not replaced. For `stretched_dtypes`, it calls
-    `brought` for large arrays of different sizes, neither of which is one number.
+    For small arrays, it costs what a kernel costs that has one implementation.
     """
-    counted = _counted(own, contract)
+    meant = _tracked(config.kernel_func, contract)
+    others = _tracked(following, contract)
+    min_bytes = config.min_bytes
+    few = min(min_bytes, LARGE)
+    fewest = min(min_bytes, OUTER_MIN_BYTES)
+    dtypes = frozenset(d.numpy for d in DTYPES if config.dtypes is None or d in config.dtypes)
+    broadcast_dtypes = frozenset(d.numpy for d in config.broadcast_dtypes)
     usual = None if FLOAT32 in dtypes else FLOAT32
-    """NumPy's float32 if it is left to `own`; an `is` test is faster than a look-up."""
+    """NumPy's float32 if it is left to `following`; an `is` test is faster than a look-up."""
     if len(contract.inputs) == 1:
 
-        def of_one(x: Array) -> Any:
+        def unary(x: Array) -> Any:
             size = x.nbytes
-            if size < FEW:
-                return own(x)
+            if size < few:
+                return following(x)
             dtype = x.dtype
-            if dtype is not usual and dtype in dtypes:
-                return brought(x)
-            return own(x) if size < LARGE else counted(x)
+            if dtype is not usual and dtype in dtypes and size >= min_bytes:
+                return meant(x)
+            return following(x) if size < LARGE else others(x)
 
-        return of_one
+        return unary
 
-    def is_stretched(a: Array, b: Array) -> bool:
+    def is_broadcast(a: Array, b: Array) -> bool:
         return (
-            a.dtype in stretched_dtypes
-            and a.nbytes != b.nbytes
+            a.dtype in broadcast_dtypes
+            and a.size != b.size
             and a.size > 1 < b.size
             and max(a.nbytes, b.nbytes) >= LARGE
-            and (a if a.nbytes > b.nbytes else b).flags.c_contiguous
+            and (a if a.nbytes > b.nbytes else b).flags.c_contiguous  # a copy would take too long
         )
 
-    def of_two(a: Array, b: Array) -> Any:
-        if (both := a.nbytes + b.nbytes) < FEWEST:
-            return own(a, b)
-        if both >= FEW:
+    def binary(a: Array, b: Array) -> Any:
+        if (both := a.nbytes + b.nbytes) < fewest:
+            return following(a, b)
+        if both >= few:
             dtype = a.dtype
-            if dtype is not usual and dtype in dtypes:
-                return brought(a, b)
+            if dtype is not usual and dtype in dtypes and both >= min_bytes:
+                return meant(a, b)
             if both >= LARGE:
-                return (brought if stretched_dtypes and is_stretched(a, b) else counted)(a, b)
-        result = own(a, b)
+                is_meant = broadcast_dtypes and both >= min_bytes and is_broadcast(a, b)
+                return (meant if is_meant else others)(a, b)
+        result = following(a, b)
         if result.nbytes >= LARGE:  # a column and a row
             pool.count(result)
         return result
 
-    return of_two
+    return binary
 
 
 def _takes_out(function: Implementation) -> bool:

@@ -281,8 +281,8 @@ def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
     return y.transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
-def noted(array: Array) -> Array:
-    """Return an array that NumPy has made, counted if it is large."""
+def track_allocation(array: Array) -> Array:
+    """Return an array that NumPy has made, with its memory tracked if it is large."""
     if array.nbytes >= LARGE:
         pool.count(array)
     return array

@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 
-class Workers:
+class ThreadPool:
     """Threads that start when they are first needed."""
 
     def __init__(self) -> None:
         """Compute in the thread of the caller alone."""
         self.count = 1
         """How many threads compute, that of the caller included."""
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget the threads: a forked child has none, and another one may have held the lock."""
         self._is_used = Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._size = 0  # for how many threads the pool is
 
-    def perform(self, calls: Sequence[Callable[[], object]]) -> None:
+    def run(self, calls: Sequence[Callable[[], object]]) -> None:
         """Make calls, in several threads unless another thread has them at work, and return after the last one."""
         if len(calls) == 1 or self.count == 1 or not self._is_used.acquire(blocking=False):
             for call in calls:
@@ -85,8 +85,8 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-workers: Final = Workers()
+thread_pool: Final = ThreadPool()
 """The threads of this process."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=workers.begin_anew)
+    os.register_at_fork(after_in_child=thread_pool.reset)

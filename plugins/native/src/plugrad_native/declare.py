@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plugrad.extend import KernelTable, size_of
-from plugrad_cpu.kernels import table as numpy_table
-from plugrad_cpu.kernels.movement import write
-from plugrad_cpu.memory import empty
-from plugrad_cpu.threads import workers
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, write
 from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
@@ -40,12 +37,6 @@ LANES: Final = variant().VECTOR_BYTES // 4
 
 table: Final = KernelTable("cpu")
 """All implementations of this pack; the modules in `kernels` add them."""
-_by_name: Final = {config.kernel_name: config.kernel_func for config in numpy_table}
-
-
-def in_numpy(kernel: Kernel[..., Any]) -> Implementation:
-    """Return the implementation of plugrad-cpu, which runs where C does not."""
-    return _by_name[kernel.name]
 
 
 def exports(kernel: str, *dtypes: str, suffix: str = "") -> Exports:
@@ -53,25 +44,11 @@ def exports(kernel: str, *dtypes: str, suffix: str = "") -> Exports:
     return {np.dtype(dtype): variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes}
 
 
-def for_dtypes(
-    dtypes: Iterable[np.dtype[Any]],
-    implementation: Implementation,
-    stretched: Iterable[np.dtype[Any]] = (),
-) -> Implementation:
-    """Return the implementation of an elementwise kernel, which the cpu backend calls for some dtypes only.
-
-    It is called for dense arrays of more dtypes, `stretched`, if one is to be broadcast. For others, and for
-    small arrays, NumPy's kernel runs, at no cost.
-    """
-    vars(implementation).update(dtypes=frozenset(dtypes), stretched_dtypes=frozenset(stretched))
-    return implementation
-
-
 def mapped(
     kernel: Kernel[..., Any], functions: Exports, result: np.dtype[Any] | None = None
 ) -> Implementation:
     """Return the implementation of an elementwise kernel of one tensor, whose result has its dtype or a given one."""
-    numpy_function = in_numpy(kernel)
+    numpy_function = numpy_implementation(kernel)
 
     def implementation(x: Array) -> Array:
         dtype = x.dtype
@@ -101,7 +78,7 @@ def combined(
     result: np.dtype[Any] | None = None,
 ) -> Implementation:
     """Return the implementation of an elementwise kernel of two tensors, of one shape or to be broadcast."""
-    numpy_function = in_numpy(kernel)
+    numpy_function = numpy_implementation(kernel)
 
     def implementation(a: Array, b: Array) -> Array:
         run = functions.get(a.dtype)
@@ -131,6 +108,9 @@ def combined(
 
     return implementation
 
+
+MIN_BYTES: Final = 1024
+"""The bytes of inputs from which on C may be faster than NumPy's own functions."""
 
 FEW: Final = 1024
 """Arrays of fewer elements are never large."""
@@ -165,7 +145,7 @@ def in_parts(
     """
     parts = work // (SHARED // 2)
     if parts > 1:
-        parts = min(workers.count, count // multiple, parts)
+        parts = min(thread_pool.count, count // multiple, parts)
     if parts < 2:
         last = (empty((scratch,), FLOAT32),) if scratch else ()
         run(*[array for array, _ in places], count, *attributes, *last)
@@ -178,7 +158,7 @@ def in_parts(
         others = (empty((scratch,), FLOAT32),) if scratch else ()
         return lambda: run(*arrays, last - first, *attributes, *others)
 
-    workers.perform([part(first, last) for first, last in pairwise(bounds)])
+    thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
 
 
 @lru_cache(maxsize=1024)

@@ -19,7 +19,7 @@ from plugrad.extend import (
 )
 from plugrad_wasm.deferred import Deferred
 from plugrad_wasm.dtypes import DTYPES, supported
-from plugrad_wasm.families import all_kernels
+from plugrad_wasm.families import kernels
 from plugrad_wasm.memory import WasmArray
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class WasmBackend(Backend):
             ) from failure
         self.linear = Store(self.threads()).memory
         self.device: str = DEVICE.name
-        return all_kernels()
+        return kernels()
 
     def threads(self) -> int:
         """Return how many threads compute at most.

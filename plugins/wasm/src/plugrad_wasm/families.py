@@ -1,7 +1,15 @@
-"""The kernels of this backend, by family: what is known without importing their implementations."""
+"""The kernels of this backend, by family: what is known without importing their implementations.
+
+The manifest lists them; `make docs` writes it. An elementwise kernel for which the modules have an export is one
+of them as soon as the C is compiled. A contract that is in neither, as in a core that is newer than this
+package, is not declared, so core says that the kernel is missing, or lets another backend compute it.
+"""
 
 from __future__ import annotations
 
+import tomllib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.extend import Kernel, KernelConfig, KernelTable
@@ -48,6 +56,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
+MANIFEST: Final = Path(__file__).with_name("plugrad-backend.toml")
+ELEMENTWISE: Final = (activation, binary, bitwise, complex, unary)
+"""Families with `declare_exports` at the end of their implementations."""
 ON_HOST: Final = (decomposition, detection, pixels, ragged, random, sparse, string)
 """Families that run on the host."""
 ON_HOST_TOO: Final[frozenset[Kernel[..., Any]]] = frozenset(
@@ -73,19 +84,32 @@ OTHERS: Final = (
 )
 
 
-def kernels_of(family: ModuleType) -> Iterator[Kernel[..., Any]]:
-    """Yield the kernels of a family."""
-    for value in vars(family).values():
+@cache
+def listed_kernels() -> frozenset[str]:
+    """Return the kernels in the manifest."""
+    return frozenset(tomllib.loads(MANIFEST.read_text("utf-8"))["kernels"])
+
+
+def kernels_of(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
+    """Yield the kernels of a family, with their names in Python."""
+    for name, value in vars(family).items():
         if isinstance(value, Kernel):
-            yield cast("Kernel[..., Any]", value)
+            yield name, cast("Kernel[..., Any]", value)
 
 
-def all_kernels() -> KernelTable:
-    """Return a table of all kernels; the module of a family is imported when one of them is first used."""
+def kernels() -> KernelTable:
+    """Return a table of the kernels; the module of a family is imported when one of them is first used."""
+    from plugrad_wasm.program import exported_kernels  # not at the top: it imports wasmtime
+
+    exported = exported_kernels()
+    listed = listed_kernels()
     declared = KernelTable("wasm")
     for family in (*ON_HOST, *IN_FLOAT32, *OTHERS):
         name = family.__name__.rpartition(".")[2]
-        for kernel in kernels_of(family):
+        for function_name, kernel in kernels_of(family):
+            is_exported = family in ELEMENTWISE and function_name in exported
+            if not is_exported and kernel.name not in listed:
+                continue
             is_widened = family in IN_FLOAT32 or kernel in IN_FLOAT32_TOO
             function = Deferred(kernel, name, through_float32 if is_widened else None)
             on_host = family in ON_HOST or kernel in ON_HOST_TOO

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 Implementations = dict[str, dict[str, str]]
-"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"composite"`` if the kernel's body of ops runs because
-the backend has none, or ``"declared"`` if only the manifest names it."""
+"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or
+``"composite"`` if the backend has none and runs the kernel's body of ops."""
 
 _UNDECLARED: Final = {"family": "", "inputs": [], "attributes": [], "composite": False}
 

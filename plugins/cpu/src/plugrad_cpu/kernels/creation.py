@@ -7,7 +7,7 @@ import numpy as np
 
 from plugrad.extend import Backend, DType, Scalar, Shape
 from plugrad.kernels import creation
-from plugrad_cpu.declare import Array, counted, table
+from plugrad_cpu.declare import Array, table, tracked
 from plugrad_cpu.memory import LARGE, pool
 
 
@@ -26,7 +26,7 @@ def ones_like(x: Array) -> Array:
 
 
 @table.implements(creation.fill)
-@counted
+@tracked
 def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -> Array:
     """Return one value everywhere; the operating system provides zeros when they are first used."""
     # The zero with a sign is not that of the operating system; integers have none.

@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def finished(
+def add_bias_and_activate(
     y: Array,
     bias: Array | None,
     weights: Array | None,
@@ -51,7 +51,7 @@ def matmul(
 ) -> Array:
     """Return the product with its bias and activation."""
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.conv2d)
@@ -79,7 +79,9 @@ def conv2d(
         dilations=dilations,
         dim_rounding_mode=dim_rounding_mode,
     )
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+    return add_bias_and_activate(
+        y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format
+    )
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -107,4 +109,6 @@ def depthwise_conv2d(
         dilations=dilations,
         dim_rounding_mode=dim_rounding_mode,
     )
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+    return add_bias_and_activate(
+        y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format
+    )

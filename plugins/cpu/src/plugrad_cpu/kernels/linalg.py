@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from plugrad.kernels import linalg
-from plugrad_cpu.declare import Array, counted, roomy, table
-from plugrad_cpu.memory import LARGE, empty, noted
+from plugrad_cpu.declare import Array, roomy, table, tracked
+from plugrad_cpu.memory import LARGE, empty, track_allocation
 
 
 @table.implements(linalg.matmul)
-@counted
+@tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
     a = a.swapaxes(-1, -2) if transpose_a else a
@@ -20,12 +20,12 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     is_small = a.nbytes < LARGE and b.nbytes < LARGE
     if is_small and a.ndim == b.ndim == 2 and a.dtype.char in "fd":
         # It calls BLAS as well, but takes a third of the time of `np.matmul` before that.
-        return noted(a.dot(b))
+        return track_allocation(a.dot(b))
     if a.dtype.kind in "iu" and a.size and b.size and fits_float64(a, b, a.shape[-1]):
         product = np.matmul(a, b, dtype=np.float64, casting="unsafe")
-        return noted(product.astype(np.int64).astype(a.dtype))
+        return track_allocation(product.astype(np.int64).astype(a.dtype))
     if is_small:
-        return noted(np.matmul(a, b))
+        return track_allocation(np.matmul(a, b))
     if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one large product is faster than many
         y = empty((*a.shape[:-1], b.shape[1]), a.dtype)
         np.matmul(a.reshape(-1, a.shape[-1]), b, out=y.reshape(-1, b.shape[1]))

@@ -13,19 +13,19 @@ import numpy as np
 
 from plugrad.extend import Pairs, Scalar, Shape
 from plugrad.kernels import movement
-from plugrad_cpu.declare import Array, counted, table
+from plugrad_cpu.declare import Array, table, tracked
 from plugrad_cpu.memory import LARGE, empty
 
 
 @table.implements(movement.transpose)
-@counted
+@tracked
 def transpose(x: Array, *, perm: Shape) -> Array:
     """Return a view with the axes in another order."""
     return x.transpose(perm)
 
 
 @table.implements(movement.reshape)
-@counted
+@tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
     if x.nbytes < LARGE or x.flags.c_contiguous:
@@ -52,14 +52,14 @@ def write(x: Array, y: Array) -> None:
 
 
 @table.implements(movement.expand_dims)
-@counted
+@tracked
 def expand_dims(input: Array, *, dim: int) -> Array:
     """Return a view with one more axis."""
     return input[(*(slice(None),) * dim, None, ...)]
 
 
 @table.implements(movement.broadcast_to)
-@counted
+@tracked
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
     """Return a view whose repeated axes have stride 0, or a copy, which takes less time for a few elements."""
     if math.prod(shape) < FEW:
@@ -81,7 +81,7 @@ def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
 
 
 @table.implements(movement.slice)
-@counted
+@tracked
 def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
     """Return a view of a block."""
     return x[_block(begin, size, drop)]
@@ -95,7 +95,7 @@ def _block(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
 
 
 @table.implements(movement.strided_slice)
-@counted
+@tracked
 def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
     """Return a view of every n-th element."""
     return x[(*_ranges(begin, end, strides), ...)]
@@ -122,7 +122,7 @@ def strided_slice_update(
 
 
 @table.implements(movement.concat)
-@counted
+@tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""
     return joined(inputs, axis)
@@ -160,7 +160,7 @@ def _address(x: Array) -> int:
 
 
 @table.implements(movement.pack)
-@counted
+@tracked
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
     key = (*(slice(None),) * axis, None, ...)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import activation
-from plugrad_cpu.memory import empty
+from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FLOATS,
     GROUP,
@@ -14,7 +14,6 @@ from plugrad_native.declare import (
     combined,
     dense,
     exports,
-    in_numpy,
     in_parts,
     mapped,
     table,
@@ -28,7 +27,7 @@ NUMBERS = ("float16", *FLOATS, *INTEGERS)
 HALVES = ("float16", *FLOATS)
 LEAKY_RELU = exports("leaky_relu", *FLOATS)
 
-numpy_leaky_relu: Final = in_numpy(activation.leaky_relu)
+numpy_leaky_relu: Final = numpy_implementation(activation.leaky_relu)
 
 
 @table.implements(activation.leaky_relu)

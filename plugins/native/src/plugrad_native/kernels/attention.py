@@ -8,8 +8,8 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import attention as contracts
-from plugrad_cpu.memory import empty
-from plugrad_native.declare import FLOAT32, LIMIT, dense, in_numpy, in_parts, table
+from plugrad_cpu.extend import empty, numpy_implementation
+from plugrad_native.declare import FLOAT32, LIMIT, dense, in_parts, table
 from plugrad_native.variants import variant
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ QUERIES: Final = 64  # of a tile, as in csrc/attention.c
 KEYS: Final = 512
 MOST_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
 
-numpy_attention: Final = in_numpy(contracts.attention)
-numpy_attention_gradient: Final = in_numpy(contracts.attention_gradient)
+numpy_attention: Final = numpy_implementation(contracts.attention)
+numpy_attention_gradient: Final = numpy_implementation(contracts.attention_gradient)
 
 
 def is_served(q: Array, k: Array, v: Array, mask: Array | None) -> bool:

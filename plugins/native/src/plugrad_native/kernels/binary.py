@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.kernels import binary
-from plugrad_cpu.declare import counted
-from plugrad_cpu.memory import empty, noted
+from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
     FLOATS,
     GROUP,
     LIMIT,
+    MIN_BYTES,
     combined,
     dense,
     exports,
-    for_dtypes,
-    in_numpy,
     in_parts,
     table,
 )
@@ -55,10 +50,10 @@ def in_c(name: str, *dtypes: str, result: np.dtype[Any] | None = None) -> Implem
 def swapped(implementation: Implementation) -> Implementation:
     """Return an implementation whose operands change places."""
 
-    def of_two(a: Array, b: Array) -> Array:
+    def with_swapped_operands(a: Array, b: Array) -> Array:
         return implementation(b, a)
 
-    return of_two
+    return with_swapped_operands
 
 
 halves: Final = {
@@ -66,10 +61,13 @@ halves: Final = {
 }
 halves[binary.greater] = swapped(halves[binary.less])
 halves[binary.greater_equal] = swapped(halves[binary.less_equal])
-table.update({kernel: for_dtypes([FLOAT16], function) for kernel, function in halves.items()})
-for name in BROADCAST:
-    implementation = in_c(name, "float16", *FLOATS)
-    table.update({vars(binary)[name]: for_dtypes([FLOAT16], implementation, [FLOAT32, FLOAT64])})
+table.update(halves, dtypes=["float16"], min_bytes=MIN_BYTES)
+table.update(
+    {vars(binary)[name]: in_c(name, "float16", *FLOATS) for name in BROADCAST},
+    dtypes=["float16"],
+    broadcast_dtypes=FLOATS,
+    min_bytes=MIN_BYTES,
+)
 
 
 # --- more dtypes --------------------------------------------------------------------------------
@@ -84,15 +82,15 @@ FASTER: Final[dict[str, tuple[str, ...]]] = {
 """The dtypes for which there are functions that are faster than NumPy's, by their names."""
 
 for name, dtypes in FASTER.items():
-    implementation = for_dtypes(map(np.dtype, dtypes), in_c(name, *dtypes))
-    table.update({vars(binary)[name]: implementation})
+    function = in_c(name, *dtypes)
+    table.update({vars(binary)[name]: function}, dtypes=dtypes, min_bytes=MIN_BYTES)
 
 FEW: Final = 4096
 """The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
 POWER: Final = exports("power", *FLOATS)
 FEWER_PASSES: Final = (3, 4, -1)
 """The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
-numpy_power: Final = in_numpy(binary.power)
+numpy_power: Final = numpy_implementation(binary.power)
 
 
 @table.implements(binary.power)
@@ -116,11 +114,11 @@ def power(a: Array, b: Array) -> Array:
 
 
 SELECT: Final = {size: variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)}
-numpy_select: Final = in_numpy(binary.select)
+numpy_select: Final = numpy_implementation(binary.select)
 
 
 @table.implements(binary.select)
-@counted
+@tracked
 def select(condition: Array, t: Array, e: Array) -> Array:
     """Return t where the condition holds, else e, of which one or the other may be one number."""
     shape = condition.shape
@@ -134,7 +132,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
         or not (steps[1] or (t.size == 1 and t.ndim <= len(shape)))
         or not (steps[2] or (e.size == 1 and e.ndim <= len(shape)))
     ):
-        return noted(numpy_select(condition, t, e))
+        return track_allocation(numpy_select(condition, t, e))
     if size < FEW:
         out = np.empty(shape, t.dtype)
         run(dense(condition), dense(t), dense(e), out, size, *steps)

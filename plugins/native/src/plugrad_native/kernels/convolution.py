@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import convolution
-from plugrad_cpu.memory import empty, zeros
+from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
@@ -19,7 +19,6 @@ from plugrad_native.declare import (
     Array,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
 )
@@ -127,7 +126,7 @@ def convolved(
 
 def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of a convolution."""
-    numpy_correlate = in_numpy(kernel)
+    numpy_correlate = numpy_implementation(kernel)
 
     def implementation(
         x: Array,
@@ -150,7 +149,7 @@ def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of the gradient of a convolution with respect to its images."""
-    numpy_gradient = in_numpy(kernel)
+    numpy_gradient = numpy_implementation(kernel)
 
     def implementation(
         dy: Array,
@@ -204,7 +203,7 @@ def is_better_reversed(cells: int, channels: int) -> bool:
 
 def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of the gradient of a convolution with respect to its filters."""
-    numpy_gradient = in_numpy(kernel)
+    numpy_gradient = numpy_implementation(kernel)
 
     def implementation(
         x: Array,

@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import decomposition
-from plugrad_cpu.memory import empty
+from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
@@ -17,7 +17,6 @@ from plugrad_native.declare import (
     LIMIT,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
 )
@@ -32,8 +31,8 @@ MOST_ROWS: Final = 512
 PRODUCTS: Final = 16
 """How many products take as long as an addition of two arrays takes for an element."""
 
-numpy_inverse: Final = in_numpy(decomposition.inverse)
-numpy_solve: Final = in_numpy(decomposition.solve)
+numpy_inverse: Final = numpy_implementation(decomposition.inverse)
+numpy_solve: Final = numpy_implementation(decomposition.solve)
 
 
 @table.implements(decomposition.inverse)

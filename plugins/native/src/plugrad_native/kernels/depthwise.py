@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.extend import geometry, size_of
 from plugrad.kernels import depthwise
-from plugrad_cpu.memory import empty, zeros
+from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
@@ -16,7 +16,6 @@ from plugrad_native.declare import (
     Array,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
 )
@@ -40,9 +39,9 @@ FORWARD = exports("depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
 FILTER_GRADIENT = exports("depthwise_filter_gradient", *FLOATS)
 
-numpy_forward: Final = in_numpy(depthwise.depthwise_conv2d)
-numpy_input_gradient: Final = in_numpy(depthwise.depthwise_conv2d_input_gradient)
-numpy_filter_gradient: Final = in_numpy(depthwise.depthwise_conv2d_filter_gradient)
+numpy_forward: Final = numpy_implementation(depthwise.depthwise_conv2d)
+numpy_input_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_input_gradient)
+numpy_filter_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_filter_gradient)
 
 
 def descriptor(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> Array | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import convolution as convolutions, fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
-from plugrad_cpu.kernels.fused import finished as finished_in_numpy
+from plugrad_cpu.extend import add_bias_and_activate
 from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, table, walk
 from plugrad_native.kernels import depthwise
 from plugrad_native.kernels.convolution import UNLIMITED, convolved, correlation
@@ -38,7 +38,7 @@ def finished(
 ) -> Array:
     """Return the activation of y plus the bias; y is overwritten."""
     if y.dtype not in FINISH or y.size >= LIMIT or not y.flags.c_contiguous:
-        return finished_in_numpy(y, bias, weights, activation, alpha, data_format)
+        return add_bias_and_activate(y, bias, weights, activation, alpha, data_format)
     if y.size and (bias is not None or activation != "linear"):
         given = [x if x is None else dense(x) for x in (bias, weights)]
         shapes = [() if x is None else beside_images(x.shape, data_format) for x in given]

@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import indexing
-from plugrad_cpu.memory import empty
+from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
@@ -16,7 +16,6 @@ from plugrad_native.declare import (
     LIMIT,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
 )
@@ -34,7 +33,7 @@ LEAST_GATHERED: Final = 256
 """The number of positions from which on C is faster than NumPy: in batches, with few elements for each."""
 LONG: Final = 16
 
-numpy_gather: Final = in_numpy(indexing.gather)
+numpy_gather: Final = numpy_implementation(indexing.gather)
 
 
 @table.implements(indexing.gather)
@@ -84,8 +83,8 @@ SEGMENT_SUM = exports("segment_sum", "float64", *INTEGERS)
 SEGMENT_SUM_OF_ELEMENTS = variant().kernel("segment_sum_of_elements_float32")
 SEGMENT_SUM_OF_ROWS = variant().kernel("segment_sum_of_rows_float32")
 
-numpy_segment_sum: Final = in_numpy(indexing.unsorted_segment_sum)
-numpy_gather_gradient: Final = in_numpy(indexing.gather_gradient)
+numpy_segment_sum: Final = numpy_implementation(indexing.unsorted_segment_sum)
+numpy_gather_gradient: Final = numpy_implementation(indexing.gather_gradient)
 
 
 def is_served(x: Array, ids: Array, shape: Shape) -> bool:

@@ -9,9 +9,7 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import linalg
-from plugrad_cpu.declare import counted
-from plugrad_cpu.kernels.linalg import fits_float64
-from plugrad_cpu.memory import empty, noted
+from plugrad_cpu.extend import empty, fits_float64, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     FEW,
     FLOAT16,
@@ -23,7 +21,6 @@ from plugrad_native.declare import (
     SHARED,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
     walk,
@@ -53,7 +50,7 @@ PRODUCTS_OF_FLOATS: Final = 128
 ROWS: Final = 8
 """Those of the tiles in csrc/linalg.c, or twice as many."""
 
-numpy_matmul: Final = in_numpy(linalg.matmul)
+numpy_matmul: Final = numpy_implementation(linalg.matmul)
 
 
 class Product(NamedTuple):
@@ -87,7 +84,7 @@ def product(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Product
 
 
 @table.implements(linalg.matmul)
-@counted
+@tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
     if a.dtype is FLOAT32:
@@ -101,7 +98,9 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         factors = widened(a), widened(b)
-        return noted(narrowed(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b)))
+        return track_allocation(
+            narrowed(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
+        )
     dense_a, turned_a = laid_out(a, transpose_a)
     dense_b, turned_b = laid_out(b, transpose_b)
     plan = product(dense_a.shape, dense_b.shape, turned_a, turned_b)
@@ -149,7 +148,7 @@ def laid_out(x: Array, is_transposed: bool) -> tuple[Array, bool]:
 BAND_PART: Final = {size: variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)}
 """Functions by the size of elements."""
 
-numpy_band_part: Final = in_numpy(linalg.band_part)
+numpy_band_part: Final = numpy_implementation(linalg.band_part)
 
 
 @table.implements(linalg.band_part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement
-from plugrad_cpu.declare import counted
+from plugrad_cpu.extend import tracked
 from plugrad_native.declare import LEAST_COPY, dense, table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @table.implements(movement.reshape)
-@counted
+@tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
     if x.nbytes < LEAST_COPY or x.flags.c_contiguous:

@@ -9,8 +9,7 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import normalization
-from plugrad_cpu.declare import counted
-from plugrad_cpu.memory import empty, noted
+from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     FEW,
     FLOAT16,
@@ -20,7 +19,6 @@ from plugrad_native.declare import (
     LIMIT,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
     walk,
@@ -41,7 +39,7 @@ EXPONENTIAL = 4
 def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[..., Array]:
     """Return an implementation with functions for rows, which are contiguous, and for columns of float32."""
     rows, columns = exports(name, *FLOATS), exports(f"{name}_columns", "float32")
-    numpy_function = in_numpy(kernel)
+    numpy_function = numpy_implementation(kernel)
 
     def along(x: Array, axis: int) -> Array:
         outer, length, inner = around(x.shape, axis)
@@ -64,7 +62,7 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
             return along(x, axis)
         if x.dtype == FLOAT16:
             return narrowed(implementation(widened(x), axis))
-        return noted(numpy_function(x, **{axis_name: axis}))
+        return track_allocation(numpy_function(x, **{axis_name: axis}))
 
     return implementation
 
@@ -74,14 +72,14 @@ log_softmax_along: Final = along_axis(normalization.log_softmax, "log_softmax", 
 
 
 @table.implements(normalization.softmax)
-@counted
+@tracked
 def softmax(logits: Array, *, dim: int) -> Array:
     """Return ``exp(x) / sum(exp(x))`` along an axis."""
     return softmax_along(logits, dim)
 
 
 @table.implements(normalization.log_softmax)
-@counted
+@tracked
 def log_softmax(logits: Array, *, axis: int) -> Array:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
     return log_softmax_along(logits, axis)
@@ -89,7 +87,7 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
 
 BATCH_NORM = exports("batch_norm", *FLOATS)
 
-numpy_batch_norm: Final = in_numpy(normalization.batch_norm)
+numpy_batch_norm: Final = numpy_implementation(normalization.batch_norm)
 
 
 @table.implements(normalization.batch_norm)
@@ -121,10 +119,10 @@ LAYER_NORM_SUMS = exports("layer_norm_sums", *FLOATS)
 BATCH_NORM_TRAINING = exports("batch_norm_training", *FLOATS)
 BATCH_NORM_GRADIENT = exports("batch_norm_gradient", *FLOATS)
 
-numpy_layer_norm: Final = in_numpy(normalization.layer_norm)
-numpy_layer_norm_gradient: Final = in_numpy(normalization.layer_norm_gradient)
-numpy_batch_norm_training: Final = in_numpy(normalization.batch_norm_training)
-numpy_batch_norm_gradient: Final = in_numpy(normalization.batch_norm_gradient)
+numpy_layer_norm: Final = numpy_implementation(normalization.layer_norm)
+numpy_layer_norm_gradient: Final = numpy_implementation(normalization.layer_norm_gradient)
+numpy_batch_norm_training: Final = numpy_implementation(normalization.batch_norm_training)
+numpy_batch_norm_gradient: Final = numpy_implementation(normalization.batch_norm_gradient)
 
 
 def beside(x: Array, part: Array | None, shape: Shape, value: float) -> Array:

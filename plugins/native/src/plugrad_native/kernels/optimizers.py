@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import Kernel
 from plugrad.kernels import optimizers
-from plugrad_cpu.memory import empty
-from plugrad_cpu.threads import workers
-from plugrad_native.declare import FLOATS, LIMIT, SHARED, dense, exports, in_numpy, table
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
+from plugrad_native.declare import FLOATS, LIMIT, SHARED, dense, exports, table
 
 if TYPE_CHECKING:
-    from plugrad.extend import Implementation
+    from plugrad.extend import Implementation, Kernel
     from plugrad_native.declare import Array
 
 
@@ -22,7 +20,7 @@ def moving(kernel: Kernel[..., Any], function: str) -> Implementation:
     """Return the implementation of a kernel by its functions of C."""
     functions = exports(function, *FLOATS)
     lists = optimizers.LISTS[kernel]
-    numpy_function = in_numpy(kernel)
+    numpy_function = numpy_implementation(kernel)
 
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
         count = len(tensors) // lists
@@ -34,20 +32,20 @@ def moving(kernel: Kernel[..., Any], function: str) -> Implementation:
         outputs = [empty(x.shape, dtype) for x in tensors[count:]]
         run = functions[dtype]
         arguments = dense(coefficients), np.array(sizes, np.int32), inputs, tuple(outputs), count
-        parts = min(workers.count, lists * sum(sizes) // (SHARED // 2))
+        parts = min(thread_pool.count, lists * sum(sizes) // (SHARED // 2))
         if parts < 2:
             run(*arguments, 0, 1)
         else:
-            workers.perform([partial(run, *arguments, part, parts) for part in range(parts)])
+            thread_pool.run([partial(run, *arguments, part, parts) for part in range(parts)])
         return outputs
 
     return implementation
 
 
-table.update(
-    {
-        found: moving(found, name)
-        for name, found in vars(optimizers).items()
-        if isinstance(found, Kernel)
-    }
+NAMES: Final = (
+    *("adadelta", "adagrad", "adam", "adamax", "centered_rmsprop", "gradient_descent", "momentum"),
+    "rmsprop",
 )
+"""The kernels with functions in C. A newer core may have more."""
+
+table.update({vars(optimizers)[name]: moving(vars(optimizers)[name], name) for name in NAMES})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import pool_window, size_of
 from plugrad.kernels import pooling
-from plugrad_cpu.memory import empty
+from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FLOATS,
     INT32,
@@ -15,7 +15,6 @@ from plugrad_native.declare import (
     Array,
     dense,
     exports,
-    in_numpy,
     table,
 )
 from plugrad_native.windows import descriptor_of
@@ -32,8 +31,8 @@ MAX_POOL_WITH_ARGMAX = exports("max_pool_with_argmax", *FLOATS, *INTEGERS)
 AVERAGE_POOL = exports("avg_pool", *FLOATS)
 AVERAGE_POOL_GRADIENT = exports("avg_pool_gradient", *FLOATS)
 
-numpy_pool: Final = in_numpy(pooling.pool)
-numpy_with_argmax: Final = in_numpy(pooling.max_pool_with_argmax)
+numpy_pool: Final = numpy_implementation(pooling.pool)
+numpy_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
 
 
 def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:
@@ -54,7 +53,7 @@ def pooled(functions: Exports, x: Array, window: Window, described: Array) -> Ar
 
 def pool_of(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array]:
     """Return the implementation of a pooling without dilations."""
-    in_python = in_numpy(kernel)
+    in_python = numpy_implementation(kernel)
 
     def implementation(
         x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
@@ -76,7 +75,7 @@ def pool_of(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array
 
 def max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation that gives `dy` to the first largest element of each window."""
-    numpy_gradient = in_numpy(kernel)
+    numpy_gradient = numpy_implementation(kernel)
 
     def implementation(
         dy: Array,
@@ -110,7 +109,7 @@ def max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 def avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation that spreads `dy` evenly over each window."""
-    numpy_gradient = in_numpy(kernel)
+    numpy_gradient = numpy_implementation(kernel)
 
     def implementation(
         dy: Array,

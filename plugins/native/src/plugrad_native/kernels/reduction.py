@@ -9,8 +9,7 @@ import numpy as np
 
 from plugrad.extend import reduced, size_of
 from plugrad.kernels import reduction
-from plugrad_cpu.declare import counted
-from plugrad_cpu.memory import empty, noted
+from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     FEW,
     FLOATS,
@@ -20,7 +19,6 @@ from plugrad_native.declare import (
     SHARED,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
 )
@@ -60,16 +58,16 @@ def folded(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
 ) -> Callable[..., Array]:
     """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
-    functions, numpy_function = exports(name, *dtypes), in_numpy(kernel)
+    functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
 
-    @counted
+    @tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         run = functions.get(x.dtype)
         plan = fold(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
             if x.dtype.char == "e" and 0 < x.size < LIMIT:
                 return narrowed(implementation(widened(x), axis=axis, keep_dims=keep_dims))
-            return noted(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
+            return track_allocation(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
         shape, outer, length, inner = plan
         out = (np.empty if x.size < FEW else empty)(shape, x.dtype)
         if x.size < SHARED:
@@ -86,7 +84,7 @@ greatest: Final = folded(reduction.max, "max", *FLOATS, *INTEGERS, attribute="re
 
 
 @table.implements(reduction.max)
-@counted
+@tracked
 def max(x: Array, *, reduction_indices: Shape, keep_dims: bool) -> Array:
     """Return the largest elements along axes."""
     return greatest(x, axis=reduction_indices, keep_dims=keep_dims)
@@ -104,7 +102,7 @@ table.update(
 
 COUNT_IDS = variant().kernel("count_ids")
 
-numpy_bincount: Final = in_numpy(reduction.bincount)
+numpy_bincount: Final = numpy_implementation(reduction.bincount)
 
 
 @table.implements(reduction.bincount)

@@ -9,14 +9,13 @@ import numpy as np
 
 from plugrad.extend import Pair, Shape, size_of
 from plugrad.kernels import resize
-from plugrad_cpu.memory import empty, zeros
+from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
     FLOATS,
     INT32,
     LIMIT,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
 )
@@ -73,7 +72,7 @@ def forward(
     kernel: Kernel[..., Any], export_for: Callable[[Array], Export | None]
 ) -> Callable[..., Array]:
     """Return the implementation of a kernel that resizes images, by the function that there is for them."""
-    numpy_function = in_numpy(kernel)
+    numpy_function = numpy_implementation(kernel)
 
     def implementation(
         images: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
@@ -95,7 +94,7 @@ def forward(
 
 def backward(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Array]:
     """Return the implementation of the gradient of such a kernel."""
-    numpy_function = in_numpy(kernel)
+    numpy_function = numpy_implementation(kernel)
 
     def implementation(
         images: Array, dy: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool

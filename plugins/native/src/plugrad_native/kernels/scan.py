@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import size_of
 from plugrad.kernels import scan
-from plugrad_cpu.memory import empty
+from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FEW,
     FLOATS,
@@ -15,7 +15,6 @@ from plugrad_native.declare import (
     LIMIT,
     dense,
     exports,
-    in_numpy,
     in_parts,
     table,
 )
@@ -38,7 +37,7 @@ def around(shape: Shape, axis: int) -> tuple[int, int, int]:
 
 def scanned(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
     """Return an implementation that accumulates with functions of C."""
-    functions, numpy_function = exports(name, *NUMBERS), in_numpy(kernel)
+    functions, numpy_function = exports(name, *NUMBERS), numpy_implementation(kernel)
 
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
         run = functions.get(x.dtype)

@@ -8,15 +8,15 @@ import numpy as np
 
 from plugrad.extend import size_of
 from plugrad.kernels import scatter
-from plugrad_cpu.kernels.indexing import flat_positions
-from plugrad_native.declare import in_numpy, table
+from plugrad_cpu.extend import flat_positions, numpy_implementation
+from plugrad_native.declare import table
 from plugrad_native.kernels.indexing import is_served, segment_sums
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
     from plugrad_native.declare import Array
 
-numpy_scatter: Final = in_numpy(scatter.scatter_nd)
+numpy_scatter: Final = numpy_implementation(scatter.scatter_nd)
 
 
 @table.implements(scatter.scatter_nd)

@@ -9,14 +9,13 @@ import numpy as np
 
 from plugrad.extend import fourier_stages
 from plugrad.kernels import signal
-from plugrad_cpu.memory import empty
+from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     COMPLEX64,
     FLOAT32,
     INT32,
     LIMIT,
     dense,
-    in_numpy,
     in_parts,
     table,
 )
@@ -33,10 +32,10 @@ IRFFT: Final = variant().kernel("irfft_complex64")
 LONGEST: Final = 1 << 24
 """The longest rows; for longer ones, the tables would be large."""
 
-numpy_fft: Final = in_numpy(signal.fft)
-numpy_ifft: Final = in_numpy(signal.ifft)
-numpy_rfft: Final = in_numpy(signal.rfft)
-numpy_irfft: Final = in_numpy(signal.irfft)
+numpy_fft: Final = numpy_implementation(signal.fft)
+numpy_ifft: Final = numpy_implementation(signal.ifft)
+numpy_rfft: Final = numpy_implementation(signal.rfft)
+numpy_irfft: Final = numpy_implementation(signal.irfft)
 
 
 class Plan(NamedTuple):

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from plugrad.kernels import sorting
-from plugrad_cpu.memory import empty
-from plugrad_native.declare import INT32, INTEGERS, LIMIT, UINT64, dense, exports, in_numpy, table
+from plugrad_cpu.extend import empty, numpy_implementation
+from plugrad_native.declare import INT32, INTEGERS, LIMIT, UINT64, dense, exports, table
 
 if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 ARGSORT = exports("argsort", "float16", "float32", "float64", *INTEGERS)
 
-numpy_top_k: Final = in_numpy(sorting.top_k)
+numpy_top_k: Final = numpy_implementation(sorting.top_k)
 
 
 @table.implements(sorting.top_k)

@@ -8,18 +8,16 @@ import numpy as np
 
 from plugrad.extend import float16, float32
 from plugrad.kernels import unary
-from plugrad_cpu.declare import counted
-from plugrad_cpu.memory import empty, noted
+from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
     FEW,
     FLOATS,
     GROUP,
     INTEGERS,
     LIMIT,
+    MIN_BYTES,
     dense,
     exports,
-    for_dtypes,
-    in_numpy,
     in_parts,
     mapped,
     table,
@@ -42,8 +40,8 @@ CASTS: Final = {
 }
 """Casts that NumPy makes without vectors, or for which it has to check the range first, by the characters of dtypes."""
 
-numpy_step: Final = in_numpy(unary.step)
-numpy_cast: Final = in_numpy(unary.cast)
+numpy_step: Final = numpy_implementation(unary.step)
+numpy_cast: Final = numpy_implementation(unary.cast)
 
 
 @table.implements(unary.step)
@@ -63,12 +61,12 @@ def step(x: Array, *, alpha: float) -> Array:
 
 
 @table.implements(unary.cast)
-@counted
+@tracked
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return the elements in another dtype."""
     run = CASTS.get(x.dtype.char + dtype.numpy.char)
     if run is None or x.size >= LIMIT:
-        return noted(numpy_cast(x, dtype=dtype))
+        return track_allocation(numpy_cast(x, dtype=dtype))
     size = x.size
     if size < FEW:
         out = np.empty(x.shape, dtype.numpy)
@@ -110,5 +108,6 @@ FASTER: Final[dict[str, tuple[str, ...]]] = {
 """The dtypes for which there are functions that are faster than NumPy's, by their names."""
 
 for _name, _dtypes in FASTER.items():
-    _kernel, _functions = vars(unary)[_name], exports(_name, *_dtypes)
-    table.update({_kernel: for_dtypes(_functions, mapped(_kernel, _functions))})
+    _kernel = vars(unary)[_name]
+    _implementation = mapped(_kernel, exports(_name, *_dtypes))
+    table.update({_kernel: _implementation}, dtypes=_dtypes, min_bytes=MIN_BYTES)

@@ -10,6 +10,7 @@ import numpy as np
 from plugrad.extend import Kernel, uint32
 from plugrad.kernels import optimizers
 from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, run_chains, table
+from plugrad_wasm.program import exported_kernels
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation
@@ -46,5 +47,5 @@ def moving(kernel: Kernel[..., Any], export: str) -> Implementation:
 
 
 for name, found in vars(optimizers).items():
-    if isinstance(found, Kernel):
+    if isinstance(found, Kernel) and name in exported_kernels():
         table.update({found: moving(found, name)})

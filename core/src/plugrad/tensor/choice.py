@@ -1,0 +1,70 @@
+"""The choice between an implementation that is meant for some inputs and the next one, which takes all others."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from plugrad.types.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.types.dtype import DType
+
+    Implementation = Callable[..., Any]
+
+BROADCAST_MIN_BYTES = 1 << 17
+"""The bytes of the larger input from which on `broadcast_dtypes` counts."""
+
+
+def choose(
+    function: Implementation,
+    following: Implementation,
+    dtypes: frozenset[DType] | None,
+    broadcast_dtypes: frozenset[DType],
+    min_bytes: int,
+) -> Implementation:
+    """Return a function that calls one implementation where the conditions hold, and else the next one.
+
+    `KernelConfig` explains the conditions.
+
+    Args:
+        function: what runs where they hold.
+        following: what runs for all other inputs.
+        dtypes: those of the first input; None for all.
+        broadcast_dtypes: more of them, for inputs that are broadcast to a large result.
+        min_bytes: those of all inputs together.
+    """
+    # Arrays may carry dtypes of NumPy.
+    meant = None if dtypes is None else {spelling for d in dtypes for spelling in (d, d.numpy)}
+    meant_if_broadcast = {spelling for d in broadcast_dtypes for spelling in (d, d.numpy)}
+
+    def is_meant(arrays: Sequence[Any]) -> bool:
+        given = [x for x in arrays if x is not None]
+        if min_bytes and sum(map(nbytes_of, given)) < min_bytes:
+            return False
+        if meant is None or given[0].dtype in meant:
+            return True
+        return given[0].dtype in meant_if_broadcast and _are_broadcast(given)
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        return (function if is_meant(arrays) else following)(*arrays, **attrs)
+
+    return implementation
+
+
+def _are_broadcast(arrays: Sequence[Any]) -> bool:
+    """Return whether inputs of several elements have different sizes, and one of them is large."""
+    sizes = [prod(x.shape) for x in arrays]
+    return (
+        min(sizes) > 1
+        and min(sizes) != max(sizes)
+        and max(map(nbytes_of, arrays)) >= BROADCAST_MIN_BYTES
+    )
+
+
+def nbytes_of(array: Any) -> int:
+    """Return the bytes of a backend array, which has a shape and a dtype."""
+    nbytes = getattr(array, "nbytes", None)
+    return prod(array.shape) * as_dtype(array.dtype).itemsize if nbytes is None else nbytes

@@ -1,0 +1,50 @@
+"""What a kernel pack for the cpu backend may import: memory, threads, and NumPy's implementations.
+
+The arrays of the backend are NumPy arrays, and implementations take and return those. A pack may make all its
+arrays with NumPy: the backend then tracks the large ones when an implementation returns. `empty` and
+`zeros` take their memory from a pool instead, which saves the time in which the operating system clears it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.extend import KernelNotFound
+from plugrad_cpu.declare import tracked as tracked
+from plugrad_cpu.kernels import table as _table
+from plugrad_cpu.kernels.fused import add_bias_and_activate as add_bias_and_activate
+from plugrad_cpu.kernels.indexing import flat_positions as flat_positions
+from plugrad_cpu.kernels.linalg import fits_float64 as fits_float64
+from plugrad_cpu.kernels.movement import write as write
+from plugrad_cpu.memory import (
+    empty as empty,
+    empty_like as empty_like,
+    track_allocation as track_allocation,
+    zeros as zeros,
+)
+from plugrad_cpu.threads import thread_pool as thread_pool
+
+if TYPE_CHECKING:
+    from plugrad.extend import Implementation, Kernel
+
+_in_numpy = {config.kernel_name: config.kernel_func for config in _table}
+
+
+def numpy_implementation(kernel: Kernel[..., Any]) -> Implementation:
+    """Return the backend's own implementation of a kernel, in NumPy.
+
+    An implementation calls it for inputs that it does not take, where `KernelConfig` cannot say so.
+
+    >>> import numpy as np
+    >>> from plugrad.kernels import unary
+    >>> float(numpy_implementation(unary.square)(np.float32(3)))
+    9.0
+
+    Raises:
+        KernelNotFound: the backend has none.
+    """
+    if kernel.name not in _in_numpy:
+        raise KernelNotFound(
+            f"the cpu backend does not implement {kernel.name!r}; a pack that does so must take all inputs itself"
+        )
+    return _in_numpy[kernel.name]

@@ -1,0 +1,96 @@
+"""Distributions with C are built from a checkout without links, as on Windows, and from their sources alone."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ziglang")
+pytest.importorskip("hatchling")
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+BUILT = {".so", ".pyd", ".wasm", ".pyc"}
+
+
+def copy_without_links(source, target):
+    """Copy a folder as git does where there are no links: each becomes a file with the path that it leads to."""
+    for folder, folders, files in os.walk(source):
+        folders[:] = {*folders} - {"__pycache__", "build"}
+        for entry in (*files, *(f for f in folders if (Path(folder) / f).is_symlink())):
+            path = Path(folder) / entry
+            if path.suffix in BUILT:
+                continue
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(
+                os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
+            )
+
+
+def build(kind, project, folder, **environment):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    subprocess.run(
+        command, cwd=project, check=True, capture_output=True, env=os.environ | environment
+    )
+    (path,) = folder.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module", params=["native", "wasm"])
+def sources(request, tmp_path_factory):
+    """The folder of an unpacked source distribution, which was built from a checkout without links."""
+    folder = tmp_path_factory.mktemp(request.param)
+    for part in (request.param, "csrc"):
+        copy_without_links(PLUGINS / part, folder / "checkout" / part)
+    archive = build("sdist", folder / "checkout" / request.param, folder / "dist")
+    with tarfile.open(archive) as files:
+        files.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+def test_source_distribution_holds_the_shared_sources(sources):
+    shared = sorted(path.name for path in (PLUGINS / "csrc").iterdir())
+    assert sorted(path.name for path in (sources / "csrc").iterdir()) == shared
+    for name in shared:
+        assert (sources / "csrc" / name).read_bytes() == (PLUGINS / "csrc" / name).read_bytes()
+    assert {"hatch_build.py", "LICENSE", "pyproject.toml", "src"} <= {
+        path.name for path in sources.iterdir()
+    }
+    assert not [path for path in sources.rglob("*") if path.suffix in BUILT]
+
+
+def test_a_source_distribution_is_built_from_one_again(sources, tmp_path):
+    with tarfile.open(build("sdist", sources, tmp_path)) as again:
+        names = {name.partition("/")[2] for name in again.getnames()}
+    assert {f"csrc/{path.name}" for path in (PLUGINS / "csrc").iterdir()} <= names
+
+
+def test_a_wheel_is_compiled_from_the_source_distribution(sources, tmp_path):
+    """One variant is compiled, which takes seconds and not a minute; the bytes of wasm are those in use."""
+    is_native = sources.name.startswith("plugrad_native")
+    if is_native:
+        (sources / "extension" / "exports.txt").write_text("copy_4\n")
+        expected = "plugrad_native/_neon.abi3.so"
+    else:
+        replace(sources / "hatch_build.py", ', "simd": CPU}', "}")
+        expected = "plugrad_wasm/kernels-relaxed.wasm"
+    wheel = build("wheel", sources, tmp_path, PLUGRAD_NATIVE_PLATFORM="manylinux_2_17_aarch64")
+    with zipfile.ZipFile(wheel) as archive:
+        assert [n for n in archive.namelist() if n.endswith((".so", ".wasm"))] == [expected]
+        code = archive.read(expected)
+    assert code.startswith(b"\x7fELF" if is_native else b"\0asm")
+    in_use = PLUGINS / "wasm" / "src" / expected
+    inputs = (*(PLUGINS / "csrc").iterdir(), PLUGINS / "wasm" / "hatch_build.py")
+    if not is_native and in_use.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
+        assert code == in_use.read_bytes()
+
+
+def replace(path, old, new):
+    """Replace a part of a file that is there once."""
+    text = path.read_text("utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), "utf-8")
