@@ -29,7 +29,7 @@ LAYERS = (
     ("engine",),
     ("ops",),
     ("transforms",),
-    ("gradients",),
+    ("gradients", "composites"),
     ("pictures",),
     ("optimizers", "memory", "profiling", "array_api", "saving", "einops"),
     ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string", "tfjs"),

@@ -1,11 +1,14 @@
 """Implementations on the host, and kernels that take a list of inputs beside others."""
 
+from importlib import import_module
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import plugrad
-from plugrad import KernelConfig
-from plugrad.errors import KernelNotFound, RegistrationError, ShapeError
+from plugrad import KernelConfig, host
+from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, ShapeError
 from plugrad.extend import KERNELS, KernelTable, Shaped, Spec, gradient, host_bodies, kernel
 from plugrad.kernels import ragged, sparse, string
 from plugrad.ops.binary import multiply
@@ -153,3 +156,20 @@ def test_explicit_form_cannot_save_the_list(blend):
     config = plugrad.GradientConfig("Blend", lambda dy, saved, attrs: {}, ("weights",))
     with pytest.raises(RegistrationError, match=r"only the table form .* the list 'weights'"):
         plugrad.register_gradient(config)
+
+
+# --- bodies of plugrad's own ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", sorted({kernel.family for kernel in KERNELS.values()}))
+def test_every_family_can_be_asked_for_its_bodies(family):
+    bodies = host_bodies(import_module(f"plugrad.kernels.{family}"))
+    is_written = (Path(host.__file__).parent / f"{family}.py").is_file()
+    assert bool(bodies) is is_written
+    assert {kernel.family for kernel in bodies} <= {family}
+
+
+@pytest.mark.parametrize("family", ["sparse", host, None])
+def test_what_is_no_family_has_no_bodies(family):
+    with pytest.raises(ArgumentError, match="host_bodies takes a family of contracts"):
+        host_bodies(family)

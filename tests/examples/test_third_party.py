@@ -14,7 +14,13 @@ import plugrad
 from plugrad.errors import CannotRun
 
 FOLDER = Path(__file__).parents[2] / "examples" / "third_party"
-PROJECTS = ("plugrad-acme-float64", "plugrad-acme-kernels", "plugrad-acme-ops")
+PROJECTS = (
+    "plugrad-acme-float64",
+    "plugrad-acme-kernels",
+    "plugrad-acme-ops",
+    "plugrad-acme-telemetry",
+    "plugrad-torch",
+)
 
 
 def environment(**variables):
@@ -25,8 +31,12 @@ def environment(**variables):
 @pytest.fixture(scope="module", params=PROJECTS)
 def installed(request, tmp_path_factory):
     """A project away from the repository: its wheel in `site`, and in the folder nothing but its tests."""
-    folder = tmp_path_factory.mktemp("elsewhere") / request.param
-    source = shutil.copytree(FOLDER / request.param, folder / "source")
+    return install(request.param, tmp_path_factory.mktemp("elsewhere"))
+
+
+def install(project, elsewhere):
+    folder = elsewhere / project
+    source = shutil.copytree(FOLDER / project, folder / "source")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
     subprocess.run(
         [*build, "--no-index", "--wheel-dir", folder / "wheels", source],
@@ -42,11 +52,12 @@ def installed(request, tmp_path_factory):
     return folder
 
 
-def run_tests(folder, *arguments):
-    """Run a project's tests on its installed wheel."""
+def run_tests(folder, *arguments, others=()):
+    """Run a project's tests on its installed wheel, and on those of other projects."""
+    path = os.pathsep.join(str(each / "site") for each in (folder, *others))
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        env=environment(PYTHONPATH=str(folder / "site")),
+        env=environment(PYTHONPATH=path, PLUGRAD_TORCH_THREADS="1"),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -66,12 +77,20 @@ def test_own_tests_pass(installed):
     if installed.name == "plugrad-acme-kernels":
         require("webgpu")
         done = run_tests(installed, "-k", "Sigmoid or sigmoid")
+    elif installed.name == "plugrad-torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+        done = run_tests(installed, "--plugrad-report=report.json")
     elif installed.name == "plugrad-acme-float64":
         done = run_tests(installed, "--plugrad-report=report.json")
     else:
         done = run_tests(installed)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
+    if installed.name == "plugrad-torch":
+        report = json.loads((installed / "report.json").read_text("utf-8"))
+        found = report["backends"]["torch"]
+        assert list(found["levels"]) == ["lifecycle", "core", "gradients", "full", "edges"]
+        assert sum(1 for counts in found["kernels"].values() if counts["passed"]) >= 200
     if installed.name == "plugrad-acme-float64":
         _check_report(json.loads((installed / "report.json").read_text("utf-8")))
 
@@ -86,19 +105,28 @@ def _check_report(report):
     assert len(passed) == 77
 
 
+def test_composites_of_an_op_pack_run_on_a_backend_that_does_not_know_it(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    ops, torch = install("plugrad-acme-ops", tmp_path), install("plugrad-torch", tmp_path)
+    done = run_tests(ops, "-k", "torch", "-rs", others=[torch])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the body runs on torch: no plugin brings AcmeSwiGLU for it" in done.stdout
+    assert " 1 skipped" in done.stdout
+
+
 def test_wheel_holds_the_package_and_its_manifest(installed):
     (wheel,) = (installed / "wheels").glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     package = installed.name.replace("-", "_")
-    kind = "backend" if installed.name.endswith("float64") else "plugin"
+    kind = "backend" if installed.name.endswith(("float64", "torch")) else "plugin"
     assert {f"{package}/__init__.py", f"{package}/plugrad-{kind}.toml"} <= names
 
 
 def test_plugrad_lists_what_it_brings_without_running_it(installed):
     program = (
         "import json, plugrad, sys\n"
-        "found = [p for p in plugrad.plugins() if p.distribution.startswith('plugrad-acme')]\n"
-        "loaded = [m for m in sys.modules if m.startswith('plugrad_acme')]\n"
+        "found = [p for p in plugrad.plugins() if p.distribution.startswith(('plugrad-acme', 'plugrad-torch'))]\n"
+        "loaded = [m for m in sys.modules if m.startswith(('plugrad_acme', 'plugrad_torch', 'torch'))]\n"
         "print(json.dumps([[(p.kind, p.name, p.status) for p in found], loaded]))\n"
     )
     done = subprocess.run(
@@ -122,5 +150,7 @@ def test_plugrad_lists_what_it_brings_without_running_it(installed):
                 ("kernels", "webgpu.acme_ops", "available"),
                 ("ops", "acme", "available"),
             ],
+            "plugrad-torch": [("backend", "torch", "available")],
+            "plugrad-acme-telemetry": [("hooks", "acme_telemetry", "available")],
         }[installed.name]
     )

@@ -10,6 +10,7 @@ import pytest
 import plugrad
 from plugrad.discovery import hooks
 from plugrad.discovery.hooks import SPECIFICATIONS, call
+from plugrad.engine import watching
 from plugrad.errors import BackendNotFound, PluginNotFound, RegistrationError
 
 
@@ -372,6 +373,41 @@ def test_fallback_is_told(site, register):
         warnings.simplefilter("error")
         plugrad.log(x)
     assert seen == [("Log", "toy", "cpu", 40)]
+
+
+def test_each_kernel_is_reported_while_somebody_listens(register):
+    seen = []
+
+    def finished(kernel_name, backend, shapes, milliseconds):
+        plugrad.zeros(2) + 1  # what the hook runs itself is not reported
+        seen.append((kernel_name, backend.name, shapes, milliseconds >= 0))
+
+    x = plugrad.asarray([[1.0, 2.0]], device="cpu")
+    register(plugrad_kernel_finished=finished)
+    with plugrad.use("cpu"):
+        y = x + plugrad.ones(2)
+    assert seen == [
+        ("Fill", "cpu", (), True),
+        ("Add", "cpu", ((1, 2), (2,)), True),
+    ]
+    plugrad.unregister_plugin("acme")
+    assert watching.watchers == ()
+    y * y
+    assert len(seen) == 2
+
+
+def test_nothing_is_watched_for_plugins_without_that_hook(register):
+    register(plugrad_configure=lambda: None)
+    assert watching.watchers == ()
+
+
+def test_a_report_that_fails_does_not_stop_the_program(register):
+    def finished(kernel_name):
+        raise ValueError("no disk")
+
+    register(plugrad_kernel_finished=finished)
+    with pytest.warns(RuntimeWarning, match="plugrad_kernel_finished failed.*no disk"):
+        assert (plugrad.asarray([1.0], device="cpu") + 1).tolist() == [2.0]
 
 
 def test_plugin_that_uses_plugrad_while_it_is_imported(site):

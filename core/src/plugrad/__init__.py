@@ -15,7 +15,9 @@ from math import (
     pi as pi,
 )
 
+import plugrad.composites  # pyright: ignore[reportUnusedImport] - the registry asks it for bodies
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
+import plugrad.engine.telemetry  # pyright: ignore[reportUnusedImport] - it waits for plugins with its hook
 import plugrad.gradients  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.importing  # pyright: ignore[reportUnusedImport] - __getattr__ uses it
 import plugrad.kernels  # pyright: ignore[reportUnusedImport] - every contract is known

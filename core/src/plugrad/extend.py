@@ -9,6 +9,7 @@ from plugrad.contract.kernel import (
     kernel as kernel,
 )
 from plugrad.discovery.hooks import hookimpl as hookimpl
+from plugrad.engine.composites import composite as composite
 from plugrad.engine.results import wrapped as wrapped
 from plugrad.errors import (
     ArgumentError as ArgumentError,

@@ -196,12 +196,14 @@ def contracts(report: Report) -> None:
 
 def _contracts() -> dict[str, Any]:
     from plugrad.extend import KERNELS
+    from plugrad.registry.composites import find_composite
 
     return {
         name: {
             "family": kernel.family,
             "inputs": list(kernel.inputs),
             "attributes": list(kernel.attributes),
+            "composite": find_composite(kernel) is not None,
         }
         for name, kernel in KERNELS.items()
     }

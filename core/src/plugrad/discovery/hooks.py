@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from plugrad.settings.layers import Config
     from plugrad.tape.rules import GradientConfig
     from plugrad.tensor.backend import Backend, KernelConfig
+    from plugrad.types.specs import Shape
 
 
 # --- the hooks -----------------------------------------------------------------------------------
@@ -88,6 +89,18 @@ def plugrad_fallback(
     """
 
 
+def plugrad_kernel_finished(
+    kernel_name: str, backend: Backend, shapes: Sequence[Shape], milliseconds: float
+) -> None:
+    """React to a call of a kernel, which is counted or timed, for example.
+
+    Called after each call of an implementation, in the thread of the call; nothing is slower while no
+    loaded plugin has this hook. `shapes` are those of the inputs. On a device that computes later,
+    `milliseconds` is the time that it took to start the kernel; `plugrad.profile` waits for the device.
+    Of a composite, the kernels of its body are reported. Kernels that the hook runs itself are not.
+    """
+
+
 def plugrad_doctor_section() -> tuple[str, str] | None:
     """Return the title and the text of a section for ``plugrad doctor``."""
 
@@ -109,6 +122,7 @@ SPECIFICATIONS: Final[Mapping[str, Callable[..., Any]]] = {
         plugrad_register_gradients,
         plugrad_backend_activated,
         plugrad_fallback,
+        plugrad_kernel_finished,
         plugrad_doctor_section,
         plugrad_cli,
     )

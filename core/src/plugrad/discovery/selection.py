@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,7 +27,7 @@ from plugrad.tensor.context import active_scope, surround, transfer_target
 from plugrad.types.arguments import flag
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
     from types import TracebackType
 
     from plugrad.discovery.plugin import Plugin
@@ -121,6 +122,17 @@ def which() -> Selection:
 def active_backend() -> Backend:
     """Return the backend where new tensors are made."""
     return which().backend
+
+
+@contextmanager
+def active_on(backend: Backend) -> Generator[None, None, None]:
+    """Make an opened backend the active one inside a ``with`` block; what is transferred where stays as it is."""
+    before = _used.get()
+    _used.set(Selection(backend, "the body of a kernel"))
+    try:
+        yield
+    finally:
+        _used.set(before)
 
 
 def synchronize(device: DeviceLike | None = None) -> None:

@@ -13,8 +13,10 @@ from plugrad.discovery.selection import is_numpy_backend, numpy_backend
 from plugrad.discovery.state import state
 from plugrad.engine import watching
 from plugrad.engine.checking import check_arrays, checked, checked_finite
+from plugrad.engine.composites import of_arrays
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
+from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import find_kernel, list_implementations, listen
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import closed
@@ -59,7 +61,11 @@ class Implementations(dict[str, "Implementation"]):
         settings = config.state
         found = list_implementations(kernel_name, backend)
         if not found:
-            # Not kept: the settings may differ at the next call.
+            # Not kept: a composite may go with its plugin, and the settings may differ at the next call.
+            contract = contract_of(kernel_name)
+            composite = None if contract is None else find_composite(contract)
+            if composite is not None:
+                return of_arrays(composite, backend)
             return borrowed(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
         function = combined(found, backend)

@@ -6,10 +6,11 @@ which the contract does not know. There is one module per family.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from plugrad.errors import ArgumentError, shown as described
 from plugrad.importing import imported
 
 if TYPE_CHECKING:
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Implementation
 
+FAMILIES: Final = frozenset(
+    (
+        *("decomposition", "detection", "indexing", "optimizers", "pixels", "ragged"),
+        *("random", "rearrangement", "sorting", "sparse", "string"),
+    )
+)
+"""The families that have bodies."""
+
 
 def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:
-    """Return the NumPy bodies of the kernels of a family, for a backend's table.
+    """Return the NumPy bodies of the kernels of a family, for a backend's table; most families have none.
 
     >>> from plugrad.extend import KernelTable, host_bodies
     >>> from plugrad.kernels import sparse
@@ -31,9 +40,22 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
     >>> table.update(host_bodies(sparse), on_host=True)
     >>> len(table)
     4
+    >>> from plugrad.kernels import unary
+    >>> host_bodies(unary)
+    {}
+
+    Args:
+        contracts: the module of a family of contracts in `plugrad.kernels`.
+
+    Raises:
+        ArgumentError: `contracts` is not such a module.
     """
-    family = contracts.__name__.rpartition(".")[2]
-    return imported(f"plugrad.host.{family}").BODIES
+    package, _, family = getattr(contracts, "__name__", "").rpartition(".")
+    if package != "plugrad.kernels":
+        raise ArgumentError(
+            f"host_bodies takes a family of contracts, such as plugrad.kernels.sparse, not {described(contracts)}"
+        )
+    return imported(f"plugrad.host.{family}").BODIES if family in FAMILIES else {}
 
 
 def shown(values: NDArray[Any]) -> str:

@@ -1,11 +1,11 @@
-"""The contracts and both registries as they are at one moment, to be restored."""
+"""The contracts and the registries as they are at one moment, to be restored."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import KERNELS
-from plugrad.registry import kernels
+from plugrad.registry import composites, kernels
 from plugrad.registry.gradients import complete, gradients
 
 if TYPE_CHECKING:
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 
 def snapshot() -> Callable[[], None]:
-    """Return a function that restores the contracts and both registries to their current state."""
+    """Return a function that restores the contracts and the registries to their current state."""
+    composites.complete()
     complete()  # families that came later would be taken away, and would not come again
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients, dict(gradients)),
+        (composites.composites, dict(composites.composites)),
     ]
     implementations = kernels.snapshot()
 

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from plugrad.kernels import creation
+from plugrad.registry.composites import find_composite
 from plugrad.registry.gradients import find_gradient
 from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add
 from plugrad.tape.plans import missing_gradient
@@ -27,7 +28,10 @@ def find_plan(
     kernel: Kernel[..., Any], differentiated: int, parents: Sequence[Node | None]
 ) -> Plan | None:
     """Return the plan of a call; `differentiated` is what `mark` returns."""
-    gradient = find_gradient(kernel.name) or missing_gradient(kernel)
+    gradient = find_gradient(kernel.name)
+    if gradient is None:
+        composite = find_composite(kernel)
+        gradient = missing_gradient(kernel) if composite is None else composite.gradient
     try:
         return gradient.plans[differentiated]
     except KeyError:

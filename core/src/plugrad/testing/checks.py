@@ -9,6 +9,7 @@ import numpy as np
 from plugrad.errors import UnsupportedDtype
 from plugrad.ops.creation import asarray
 from plugrad.ops.movement import concat, reshape
+from plugrad.registry.composites import find_composite
 from plugrad.registry.gradients import get_gradient
 from plugrad.registry.kernels import find_kernel
 from plugrad.testing.finite_differences import check_gradient
@@ -49,7 +50,8 @@ def require_kernel(kernel: Kernel[..., Any], backend: Backend) -> None:
         NotClaimed: it does not.
     """
     if find_kernel(kernel.name, backend) is None:
-        raise NotClaimed(f"{backend.name} does not implement {kernel.name}")
+        composite = "" if find_composite(kernel) is None else ", a composite: its body of ops runs"
+        raise NotClaimed(f"{backend.name} does not implement {kernel.name}{composite}")
 
 
 def require_dtypes(names: Sequence[str] | set[str], backend: Backend) -> None:

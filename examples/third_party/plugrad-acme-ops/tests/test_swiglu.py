@@ -29,6 +29,8 @@ def test_values(backend):
 
 def test_one_kernel_runs(backend):
     kernel = plugrad.get_kernel("AcmeSwiGLU", backend)
+    if kernel is None:
+        pytest.skip(f"the body runs on {backend}: no plugin brings AcmeSwiGLU for it")
     ran = []
 
     def watched(gate, up):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 Implementations = dict[str, dict[str, str]]
-"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, or ``"declared"`` if only the manifest names it."""
+"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or
+``"composite"`` if the backend has none and runs the kernel's body of ops."""
+
+_UNDECLARED: Final = {"family": "", "inputs": [], "attributes": [], "composite": False}
 
 Packs = dict[str, dict[str, list[str]]]
 """By backend and kernel: the plugins that bring an implementation, the one in effect at the front."""
@@ -56,6 +59,11 @@ def run(arguments: Namespace) -> None:
         contracts |= outcome.found.get("contracts", {})
     have, reasons = _implementations(backends, outcomes)
     packs = _packs(backends, outcomes)
+    for backend, table in have.items():
+        if backend not in reasons:
+            for name, contract in contracts.items():
+                if contract["composite"]:
+                    table.setdefault(name, "composite")
     everything = [*contracts, *sorted({n for table in have.values() for n in table} - {*contracts})]
     names = [name for name in everything if _matches(arguments.pattern, name, contracts)]
     if arguments.backend:
@@ -65,7 +73,7 @@ def run(arguments: Namespace) -> None:
             {
                 "kernels": {
                     name: {
-                        **contracts.get(name, {"family": "", "inputs": [], "attributes": []}),
+                        **contracts.get(name, _UNDECLARED),
                         "backends": {b: table[name] for b, table in have.items() if name in table},
                         "packs": {b: table[name] for b, table in packs.items() if name in table},
                     }
@@ -136,8 +144,10 @@ def _print_list(
 ) -> None:
     def shown(backend: str, kernel: str) -> str:
         owners = packs[backend].get(kernel, ())
-        names = ", ".join(owner.rpartition("::")[2].rpartition(".")[2] for owner in owners)
-        return f"{backend} ({names})" if names else backend
+        names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
+        if have[backend][kernel] == "composite":
+            names.append("composite")
+        return f"{backend} ({', '.join(names)})" if names else backend
 
     rows = [
         (
@@ -160,7 +170,7 @@ def _signature(contract: dict[str, Any]) -> str:
 def _print_matrix(
     names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations
 ) -> None:
-    shown = {"own": "yes", "host": "host", "declared": "yes"}
+    shown = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
         (
             name,
@@ -178,4 +188,6 @@ def _print_matrix(
     explained = (
         " 'host' runs in NumPy, with the code that all backends share." if is_any_on_host else ""
     )
+    if any(row.count("composite") for row in rows):
+        explained += " 'composite' runs the kernel's body of ops on the device."
     layout.say(f"{layout.count(len(names), 'kernel')}: {totals}.{explained}")

@@ -1,9 +1,9 @@
-"""SwiGLU for plugrad.
+"""SwiGLU and GeGLU for plugrad.
 
 >>> import plugrad, plugrad_acme_ops
 >>> plugrad_acme_ops.swiglu(plugrad.asarray([0.0, 100.0]), plugrad.asarray([5.0, 5.0]))
 tensor([  0., 500.], dtype=float32)
 """
 
-from plugrad_acme_ops import gradients as gradients
-from plugrad_acme_ops.ops import swiglu as swiglu
+from plugrad_acme_ops import composites as composites, gradients as gradients
+from plugrad_acme_ops.ops import geglu as geglu, swiglu as swiglu

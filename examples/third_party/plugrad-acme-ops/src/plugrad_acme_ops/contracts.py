@@ -1,4 +1,4 @@
-"""The contract of the kernel. All plugins share one set of kernel names, so this one begins with Acme."""
+"""The contracts. All plugins share one set of kernel names, so these begin with Acme."""
 
 from plugrad.extend import FLOATING, Shaped, ShapeError, Spec, accepted, agreed, kernel
 
@@ -6,9 +6,19 @@ from plugrad.extend import FLOATING, Shaped, ShapeError, Spec, accepted, agreed,
 @kernel("AcmeSwiGLU", family="acme", accepts=FLOATING)
 def swiglu(gate: Spec, up: Spec) -> Spec:
     """Return ``gate / (1 + exp(-gate)) * up``; both inputs have the same shape."""
-    accepted("AcmeSwiGLU", gate, FLOATING)
+    return _gated("AcmeSwiGLU", gate, up)
+
+
+@kernel("AcmeGeGLU", family="acme", accepts=FLOATING)
+def geglu(gate: Spec, up: Spec) -> Spec:
+    """Return ``gelu(gate) * up``; both inputs have the same shape."""
+    return _gated("AcmeGeGLU", gate, up)
+
+
+def _gated(name: str, gate: Spec, up: Spec) -> Spec:
+    accepted(name, gate, FLOATING)
     if gate.shape != up.shape:
         raise ShapeError(
-            f"AcmeSwiGLU: gate has shape {gate.shape} and up {up.shape}; they must be equal"
+            f"{name}: gate has shape {gate.shape} and up {up.shape}; they must be equal"
         )
-    return Shaped(gate.shape, agreed("AcmeSwiGLU", gate, up))
+    return Shaped(gate.shape, agreed(name, gate, up))

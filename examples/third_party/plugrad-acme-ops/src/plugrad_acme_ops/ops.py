@@ -1,4 +1,4 @@
-"""The op, which users call. It converts its arguments to the form that the contract requires."""
+"""The ops, which users call. They convert their arguments to the form that the contracts require."""
 
 import plugrad
 from plugrad_acme_ops import contracts
@@ -20,6 +20,28 @@ def swiglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
         ShapeError: the shapes do not broadcast.
         DTypeError: the dtypes differ, or are not floating-point dtypes.
     """
-    gate, up = plugrad.asarray(gate), plugrad.asarray(up)
-    shape = plugrad.broadcast_shapes(gate.shape, up.shape)
-    return contracts.swiglu(plugrad.broadcast_to(gate, shape), plugrad.broadcast_to(up, shape))
+    return contracts.swiglu(*_broadcast(gate, up))
+
+
+def geglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
+    """The gated unit ``gelu(gate) * up``, with broadcasting.
+
+    >>> import plugrad, plugrad_acme_ops
+    >>> plugrad_acme_ops.geglu(plugrad.asarray([0.0, 100.0]), plugrad.asarray(2.0))
+    tensor([  0., 200.], dtype=float32)
+
+    Args:
+        gate: a floating-point tensor.
+        up: a tensor of the same dtype.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+        DTypeError: the dtypes differ, or are not floating-point dtypes.
+    """
+    return contracts.geglu(*_broadcast(gate, up))
+
+
+def _broadcast(*inputs: plugrad.Tensor) -> list[plugrad.Tensor]:
+    tensors = [plugrad.asarray(x) for x in inputs]
+    shape = plugrad.broadcast_shapes(*[x.shape for x in tensors])
+    return [plugrad.broadcast_to(x, shape) for x in tensors]

@@ -1,0 +1,25 @@
+"""plugrad's own composites: bodies of ops for kernels that combine others, one module per family.
+
+A family is imported when a backend lacks one of its kernels.
+"""
+
+from typing import Any, Final
+
+from plugrad.contract.kernel import Kernel
+from plugrad.importing import imported
+from plugrad.registry.composites import set_loader
+
+FAMILIES: Final = frozenset(("activation", "binary", "fused", "normalization"))
+"""The families that have a module here."""
+
+
+def load(kernel: Kernel[..., Any]) -> None:
+    """Import the bodies of a kernel's family, unless the kernel is someone else's."""
+    if (
+        kernel.family in FAMILIES
+        and getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}"
+    ):
+        imported(f"plugrad.composites.{kernel.family}")
+
+
+set_loader(load)

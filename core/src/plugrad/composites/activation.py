@@ -1,0 +1,46 @@
+"""Activations and their gradients that other kernels compute."""
+
+from plugrad.engine.composites import composite
+from plugrad.kernels import activation, unary
+from plugrad.ops.binary import where
+from plugrad.tensor.tensor import Tensor
+
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.6732632423543772
+
+
+@composite(activation.selu)
+def selu(x: Tensor) -> Tensor:
+    """Return the scaled x where x > 0, and alpha times elu of it elsewhere."""
+    y = activation.elu(x)
+    return where(x > 0, x, y * SELU_ALPHA) * SELU_SCALE
+
+
+@composite(activation.leaky_relu)
+def leaky_relu(x: Tensor, *, alpha: float) -> Tensor:
+    """Return x times its step function, which is 1 or alpha."""
+    return x * unary.step(x, alpha=alpha)
+
+
+@composite(activation.prelu)
+def prelu(x: Tensor, alpha: Tensor) -> Tensor:
+    """Return x where x > 0, else ``alpha * x``."""
+    return where(x > 0, x, x * alpha)
+
+
+@composite(activation.relu6_gradient)
+def relu6_gradient(dy: Tensor, y: Tensor) -> Tensor:
+    """Return 0 where y is 0 or 6, else dy."""
+    return where((y <= 0) | (y >= 6), 0, dy)
+
+
+@composite(activation.sigmoid_gradient)
+def sigmoid_gradient(dy: Tensor, y: Tensor) -> Tensor:
+    """Return ``dy * y * (1 - y)``."""
+    return dy * y * (1 - y)
+
+
+@composite(activation.elu_gradient)
+def elu_gradient(dy: Tensor, y: Tensor) -> Tensor:
+    """Return dy where y >= 0, else ``dy * (y + 1)``."""
+    return where(y >= 0, dy, dy * (y + 1))

@@ -1,0 +1,201 @@
+"""Composites: kernels with a body of ops, which runs on backends without an implementation of their own.
+
+The body runs on the device of the inputs. It is one call on the tape: if the kernel has a gradient of its own, that
+one is used; otherwise the body is differentiated, for which it runs again in the backward pass. So the gradient
+does not depend on whether a backend has an implementation, and intermediate results are not kept.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from plugrad.contract.kernel import Kernel
+from plugrad.discovery.selection import active_on
+from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, shown
+from plugrad.registry.composites import Composite, register_composite
+from plugrad.registry.gradients import RegisteredGradient
+from plugrad.tape.nodes import Bundle, Call, Leaf, add
+from plugrad.tape.plans import EVERY_INPUT
+from plugrad.tape.tape import Walk
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import check_callable
+from plugrad.types.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from plugrad.tape.nodes import Gradients
+    from plugrad.tensor.backend import Backend, Implementation
+
+Body = TypeVar("Body", bound="Callable[..., Any]")
+
+_running: Final[ContextVar[tuple[str, ...]]] = ContextVar("plugrad_running_composites", default=())
+"""The kernels whose bodies are running in this context, the outermost one first."""
+
+
+def composite(kernel: Kernel[..., Any]) -> Callable[[Body], Body]:
+    """Give a kernel a body of ops, which runs on every backend without an implementation of its own.
+
+    >>> import plugrad
+    >>> from plugrad.extend import Spec, composite, kernel
+    >>> @kernel("Cube", family="example")
+    ... def cube(x: Spec) -> Spec:
+    ...     return x
+    >>> @composite(cube)
+    ... def cube_of_ops(x):
+    ...     return x * x * x
+    >>> plugrad.grad(cube)(2.0)
+    tensor(12., dtype=float32)
+
+    The body takes the contract's inputs by position, as tensors, and its attributes by name. It returns
+    one tensor, or a list of them if the kernel has several outputs. It runs on the device of the inputs,
+    and new tensors are made there. Unless the kernel has a gradient of its own, the body is
+    differentiated, on every backend.
+
+    Raises:
+        ArgumentError: `kernel` is not a kernel, or the body is not callable.
+        RegistrationError: the kernel has a body already, or the body does not take the contract's
+            inputs and attributes.
+    """
+    if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass names
+        raise ArgumentError(
+            f"composite takes a kernel, such as plugrad.kernels.unary.exp, not {shown(kernel)}; declare the contract "
+            "with @kernel first"
+        )
+
+    def decorate(body: Body) -> Body:
+        check_callable("composite", body)
+        _check_parameters(kernel, body)
+        gradient = RegisteredGradient(kernel.name, lambda kernel, _: BodyPlan(kernel, body))
+        register_composite(Composite(kernel, body, gradient))
+        return body
+
+    return decorate
+
+
+def _check_parameters(kernel: Kernel[..., Any], body: Callable[..., Any]) -> None:
+    """Raise unless a body takes the inputs of a contract by position and its attributes by name."""
+    inputs = [*kernel.inputs, *kernel.inputs[-1:]] if kernel.takes_list else kernel.inputs
+    try:
+        inspect.signature(body).bind(*inputs, **dict.fromkeys(kernel.attributes))
+    except TypeError as error:
+        names = [*kernel.inputs[:-1], f"*{kernel.inputs[-1]}"] if kernel.takes_list else inputs
+        star = ["*"] if kernel.attributes and not kernel.takes_list else []
+        parameters = ", ".join((*names, *star, *kernel.attributes))
+        raise RegistrationError(
+            f"the body of {kernel.name} does not take the contract's inputs and attributes: {error}. "
+            f"Define it as in def body({parameters})"
+        ) from None
+
+
+def of_arrays(composite: Composite, backend: Backend) -> Implementation:
+    """Return an implementation of a composite for a backend: it takes and returns arrays, as all of them do."""
+
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        inputs = (
+            arrays if composite.kernel.inputs else ()
+        )  # without inputs, the backend stands there
+        tensors = [None if x is None else Tensor(x, backend) for x in inputs]
+        result = _run_body(composite.kernel, composite.body, tensors, attrs, backend)
+        return [y.array for y in result] if isinstance(result, list) else result.array
+
+    return implementation
+
+
+def _run_body(
+    kernel: Kernel[..., Any],
+    body: Callable[..., Any],
+    inputs: Sequence[Tensor | None],
+    attrs: Mapping[str, Any],
+    backend: Backend,
+) -> Tensor | list[Tensor]:
+    """Return what a body returns for tensors of a backend, after comparing it with the contract.
+
+    Raises:
+        KernelFailed: the body calls its own kernel, or its result does not fit the contract.
+    """
+    running = _running.get()
+    if kernel.name in running:
+        raise _recursion(kernel.name, running)
+    token = _running.set((*running, kernel.name))
+    try:
+        with active_on(backend):
+            result = body(*inputs, **attrs)
+    finally:
+        _running.reset(token)
+    promised = kernel.inferred(inputs, attrs)
+    is_one = hasattr(promised, "dtype")
+    if not is_one and isinstance(result, tuple | list):
+        result = list(cast("Sequence[Any]", result))
+    outputs: list[Any] = result if isinstance(result, list) else [result]
+    specs = [promised] if is_one else promised
+    fits = isinstance(result, list) is not is_one and len(outputs) == len(specs)
+    if not fits or not all(isinstance(y, Tensor) for y in outputs):
+        wanted = "one tensor" if is_one else f"a list of {len(specs)} tensors"
+        raise KernelFailed(
+            f"the body of {kernel.name} returned {_kinds(result)}; it must return {wanted}"
+        )
+    for y, spec in zip(outputs, specs, strict=True):
+        shape = y.shape if kernel.dynamic_shape else spec.shape
+        if y.backend is not backend or y.shape != shape or y.dtype is not spec.dtype:
+            raise KernelFailed(
+                f"the body of {kernel.name} returned {y.dtype} of shape {y.shape} on {y.device}; it must return "
+                f"{spec.dtype} of shape {shape} on {backend.label}, as the contract says"
+            )
+    return result
+
+
+def _recursion(name: str, running: Sequence[str]) -> KernelFailed:
+    path = " -> ".join((*running[running.index(name) :], name))
+    return KernelFailed(
+        f"the body of {name} calls {name} itself ({path}), so it would never end; compose it of other kernels"
+    )
+
+
+def _kinds(result: object) -> str:
+    if isinstance(result, list):
+        return f"a list of ({', '.join(type(y).__name__ for y in cast('list[object]', result))})"
+    return f"a {type(result).__name__}"
+
+
+class BodyPlan:
+    """The gradient of a body: it runs again, on a tape of its own, and the gradient is pulled back along that."""
+
+    saved_inputs = EVERY_INPUT
+    needs_output = False
+    needs_dtypes = False
+    keeps_something = True
+    keeps_inputs_only = False
+
+    def __init__(self, kernel: Kernel[..., Any], body: Callable[..., Any]) -> None:
+        """Make the plan for a kernel with a body."""
+        self.kernel = kernel
+        self.body = body
+
+    def pull_into(
+        self,
+        gradients: Gradients,
+        call: Call,
+        dy: Any,
+        wanted: Sequence[bool] | None,
+        linked: bool,
+    ) -> None:
+        """Run the body and go back along its ops."""
+        leaves: dict[int, Leaf] = {}
+        inputs: list[Tensor | None] = []
+        for index, (array, parent) in enumerate(zip(call.saved, call.parents, strict=True)):
+            node = parent if linked else None
+            is_wanted = parent is not None and (wanted is None or wanted[index])
+            if is_wanted and as_dtype(array.dtype).is_inexact:
+                node = leaves[index] = Leaf((node,))
+            inputs.append(None if array is None else Tensor(array, call.backend, node))
+        result = _run_body(self.kernel, self.body, inputs, call.attrs, call.backend)
+        several = isinstance(result, list)
+        root = Bundle(tuple([y.node for y in result])) if several else result.node
+        walk = Walk(root, list(leaves.values()))
+        if any(type(node) is Call and node.plan.kernel is self.kernel for node in walk.nodes):
+            raise _recursion(self.kernel.name, [self.kernel.name])
+        for index, gradient in zip(leaves, walk.back(dy), strict=True):
+            add(gradients, call.parents[index], call.fitted(index, gradient))

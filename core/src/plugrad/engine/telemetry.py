@@ -1,0 +1,56 @@
+"""The hook `plugrad_kernel_finished`: each call of a kernel is reported while a plugin implements the hook.
+
+Without such a plugin nothing watches, so kernels run as fast as ever.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.discovery import hooks
+from plugrad.discovery.state import state
+from plugrad.engine import watching
+from plugrad.engine.implementations import unwatch, watch
+
+if TYPE_CHECKING:
+    from plugrad.engine.watching import Call
+
+HOOK: Final = hooks.plugrad_kernel_finished.__name__
+_is_reporting: Final[ContextVar[bool]] = ContextVar("plugrad_is_reporting", default=False)
+"""Whether the hook is running in this context: the kernels that it runs itself are not reported."""
+
+
+def _report(call: Call) -> None:
+    if _is_reporting.get():
+        return
+    inputs: list[Any] = [x for x in call.arrays if x is not None and x is not call.backend]
+    token = _is_reporting.set(True)
+    try:
+        hooks.call(
+            HOOK,
+            kernel_name=call.kernel_name,
+            backend=call.backend,
+            shapes=tuple([tuple(x.shape) for x in inputs]),
+            milliseconds=(call.end - call.start) / 1e6,
+        )
+    finally:
+        _is_reporting.reset(token)
+
+
+_watcher: Final = watching.Watcher(_report, synchronizes=False)
+
+
+def _follow_plugins(_: str) -> None:
+    """Watch kernels as long as a loaded plugin implements the hook."""
+    caller = getattr(state.manager.hook, HOOK) if state.manager is not None else None
+    is_wanted = caller is not None and bool(caller.get_hookimpls())
+    is_watching = any(watcher is _watcher for watcher in watching.watchers)
+    if is_wanted and not is_watching:
+        watch(_watcher)
+    elif is_watching and not is_wanted:
+        unwatch(_watcher)
+
+
+hooks.when_loaded.append(_follow_plugins)
+hooks.when_unloaded.append(_follow_plugins)

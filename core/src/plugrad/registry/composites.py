@@ -1,0 +1,63 @@
+"""The third registry: kernel name -> composite, a body of ops for backends without an implementation of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from plugrad.contract.kernel import contracts
+from plugrad.errors import RegistrationError
+from plugrad.settings import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.registry.gradients import RegisteredGradient
+
+
+class Composite(NamedTuple):
+    """A kernel, the function of tensors that computes it with ops, and the gradient of that function."""
+
+    kernel: Kernel[..., Any]
+    body: Callable[..., Any]
+    gradient: RegisteredGradient
+
+
+composites: Final[dict[str, Composite]] = {}
+"""The registry itself; it lacks plugrad's own that nobody has asked for yet, see `set_loader`."""
+_load: Callable[[Kernel[..., Any]], None] | None = None
+
+
+def set_loader(load: Callable[[Kernel[..., Any]], None]) -> None:
+    """Set the function that registers plugrad's own composite of a kernel when it is first asked for."""
+    global _load
+    _load = load
+
+
+def find_composite(kernel: Kernel[..., Any]) -> Composite | None:
+    """Return the composite of a kernel, or None."""
+    if kernel.name not in composites and _load is not None:
+        _load(kernel)
+    return composites.get(kernel.name)
+
+
+def complete() -> None:
+    """Register every composite of plugrad's own that nobody has asked for yet."""
+    for kernel in list(contracts().values()):
+        find_composite(kernel)
+
+
+def register_composite(composite: Composite) -> None:
+    """Register a composite.
+
+    Raises:
+        RegistrationError: the kernel has one already.
+    """
+    name = composite.kernel.name
+    if getattr(composite.body, "__module__", "") == f"plugrad.composites.{composite.kernel.family}":
+        # It belongs to no plugin, whoever uses it first; and an import that was interrupted is repeated.
+        composites[name] = composite
+        return
+    if find_composite(composite.kernel) is not None:
+        raise RegistrationError(f"kernel {name!r} has a body of ops already; it can have only one")
+    journal.put(composites, name, composite, "composite")

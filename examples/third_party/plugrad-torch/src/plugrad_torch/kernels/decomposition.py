@@ -1,0 +1,59 @@
+"""Factorizations, from LAPACK through PyTorch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from plugrad.extend import ArgumentValueError
+from plugrad.kernels import decomposition
+from plugrad_torch.declare import Array, update
+
+
+def solved(function: Callable[..., Any], name: str, trouble: str) -> Callable[..., Any]:
+    """Return a function that names the kernel and the trouble where LAPACK fails."""
+
+    def run(*inputs: Array, **attrs: Any) -> Any:
+        try:
+            return function(*inputs, **attrs)
+        except torch.linalg.LinAlgError:
+            shape = tuple(inputs[0].shape[-2:])
+            raise ArgumentValueError(f"{name}: a matrix of shape {shape} {trouble}") from None
+
+    return run
+
+
+def with_nan(found: Array, input: Array) -> Array:
+    """Return NaN for matrices that hold NaN, which LAPACK may overlook."""
+    return torch.where(input.isnan().any(-1).any(-1), torch.nan, found)
+
+
+def solve(matrix: Array, rhs: Array) -> Array:
+    """Return the solutions; both batches are broadcast first."""
+    batch = torch.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+    return torch.linalg.solve(
+        matrix.expand(*batch, *matrix.shape[-2:]), rhs.expand(*batch, *rhs.shape[-2:])
+    )
+
+
+SINGULAR = "is singular or not finite"
+UNBOUNDED = "has no factors that could be found; its elements must be finite"
+
+update(
+    {
+        decomposition.cholesky: solved(
+            torch.linalg.cholesky, "Cholesky", "is not positive definite"
+        ),
+        decomposition.inverse: solved(torch.linalg.inv, "MatrixInverse", SINGULAR),
+        decomposition.solve: solved(solve, "MatrixSolve", SINGULAR),
+        decomposition.determinant: lambda input: with_nan(torch.linalg.det(input), input),
+        decomposition.log_determinant: lambda input: [
+            with_nan(part, input) for part in torch.linalg.slogdet(input)
+        ],
+        decomposition.eigh: solved(torch.linalg.eigh, "Eigh", UNBOUNDED),
+        decomposition.svd: solved(torch.linalg.svd, "Svd", UNBOUNDED),
+        decomposition.qr: lambda input, *, full_matrices: list(
+            torch.linalg.qr(input, "complete" if full_matrices else "reduced")
+        ),
+    }
+)

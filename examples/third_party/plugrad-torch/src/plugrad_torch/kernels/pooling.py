@@ -1,0 +1,134 @@
+"""Pooling over any number of axes: one pass over the images for each cell of the window."""
+
+import math
+
+import torch
+
+from plugrad.extend import Padding, Rounding, Shape, Window, pool_window
+from plugrad.kernels import pooling, pooling3d
+from plugrad_torch.declare import Array, implements, update
+from plugrad_torch.windows import cells, framed, lowest, unframed
+
+
+def largest(x: Array, window: Window) -> Array:
+    """Return the largest element of each window."""
+    image = framed(x, window, lowest(x))
+    (_, first), *rest = cells(window)
+    y = image[first].clone()
+    for _, place in rest:
+        torch.maximum(y, image[place], out=y)
+    return y
+
+
+def average(x: Array, window: Window) -> Array:
+    """Return the average over the cells of each window that lie in the image."""
+    image = framed(x, window)
+    return sum(image[place] for _, place in cells(window)) / counts(x, window)
+
+
+def counts(x: Array, window: Window) -> Array:
+    """Return the number of cells of each window that lie in the image."""
+    inside = framed(torch.ones((1, *x.shape[1:-1], 1), dtype=x.dtype), window)
+    return sum((inside[place] for _, place in cells(window)), torch.zeros((), dtype=x.dtype))
+
+
+def max_pool(
+    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
+) -> Array:
+    """Return the largest element of each window."""
+    return largest(x, pool_window(tuple(x.shape), filter_size, strides, pad, dim_rounding_mode))
+
+
+def max_pool_gradient(
+    dy: Array,
+    input: Array,
+    output: Array,
+    *,
+    filter_size: Shape,
+    strides: Shape,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return dy at the first cell of each window that is equal to the window's maximum."""
+    window = pool_window(tuple(input.shape), filter_size, strides, pad, dim_rounding_mode)
+    image = framed(input, window, -math.inf)
+    dx = torch.zeros_like(image)
+    is_free = torch.ones_like(output, dtype=torch.bool)
+    for _, place in cells(window):
+        is_first = (image[place] == output) & is_free
+        is_free &= ~is_first
+        dx[place] += dy * is_first
+    return unframed(dx, input.shape[1:-1], window)
+
+
+def avg_pool(
+    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
+) -> Array:
+    """Return the average over the cells of each window that lie in the image."""
+    return average(x, pool_window(tuple(x.shape), filter_size, strides, pad, dim_rounding_mode))
+
+
+def avg_pool_gradient(
+    dy: Array,
+    input: Array,
+    *,
+    filter_size: Shape,
+    strides: Shape,
+    pad: Padding,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return dy divided by the number of cells in its window, added to each of them."""
+    window = pool_window(tuple(input.shape), filter_size, strides, pad, dim_rounding_mode)
+    dx = torch.zeros_like(framed(input, window))
+    share = dy / counts(input, window)
+    for _, place in cells(window):
+        dx[place] += share
+    return unframed(dx, input.shape[1:-1], window)
+
+
+update(
+    {
+        pooling.max_pool: max_pool,
+        pooling.max_pool_gradient: max_pool_gradient,
+        pooling.avg_pool: avg_pool,
+        pooling.avg_pool_gradient: avg_pool_gradient,
+        pooling3d.max_pool3d: max_pool,
+        pooling3d.max_pool3d_gradient: max_pool_gradient,
+        pooling3d.avg_pool3d: avg_pool,
+        pooling3d.avg_pool3d_gradient: avg_pool_gradient,
+    }
+)
+
+
+@implements(pooling.max_pool_with_argmax)
+def max_pool_with_argmax(
+    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, include_batch_in_index: bool
+) -> list[Array]:
+    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
+    window = pool_window(tuple(x.shape), filter_size, strides, pad)
+    shape = tuple(x.shape) if include_batch_in_index else (1, *x.shape[1:])
+    numbers = torch.arange(math.prod(shape), dtype=torch.int32).reshape(shape)
+    positions, image = framed(numbers, window, -1), framed(x, window, lowest(x))
+    y = largest(x, window)
+    found = torch.full(y.shape, -1, dtype=torch.int32)
+    for _, place in cells(window):
+        is_largest = (image[place] == y) | image[place].isnan()
+        found = torch.where(is_largest & (found < 0), positions[place], found)
+    return [y, found]
+
+
+@implements(pooling.pool)
+def pool(
+    input: Array,
+    *,
+    window_shape: Shape,
+    pooling_type: pooling.PoolingType,
+    pad: Padding,
+    dilations: Shape,
+    strides: Shape,
+    dim_rounding_mode: Rounding,
+) -> Array:
+    """Return the largest elements or the averages of windows of dilated cells."""
+    how = tuple(input.shape), window_shape, strides, pad, dim_rounding_mode, dilations
+    window = pool_window(*how)
+    return largest(input, window) if pooling_type == "max" else average(input, window)

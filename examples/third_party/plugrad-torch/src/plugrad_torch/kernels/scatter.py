@@ -1,0 +1,55 @@
+"""Writing elements at positions."""
+
+import math
+
+import torch
+
+from plugrad.extend import Shape
+from plugrad.kernels import scatter
+from plugrad_torch.declare import Array, implements
+from plugrad_torch.kernels.indexing import flat_positions, sums_at
+
+
+def _places(kernel: str, indices: Array, shape: Shape) -> tuple[Array, int, Shape]:
+    """Return the flat place of each row of coordinates, the number of places, and the shape of a part."""
+    rows = indices if indices.ndim > 1 else indices.reshape(-1, 1)
+    depth = rows.shape[-1]
+    places = flat_positions(kernel, rows, shape).reshape(-1)
+    return places, math.prod(shape[:depth]), shape[depth:]
+
+
+def _last_for_each(places: Array) -> tuple[Array, Array]:
+    """Return each place once, and the number of its last update: PyTorch does not promise which one stays."""
+    found, which = torch.unique(places, return_inverse=True)
+    last = torch.zeros(len(found), dtype=torch.int64)
+    numbers = torch.arange(len(places))
+    return found, last.scatter_reduce_(0, which, numbers, "amax", include_self=False)
+
+
+@implements(scatter.scatter_nd)
+def scatter_nd(indices: Array, updates: Array, *, shape: Shape) -> Array:
+    """Return the sums of the updates for each place."""
+    places, count, part = _places("ScatterNd", indices, shape)
+    return sums_at(places, updates.reshape(len(places), *part), count).reshape(shape)
+
+
+@implements(scatter.tensor_scatter_update)
+def tensor_scatter_update(tensor: Array, indices: Array, updates: Array) -> Array:
+    """Return a copy with the updates; the last one for a place counts."""
+    places, count, part = _places("TensorScatterUpdate", indices, tensor.shape)
+    y = tensor.reshape(count, *part).clone()
+    found, last = _last_for_each(places)
+    y[found] = updates.reshape(len(places), *part)[last]
+    return y.reshape(tensor.shape)
+
+
+@implements(scatter.sparse_to_dense)
+def sparse_to_dense(
+    sparse_indices: Array, sparse_values: Array, default_value: Array, *, output_shape: Shape
+) -> Array:
+    """Return the values at their places, and the default value elsewhere."""
+    places, count, _ = _places("SparseToDense", sparse_indices, output_shape)
+    y = default_value.to(sparse_values.dtype).expand(count).clone()
+    found, last = _last_for_each(places)
+    y[found] = sparse_values.reshape(-1).expand(len(places))[last]
+    return y.reshape(output_shape)

@@ -1,0 +1,265 @@
+"""Kernels with a body of ops: where the body runs, how it is differentiated, and what goes wrong."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import (
+    ArgumentError,
+    GradientNotFound,
+    KernelFailed,
+    KernelNotFound,
+    RegistrationError,
+)
+from plugrad.extend import KernelConfig, Shaped, Spec, composite, float32, gradient, kernel
+from plugrad.registry.composites import find_composite
+from plugrad.registry.kernels import take_away
+from plugrad.testing import check_gradient
+from plugrad.testing.checks import check_values
+from plugrad.testing.tables import rows
+
+
+def declared(name="Cube", **options):
+    @kernel(name, family="test", **options)
+    def rule(x: Spec) -> Spec:
+        return x
+
+    return rule
+
+
+def test_a_body_runs_where_the_inputs_live_and_needs_no_setting(fake):
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    x = plugrad.asarray([2.0], device=fake)
+    assert cube(x).device == x.device
+    assert cube(x).tolist() == [8.0]
+    assert plugrad.get_kernel("Cube", fake) is None
+    assert plugrad.run_kernel("Cube", {"x": x}).tolist() == [8.0]
+
+
+def test_an_implementation_of_the_backend_goes_first():
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    config = KernelConfig("Cube", "cpu", lambda x: x * 0 + 7)
+    x = plugrad.asarray([2.0])
+    assert cube(x).tolist() == [8.0]
+    plugrad.register_kernel(config)
+    try:
+        assert cube(x).tolist() == [7.0]
+    finally:
+        take_away([config])
+    assert cube(x).tolist() == [8.0]
+
+
+def test_the_body_is_differentiated_to_any_order():
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    assert plugrad.grad(cube)(2.0).item() == 12
+    assert plugrad.grad(plugrad.grad(cube))(2.0).item() == 12
+    check_gradient(cube, [0.5, -1.5], order=2, dtype="float64")
+
+
+def test_an_implementation_without_a_gradient_has_that_of_the_body():
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    config = KernelConfig("Cube", "cpu", lambda x: x**3)
+    plugrad.register_kernel(config)
+    try:
+        assert plugrad.grad(cube)(2.0).item() == 12
+    finally:
+        take_away([config])
+
+
+def test_the_gradient_of_the_kernel_itself_counts():
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    gradient(cube, x=lambda dy: dy * 100)
+    assert plugrad.grad(cube)(2.0).item() == 100
+
+
+def test_without_a_body_there_is_no_gradient():
+    declared()
+    config = KernelConfig("Cube", "cpu", lambda x: x**3)
+    plugrad.register_kernel(config)
+    try:
+        with pytest.raises(GradientNotFound, match="Cube"):
+            plugrad.grad(lambda x: plugrad.run_kernel("Cube", {"x": x}))(2.0)
+    finally:
+        take_away([config])
+
+
+def test_several_inputs_outputs_and_attributes():
+    @kernel("SumAndProduct", family="test")
+    def both(a: Spec, b: Spec, *, times: float = 1.0) -> tuple[Spec, Spec]:
+        return a, a
+
+    @composite(both)
+    def body(a, b, *, times):
+        return (a + b) * times, a * b
+
+    a, b = plugrad.asarray([2.0]), plugrad.asarray([5.0])
+    assert [y.tolist() for y in both(a, b, times=3.0)] == [[21.0], [10.0]]
+    found = plugrad.grads(lambda a, b: both(a, b, times=3.0)[0] + both(a, b, times=3.0)[1])(a, b)
+    assert [g.tolist() for g in found] == [[8.0], [5.0]]
+    assert plugrad.grad(lambda a: both(a, b)[1])(a).tolist() == [5.0]
+
+
+def test_lists_absent_inputs_and_complex_numbers():
+    @kernel("Total", family="test")
+    def total(*inputs: Spec) -> Spec:
+        return inputs[0]
+
+    composite(total)(lambda *inputs: sum(inputs[1:], inputs[0] * inputs[0]))
+    a, b = plugrad.asarray([2.0]), plugrad.asarray([5.0])
+    assert [g.tolist() for g in plugrad.grads(lambda a, b: total(a, b, b))(a, b)] == [[4.0], [2.0]]
+
+    @kernel("Shifted", family="test")
+    def shifted(x: Spec, by: Spec | None = None) -> Spec:
+        return x
+
+    composite(shifted)(lambda x, by=None: x if by is None else x * by)
+    assert shifted(a).tolist() == [2.0]
+    assert plugrad.grad(lambda a: shifted(a) * 3)(a).tolist() == [3.0]
+    z = plugrad.asarray([1 + 2j])
+    composed = plugrad.grad(lambda z: plugrad.real(z * z))(z)
+    assert plugrad.grad(lambda z: plugrad.real(shifted(z, z)))(z).tolist() == composed.tolist()
+
+
+def test_new_tensors_are_made_on_the_device_of_the_inputs(fake):
+    ones = declared("PlusOnes")
+    composite(ones)(lambda x: x + plugrad.ones(x.shape))
+    with plugrad.use("cpu"):
+        x = plugrad.asarray([2.0], device=fake)
+        assert ones(x).tolist() == [3.0]
+        assert plugrad.zeros(1).device == "cpu:0"
+
+
+def test_a_kernel_without_inputs():
+    @kernel("Sevens", family="test")
+    def sevens(*, count: int) -> Spec:
+        return Shaped((count,), float32)
+
+    composite(sevens)(lambda *, count: plugrad.full((count,), 7.0))
+    assert sevens(count=2).tolist() == [7.0, 7.0]
+
+
+def test_kernels_that_the_body_runs_are_seen_and_not_the_composite():
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    with plugrad.profile() as measured:
+        cube(plugrad.asarray([2.0]))
+    assert [(k.kernel, k.calls) for k in measured.kernels] == [("Multiply", 2)]
+
+
+def test_intermediate_results_are_released_with_a_tidy_block():
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    cube(plugrad.asarray([2.0]))  # the constants of the ops are made once
+    before = plugrad.memory().bytes
+    x = plugrad.ones(100_000)
+    with plugrad.tidy() as scope:
+        y = scope.keep(cube(x))
+    assert (y.shape, plugrad.memory().bytes - before) == ((100_000,), 800_000)
+
+
+def test_a_missing_kernel_inside_a_body_is_named(fake):
+    cube = declared()
+    composite(cube)(plugrad.cosh)
+    with pytest.raises(
+        KernelNotFound, match="'fake_device' does not implement kernel 'Cosh'"
+    ) as found:
+        cube(plugrad.asarray([2.0], device=fake))
+    assert any("Cube" in note for note in found.value.__notes__)
+
+
+# --- what is wrong --------------------------------------------------------------------------------
+
+
+def test_a_body_that_calls_its_own_kernel():
+    cube, other = declared(), declared("Other")
+    composite(cube)(lambda x: other(x) * x)
+    composite(other)(lambda x: cube(x))
+    x = plugrad.asarray([2.0])
+    with pytest.raises(
+        KernelFailed, match=r"the body of Cube calls Cube itself \(Cube -> Other -> Cube\)"
+    ):
+        cube(x)
+    with pytest.raises(KernelFailed, match="Other -> Cube -> Other"):
+        other(x)
+
+
+def test_the_gradient_of_a_body_that_calls_its_own_kernel():
+    cube = declared()
+    composite(cube)(lambda x: cube(x))
+    config = KernelConfig("Cube", "cpu", lambda x: x**3)
+    plugrad.register_kernel(config)
+    try:
+        with pytest.raises(KernelFailed, match="calls Cube itself"):
+            plugrad.grad(cube)(2.0)
+    finally:
+        take_away([config])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (lambda x: 3, "returned a int; it must return one tensor"),
+        (lambda x: [x], r"returned a list of \(Tensor\); it must return one tensor"),
+        (lambda x: x > 0, r"returned bool of shape \(1,\)"),
+        (
+            lambda x: plugrad.zeros(3),
+            r"returned float32 of shape \(3,\) on cpu:0; it must return float32 of shape \(1,\)",
+        ),
+        (lambda x: x.numpy(), "returned a ndarray"),
+    ],
+)
+def test_results_are_compared_with_the_contract(body, message):
+    cube = declared()
+    composite(cube)(body)
+    with pytest.raises(KernelFailed, match=f"the body of Cube {message}"):
+        cube(plugrad.asarray([2.0]))
+
+
+def test_a_body_that_fails_is_explained():
+    cube = declared()
+    composite(cube)(lambda x: 1 // 0)
+    with pytest.raises(KernelFailed, match=r"Cube on backend .cpu.*division"):
+        cube(plugrad.asarray([2.0]))
+
+
+def test_only_a_declared_kernel_may_have_a_body():
+    with pytest.raises(ArgumentError, match=r"composite takes a kernel, such as .*, not 'Cube'"):
+        composite("Cube")
+
+
+@pytest.mark.parametrize("body", [lambda: 1, lambda x, y: x, lambda x, *, other: x])
+def test_the_parameters_are_those_of_the_contract(body):
+    with pytest.raises(
+        RegistrationError, match=r"the body of Cube .*Define it as in def body\(x\)"
+    ):
+        composite(declared())(body)
+
+
+def test_there_is_one_body():
+    cube = declared()
+    composite(cube)(lambda x: x)
+    with pytest.raises(RegistrationError, match="'Cube' has a body of ops already"):
+        composite(cube)(lambda x: x)
+
+
+# --- plugrad's own --------------------------------------------------------------------------------
+
+OWN = [row for row in rows() if find_composite(row.kernel) is not None]
+
+
+def test_plugrad_has_bodies_of_its_own():
+    assert len({row.kernel.name for row in OWN}) >= 13
+
+
+@pytest.mark.parametrize("row", OWN, ids=str)
+def test_own_bodies_compute_what_their_kernels_do(row):
+    while plugrad.get_kernel(row.kernel.name, "cpu") is not None:  # the fixture brings them back
+        plugrad.unregister_kernel(row.kernel.name, "cpu")
+    with plugrad.use("cpu"), np.errstate(all="ignore"):
+        for dtype in row.runs_on:
+            check_values(row, dtype, row.drawn(dtype))
