@@ -89,6 +89,23 @@ class BackendUnavailable(PlugradError, RuntimeError):
     """
 
 
+class DeviceLost(PlugradError, RuntimeError):
+    """A device has stopped working while it was open, and the arrays on it are gone.
+
+    Example: the driver of a GPU was reset, a card was unplugged, or the process behind a backend has ended.
+
+    Remedy: open the device again, as in ``plugrad.use("webgpu")``, and compute the values again from data on the
+    host. Tensors that were made before raise this error whenever they are used. Close the device with
+    `close_backend` if the program does not need it any more.
+
+    A backend raises this error in the kernel or the method that notices; see "When a device is lost" in the guide
+    to writing a backend.
+    """
+
+    device: str = ""
+    """The device, such as ``"webgpu:0"``; plugrad sets it."""
+
+
 class BackendMismatch(PlugradError, ValueError):
     """The inputs of one op live on different backends or devices.
 

@@ -14,6 +14,7 @@ from plugrad.errors import (
     ArgumentError as ArgumentError,
     ArgumentValueError as ArgumentValueError,
     BackendUnavailable as BackendUnavailable,
+    DeviceLost as DeviceLost,
     DTypeError as DTypeError,
     KernelFailed as KernelFailed,
     OutOfMemory as OutOfMemory,
@@ -33,6 +34,7 @@ from plugrad.kernels.convolution import (
 from plugrad.kernels.pooling import (
     pool_window as pool_window,
 )
+from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
 from plugrad.settings.cache import UserCache as UserCache

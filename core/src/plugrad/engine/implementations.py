@@ -17,6 +17,7 @@ from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
 from plugrad.registry.kernels import get_kernel, listen
 from plugrad.settings.layers import config
+from plugrad.tensor.backend import check_alive, store
 from plugrad.types.dtype import INTEGER, as_dtype, string
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Implementations(dict[str, "Implementation"]):
             KernelNotFound: the backend does not implement the kernel, and the settings do not allow a fallback.
         """
         backend = self._backend
+        check_alive(backend)
         settings = config.state
         found = get_kernel(kernel_name, backend.name)
         if found is None:
@@ -127,7 +129,7 @@ def on_host(function: Implementation, backend: Backend) -> Implementation:
 
     def stored(values: Any) -> Any:
         values = np.asarray(values, order="C")
-        return values if as_dtype(values.dtype) is string else backend.from_numpy(values)
+        return values if as_dtype(values.dtype) is string else store(values, backend)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         values = [x if x is None or x is backend else backend.to_numpy(x) for x in arrays]
