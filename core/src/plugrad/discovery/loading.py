@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.discovery import hooks, packs
-from plugrad.discovery.listing import MODULE, find, plugins
+from plugrad.discovery.listing import MODULE, find, plugins, warn_of_claims
 from plugrad.discovery.plugin import Plugin, trace
 from plugrad.discovery.replacing import replacing
 from plugrad.discovery.state import state
@@ -239,6 +239,7 @@ def _opened_by(plugin: Plugin, device: str) -> tuple[Backend, packs.News]:
             raise
     plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
+    news.append(partial(warn_of_claims, plugin))
     news.append(partial(replacing, plugin, plugin.imported, journal))
     milliseconds = (perf_counter() - started) * 1e3
     trace(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
