@@ -13,6 +13,7 @@ import pytest
 
 import plugrad
 from plugins.hostile import MANIFEST
+from plugrad.discovery.listing import declared_options
 from plugrad.errors import PluginConflict
 
 TWIN = """
@@ -159,4 +160,4 @@ def test_a_claim_is_reported(claimed, command):
     assert (status, listed["status"]) == (0, "conflict")
     assert "plugrad-cpu also brings a backend called 'cpu'" in listed["reason"]
     assert "acme-cpu::cpu" in listed["reason"]
-    assert "cpu.threads" in [key.name for key in plugrad.config.keys()]  # its owner's settings
+    assert "threads" in (declared_options()["cpu"] or {})  # those of its owner
