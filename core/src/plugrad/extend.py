@@ -23,6 +23,7 @@ from plugrad.errors import (
     TensorIndexError as TensorIndexError,
     UnsupportedDtype as UnsupportedDtype,
     absent as absent,
+    deprecated as deprecated,
 )
 from plugrad.host import (
     host_bodies as host_bodies,

@@ -10,7 +10,15 @@ import numpy as np
 
 from plugrad.errors import DTypeError, RegistrationError, shown
 from plugrad.settings import journal
-from plugrad.types.dtype import DTYPES, DType, add_dtype, as_dtype, every_dtype, remove_dtype
+from plugrad.types.dtype import (
+    DTYPES,
+    DType,
+    add_dtype,
+    as_dtype,
+    every_dtype,
+    new_dtype,
+    remove_dtype,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +78,7 @@ def register_dtype(
             raise _wrong(name, f"there is a dtype of this name, for NumPy's {known.numpy}")
         if known.numpy == host:
             raise _wrong(name, f"numpy={shown(numpy)} is NumPy's dtype for {known}")
-    dtype = DType.described(name, kind, host, info)
+    dtype = new_dtype(name, kind, host, info)
     try:
         limits = dtype.info
         _ = (limits.eps if kind == "floating" else limits.min), limits.max

@@ -70,18 +70,7 @@ class DType:
         if name not in _KINDS:
             raise _unknown(name)
         numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
-        self = _BY_NAME[name] = cls.described(name, _KINDS[name], numpy)
-        return self
-
-    @classmethod
-    def described(cls, name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> DType:
-        """Return a new dtype, which nobody finds by its name yet; plugins call `plugrad.extend.register_dtype`."""
-        self = super().__new__(cls)
-        for attribute, value in (
-            *(("name", name), ("kind", kind), ("numpy", numpy), ("_info", info)),
-            *(("itemsize", numpy.itemsize), ("_hash", hash(name))),
-        ):
-            object.__setattr__(self, attribute, value)
+        self = _BY_NAME[name] = new_dtype(name, _KINDS[name], numpy)
         return self
 
     @property
@@ -131,6 +120,17 @@ class DType:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DType, (self.name,)
+
+
+def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> DType:
+    """Return a new dtype, which nobody finds by its name yet; plugins call `plugrad.extend.register_dtype`."""
+    self = object.__new__(DType)
+    for attribute, value in (
+        *(("name", name), ("kind", kind), ("numpy", numpy), ("_info", info)),
+        *(("itemsize", numpy.itemsize), ("_hash", hash(name))),
+    ):
+        object.__setattr__(self, attribute, value)
+    return self
 
 
 def _unknown(spelling: object) -> DTypeError:
