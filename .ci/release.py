@@ -25,7 +25,7 @@ def with_version(text: str, new: str) -> str:
     """Return a file's text with the new version: its own, and that of distributions that it requires."""
     text = re.sub(r'^(__version__ = |version = )"[^"]+"', rf'\1"{new}"', text, flags=re.M)
     text = re.sub(r"^version: .+$", f"version: {new}", text, flags=re.M)
-    return re.sub(r'"(plugrad[\w-]*(?:\[[\w,]+\])?)(==|>=)[\d.]+', rf'"\1\g<2>{new}', text)
+    return re.sub(r'"(plugrad[\w-]*(?:\[[\w,]+\])?)(==|~=)[\d.]+', rf'"\1\g<2>{new}', text)
 
 
 def fragments(root: Path) -> list[Path]:
@@ -54,6 +54,10 @@ def release(root: Path, new: str, day: str) -> None:
     unknown = [path.name for path in files if path.name.split(".")[1] not in KINDS]
     if unknown or not files:
         raise SystemExit(f"changes/ has no fragments, or some of an unknown kind: {unknown}")
+    api = root / "tests/consistency/extend_api.txt"
+    api.write_text(
+        api.read_text("utf-8").replace(", not released\n", f", released with {new}\n", 1), "utf-8"
+    )
     for path in projects(root):
         path.write_text(with_version(path.read_text("utf-8"), new), "utf-8")
     log = root / "CHANGELOG.md"

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from textwrap import fill, indent
 
 import plugrad
-from consistency import notebooks
+from consistency import extend_api, notebooks
 from consistency.committed import SHORT
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
@@ -203,6 +203,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")
+    extend_api.FILE.write_text(extend_api.page(extend_api.FILE.read_text("utf-8")), "utf-8")
     for name in notebooks.NAMES:
         notebooks.path(name).write_text(notebooks.notebook(name), "utf-8")
     for plugin in (*BACKENDS, *PACKS):

@@ -91,6 +91,19 @@ def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     assert extras == {name: [f"plugrad-{name}=={version}"] for name in optional}
 
 
+@by_member
+def test_distributions_require_releases_that_fit_together(member):
+    """The same minor version, whose releases only mend; the meta-distribution is one release of all."""
+    metadata = project(member)
+    required = [
+        *metadata.get("dependencies", []),
+        *(r for extra in metadata.get("optional-dependencies", {}).values() for r in extra),
+    ]
+    sign = "==" if member == ROOT else "~="
+    for requirement in (r.partition(" ;")[0] for r in required if r.startswith("plugrad-")):
+        assert requirement.endswith(f"{sign}{META['version']}"), requirement
+
+
 def test_core_needs_three_distributions():
     assert names(project(ROOT / "core")["dependencies"]) == {
         "importlib-metadata",

@@ -16,6 +16,7 @@ NAMED = [
     "core/src/plugrad/__init__.py",
     "CITATION.cff",
     PROGRAM,
+    "tests/consistency/extend_api.txt",
 ]
 
 
@@ -43,7 +44,7 @@ def versions(folder):
         if path.name != "release.py":
             text = path.read_text("utf-8")
             found |= {*re.findall(r'^(?:__)?version(?:__)?(?: =|:) "?([\d.]+)', text, re.M)}
-            found |= {*re.findall(r'"plugrad[\w-]*(?:\[[\w,]+\])?[=>]=([\d.]+)', text)}
+            found |= {*re.findall(r'"plugrad[\w-]*(?:\[[\w,]+\])?[=~]=([\d.]+)', text)}
     return found
 
 
@@ -62,6 +63,8 @@ def test_release_sets_the_version_and_moves_the_fragments(copy):
     assert re.match(r"# Changelog\n\n## 1\.2\.3 \(\d{4}-\d\d-\d\d\)\n\n### New\n\n", log)
     assert log.index("### Fixed") < log.index("It is mended.") < log.index("### For developers")
     assert [p.name for p in (copy / "changes").iterdir()] == ["README.md"]
+    api = (copy / "tests/consistency/extend_api.txt").read_text("utf-8")
+    assert re.match(r"plugin API [\d.]+, released with 1\.2\.3\n", api)
     assert (copy / "changes" / "README.md").read_text("utf-8") == kept
 
     (copy / "changes" / "901.feature.md").write_text("It is new.\n")

@@ -205,6 +205,28 @@ MISBEHAVING: dict[str, Misbehaving] = {
         r"(?s)from_numpy\(\) .* it must return an array of shape \(\d+",
         "store",
     ),
+    "storing_gives_another_dtype": toy(
+        "def from_numpy(self, array):\n    return array.astype('float64')",
+        r"(?s)from_numpy\(\) .* it must return an array of shape \([\d, ]*\) and dtype float32",
+        "store",
+    ),
+    "storing_gives_a_list": toy(
+        "def from_numpy(self, array):\n    return array.tolist()",
+        r"(?s)from_numpy\(\) .*returned .*; it must return an array of shape",
+        "store",
+    ),
+    "reading_gives_another_dtype": toy(
+        "def to_numpy(self, array):\n    return array.astype('float64')",
+        r"(?s)to_numpy\(\) .* it must return an array of shape \([\d, ]*\) and dtype float32",
+        "read",
+    ),
+    "opening_gives_no_kernels": toy(
+        "def open(self, device):\n    self.device = '0'",
+        r"open\(\) returned None; it must return its kernels",
+    ),
+    "storing_no_dtype": toy(
+        "def dtypes(self):\n    return frozenset()", r"dtypes\(\) returned frozenset\(\)"
+    ),
     # --- kernels
     "kernel_raises": computing("lambda x: 1 / 0", "failed on inputs .*ZeroDivisionError"),
     "kernel_returns_none": computing("lambda x: None", "returned a NoneType"),

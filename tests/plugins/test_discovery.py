@@ -262,12 +262,14 @@ def test_switching_one_of_two_off_ends_the_conflict(site):
     assert status == {"acme-toy": "conflict", "other-toy": "active"}
 
 
-def test_taking_the_name_of_a_first_party_backend_is_a_conflict(site):
+def test_the_name_of_a_first_party_backend_stays_its_own(site):
     site.install("cpu", backend_source("cpu"), distribution="acme-cpu")
-    with pytest.raises(PluginConflict, match=r"choose .*'plugrad-cpu::cpu'"):
-        plugrad.use("cpu:0")
-    with plugrad.use("plugrad-cpu::cpu"):
-        assert plugrad.zeros(2).device == "cpu:0"
+    for name in ("cpu:0", "plugrad-cpu::cpu"):
+        with plugrad.use(name) as used:
+            assert used.backend.distribution == "plugrad-cpu"
+            assert plugrad.zeros(2).device == "cpu:0"
+    statuses = {b.distribution: b.status for b in plugrad.backends() if b.name == "cpu"}
+    assert statuses == {"plugrad-cpu": "active", "acme-cpu": "conflict"}
     assert site.imported() == []
 
 

@@ -1,13 +1,19 @@
 """Two distributions bring a backend of one name: everything works on the one that is named in full."""
 
 import copy
+import json
+import os
 import pickle
+import subprocess
+import sys
 import textwrap
 
 import numpy as np
 import pytest
 
 import plugrad
+from plugins.hostile import MANIFEST
+from plugrad.discovery.listing import declared_options
 from plugrad.errors import PluginConflict
 
 TWIN = """
@@ -86,3 +92,72 @@ def test_variables_and_optimizers(twin):
     again = pickle.loads(pickle.dumps(w))
     assert (again.backend, again.name, again.tolist()) == (w.backend, "w", w.tolist())
     assert copy.deepcopy(w).backend is w.backend
+
+
+# --- the name of a backend that belongs to plugrad's authors --------------------------------------
+
+CLAIM = textwrap.dedent(TWIN).replace("twin", "cpu").replace("Twin", "Claim")
+
+
+@pytest.fixture
+def claimed(site):
+    """A distribution that calls its backend cpu, and says that it is better than all others."""
+    site.install("cpu", CLAIM, distribution="acme-cpu", manifest=MANIFEST.replace("5", "5000", 1))
+    return site
+
+
+def program(site, source, **variables):
+    """Run a program where it is installed; return what it prints as JSON, and on standard error."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
+    done = subprocess.run(
+        [sys.executable, "-c", "import json, plugrad\n" + textwrap.dedent(source)],
+        env=inherited | {"PYTHONPATH": str(site.folder), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+WHO = """
+x = plugrad.asarray([1.0])
+plugrad.zeros(1, device="cpu")
+print(json.dumps([x.backend.name, x.backend.distribution]))
+"""
+
+
+def test_a_claimed_name_stays_with_its_owner(claimed):
+    others = {"PLUGRAD_PLUGINS_DISABLE": "webgpu,wasm", "PLUGRAD_PLUGINS_ALLOW_AUTO": "acme-*"}
+    for variables in (others, {"PLUGRAD_BACKEND": "cpu"}):
+        who, warned = program(claimed, WHO, **variables)
+        assert who == ["cpu", "plugrad-cpu"]
+        assert warned.count("RuntimeWarning") == 1
+        assert (
+            "'cpu' (acme-cpu 1.2) is conflict, and 'cpu' stays the backend of plugrad-cpu" in warned
+        )
+        assert "PLUGRAD_PLUGINS_DISABLE=acme-cpu::cpu" in warned
+    off = {"PLUGRAD_PLUGINS_DISABLE": "acme-cpu::cpu", "PLUGRAD_BACKEND": "cpu"}
+    assert program(claimed, WHO, **off) == (["cpu", "plugrad-cpu"], "")
+
+
+def test_the_other_one_is_chosen_by_its_full_name(claimed):
+    source = """
+    x = plugrad.asarray([1.0, 2.0])
+    import pickle
+    again = pickle.loads(pickle.dumps(x))
+    print(json.dumps([x.backend.distribution, (x + x).tolist(), again.backend.distribution]))
+    """
+    who, warned = program(claimed, source, PLUGRAD_BACKEND="acme-cpu::cpu")
+    assert (who, warned) == (["acme-cpu", [2, 4], "acme-cpu"], "")
+
+
+def test_a_claim_is_reported(claimed, command):
+    statuses = {b.distribution: b.status for b in plugrad.backends() if b.name == "cpu"}
+    assert statuses == {"acme-cpu": "conflict", "plugrad-cpu": "active"}
+    status, printed, _ = command("list", "--json")
+    (listed,) = [p for p in json.loads(printed) if p["distribution"] == "acme-cpu"]
+    assert (status, listed["status"]) == (0, "conflict")
+    assert "plugrad-cpu also brings a backend called 'cpu'" in listed["reason"]
+    assert "acme-cpu::cpu" in listed["reason"]
+    assert "threads" in (declared_options()["cpu"] or {})  # those of its owner

@@ -160,3 +160,75 @@ def test_two_hundred_distributions_take_little_time(site):
 
     assert min(seconds() for _ in range(10)) < 0.04
     assert len(found(site)) == 10
+
+
+# --- manifests where packages are no plain folders ------------------------------------------------
+
+NEVER = "raise ImportError('a plugin is listed without being imported')"
+
+
+def test_manifest_in_a_namespace_package(site):
+    """Two distributions share the namespace; neither is imported."""
+    for name in ("first", "second"):
+        write_distribution(
+            site.folder,
+            f"acme-{name}",
+            entry_points={"plugrad.backends": {name: f"acme.{name}.device:backend"}},
+            files={
+                f"acme/{name}/__init__.py": NEVER,
+                f"acme/{name}/plugrad-backend.toml": f'api = "1.0"\nsummary = "the {name}"\n',
+            },
+        )
+    site.refresh()
+    found = {b.name: (b.status, b.manifest.summary) for b in plugrad.backends()}
+    assert found["first"] == ("available", "the first")
+    assert found["second"] == ("available", "the second")
+    assert not {"acme", "acme.first"} & sys.modules.keys()
+
+
+def test_a_namespace_package_without_a_manifest(site):
+    write_distribution(
+        site.folder,
+        "acme-third",
+        entry_points={
+            "plugrad.backends": {"third": "acme.third:backend", "none": "acme.none:backend"}
+        },
+        files={"acme/third/__init__.py": NEVER},
+    )
+    site.refresh()
+    reasons = {b.name: b.reason for b in plugrad.backends() if b.distribution == "acme-third"}
+    assert reasons["third"].startswith("package 'acme.third' does not have plugrad-backend.toml")
+    assert reasons["none"] == "package 'acme.none' is not installed"
+
+
+@pytest.mark.parametrize("package", ["acme_zipped", "acme/zipped"])
+def test_manifest_in_a_zip_file(site, tmp_path, monkeypatch, package):
+    target = package.replace("/", ".")
+    write_distribution(
+        tmp_path / "source",
+        "acme-zipped",
+        entry_points={
+            "plugrad.backends": {
+                "zipped": f"{target}:backend",
+                **{name: f"{name}:backend" for name in ("bare", "broken", "large")},
+            }
+        },
+        files={
+            f"{package}/__init__.py": NEVER,
+            f"{package}/plugrad-backend.toml": 'api = "1.0"\nsummary = "zipped"\n',
+            "bare/__init__.py": NEVER,
+            "broken/__init__.py": NEVER,
+            "broken/plugrad-backend.toml": "api = 1",
+            "large/__init__.py": NEVER,
+            "large/plugrad-backend.toml": "#" * 10**7,
+        },
+    )
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path / "source")
+    monkeypatch.syspath_prepend(archive)
+    site.refresh()
+    found = {b.name: b for b in plugrad.backends() if b.distribution == "acme-zipped"}
+    assert (found["zipped"].status, found["zipped"].manifest.summary) == ("available", "zipped")
+    assert "package 'bare' does not have plugrad-backend.toml" in found["bare"].reason
+    assert "plugrad-backend.toml: api = 1 must be a version" in found["broken"].reason
+    assert "it is larger than 64 KiB" in found["large"].reason
+    assert target not in sys.modules

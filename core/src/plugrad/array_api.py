@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-import numpy as np
-
 from plugrad.discovery.listing import backends
 from plugrad.discovery.loading import probe
 from plugrad.discovery.selection import backend_for, which
@@ -85,7 +83,7 @@ def finfo(type: DTypeLike | Tensor) -> FloatInfo:
     dtype = _dtype_of(type)
     if not dtype.is_inexact:
         raise ArgumentValueError(f"finfo: {dtype} is not floating; plugrad.iinfo is for integers")
-    limits: Any = np.finfo(dtype.numpy)
+    limits: Any = dtype.info
     return FloatInfo(
         limits.bits,
         float(limits.eps),
@@ -108,7 +106,7 @@ def iinfo(type: DTypeLike | Tensor) -> IntegerInfo:
     dtype = _dtype_of(type)
     if not dtype.is_integer:
         raise ArgumentValueError(f"iinfo: {dtype} is not an integer; plugrad.finfo is for floats")
-    limits: Any = np.iinfo(dtype.numpy)
+    limits: Any = dtype.info
     return IntegerInfo(limits.bits, int(limits.max), int(limits.min), dtype)
 
 

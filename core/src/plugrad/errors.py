@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import ModuleType
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class PlugradError(Exception):
@@ -87,6 +90,23 @@ class BackendUnavailable(PlugradError, RuntimeError):
     Remedy: correct what the message gives as the plugin's own reason; the original error is chained to
     it. Or choose another backend: the other ones keep working.
     """
+
+
+class DeviceLost(PlugradError, RuntimeError):
+    """A device has stopped working while it was open, and the arrays on it are gone.
+
+    Example: the driver of a GPU was reset, a card was unplugged, or the process behind a backend has ended.
+
+    Remedy: open the device again, as in ``plugrad.use("webgpu")``, and compute the values again from data on the
+    host. Tensors that were made before raise this error whenever they are used. Close the device with
+    `close_backend` if the program does not need it any more.
+
+    A backend raises this error in the kernel or the method that notices; see "When a device is lost" in the guide
+    to writing a backend.
+    """
+
+    device: str = ""
+    """The device, such as ``"webgpu:0"``; plugrad sets it."""
 
 
 class BackendMismatch(PlugradError, ValueError):
@@ -248,15 +268,67 @@ class ConfigError(PlugradError, ValueError):
     """
 
 
-def warn(message: str) -> None:
-    """Issue a RuntimeWarning that points to the line outside plugrad that led here."""
+def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Issue a warning that points to the line outside plugrad that led here."""
     import inspect  # needed only when something is wrong
     import warnings
 
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "plugrad":
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
+
+
+def deprecated(
+    instead: str, *, since: str, removal: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a function that will be removed; a call warns, and says what to write instead.
+
+    >>> @deprecated("call area(w, h)", since="1.2", removal="1.4")
+    ... def surface(w, h):
+    ...     return w * h
+
+    The warning is a `DeprecationWarning`, which points to the line that calls the function.
+
+    Args:
+        instead: the remedy, as an instruction: ``"call area(w, h)"``.
+        since: the version of the distribution that warns first.
+        removal: the version that does not have the function any more, at least one minor version later.
+
+    Raises:
+        ArgumentValueError: the versions are malformed, or too close to each other.
+    """
+    import re
+    from functools import wraps
+
+    versions: list[tuple[int, ...]] = []
+    for name, version in (("since", since), ("removal", removal)):
+        if not re.fullmatch(r"\d+\.\d+(\.\d+)*", version):
+            raise ArgumentValueError(
+                f"deprecated: {name}={shown(version)} must be a version such as '1.2'"
+            )
+        versions.append(tuple(map(int, version.split(".")[:2])))
+    if versions[1] <= versions[0]:
+        raise ArgumentValueError(
+            f"deprecated: removal={removal!r} must be at least one minor version after since={since!r}, "
+            "so that programs have the time to change"
+        )
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        package = function.__module__.partition(".")[0]
+        message = (
+            f"{package}.{function.__qualname__} is deprecated since {package} {since}, and {removal} "
+            f"will not have it: {instead}"
+        )
+
+        @wraps(function)
+        def warning(*args: P.args, **kwargs: P.kwargs) -> R:
+            warn(message, DeprecationWarning)
+            return function(*args, **kwargs)
+
+        return warning
+
+    return decorate
 
 
 def told(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from plugrad.errors import (
     ArgumentError as ArgumentError,
     ArgumentValueError as ArgumentValueError,
     BackendUnavailable as BackendUnavailable,
+    DeviceLost as DeviceLost,
     DTypeError as DTypeError,
     KernelFailed as KernelFailed,
     KernelNotFound as KernelNotFound,
@@ -24,6 +25,7 @@ from plugrad.errors import (
     TensorIndexError as TensorIndexError,
     UnsupportedDtype as UnsupportedDtype,
     absent as absent,
+    deprecated as deprecated,
 )
 from plugrad.host import (
     host_bodies as host_bodies,
@@ -35,6 +37,7 @@ from plugrad.kernels.convolution import (
 from plugrad.kernels.pooling import (
     pool_window as pool_window,
 )
+from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
 from plugrad.settings.cache import UserCache as UserCache

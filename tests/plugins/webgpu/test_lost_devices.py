@@ -10,27 +10,35 @@ pytestmark = pytest.mark.usefixtures("run")  # which skips where there is no dev
 START = """
 import numpy as np
 import plugrad
-from plugrad.errors import BackendUnavailable
+from plugrad.errors import DeviceLost
 from plugrad_webgpu import exits
 
 
-def check(use, lose=lambda device: device.shared.destroy()):
+def check(use, lose=None):
     x = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
     y = x + x  # is recorded
     y.numpy()
     z = x * 3  # is recorded and not submitted
     device = x.backend.opened
-    lose(device)
+    lose(device) if lose else x.backend.lose_device()
     for _ in range(2):
         try:
             use(x, z, device)
-        except BackendUnavailable as error:
-            assert "plugrad.close_backend" in str(error), error
+        except DeviceLost as error:
+            assert error.device == ("webgpu:0" if x.backend.lost else ""), error
         else:
             raise AssertionError("nothing was raised")
-    plugrad.close_backend(x.backend)
+    plugrad.close_backend(x.backend)  # which plugrad does itself if it has seen the error, as below
     again = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
     np.testing.assert_array_equal((again + again).numpy(), np.full(1000, 2))
+    assert x.backend.is_closed
+    for dead in (x, z) if x.backend.lost else ():
+        try:
+            (dead + dead).numpy()
+        except DeviceLost as error:
+            assert "is lost, and so are the tensors on it" in str(error), error
+        else:
+            raise AssertionError("nothing was raised")
     plugrad.close_backend(again.backend)
 """
 
@@ -42,11 +50,11 @@ def check(use, lose=lambda device: device.shared.destroy()):
         "z.numpy()",
         "(x + x).numpy()",
         "plugrad.exp(x).numpy()",
-        "plugrad.asarray(np.ones(50_000, np.float32), device='webgpu')",
-        "plugrad.asarray(np.ones(3_000_000, np.float32), device='webgpu')",
+        "plugrad.asarray(np.ones(50_000, np.float32), device=x.backend)",
+        "plugrad.asarray(np.ones(3_000_000, np.float32), device=x.backend)",
         "list(x.backend.read([x.array, x.array]))",
-        "plugrad.zeros(300_000, device='webgpu').numpy()",
-        "x.backend.synchronize()",
+        "plugrad.zeros(300_000, device=x.backend).numpy()",
+        "plugrad.synchronize(x.backend)",
         "(plugrad.flip(x), device.flush())",  # x + x would wait
         "(x + x, device.pool.trim())",
     ],
@@ -60,6 +68,32 @@ def test_a_device_that_is_lost_just_before_a_submission(use):
     """`pause` is the last that may take time: another thread may use the device until then."""
     lose = "setattr(exits, 'pause', device.shared.destroy)"
     succeeds(f"check(lambda x, z, device: {use}, lambda device: {lose})")
+
+
+def test_the_next_use_by_name_opens_another_device():
+    succeeds("""
+x = plugrad.asarray([1.0, 2.0] * 1000, device="webgpu:0")
+with plugrad.use("webgpu"):
+    x.backend.lose_device()
+    for _ in range(2):
+        try:
+            x.numpy()
+        except DeviceLost as error:
+            assert error.device == "webgpu:0"
+        else:
+            raise AssertionError("nothing was raised")
+    try:
+        plugrad.zeros(3)
+    except DeviceLost as error:
+        assert "plugrad.use('webgpu')" in str(error), error
+    else:
+        raise AssertionError("the choice stands")
+plugrad.synchronize()
+with plugrad.use("webgpu"):
+    y = plugrad.ones(2000) * 2
+    assert y.tolist() == [2.0] * 2000
+    assert x.backend.is_closed and not y.backend.is_closed
+""")
 
 
 def succeeds(program):

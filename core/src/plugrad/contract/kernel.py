@@ -40,7 +40,7 @@ from plugrad.types.dtype import ANY, DType, as_dtype, float32, spellings, string
 from plugrad.types.specs import Shaped, Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
@@ -99,7 +99,7 @@ class Kernel(Generic[Params, Result]):
         self.dynamic_shape: Final = dynamic_shape
         self.accepts: Final = accepts
         """The dtypes that the first input may have, and all inputs of an elementwise kernel."""
-        self.accepted_spellings: Final[frozenset[object]] = spellings(accepts)
+        self.accepted_spellings: Final[Set[object]] = spellings(accepts)
         """The same as plugrad and NumPy dtypes, because backend arrays carry either."""
         self.usual: Final[object] = float32.numpy if float32 in accepts else None
         """NumPy's float32 if the kernel accepts it; an `is` test is faster than a look-up in the set above."""
@@ -309,7 +309,7 @@ def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
     Raises:
         DTypeError: it is not.
     """
-    if x.dtype not in accepts:
+    if x.dtype not in spellings(accepts):
         remedy = "Cast the input with astype"
         if x.dtype is string:
             remedy = "Strings do not convert to numbers"

@@ -19,6 +19,7 @@ from plugrad.discovery.loading import open_backend, opened_backends
 from plugrad.discovery.state import Fallback, state
 from plugrad.errors import (
     CannotRun,
+    DeviceLost,
     KernelNotFound,
     UnsupportedDtype,
     suggestion,
@@ -26,7 +27,7 @@ from plugrad.errors import (
 )
 from plugrad.registry.kernels import devices_of, find_kernel, get_kernel
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend
+from plugrad.tensor.backend import Backend, note_loss, store
 from plugrad.types.arguments import flag
 from plugrad.types.dtype import as_dtype
 
@@ -80,7 +81,7 @@ def borrowed(kernel_name: str, source: Backend) -> Implementation:
                     f"which backend {source.name!r} does not have; move the inputs, as in x.to({target.name!r})"
                 )
         copied = sum(x.nbytes for x in (*given, *values) if isinstance(x, np.ndarray))
-        stored = [source.from_numpy(np.asarray(value, order="C")) for value in values]
+        stored = [store(np.asarray(value, order="C"), source) for value in values]
         _count(kernel_name, source, target, copied, (perf_counter() - started) * 1e3)
         return stored if several else stored[0]
 
@@ -92,14 +93,18 @@ def _run_on(
 ) -> Any:
     """Run a kernel on NumPy arrays, and return NumPy arrays."""
     arrays = [
-        target.from_numpy(np.asarray(x, order="C"))
+        store(np.asarray(x, order="C"), target)
         if isinstance(x, np.ndarray)
         else target
         if isinstance(x, Backend)
         else x
         for x in given
     ]
-    result = target.functions[kernel_name](*arrays, **attrs)
+    try:
+        result = target.functions[kernel_name](*arrays, **attrs)
+    except DeviceLost as error:
+        note_loss(error, target)  # and not the one that asked
+        raise
     if isinstance(result, tuple | list):
         return [target.to_numpy(part) for part in cast("Sequence[Any]", result)]
     return target.to_numpy(result)

@@ -18,6 +18,7 @@ from plugrad.discovery.manifest import (
     Manifest,
     is_served,
     manifest_of,
+    package_of,
 )
 from plugrad.discovery.plugin import GROUPS, NOUNS, THIS_PROCESS, Kind, Plugin
 from plugrad.discovery.scan import scanned
@@ -91,7 +92,13 @@ def declared_options() -> dict[str, Mapping[str, Option] | None]:
     """Return the settings that the installed backends declare, by backend; no setting changes this result."""
     with state.lock:
         every = [p for p in _listed() if p.kind == "backend"]
-        return {p.name: p.manifest.options for p in reversed(every)}
+        options = {p.name: p.manifest.options for p in reversed(every)}
+        if len(options) < len(every):  # the name's owner decides
+            for name in options:
+                same = [p for p in every if p.name == name]
+                owner = bundled(same) if len(same) > 1 else None
+                options[name] = (owner or same[0]).manifest.options
+        return options
 
 
 config.options_by_backend = declared_options
@@ -209,8 +216,9 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
     manifest = manifest_of(target, file)
     if manifest is None:
         if is_required:
-            package = target.partition(":")[0].partition(".")[0]
-            raise OSError(f"package {package!r} does not have {file} next to its __init__.py")
+            raise OSError(
+                f"package {package_of(target).name!r} does not have {file} next to its __init__.py"
+            )
         return
     plugin.manifest = manifest
     api = manifest.api
@@ -264,8 +272,9 @@ def _mark_conflicts(every: list[Plugin]) -> None:
             rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
     for same in rivals.values():
         if len(same) > 1 and not _has_chosen(same):
+            owner = bundled(same)
             for plugin in same:
-                if plugin.status == "available":
+                if plugin.status == "available" and plugin is not owner:
                     _mark_conflict(plugin, [p.distribution for p in same if p is not plugin])
 
 
@@ -293,6 +302,21 @@ def _has_chosen(same: list[Plugin]) -> bool:
     return bool(named)
 
 
+def bundled(same: list[Plugin]) -> Plugin | None:
+    """Return the backend of plugrad's own authors among those of one name, to which the name belongs."""
+    own = [p for p in same if p.kind == "backend" and p.distribution.lower() in first_party()]
+    return own[0] if len(own) == 1 else None
+
+
+def warn_of_claims(plugin: Plugin) -> None:
+    """Warn once for each distribution that claims the name of a backend that belongs to plugrad's authors."""
+    same = [p for p in backends() if p.name == plugin.name and p.status != "blocked"]
+    if len(same) > 1 and bundled(same) is plugin:
+        for other in same:
+            if other.status == "conflict":
+                other.warn_once(f"{plugin.name!r} stays the backend of {plugin.distribution}")
+
+
 # --- choosing one --------------------------------------------------------------------------------
 
 
@@ -311,8 +335,8 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
     if not matching:
         raise _not_found(name, kind)
     matching = [p for p in matching if p.status != "blocked"] or matching
-    plugin = matching[0]
-    if len(matching) > 1:  # a qualified name matches one
+    plugin = (bundled(matching) if len(matching) > 1 else None) or matching[0]
+    if len(matching) > 1 and bundled(matching) is None:  # a qualified name matches one
         choices = " or ".join(repr(p.qualified_name) for p in matching)
         raise PluginConflict(
             f"{len(matching)} distributions bring {NOUNS[kind]} called {name!r}; choose {choices}, or uninstall one"

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.discovery import hooks, packs
-from plugrad.discovery.listing import MODULE, find, plugins
+from plugrad.discovery.listing import MODULE, find, plugins, warn_of_claims
 from plugrad.discovery.plugin import Plugin, trace
 from plugrad.discovery.replacing import replacing
 from plugrad.discovery.state import state
@@ -55,7 +55,7 @@ def open_backend(name: str, device: str = "") -> Backend:
         ConfigError: the backend's own settings are wrong.
     """
     backend = state.opened.get((find(name).qualified_name, device))
-    if backend is not None:
+    if backend is not None and not backend.lost:
         return backend
     hooks.collect()
     plugin = find(name)
@@ -68,7 +68,10 @@ def open_backend(name: str, device: str = "") -> Backend:
         plugin = find(name)  # another thread may have found out that it fails
         key = plugin.qualified_name, device
         if key in state.opened:
-            return state.opened[key]
+            if not state.opened[key].lost:
+                return state.opened[key]
+            with blamed(state.opened[key], "close()"):
+                close_backend(state.opened[key])
         backend, news = _opened_by(plugin, device)
         with state.lock:
             known = state.opened.setdefault((plugin.qualified_name, backend.device), backend)
@@ -244,6 +247,7 @@ def _opened_by(plugin: Plugin, device: str) -> tuple[Backend, packs.News]:
             raise
     plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
+    news.append(partial(warn_of_claims, plugin))
     news.append(partial(replacing, plugin, plugin.imported, journal))
     milliseconds = (perf_counter() - started) * 1e3
     trace(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
@@ -254,7 +258,7 @@ def _make_ready(
     backend: Backend, plugin: Plugin, table: Iterable[KernelConfig], ready: list[KernelConfig]
 ) -> None:
     """Give an opened device the kernels that it brings, and set them up; `ready` receives those that are."""
-    table = tuple(table)
+    table = _kernels_of(table)
     _check_answers(backend, table)
     with state.lock:
         _check_room(plugin)
@@ -265,6 +269,16 @@ def _make_ready(
         if kernel_config.setup_func is not None:
             kernel_config.setup_func(backend)
         ready.append(kernel_config)
+
+
+def _kernels_of(table: object) -> tuple[KernelConfig, ...]:
+    """Return what `open` has returned as a tuple."""
+    try:
+        return tuple(cast("Iterable[KernelConfig]", table))
+    except TypeError:
+        raise TypeError(
+            f"open() returned {shown(table)}; it must return its kernels, as in a KernelTable"
+        ) from None
 
 
 def _check_answers(backend: Backend, table: tuple[object, ...]) -> None:
@@ -282,10 +296,14 @@ def _check_answers(backend: Backend, table: tuple[object, ...]) -> None:
     if not isinstance(backend.device, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
         raise TypeError(f"open() set device to {shown(backend.device)}, which must be a string")
     stored = cast("Any", backend.dtypes())
-    if not isinstance(stored, frozenset | set) or not all(
-        isinstance(dtype, DType) for dtype in cast("frozenset[object]", stored)
+    if (
+        not isinstance(stored, frozenset | set)
+        or not stored
+        or not all(isinstance(dtype, DType) for dtype in cast("frozenset[object]", stored))
     ):
-        raise TypeError(f"dtypes() returned {shown(stored)}, which must be a set of plugrad dtypes")
+        raise TypeError(
+            f"dtypes() returned {shown(stored)}, which must be a set of plugrad dtypes, at least one"
+        )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Manifests: what a plugin says about itself in a file, so that it need not be run.
 
 A backend has ``plugrad-backend.toml`` next to the ``__init__.py`` of its package; a kernel pack, ops
-and hooks may have ``plugrad-plugin.toml`` there. The tables below list the keys of each.
+and hooks may have ``plugrad-plugin.toml`` there. The package may be part of a namespace package, or lie in
+a zip file. The tables below list the keys of each.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from plugrad.settings.keys import OPTION_TYPES, Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from importlib.machinery import ModuleSpec
     from pathlib import Path
 
 API: Final = (1, 0)
@@ -71,28 +73,48 @@ def manifest_of(target: str, file: str) -> Manifest | None:
         ImportError: the package is not installed.
         ManifestError: the manifest is malformed.
     """
-    from importlib.util import find_spec
     from pathlib import Path
 
-    # Only the top-level package: to find a subpackage, Python would import it.
-    package = target.partition(":")[0].partition(".")[0]
-    spec = find_spec(package)
-    if spec is None:
-        raise ImportError(f"package {package!r} is not installed")
+    spec = package_of(target)
     for folder in spec.submodule_search_locations or ():
         path = Path(folder) / file
-        table = _table(path)
+        table = _table(path, spec.loader)
         if table is not None:
             return _read(table, path, BACKEND_KEYS if file == BACKEND_FILE else PLUGIN_KEYS)
     return None
 
 
-def _table(path: Path) -> Mapping[str, Any] | None:
+def package_of(target: str) -> ModuleSpec:
+    """Return the package that an entry point names: the outermost that has code, or lies deepest.
+
+    To find a part of a package, Python would import the package. A namespace package has no code, so its parts are
+    looked for here.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    from importlib.machinery import PathFinder
+    from importlib.util import find_spec
+
+    package, *parts = target.partition(":")[0].split(".")
+    spec = find_spec(package)
+    for part in parts:
+        if spec is None or spec.origin is not None or spec.submodule_search_locations is None:
+            break
+        package = f"{package}.{part}"
+        spec = PathFinder.find_spec(package, spec.submodule_search_locations)
+    if spec is None:
+        raise ImportError(f"package {package!r} is not installed")
+    return spec
+
+
+def _table(path: Path, loader: object) -> Mapping[str, Any] | None:
     """Return what a manifest says, or None if there is no such file; whatever the file is, it takes no time."""
     import tomllib  # slow to import, and plugins are rarely listed
 
     try:
-        content = _content(path)
+        archive = getattr(loader, "archive", None)  # a zip file's loader has one
+        content = _content(path) if archive is None else _zipped(archive, path)
         # A key like a.b.c, of as many parts as fit into the file, would take tomllib minutes.
         if any(part.count(b".") > MOST_DOTS for part in re.split(rb"[\n=,{}\[\]]", content)):
             raise ValueError(f"a key or a value has more than {MOST_DOTS} dots")
@@ -116,6 +138,27 @@ def _content(path: Path) -> bytes:
             content = file.read(LARGEST + 1)
     finally:
         os.close(number)
+    return _small(content)
+
+
+def _zipped(archive: str, path: Path) -> bytes:
+    """Return the bytes of a file in a zip file."""
+    from zipfile import BadZipFile, ZipFile  # slow to import, and plugins are rarely zipped
+
+    try:
+        with ZipFile(archive) as files, files.open(path.relative_to(archive).as_posix()) as file:
+            return _small(file.read(LARGEST + 1))
+    except KeyError:
+        raise FileNotFoundError(path) from None
+    except (
+        BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:  # encrypted, or a strange method
+        raise ValueError(str(error)) from error
+
+
+def _small(content: bytes) -> bytes:
     if len(content) > LARGEST:
         raise ValueError(f"it is larger than {LARGEST // 1024} KiB")
     return content

@@ -145,6 +145,10 @@ class Plugin:
     @property
     def remedy(self) -> str:
         """What to do about a failure."""
+        if self.status == "conflict":
+            return (
+                f"Uninstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={self.qualified_name}"
+            )
         return f"Reinstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={self.name}"
 
     def warn_once(self, consequence: str) -> None:

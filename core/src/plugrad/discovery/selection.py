@@ -22,7 +22,7 @@ from plugrad.errors import (
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend, failed
+from plugrad.tensor.backend import Backend, check_alive, failed, note_loss
 from plugrad.tensor.context import active_scope, surround, transfer_target
 from plugrad.types.arguments import flag
 
@@ -99,10 +99,11 @@ def which() -> Selection:
     """
     used = _used.get()
     if used is not None:
-        if used.backend.is_closed:
+        if used.backend.is_closed and not used.backend.lost:
             raise BackendUnavailable(
                 f"plugrad.use chose {used.device}, which has been closed since then; call it again"
             )
+        check_alive(used.backend, "plugrad.use")
         return used
     setting = config.explain("backend")
     key = config.state, setting.value, setting.layer
@@ -110,6 +111,7 @@ def which() -> Selection:
         state.configured is None
         or state.configured[0] != key
         or state.configured[1].backend.is_closed
+        or state.configured[1].backend.lost
     ):
         if setting.value is None:
             selection = Selection(_automatic(), "automatic choice")
@@ -141,11 +143,16 @@ def synchronize(device: DeviceLike | None = None) -> None:
     >>> y = plugrad.ones((100, 100)) @ plugrad.ones((100, 100))
     >>> plugrad.synchronize()
     """
-    waiting = opened_backends() if device is None else [backend_for(device, "synchronize: device=")]
+    waiting = (
+        [backend for backend in opened_backends() if not backend.lost]
+        if device is None
+        else [backend_for(device, "synchronize: device=")]
+    )
     for backend in waiting:
         try:
             backend.synchronize()
-        except PlugradError:
+        except PlugradError as error:
+            note_loss(error, backend)
             raise
         except Exception as error:  # so that a plugin's failure is not plugrad's
             raise failed(backend, "synchronize()", error) from error

@@ -14,7 +14,7 @@ import numpy as np
 from plugrad.contract.kernel import contract_of
 from plugrad.errors import KernelFailed, NotFinite, PlugradError, TensorIndexError, shown
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.dtype import as_dtype, string
+from plugrad.types.dtype import as_dtype, numpy_kind, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -156,7 +156,7 @@ def _holds_strings(x: Any) -> bool:
 
 
 def _is_finite(values: Any) -> bool:
-    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+    return numpy_kind(values.dtype) not in "fc" or bool(np.isfinite(values).all())
 
 
 def _summary(values: Any) -> str:
@@ -219,7 +219,7 @@ def _check_positions(kernel_name: str, positions: Iterator[tuple[int, int, Any]]
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+    return bool(np.array_equal(a, b, equal_nan=numpy_kind(a.dtype) in "fc"))
 
 
 def _compare(

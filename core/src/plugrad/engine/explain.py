@@ -17,7 +17,7 @@ from plugrad.errors import (
     shown,
     told,
 )
-from plugrad.tensor.backend import closed
+from plugrad.tensor.backend import closed, note_loss
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -82,6 +82,7 @@ def explained(
     Implementations trust their inputs. If these break the contract, the error is the contract's.
     """
     if isinstance(failure, PlugradError):
+        note_loss(failure, backend)
         where = f"raised by {place(kernel.name, backend)}"
         if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):
             failure.add_note(where)

@@ -19,7 +19,7 @@ from plugrad.registry import kernels as registry
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import find_kernel, list_implementations, listen
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import closed
+from plugrad.tensor.backend import check_alive, store
 from plugrad.tensor.choice import choose
 from plugrad.types.dtype import INTEGER, as_dtype, string
 
@@ -56,8 +56,7 @@ class Implementations(dict[str, "Implementation"]):
             DisposedTensor: the backend has been closed.
         """
         backend = self._backend
-        if backend.is_closed:
-            raise closed(backend, kernel_name)
+        check_alive(backend, kernel_name)
         settings = config.state
         found = list_implementations(kernel_name, backend)
         if not found:
@@ -178,7 +177,7 @@ def on_host(function: Implementation, backend: Backend) -> Implementation:
 
     def stored(values: Any) -> Any:
         values = np.asarray(values, order="C")
-        return values if as_dtype(values.dtype) is string else backend.from_numpy(values)
+        return values if as_dtype(values.dtype) is string else store(values, backend)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         values = [x if x is None or x is backend else backend.to_numpy(x) for x in arrays]

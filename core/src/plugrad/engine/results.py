@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.errors import PlugradError
-from plugrad.tensor.backend import failed, nonsense, unsupported
+from plugrad.tensor.backend import store, unsupported
 from plugrad.tensor.context import active_scope
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
@@ -44,13 +43,4 @@ def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
     dtype = as_dtype(values.dtype)
     if dtype not in backend.dtypes():
         raise unsupported(dtype, backend)
-    try:
-        array = backend.from_numpy(values)
-        shape = array.shape
-    except PlugradError:
-        raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        raise failed(backend, "from_numpy()", error) from error
-    if shape != values.shape:
-        raise nonsense(backend, "from_numpy()", array, f"an array of shape {values.shape}")
-    return wrapped(array, backend)
+    return wrapped(store(values, backend), backend)

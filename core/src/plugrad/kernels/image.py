@@ -39,7 +39,7 @@ def crop_and_resize(
     `extrapolation_value`.
     """
     shape = _cropped("CropAndResize", image.shape, boxes, box_ind, crop_size)
-    return Shaped(shape, image.dtype if image.dtype in FLOATING else float32)
+    return Shaped(shape, image.dtype if image.dtype.kind == "floating" else float32)
 
 
 @kernel("CropAndResizeGradImage", accepts=FLOATING)

@@ -17,7 +17,7 @@ def resize_bilinear(
     images: Spec, *, size: Pair, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Spec:
     """Return images of `size`, interpolated between the four nearest pixels; integers give float32."""
-    dtype = images.dtype if images.dtype in FLOATING else float32
+    dtype = images.dtype if images.dtype.kind == "floating" else float32
     return Shaped(_resized(images.shape, size), dtype)
 
 

@@ -23,7 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.kernels import unary
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import unsupported
+from plugrad.tensor.backend import store, unsupported
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
     DType,
@@ -34,6 +34,7 @@ from plugrad.types.dtype import (
     float32,
     int32,
     nearest,
+    numpy_kind,
     promote,
     promote_scalar,
     scalar_dtype,
@@ -228,10 +229,10 @@ def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[A
     if dtype is not None:
         return values
     if met is None:
-        if values.dtype.kind not in "biufc":
+        if numpy_kind(values.dtype) not in "biufc":
             raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
         defaults = {"b": bool_, "i": int32, "u": int32, "f": float32}
-        met = defaults.get(values.dtype.kind, complex64)
+        met = defaults.get(numpy_kind(values.dtype), complex64)
     return _converted(values, met, op, name)
 
 
@@ -296,13 +297,13 @@ def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArra
     """
     if values.dtype == dtype.numpy:
         return values
-    kind = values.dtype.kind
+    kind = numpy_kind(values.dtype)
     objects = values.ravel() if kind == "O" else ()
     if kind not in "biufcO" or not all(isinstance(x, Complex) for x in objects):
         raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
     fits = kind != "c" or dtype.kind in ("complex", "bool")
     if fits and dtype.is_integer and kind in "iufO" and values.size:
-        limits, least, most = np.iinfo(dtype.numpy), values.min(), values.max()
+        limits, least, most = dtype.info, values.min(), values.max()
         if kind == "f":
             least, most = (trunc(x) if isfinite(x) else inf for x in map(float, (least, most)))
         fits = bool(limits.min <= least and most <= limits.max)
@@ -329,7 +330,7 @@ def constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant"
     key = value, sign, dtype
     array = known.get(key)
     if array is None:
-        array = backend.from_numpy(_converted(np.asarray(value), dtype, op, "the number"))
+        array = store(_converted(np.asarray(value), dtype, op, "the number"), backend)
         if len(known) >= MOST_CONSTANTS:
             known.pop(next(iter(known)), None)
         known[key] = array
@@ -372,7 +373,7 @@ def settled(kernel: Kernel[..., Any], shape: Shape, dtype: object, /, **attrs: A
 
 def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
     """Return the dtype in which an op computes with values of `dtype`."""
-    if dtype in kernel.accepts:
+    if dtype in kernel.accepted_spellings:
         return dtype
     known = sorted(kernel.accepts, key=str)
     if float32 in known and int32 not in known and dtype.kind in ("bool", "signed", "unsigned"):

@@ -20,7 +20,7 @@ from plugrad.ops.reduction import max, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import sqrt
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import REAL, int32
+from plugrad.types.dtype import int32
 from plugrad.types.shapes import stretches
 
 if TYPE_CHECKING:
@@ -320,7 +320,9 @@ def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None, o
         return s
     largest = max(s, axis=-1, keepdims=True)
     factor = as_tensor(rtol, op, "rtol", backend=s.backend)
-    if factor.dtype not in REAL or not stretches(factor.shape, s.shape[:-1]):
+    if factor.dtype.kind not in ("signed", "unsigned", "floating") or not stretches(
+        factor.shape, s.shape[:-1]
+    ):
         raise ArgumentError(
             f"{op}: rtol is {factor.dtype} of shape {factor.shape}; it must be one number, or one for each "
             f"of the matrices, of shape {s.shape[:-1]}"

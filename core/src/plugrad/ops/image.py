@@ -19,7 +19,7 @@ from plugrad.ops.creation import arange, asarray, ones_like
 from plugrad.ops.indexing import positions_along
 from plugrad.ops.reduction import argmax, max, sum
 from plugrad.ops.unary import round
-from plugrad.types.dtype import FLOATING, REAL, float32, int32
+from plugrad.types.dtype import float32, int32
 from plugrad.types.windows import sizes_of
 
 if TYPE_CHECKING:
@@ -330,9 +330,9 @@ def _as_reals(x: Tensor, op: str) -> Tensor:
     Raises:
         DTypeError: they are neither.
     """
-    if x.dtype not in REAL:
+    if x.dtype.kind not in ("signed", "unsigned", "floating"):
         raise DTypeError(f"{op}: image is {x.dtype}; it must hold floats or integers")
-    return x if x.dtype in FLOATING else cast(x, float32)
+    return x if x.dtype.kind == "floating" else cast(x, float32)
 
 
 def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
@@ -342,9 +342,9 @@ def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
         DTypeError: they are neither floats nor integers.
     """
     values = as_tensor(x, op, name, backend=images.backend)
-    if values.dtype not in REAL:
+    if values.dtype.kind not in ("signed", "unsigned", "floating"):
         raise DTypeError(f"{op}: {name} are {values.dtype}; they must be floats")
-    return values if values.dtype in FLOATING else cast(values, float32)
+    return values if values.dtype.kind == "floating" else cast(values, float32)
 
 
 def _numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from plugrad.host.optimizers import FORMULAS
 from plugrad.registry.kernels import find_kernel
+from plugrad.tensor.backend import store
 from plugrad.tensor.context import surroundings
 from plugrad.tensor.tensor import Tensor
 
@@ -36,11 +37,11 @@ def moved(
     around = surroundings()
     backend = first.backend if around is None or around.transfer is None else around.transfer
     found = find_kernel(kernel.name, backend)
-    if found is None or found.on_host or first.dtype not in kernel.accepts:
+    if found is None or found.on_host or first.dtype not in kernel.accepted_spellings:
         formula = FORMULAS[kernel]
         each = [formula(*tensors, *numbers) for tensors in zip(*lists, strict=True)]
         return [list(values) for values in zip(*each, strict=True)]
-    array: Any = backend.from_numpy(np.array(numbers, first.dtype.numpy))
+    array: Any = store(np.array(numbers, first.dtype.numpy), backend)
     outputs = kernel.call([Tensor(array, backend), *chain.from_iterable(lists)])
     count = len(lists[0])
     return [outputs[i : i + count] for i in range(0, len(outputs), count)]

@@ -51,7 +51,7 @@ def from_pixels(pixels: TensorLike, num_channels: int = 3) -> Tensor:
         if pixels.dtype == uint8 and uint8 not in active_backend().dtypes():
             pixels = pixels.astype(int32)  # nothing is lost, and the result is int32
     image = as_tensor(pixels, "from_pixels", "pixels")
-    if image.dtype not in kernels.from_pixels.accepts:
+    if image.dtype not in kernels.from_pixels.accepted_spellings:
         raise DTypeError(
             f"from_pixels: pixels are {image.dtype}; they must be uint8 or int32, as after astype('uint8')"
         )

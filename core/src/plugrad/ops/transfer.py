@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery.listing import find
+from plugrad.discovery.listing import backends, find
 from plugrad.discovery.selection import backend_for
 from plugrad.engine.results import renamed, wrapped
 from plugrad.engine.transfer import moved
@@ -58,8 +58,14 @@ def unpickled(values: NDArray[Any], device: str, *, distribution: str) -> Tensor
     If several distributions bring a backend of that name, `distribution` says which one it was.
     """
     name = device.partition(":")[0]
+    qualified = f"{distribution}::{name}"
     try:
-        find(name)
+        plugin = find(name)
+        is_other = plugin.qualified_name != qualified and any(
+            p.qualified_name == qualified for p in backends()
+        )
     except PluginConflict:
+        is_other = True
+    if is_other:
         device = f"{distribution}::{device}"
     return as_tensor(values, "unpickled", backend=backend_for(device))

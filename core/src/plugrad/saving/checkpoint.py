@@ -17,7 +17,7 @@ from plugrad.errors import ArgumentError, DamagedFile, PlugradError, Unsupported
 from plugrad.ops.creation import asarray
 from plugrad.saving.replacing import checked_path, replacing
 from plugrad.saving.structure import Reader, Writer
-from plugrad.tensor.backend import failed, nonsense
+from plugrad.tensor.backend import check_alive, failed, nonsense, note_loss
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def _values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArra
     if backend is None:
         yield from sources
         return
+    check_alive(backend, "save")
     left, dtype = sum(prod(x.shape) for x in sources), sources[0].dtype.numpy
     try:
         with closing(backend.read(x.array for x in sources)) as parts:
@@ -151,7 +152,8 @@ def _values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArra
                 if left < 0 or part.dtype != dtype:
                     raise nonsense(backend, "read()", part, f"{left + part.size} values of {dtype}")
                 yield part
-    except PlugradError:
+    except PlugradError as error:
+        note_loss(error, backend)
         raise
     except Exception as error:
         raise failed(backend, "read()", error) from error

@@ -130,8 +130,8 @@ def _as_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[Stored, dict[st
     little = dtype.newbyteorder("<")
     if dtype.kind not in STORED or little.char in "gG":
         raise ArgumentError(
-            f"save: {_place(path)} is an array of {dtype}; save numbers, bools, or strings as "
-            "plugrad.asarray(x) holds them"
+            f"save: {_place(path)} is an array of {dtype}, for which the file has no place; save numbers of "
+            "plugrad's own dtypes, as in x.astype('float32'), bools, or strings as plugrad.asarray(x) holds them"
         )
     if little == complex128.numpy:
         return Stored(np.dtype("<f8"), (*shape, 2), leaf), {"dtype": "complex128"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
 from plugrad.errors import (
     BackendFailed,
+    DeviceLost,
     DisposedTensor,
+    DTypeError,
     OutOfMemory,
     PlugradError,
     UnsupportedDtype,
@@ -18,12 +20,15 @@ from plugrad.errors import (
 )
 from plugrad.tensor.choice import choose
 from plugrad.types.arguments import fields_shown
+from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.types.dtype import DType
 
+HOST: Final = (1, 0)
+"""The memory of the host in the words of DLPack."""
 Implementation: TypeAlias = Callable[..., Any]  # takes arrays whose type only the backend knows
 
 
@@ -114,6 +119,8 @@ class Backend(ABC):
     distribution: str = ""
     """The installed distribution that brings the backend; core sets it."""
     is_closed: bool = False
+    lost: str = ""
+    """Why the device is lost, or "". Core sets it when a kernel or a method of the backend raises `DeviceLost`."""
     options: Mapping[str, Any] = MappingProxyType({})
     """The backend's own settings, by name; core sets them before it uses anything else."""
     kernels: KernelTables
@@ -185,6 +192,41 @@ class Backend(ABC):
     def close(self) -> None:
         """Release the device. The object is not used again."""
 
+    # --- what a backend may offer besides ---------------------------------------------------------
+
+    def dlpack_device(self) -> tuple[int, int] | None:
+        """Return the DLPack type and number of the device, or None if arrays are exchanged on the host only.
+
+        A backend that returns a pair implements `to_dlpack` and `from_dlpack` too.
+        """
+        return None
+
+    def to_dlpack(
+        self, array: Any, *, copy: bool, stream: Any, max_version: tuple[int, int] | None
+    ) -> Any:
+        """Return a DLPack capsule of an array on the device, which shares its memory unless `copy` is True.
+
+        `stream` and `max_version` are those of ``__dlpack__`` in the array API standard.
+
+        Raises:
+            BufferError: the array cannot be exported so.
+        """
+        raise NotImplementedError
+
+    def from_dlpack(self, source: Any, *, copy: bool) -> Any:
+        """Return a backend array with the values of an object of `dlpack_device` that has ``__dlpack__``.
+
+        It shares the object's memory unless `copy` is True.
+
+        Raises:
+            BufferError: the object cannot be imported so.
+        """
+        raise NotImplementedError
+
+    def lose_device(self) -> None:
+        """Lose the device, as the reset of a driver would, so that tests can see what becomes of it."""
+        raise NotImplementedError
+
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return the function that the engine calls for an implementation: by default, `function` itself.
 
@@ -209,6 +251,85 @@ class Backend(ABC):
 
     def __repr__(self) -> str:
         return f"<backend {self.label}>"
+
+
+def check_alive(backend: Backend, what: str) -> None:
+    """Raise if a backend's arrays are gone, because its device is lost or closed; `what` was asked of one.
+
+    Raises:
+        DeviceLost: the device is lost.
+        DisposedTensor: the backend has been closed.
+    """
+    if backend.lost:
+        error = DeviceLost(
+            f"{backend.label} is lost, and so are the tensors on it: {backend.lost}. Open it again, as in "
+            f"plugrad.use({backend.name!r}), and compute the values again"
+        )
+        error.device = backend.label
+        raise error
+    if backend.is_closed:
+        raise closed(backend, what)
+
+
+def note_loss(error: BaseException, backend: Backend) -> None:
+    """Mark a device as lost if that is what an error of its backend says; from now on its arrays are dead."""
+    if isinstance(error, DeviceLost) and not error.device:
+        error.device, backend.lost = backend.label, backend.lost or str(error)
+        for cache in (backend.functions, backend.constants):
+            cache.clear()
+
+
+def store(values: NDArray[Any], backend: Backend) -> Any:
+    """Return host values as an array of a backend, whose shape and dtype are checked.
+
+    Raises:
+        BackendFailed: `from_numpy` fails, or what it returns is no such array.
+        DeviceLost: the device does not work any more.
+    """
+    check_alive(backend, "from_numpy()")
+    try:
+        array = backend.from_numpy(values)
+    except PlugradError as error:
+        note_loss(error, backend)
+        raise
+    except Exception as error:  # so that a plugin's failure is not plugrad's
+        raise failed(backend, "from_numpy()", error) from error
+    check_array(array, values.shape, values.dtype, backend, "from_numpy()")
+    return array
+
+
+def check_array(
+    array: Any, shape: tuple[int, ...], dtype: object, backend: Backend, method: str
+) -> None:
+    """Raise unless what a method has returned has a shape and a dtype, and the right ones.
+
+    Raises:
+        BackendFailed: the message names the backend, the method and what it returned.
+    """
+    found = getattr(array, "dtype", None)
+    if getattr(array, "shape", None) == shape and (found is dtype or _is_same(found, dtype)):
+        return
+    raise nonsense(backend, method, array, f"an array of shape {shape} and dtype {as_dtype(dtype)}")
+
+
+def _is_same(found: object, dtype: object) -> bool:
+    """Return whether two objects stand for one dtype."""
+    try:
+        return as_dtype(found) is as_dtype(dtype)
+    except DTypeError:
+        return False
+
+
+def dlpack_device_of(backend: Backend) -> tuple[int, int] | None:
+    """Return what `Backend.dlpack_device` says, if it makes sense."""
+    where: Any = backend.dlpack_device()
+    if where is None or (
+        isinstance(where, tuple)
+        and len(cast("tuple[object, ...]", where)) == 2
+        and all(isinstance(number, int) for number in cast("tuple[object, ...]", where))
+    ):
+        return cast("tuple[int, int] | None", where)
+    raise nonsense(backend, "dlpack_device()", where, "a pair of integers, or None")
 
 
 def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:

@@ -21,8 +21,15 @@ from plugrad.errors import (
     ShapeError,
     shown,
 )
-from plugrad.tensor.backend import closed, failed, nonsense
-from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype
+from plugrad.tensor.backend import (
+    HOST,
+    check_alive,
+    check_array,
+    dlpack_device_of,
+    failed,
+    note_loss,
+)
+from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import size_of
 
 if TYPE_CHECKING:
@@ -144,17 +151,16 @@ class Tensor(Methods):
         """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory."""
         array = self.array  # raises if the tensor has been disposed
         backend = self.backend
-        if backend.is_closed:
-            raise closed(backend, "numpy()")
+        check_alive(backend, "numpy()")
         try:
             values = backend.to_numpy(array)
             values.flags.writeable = False
-        except PlugradError:
+        except PlugradError as error:
+            note_loss(error, backend)
             raise
         except Exception as error:  # so that a plugin's failure is not plugrad's
             raise failed(backend, "to_numpy()", error) from error
-        if values.shape != array.shape:
-            raise nonsense(backend, "to_numpy()", values, f"an array of shape {array.shape}")
+        check_array(values, array.shape, array.dtype, backend, "to_numpy()")
         return values
 
     async def numpy_async(self) -> NDArray[Any]:
@@ -228,18 +234,37 @@ class Tensor(Methods):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        # Some consumers ignore the read-only flag, so only copy=False shares the memory. The flag exists from
+        # version 1.0 on; a consumer of an older one gets a copy, since it could not know.
+        is_shared = copy is False and max_version is not None and max_version >= (1, 0)
+        own = self.__dlpack_device__()
+        wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        if wanted not in (own, HOST):
+            raise BufferError(
+                f"__dlpack__: dl_device={shown(dl_device)} must be {own}, where the tensor is, or {HOST}, the host"
+            )
+        backend = self.backend
+        if wanted == dlpack_device_of(backend) and self.dtype is not string:
+            check_alive(backend, "__dlpack__")
+            try:
+                return backend.to_dlpack(
+                    self.array, copy=not is_shared, stream=stream, max_version=max_version
+                )
+            except (PlugradError, BufferError) as error:
+                note_loss(error, backend)
+                raise
+            except Exception as error:  # so that a plugin's failure is not plugrad's
+                raise failed(backend, "to_dlpack()", error) from error
         if stream is not None:
             raise ArgumentError(
                 f"__dlpack__: stream={shown(stream)} must be None, because the values are in host memory"
             )
-        # Some consumers ignore the read-only flag, so only copy=False shares the memory. The flag exists from
-        # version 1.0 on; a consumer of an older one gets a copy, since it could not know.
-        is_shared = copy is False and max_version is not None and max_version >= (1, 0)
         values = self.numpy() if is_shared else self.numpy().copy()
         return values.__dlpack__(max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # memory of the host
+        _ = self.array  # raises if the tensor has been disposed
+        return dlpack_device_of(self.backend) or HOST
 
     def item(self) -> Any:
         """Return the value of a tensor with one element as a Python scalar or string.

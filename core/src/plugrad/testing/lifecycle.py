@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.discovery.listing import backends
 from plugrad.discovery.loading import close_backend
 from plugrad.discovery.selection import use
-from plugrad.errors import OutOfMemory, UnsupportedDtype
+from plugrad.errors import DeviceLost, OutOfMemory, UnsupportedDtype
 from plugrad.kernels import binary
 from plugrad.ops.creation import asarray
 from plugrad.ops.transfer import to_device
@@ -284,6 +284,26 @@ def backend_opens_again_after_it_was_closed(backend: Backend, spec: str) -> None
         np.testing.assert_array_equal(asarray(expected).numpy(), expected)
 
 
+def lost_device_is_an_error(backend: Backend, spec: str) -> None:
+    """After a loss, all that the device had raises DeviceLost, and the next use opens another device."""
+    if type(backend).lose_device is Backend.lose_device:
+        raise NotClaimed(f"{backend.name} does not implement lose_device()")
+    expected = ramp(backend, 4000)
+    x = asarray(expected)
+    backend.synchronize()
+    backend.lose_device()
+    for use_it in (x.numpy, x.numpy, lambda: asarray(expected, device=backend)):
+        try:
+            use_it()
+        except DeviceLost:
+            continue
+        raise AssertionError("a lost device computes on; it must raise DeviceLost")
+    with use(spec) as again:
+        expect(again.backend is not backend, "the lost device was used again")
+        expect(backend.is_closed, "the lost device is not closed")
+        np.testing.assert_array_equal(asarray(expected).numpy(), expected)
+
+
 CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     manifest_keeps_its_promises,
     probe_tells_the_devices,
@@ -297,4 +317,5 @@ CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     memory_limit_is_kept,
     synchronize_returns,
     backend_opens_again_after_it_was_closed,
+    lost_device_is_an_error,
 ]

@@ -6,7 +6,6 @@ that may encounter that dtype uses ``dtype.numpy``.
 
 from __future__ import annotations
 
-from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, final
 
@@ -15,7 +14,7 @@ import numpy as np
 from plugrad.errors import DTypeError, shown, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Set
 
 Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
@@ -48,7 +47,7 @@ class DType:
     dtype('float32')
     """
 
-    __slots__ = ("_hash", "itemsize", "kind", "name", "numpy")
+    __slots__ = ("_hash", "_info", "itemsize", "kind", "name", "numpy")
 
     name: str
     """The name in the array API standard."""
@@ -70,14 +69,16 @@ class DType:
             return _BY_NAME[name]
         if name not in _KINDS:
             raise _unknown(name)
-        self = _BY_NAME[name] = super().__new__(cls)
         numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
-        for attribute, value in (
-            *(("name", name), ("kind", _KINDS[name]), ("numpy", numpy)),
-            *(("itemsize", numpy.itemsize), ("_hash", hash(name))),
-        ):
-            object.__setattr__(self, attribute, value)
+        self = _BY_NAME[name] = new_dtype(name, _KINDS[name], numpy)
         return self
+
+    @property
+    def info(self) -> Any:
+        """The limits, as `numpy.finfo` or `numpy.iinfo` give them."""
+        if self._info is not None:
+            return self._info
+        return np.iinfo(self.numpy) if self.is_integer else np.finfo(self.numpy)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -121,10 +122,21 @@ class DType:
         return DType, (self.name,)
 
 
+def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> DType:
+    """Return a new dtype, which nobody finds by its name yet; plugins call `plugrad.extend.register_dtype`."""
+    self = object.__new__(DType)
+    for attribute, value in (
+        *(("name", name), ("kind", kind), ("numpy", numpy), ("_info", info)),
+        *(("itemsize", numpy.itemsize), ("_hash", hash(name))),
+    ):
+        object.__setattr__(self, attribute, value)
+    return self
+
+
 def _unknown(spelling: object) -> DTypeError:
     """Return the error for what is not a dtype."""
     return DTypeError(
-        f"{shown(spelling)} is not a dtype{suggestion(spelling, _KINDS)}; choose one of {', '.join(_KINDS)}"
+        f"{shown(spelling)} is not a dtype{suggestion(spelling, _BY_NAME)}; choose one of {', '.join(_BY_NAME)}"
     )
 
 
@@ -196,11 +208,65 @@ def as_dtype(spelling: object) -> DType:
         raise _unknown(spelling) from None
 
 
-@cache
-@cache
-def spellings(dtypes: frozenset[DType]) -> frozenset[object]:
-    """Return the dtypes, and NumPy's equivalents of them."""
-    return dtypes | {d.numpy for d in dtypes}
+def spellings(dtypes: frozenset[DType]) -> Set[object]:
+    """Return the dtypes, and NumPy's equivalents of them.
+
+    Where all of plugrad's own dtypes of a kind belong, those of plugins belong too; the set follows when one is added.
+    """
+    found = _SPELLINGS.get(dtypes)
+    if found is None:
+        found = _SPELLINGS[dtypes] = {spelling for d in dtypes for spelling in (d, d.numpy)}
+        for dtype in _ADDED:
+            _spell(dtype, dtypes, found)
+    return found
+
+
+_SPELLINGS: Final[dict[frozenset[DType], set[object]]] = {}
+
+
+def _spell(dtype: DType, dtypes: frozenset[DType], spelled: set[object]) -> None:
+    """Add a plugin's dtype to the spellings of dtypes, if all of its kind belong there."""
+    if all(d in dtypes for d in DTYPES if d.kind == dtype.kind):
+        spelled |= {dtype, dtype.numpy}
+
+
+# --- dtypes of plugins ---------------------------------------------------------------------------
+
+_ADDED: Final[dict[DType, Mapping[DType, DType]]] = {}
+"""The dtypes that plugins have brought, and to what others are promoted with each."""
+
+
+def every_dtype() -> tuple[DType, ...]:
+    """Return plugrad's own dtypes, and those that plugins have brought."""
+    return (*DTYPES, *_ADDED)
+
+
+def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
+    """Make a plugin's dtype known; `plugrad.registry.dtypes` checks it."""
+    _ADDED[dtype] = promotion
+    _BY_NAME[dtype.name] = dtype
+    _BY_SPELLING.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
+    for dtypes, spelled in _SPELLINGS.items():
+        _spell(dtype, dtypes, spelled)
+
+
+def remove_dtype(dtype: DType) -> None:
+    """Forget a plugin's dtype; to forget it twice is harmless."""
+    if _ADDED.pop(dtype, None) is not None:
+        del _BY_NAME[dtype.name]
+        for spelling in (dtype.name, dtype.numpy, dtype.numpy.type):
+            del _BY_SPELLING[spelling]
+        for spelled in _SPELLINGS.values():
+            spelled -= {dtype, dtype.numpy}
+
+
+def numpy_kind(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's letter for the kind of a dtype; for a plugin's, which NumPy calls void, that of its kind."""
+    added = _BY_SPELLING.get(dtype) if dtype.kind == "V" and _ADDED else None
+    return dtype.kind if added is None else _LETTERS[added.kind]
+
+
+_LETTERS: Final[dict[Kind, str]] = {"floating": "f", "signed": "i", "unsigned": "u"}
 
 
 def scalar_dtype(value: Scalar | str) -> DType:
@@ -226,7 +292,7 @@ def holds(dtype: DType, value: Scalar | str) -> bool:
         return dtype.kind in ("complex", "bool")
     if not dtype.is_integer:  # NumPy cannot convert larger integers to bool
         return dtype.kind != "bool" or isinstance(value, float) or -(2**63) <= value < 2**63
-    limits = np.iinfo(dtype.numpy)
+    limits = dtype.info
     return isfinite(value) and bool(limits.min <= int(value) <= limits.max)
 
 
@@ -248,8 +314,15 @@ def promote(a: DType, b: DType) -> DType:
         return a
     if string in (a, b):
         raise DTypeError(f"{a} and {b} have no common dtype; strings do not combine with numbers")
+    for added, other in ((a, b), (b, a)) if _ADDED else ():
+        if other in (promotion := _ADDED.get(added, {})):
+            return promotion[other]
     low, high = sorted((a, b), key=lambda d: _ORDER[d.kind])
     if low.kind == high.kind:
+        if low.itemsize == high.itemsize:  # one is a plugin's, which did not know the other
+            raise DTypeError(
+                f"{a} and {b} have no common dtype; cast one of them first, as in x.astype({str(a)!r})"
+            )
         return max(low, high, key=lambda d: d.itemsize)
     if low.kind == "signed" and high.kind == "unsigned":
         if low.itemsize > high.itemsize:
@@ -283,8 +356,11 @@ def nearest(dtype: DType, available: Collection[DType]) -> DType | None:
     >>> nearest(float64, {float16, float32, int32}), nearest(uint16, {int16, int32, int64})
     (plugrad.float32, plugrad.int32)
     """
-    kinds = INTEGER if dtype.is_integer else {d for d in DTYPES if d.kind == dtype.kind}
-    candidates = [d for d in DTYPES if d in kinds and d in available]
+    candidates = [
+        d
+        for d in every_dtype()
+        if d in available and (d.is_integer if dtype.is_integer else d.kind == dtype.kind)
+    ]
     enough = [d for d in candidates if _covers(d, dtype)]
     if enough:
         return min(enough, key=lambda d: (d.itemsize, d.kind != dtype.kind))
@@ -293,9 +369,12 @@ def nearest(dtype: DType, available: Collection[DType]) -> DType | None:
 
 def _covers(dtype: DType, other: DType) -> bool:
     """Return whether a dtype holds all values of another one of its kind."""
-    if not other.is_integer:
+    if dtype in _ADDED or other in _ADDED or other.is_integer:
+        limits, needed = dtype.info, other.info
+    else:
         return dtype.itemsize >= other.itemsize
-    limits, needed = np.iinfo(dtype.numpy), np.iinfo(other.numpy)
+    if not other.is_integer:
+        return bool(limits.eps <= needed.eps and limits.max >= needed.max)
     return bool(limits.min <= needed.min and needed.max <= limits.max)
 
 

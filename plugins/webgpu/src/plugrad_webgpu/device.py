@@ -295,7 +295,7 @@ class Device:
         """Copy an array, whose elements are stored as `stored`, to a dense host array, waiting for its values.
 
         Raises:
-            BackendUnavailable: the device does not return its values.
+            DeviceLost: the device does not return its values.
             OutOfMemory: there is no memory for the transfer.
         """
         values, end = out.reshape(-1), 0
@@ -314,7 +314,7 @@ class Device:
         The device copies the next part while the program uses one.
 
         Raises:
-            BackendUnavailable: the device does not return values.
+            DeviceLost: the device does not return values.
             OutOfMemory: there is no memory for the transfer.
         """
         sent: deque[tuple[Any, int]] = deque()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wgpu import BufferUsage, GPUError, GPUOutOfMemoryError
 
-from plugrad.extend import ArgumentValueError, BackendUnavailable
+from plugrad.extend import ArgumentValueError, DeviceLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,7 +167,7 @@ def checked(call: Callable[..., Handle], *arguments: object, **named: object) ->
     """Return what a function of the library returns.
 
     Raises:
-        BackendUnavailable: the device is lost.
+        DeviceLost: it does not work any more.
         GPUError: anything else is wrong.
     """
     try:
@@ -178,9 +178,6 @@ def checked(call: Callable[..., Handle], *arguments: object, **named: object) ->
         raise
 
 
-def lost(what: str) -> BackendUnavailable:
+def lost(what: str) -> DeviceLost:
     """Return the error for a device that does not work any more."""
-    return BackendUnavailable(
-        f"webgpu: {what}, perhaps because its driver was reset; close it with plugrad.close_backend(x.backend), which "
-        "lets the next use open a new one, and compute the values again"
-    )
+    return DeviceLost(f"webgpu: {what}, perhaps because its driver was reset")

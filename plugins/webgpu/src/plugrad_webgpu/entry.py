@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from plugrad.extend import Backend, BackendUnavailable, Memory, Probe, as_dtype, string
+from plugrad.extend import Backend, BackendUnavailable, DeviceLost, Memory, Probe, as_dtype, string
 from plugrad_webgpu.elements import DTYPES, require
 from plugrad_webgpu.transfers import downloaded, read, uploaded
 
@@ -146,11 +146,15 @@ class WebGpuBackend(Backend):
         """Make allocations beyond `limit` bytes raise OutOfMemory; None removes the limit."""
         self.opened.pool.limit = limit
 
+    def lose_device(self) -> None:
+        """Destroy the device of the library, for tests."""
+        self.opened.shared.destroy()
+
     def close(self) -> None:
         """Submit the recorded work and release the device; live arrays keep their buffers."""
         device, self._device = self._device, None
         if device is not None and not device.is_abandoned:
-            with suppress(BackendUnavailable):  # the device is lost, so nothing is left of it
+            with suppress(DeviceLost):  # nothing is left of it
                 device.synchronize()
                 device.pool.trim()
 

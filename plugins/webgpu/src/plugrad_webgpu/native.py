@@ -179,7 +179,7 @@ class Staging:
         """Return whether the values are here.
 
         Raises:
-            BackendUnavailable: they will not come.
+            DeviceLost: they will not come.
         """
         if self.failure is not None:
             raise self.failure

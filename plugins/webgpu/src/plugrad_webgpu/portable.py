@@ -224,7 +224,7 @@ class PortableDevice:
         """Return True after waiting for values.
 
         Raises:
-            BackendUnavailable: they will not come.
+            DeviceLost: they will not come.
         """
         exits.pause()
         try:

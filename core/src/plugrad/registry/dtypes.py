@@ -1,0 +1,124 @@
+"""Element types that plugins bring."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import numpy as np
+
+from plugrad.errors import DTypeError, RegistrationError, shown
+from plugrad.settings import journal
+from plugrad.types.dtype import (
+    DTYPES,
+    DType,
+    add_dtype,
+    as_dtype,
+    every_dtype,
+    new_dtype,
+    remove_dtype,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plugrad.types.dtype import DTypeLike
+
+KINDS: Final = ("floating", "signed", "unsigned")
+
+
+def register_dtype(
+    name: str,
+    numpy: Any,
+    *,
+    kind: Literal["floating", "signed", "unsigned"],
+    promotion: Mapping[DTypeLike, DTypeLike] | None = None,
+    info: Any = None,
+) -> DType:
+    """Return a new element type, which tensors may have on the backends that store it.
+
+    Kernels whose contract takes all dtypes of the kind take it too. With another kind, and with a dtype of another
+    size, it is promoted as plugrad's own dtypes are; `promotion` says what else it gives.
+
+    Example:
+        ::
+
+            import ml_dtypes
+
+            bfloat16 = register_dtype(
+                "bfloat16",
+                ml_dtypes.bfloat16,
+                kind="floating",
+                promotion={"float16": "float32"},
+                info=ml_dtypes.finfo("bfloat16"),
+            )
+
+    Args:
+        name: by which it is found: ``plugrad.zeros(3, dtype="bfloat16")``.
+        numpy: NumPy's dtype for it, or a type of scalars; arrays on the host have it.
+        kind: what its elements are.
+        promotion: to what it is promoted with other dtypes. It must name plugrad's own dtypes of its kind and size,
+            and wins over the rules.
+        info: its limits, with the attributes of `numpy.finfo` or `numpy.iinfo`, if these do not know it.
+
+    Raises:
+        RegistrationError: the name or NumPy's dtype is taken, or an argument is malformed.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _wrong(name, f"name={shown(name)} must match [a-z][a-z0-9_]*")
+    if kind not in KINDS:
+        raise _wrong(name, f"kind={shown(kind)} must be {', '.join(map(repr, KINDS))}")
+    try:
+        host: np.dtype[Any] = np.dtype(numpy)
+    except TypeError as error:
+        raise _wrong(name, f"numpy={shown(numpy)} is no dtype of NumPy: {error}") from error
+    for known in every_dtype():
+        if known.name == name:
+            raise _wrong(name, f"there is a dtype of this name, for NumPy's {known.numpy}")
+        if known.numpy == host:
+            raise _wrong(name, f"numpy={shown(numpy)} is NumPy's dtype for {known}")
+    dtype = new_dtype(name, kind, host, info)
+    try:
+        limits = dtype.info
+        _ = (limits.eps if kind == "floating" else limits.min), limits.max
+    except (ValueError, AttributeError) as error:
+        raise _wrong(
+            name,
+            f"info={shown(info)} must have the attributes of numpy.finfo or numpy.iinfo: {error}",
+        ) from error
+    rules = _promotion_rules(dtype, promotion or {})
+    journal.note(("dtype", name), partial(remove_dtype, dtype), partial(add_dtype, dtype, rules))
+    add_dtype(dtype, rules)
+    return dtype
+
+
+def _promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
+    """Return what the dtype gives with others, if that is complete."""
+
+    def known(spelling: object) -> DType:
+        try:
+            return dtype if spelling == dtype.name else as_dtype(spelling)
+        except DTypeError as error:
+            raise _wrong(dtype.name, f"promotion={shown(promotion)}: {error}") from error
+
+    try:
+        given = dict(cast("Any", promotion))
+    except (TypeError, ValueError):
+        raise _wrong(
+            dtype.name, f"promotion={shown(promotion)} must be a dict from dtypes to dtypes"
+        ) from None
+    rules = {known(a): known(b) for a, b in given.items()}
+    for other in DTYPES:
+        same = other.kind == dtype.kind and other.itemsize == dtype.itemsize
+        if same and other not in rules:
+            raise _wrong(
+                dtype.name,
+                f"promotion must say what it gives with {other}, which has its kind and size, as in "
+                f"promotion={{{other.name!r}: 'float32'}}",
+            )
+    return rules
+
+
+def _wrong(name: object, what: str) -> RegistrationError:
+    return RegistrationError(f"register_dtype({shown(name)}): {what}")

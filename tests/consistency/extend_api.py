@@ -1,0 +1,157 @@
+"""What plugins may rely on, as text: the names of ``plugrad.extend`` with their signatures, hooks and manifest keys.
+
+The first line has the number of the plugin API, and whether a release has it. After a release, a change needs
+another number.
+"""
+
+import inspect
+import re
+from pathlib import Path
+
+from plugrad import extend
+from plugrad.discovery import manifest
+from plugrad.discovery.hooks import SPECIFICATIONS
+from plugrad.discovery.plugin import GROUPS
+
+FILE = Path(__file__).parent / "extend_api.txt"
+UNRELEASED = "not released"
+BY_NAME_ONLY = ("Tensor",)
+"""Classes whose members are described elsewhere: the reference lists them."""
+
+
+def snapshot() -> list[str]:
+    """Return one line for each thing that a plugin may rely on, sorted."""
+    lines = [
+        line
+        for name, value in vars(extend).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+        for line in described(name, value)
+    ]
+    lines += [f"hook {name}{signature(hook)}" for name, hook in SPECIFICATIONS.items()]
+    lines += [f"entry points {group}" for group in GROUPS]
+    lines += [f"{manifest.BACKEND_FILE}: {key}" for key in manifest.BACKEND_KEYS]
+    lines += [f"{manifest.PLUGIN_FILE}: {key}" for key in manifest.PLUGIN_KEYS]
+    return sorted(lines)
+
+
+def described(name: str, value: object) -> list[str]:
+    """Return the lines about one public name."""
+    function = inspect.unwrap(value) if callable(value) else value
+    if inspect.isfunction(function):
+        return [f"{name}{signature(function)}"]
+    if not inspect.isclass(value):  # what typing calls an alias depends on the version of Python
+        kind = type(value)
+        return [f"{name}: {'alias' if kind.__module__ in ('typing', 'types') else kind.__name__}"]
+    bases = ", ".join(base.__name__ for base in value.__bases__)
+    lines = [f"class {name}({bases})"]
+    if issubclass(value, BaseException) or name in BY_NAME_ONLY:
+        return lines
+    if not getattr(value, "_is_protocol", False):
+        lines.append(f"{name}{signature(value)}")
+    members = {
+        member: held
+        for base in reversed(value.__mro__)
+        if base.__module__.startswith("plugrad") or base is value
+        for member, held in vars(base).items()
+        if not member.startswith("_")
+    }
+    annotated = {
+        member: None
+        for base in value.__mro__
+        if base.__module__.startswith("plugrad")
+        for member in vars(base).get("__annotations__", {})
+        if not member.startswith("_")
+    }
+    for member, held in (annotated | members).items():
+        function = getattr(held, "__func__", held)
+        text = signature(function) if inspect.isfunction(function) else ""
+        lines.append(f"{name}.{member}{text}")
+    return lines
+
+
+def signature(function: object) -> str:
+    """Return the parameters with their annotations and defaults; objects without a short text are dots."""
+    try:
+        found = inspect.signature(function)
+    except ValueError:
+        return "(…)"
+    parts, star = [], False
+    for parameter in found.parameters.values():
+        text = parameter.name
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            text, star = f"*{text}", True
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            text = f"**{text}"
+        elif parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        if parameter.annotation is not parameter.empty:
+            text += f": {_annotation(parameter.annotation)}"
+        if parameter.default is not parameter.empty:
+            text += f" = {_default(parameter.default)}"
+        parts.append(text)
+    if only := sum(p.kind is p.POSITIONAL_ONLY for p in found.parameters.values()):
+        parts.insert(only, "/")
+    result = found.return_annotation
+    returns = "" if result is found.empty else f" -> {_annotation(result)}"
+    return f"({', '.join(parts)}){returns}"
+
+
+def _annotation(annotation: object) -> str:
+    annotation = getattr(annotation, "__forward_arg__", annotation)
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _default(default: object) -> str:
+    text = repr(default)
+    return "…" if len(text) > 60 or re.search(r" at 0x|^frozenset|^\{", text) else text
+
+
+# --- the number -----------------------------------------------------------------------------------
+
+
+def number(api: tuple[int, int]) -> str:
+    """Return the number of an API as manifests write it."""
+    return f"{api[0]}.{api[1]}"
+
+
+def read(text: str) -> tuple[tuple[int, int], bool, list[str]]:
+    """Return the number that a snapshot has, whether a release has it, and the lines."""
+    header, *lines = text.splitlines()
+    found = re.fullmatch(r"plugin API (\d+)\.(\d+), (.+)", header)
+    assert found is not None, header
+    return (int(found[1]), int(found[2])), found[3] != UNRELEASED, lines
+
+
+def needed(committed: str, lines: list[str]) -> tuple[int, int]:
+    """Return the least number that the API needs, by what has changed since the committed snapshot."""
+    (major, minor), is_released, before = read(committed)
+    if not is_released or lines == before:
+        return major, minor
+    return (major + 1, 0) if set(before) - set(lines) else (major, minor + 1)
+
+
+def remedy(committed: str, lines: list[str]) -> str:
+    """Return what to do if the snapshot and the number do not fit together, or ""."""
+    least = needed(committed, lines)
+    if least <= manifest.API:
+        return ""
+    return (
+        "what plugins may rely on has changed since the last release: raise API in plugrad/discovery/manifest.py to "
+        f"{number(least)}, in the manifests too, and run `make docs`"
+    )
+
+
+def page(committed: str) -> str:
+    """Return the snapshot as it is now.
+
+    Raises:
+        SystemExit: the API needs another number.
+    """
+    lines = snapshot()
+    if what := remedy(committed, lines):
+        raise SystemExit(what)
+    api, is_released, before = read(committed)
+    if is_released and (api, before) == (manifest.API, lines):
+        return committed
+    return "\n".join([f"plugin API {number(manifest.API)}, {UNRELEASED}", *lines]) + "\n"

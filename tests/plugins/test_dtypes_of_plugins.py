@@ -1,0 +1,194 @@
+"""A plugin brings a dtype: bfloat16, whose values NumPy has from ml_dtypes."""
+
+import pickle
+import textwrap
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import ArgumentError, DTypeError, RegistrationError, UnsupportedDtype
+from plugrad.extend import DTYPES, register_dtype
+from plugrad.settings.journal import recorded
+from plugrad.types.dtype import every_dtype, nearest, promote, promote_scalar
+
+BACKEND = """
+    import ml_dtypes
+    from plugrad.extend import float32, register_dtype
+    from plugrad_cpu.device import Cpu
+
+    bfloat16 = register_dtype(
+        "bfloat16",
+        ml_dtypes.bfloat16,
+        kind="floating",
+        promotion={"float16": "float32"},
+        info=ml_dtypes.finfo("bfloat16"),
+    )
+
+    class Brain(Cpu):
+        name = "brain"
+
+        def open(self, device):
+            return [config._replace(backend_name="brain") for config in super().open(device)]
+
+        def dtypes(self):
+            return super().dtypes() | {bfloat16}
+
+    def backend():
+        return Brain()
+"""
+
+
+@pytest.fixture
+def bfloat16(site):
+    """The dtype, while its backend is the active one."""
+    site.install("brain", textwrap.dedent(BACKEND))
+    with plugrad.use("brain"):
+        yield plugrad.DType("bfloat16")
+    for plugin in plugrad.backends():
+        if plugin.name == "brain":
+            plugin.imported.undo()
+
+
+def test_it_is_found_under_its_names(bfloat16):
+    assert (bfloat16.name, bfloat16.kind, bfloat16.itemsize) == ("bfloat16", "floating", 2)
+    assert bfloat16.numpy == np.dtype(ml_dtypes.bfloat16)
+    for spelling in ("bfloat16", ml_dtypes.bfloat16, bfloat16.numpy, bfloat16):
+        assert plugrad.zeros(1, dtype=spelling).dtype is bfloat16
+    assert pickle.loads(pickle.dumps(bfloat16)) is bfloat16
+    assert every_dtype() == (*DTYPES, bfloat16)
+    assert plugrad.isdtype("bfloat16", "real floating")
+    limits = plugrad.finfo("bfloat16")
+    assert (limits.bits, limits.eps, limits.dtype) == (16, 2**-7, bfloat16)
+
+
+def test_data_and_casts(bfloat16):
+    host = np.asarray([1.5, -2.0, 3.0], ml_dtypes.bfloat16)
+    x = plugrad.asarray(host)
+    assert x.dtype is bfloat16
+    assert x.numpy().dtype == host.dtype
+    np.testing.assert_array_equal(x.numpy(), host)
+    assert plugrad.asarray([1, 2.5], dtype="bfloat16").tolist() == [1, 2.5]
+    assert plugrad.asarray([host[0], host[1]]).dtype is bfloat16
+    assert x.astype("float32").tolist() == [1.5, -2, 3]
+    assert plugrad.asarray([1 / 3], dtype="float64").astype(
+        "bfloat16"
+    ).item() == ml_dtypes.bfloat16(1 / 3)
+    assert "dtype=bfloat16" in repr(x)
+    assert "1.5" in repr(x)
+    with pytest.raises(UnsupportedDtype, match="backend 'cpu' does not have bfloat16"):
+        plugrad.zeros(3, dtype="bfloat16", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        *((d, "bfloat16") for d in ("bool", "int8", "uint64", "bfloat16")),
+        *((d, d) for d in ("float32", "float64", "complex64", "complex128")),
+        ("float16", "float32"),
+    ],
+)
+def test_promotion(bfloat16, other, expected):
+    other = plugrad.DType(other)
+    assert promote(bfloat16, other) == promote(other, bfloat16) == expected
+    total = plugrad.ones(2, dtype=bfloat16) + plugrad.ones(2, dtype=other)
+    assert (total.dtype, total.tolist()) == (expected, [2, 2])
+
+
+def test_promotion_with_numbers_and_strings(bfloat16):
+    assert promote_scalar(bfloat16, 2) is promote_scalar(bfloat16, 0.5) is bfloat16
+    assert promote_scalar(bfloat16, 1j) == "complex64"
+    assert (plugrad.ones(2, dtype=bfloat16) * 0.5).dtype is bfloat16
+    with pytest.raises(DTypeError, match="strings do not combine"):
+        promote(bfloat16, plugrad.DType("string"))
+
+
+def test_nearest(bfloat16):
+    """It has the range of float32 and fewer digits than float16, so neither of these two holds the other."""
+    assert nearest(bfloat16, set(DTYPES)) == "float32"
+    assert nearest(bfloat16, {plugrad.float16}) == "float16"
+    assert nearest(plugrad.float16, {bfloat16, plugrad.float32}) == "float32"
+
+
+def test_kernels_of_its_kind_take_it(bfloat16):
+    x = plugrad.asarray([0.5, 1.0], dtype=bfloat16)
+    assert plugrad.exp(x).dtype is bfloat16
+    assert plugrad.sum(x).dtype is bfloat16
+    assert plugrad.maximum(x, 0.75).tolist() == [0.75, 1]
+    gradient = plugrad.grad(lambda x: plugrad.sum(x * x))(x)
+    assert (gradient.dtype, gradient.tolist()) == (bfloat16, [1, 2])
+    with pytest.raises(DTypeError, match="bfloat16"):
+        plugrad.bitwise_and(x, x)
+
+
+def test_saving_says_that_the_file_cannot_hold_it(bfloat16, tmp_path):
+    x = plugrad.asarray([0.5, 1.0, -3.0], dtype=bfloat16)
+    with pytest.raises(
+        ArgumentError, match=r"tree\['x'\] is an array of bfloat16.*astype\('float32'\)"
+    ):
+        plugrad.save(tmp_path / "x.safetensors", {"x": x})
+    plugrad.save(tmp_path / "x.safetensors", {"x": x.astype("float32")})
+    assert plugrad.load(tmp_path / "x.safetensors")["x"].tolist() == x.tolist()
+
+
+def test_it_goes_with_its_plugin(bfloat16):
+    (plugin,) = [p for p in plugrad.backends() if p.name == "brain"]
+    plugin.imported.undo()
+    with pytest.raises(DTypeError, match="'bfloat16' is not a dtype"):
+        plugrad.DType("bfloat16")
+    assert every_dtype() == DTYPES
+    assert not plugrad.kernels.unary.exp.accepted_spellings & {bfloat16, bfloat16.numpy}
+    plugin.imported.redo()
+    assert plugrad.DType("bfloat16") is bfloat16
+    assert bfloat16 in plugrad.kernels.unary.exp.accepted_spellings
+
+
+INFO = {
+    "info": ml_dtypes.finfo("bfloat16"),
+    "promotion": {"float16": "float32"},
+    "kind": "floating",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "numpy", "change", "message"),
+    [
+        ("float32", ml_dtypes.bfloat16, {}, "there is a dtype of this name, for NumPy's float32"),
+        ("half", np.float16, {}, "is NumPy's dtype for float16"),
+        ("Brain", ml_dtypes.bfloat16, {}, "name='Brain' must match"),
+        ("brain", "no dtype", {}, "is no dtype of NumPy"),
+        ("brain", ml_dtypes.bfloat16, {"kind": "quantum"}, "kind='quantum' must be 'floating'"),
+        ("brain", ml_dtypes.bfloat16, {"info": None}, "info=None must have the attributes of"),
+        ("brain", ml_dtypes.bfloat16, {"promotion": None}, "what it gives with float16"),
+        ("brain", ml_dtypes.bfloat16, {"promotion": {"float61": "float32"}}, "'float61' is not a"),
+        ("brain", ml_dtypes.bfloat16, {"promotion": 3}, "must be a dict from dtypes"),
+    ],
+)
+def test_clashes(name, numpy, change, message):
+    with pytest.raises(RegistrationError, match=message):
+        register_dtype(name, numpy, **{**INFO, **change})
+    assert every_dtype() == DTYPES
+
+
+def test_two_plugins_that_do_not_know_each_other():
+    with recorded() as journal:
+        one = register_dtype("brain", ml_dtypes.bfloat16, **INFO)
+        rules = {"int8": "int8", "uint8": "int16"}
+        two, three = (
+            register_dtype(
+                str(kind.__name__), kind, kind="signed", info=ml_dtypes.iinfo(kind), promotion=rules
+            )
+            for kind in (ml_dtypes.int4, ml_dtypes.int2)
+        )
+    try:
+        assert promote(two, plugrad.DType("int8")) == "int8"
+        assert promote(two, plugrad.DType("uint8")) == "int16"
+        assert promote(two, one) is one
+        with pytest.raises(DTypeError, match=r"int4 and int2 have no common dtype; cast one"):
+            promote(two, three)
+        with pytest.raises(RegistrationError, match="there is a dtype of this name"):
+            register_dtype("int4", ml_dtypes.uint4, kind="unsigned")
+    finally:
+        journal.undo()
+    assert every_dtype() == DTYPES
