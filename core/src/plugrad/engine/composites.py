@@ -122,14 +122,14 @@ def _run_body(
     token = _running.set((*running, kernel.name))
     try:
         with active_on(backend):
-            result = body(*inputs, **attrs)
+            result: Any = body(*inputs, **attrs)
     finally:
         _running.reset(token)
     promised = kernel.inferred(inputs, attrs)
     is_one = hasattr(promised, "dtype")
     if not is_one and isinstance(result, tuple | list):
         result = list(cast("Sequence[Any]", result))
-    outputs: list[Any] = result if isinstance(result, list) else [result]
+    outputs = cast("list[Any]", result if isinstance(result, list) else [result])
     specs = [promised] if is_one else promised
     fits = isinstance(result, list) is not is_one and len(outputs) == len(specs)
     if not fits or not all(isinstance(y, Tensor) for y in outputs):
@@ -144,7 +144,7 @@ def _run_body(
                 f"the body of {kernel.name} returned {y.dtype} of shape {y.shape} on {y.device}; it must return "
                 f"{spec.dtype} of shape {shape} on {backend.label}, as the contract says"
             )
-    return result
+    return cast("Any", result)
 
 
 def _recursion(name: str, running: Sequence[str]) -> KernelFailed:
