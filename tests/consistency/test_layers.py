@@ -48,7 +48,8 @@ LAYERS_OF_PLUGINS = {
         ("algorithms",),
         ("device", "custom", "declare"),
         ("kernels",),
-        ("entry", "tuning"),
+        ("narrow", "tuning"),
+        ("entry",),
         ("sharing",),
         ("",),  # the public page
     ),

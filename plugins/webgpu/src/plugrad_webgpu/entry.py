@@ -86,7 +86,7 @@ class WebGpuBackend(Backend):
 
         # The kernels of all families take longer to import than the rest of the package, which is
         # all that the author of a kernel needs.
-        from plugrad_webgpu.kernels.narrow import with_narrow
+        from plugrad_webgpu.narrow import with_narrow
 
         most = self._most_hosted()
         self._device, self.device = open_device(device)
