@@ -293,7 +293,7 @@ def _store(is_whole: bool) -> str:
 def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
     """Return how the left operand is read: vectors along the rows or along the sums, or their elements."""
     guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
-    item = "a_item(run.start[{0}] + {1}, {2} >= run.first[{0}] && {2} < run.end[{0}])"
+    item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
     if is_transposed:
         place, along = "4u * step + i", f"k * {source.stride}"
         items = [item.format(j, along, "k") for j in range(4)]
