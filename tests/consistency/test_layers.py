@@ -40,6 +40,21 @@ LAYERS = (
 )
 """The packages and modules of core; each imports only from those above it."""
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+LAYERS_OF_PLUGINS = {
+    "plugrad_webgpu": (
+        ("driver",),
+        ("shaders",),
+        ("memory",),
+        ("algorithms",),
+        ("device", "custom", "declare"),
+        ("kernels",),
+        ("narrow", "tuning"),
+        ("entry",),
+        ("sharing",),
+        ("",),  # the public page
+    ),
+}
+"""The packages and modules of plugins that consist of packages, in the same order."""
 HEAVY = {"numpy", "wgpu", "wasmtime", "cffi"}
 
 
@@ -114,6 +129,45 @@ def test_imports_lead_to_layers_above():
         for module in within(modules(SOURCE), "plugrad")
     }
     assert {module: below for module, below in upwards.items() if below} == {}
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+def test_packages_of_plugins_import_in_one_direction(plugin):
+    """The files of a plugin make no circle, and neither do its packages, each taken as a whole."""
+    assert circles(between_packages(graph(plugin.parent))) == []
+
+
+@pytest.mark.parametrize("plugin", LAYERS_OF_PLUGINS)
+def test_packages_of_plugins_import_from_layers_above(plugin):
+    ranks = {name: rank for rank, names in enumerate(LAYERS_OF_PLUGINS[plugin]) for name in names}
+    found = between_packages(graph(ROOT / "plugins" / plugin.removeprefix("plugrad_") / "src"))
+    assert found.keys() == ranks.keys()
+    wrong = {
+        (low, high) for low, above in found.items() for high in above if ranks[high] >= ranks[low]
+    }
+    assert not wrong
+
+
+def test_a_circle_of_packages_is_found(tmp_path):
+    for package, text in (("a", "import p.b.one"), ("b", "")):
+        folder = tmp_path / "p" / package
+        folder.mkdir(parents=True)
+        (folder / "one.py").write_text(text)
+    (tmp_path / "p" / "b" / "two.py").write_text("from p.a import one")
+    assert circles(graph(tmp_path)) == []
+    assert circles(between_packages(graph(tmp_path))) == [["a", "b"]]
+
+
+def between_packages(edges):
+    """Return which packages, and modules beside them, import which others of one distribution."""
+
+    def package(module):
+        return module.partition(".")[2].partition(".")[0]
+
+    found = {package(module): set() for module in edges}
+    for module, others in edges.items():
+        found[package(module)] |= {package(m) for m in others} - {package(module)}
+    return found
 
 
 LAZY = {

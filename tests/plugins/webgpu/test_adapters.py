@@ -7,7 +7,7 @@ import pytest
 import plugrad
 from plugrad.extend import BackendUnavailable
 
-adapters = pytest.importorskip("plugrad_webgpu.adapters")
+adapters = pytest.importorskip("plugrad_webgpu.device.adapters")
 
 DISCRETE = ("NVIDIA GeForce RTX 4090", "DiscreteGPU")
 INTEGRATED = ("Intel Iris Xe", "IntegratedGPU")

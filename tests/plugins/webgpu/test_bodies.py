@@ -8,8 +8,8 @@ import pytest
 from plugins.webgpu.bits import same
 from plugrad.extend import DTYPES, Kernel
 from plugrad.kernels import activation, binary, bitwise, complex as of_complex, movement, unary
-from plugrad_webgpu.buffers import Hosted
-from plugrad_webgpu.elements import DTYPES as OF_WEBGPU
+from plugrad_webgpu.memory.buffers import Hosted
+from plugrad_webgpu.shaders.elements import DTYPES as OF_WEBGPU
 
 FAMILIES = (activation, binary, bitwise, of_complex, unary)
 ON_HOST = {

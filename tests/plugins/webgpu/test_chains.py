@@ -9,7 +9,9 @@ import pytest
 import plugrad
 from plugins.webgpu.bits import same
 from plugrad.errors import BackendUnavailable, OutOfMemory
-from plugrad_webgpu import elementwise, native, pending
+from plugrad_webgpu import elementwise
+from plugrad_webgpu.device import pending
+from plugrad_webgpu.driver import native
 
 pytestmark = pytest.mark.usefixtures("run", "webgpu")
 

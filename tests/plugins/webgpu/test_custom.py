@@ -19,7 +19,7 @@ from plugrad.extend import (
     string,
 )
 from plugrad_webgpu import elementwise, load_wgsl_kernel, stencil
-from plugrad_webgpu.elements import DTYPES
+from plugrad_webgpu.shaders.elements import DTYPES
 
 INDEX = """
 @compute @workgroup_size(64)

@@ -32,8 +32,8 @@ from plugrad.kernels import (
     unary,
 )
 from plugrad_webgpu import elementwise, reduction as reduction_of
-from plugrad_webgpu.ordering import order
-from plugrad_webgpu.reduce import MOST_STEPS
+from plugrad_webgpu.algorithms.ordering import order
+from plugrad_webgpu.algorithms.reduce import MOST_STEPS
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 LONGS = np.array(

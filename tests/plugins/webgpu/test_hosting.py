@@ -17,9 +17,10 @@ import plugrad
 from plugins.webgpu.bits import same
 from plugrad.errors import BackendUnavailable, OutOfMemory
 from plugrad.kernels import binary, movement, unary
-from plugrad_webgpu import elementwise, from_buffer, native, to_buffer
-from plugrad_webgpu.buffers import Hosted
-from plugrad_webgpu.elements import DTYPES as OF_WEBGPU
+from plugrad_webgpu import elementwise, from_buffer, to_buffer
+from plugrad_webgpu.driver import native
+from plugrad_webgpu.memory.buffers import Hosted
+from plugrad_webgpu.shaders.elements import DTYPES as OF_WEBGPU
 
 
 @pytest.fixture

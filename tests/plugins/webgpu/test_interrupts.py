@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad_webgpu import native
-from plugrad_webgpu.interrupts import Whole
+from plugrad_webgpu.driver import native
+from plugrad_webgpu.driver.interrupts import Whole
 
 pytestmark = pytest.mark.usefixtures("run", "handled")
 
@@ -139,7 +139,7 @@ def test_an_interrupt_ends_a_wait(monkeypatch, wait):
 
 
 def test_an_interrupt_ends_a_read_of_many_parts(monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
     with plugrad.use("webgpu"):
         x = plugrad.arange(5000, dtype="float32")
         for _ in range(3):

@@ -24,9 +24,10 @@ from plugrad.kernels import (
     reduction,
     scan,
 )
-from plugrad_webgpu import elementwise, native, plan
-from plugrad_webgpu.limits import MOST_GROUPS
-from plugrad_webgpu.program import Program
+from plugrad_webgpu import elementwise, plan
+from plugrad_webgpu.driver import native
+from plugrad_webgpu.driver.limits import MOST_GROUPS
+from plugrad_webgpu.shaders.program import Program
 
 CPU = r"compute on the cpu backend, as in x\.to\('cpu'\)"
 
@@ -289,7 +290,7 @@ def test_a_device_that_does_not_return_its_values(run, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64])
 def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
-    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
     values = (np.arange(5003) % 3).astype(dtype)
     np.testing.assert_array_equal(run.down(run.up(values)), values)
 
@@ -299,8 +300,8 @@ def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
 def test_arrays_are_read_together(request, monkeypatch, name, dtype):
     """Small ones share a transfer, and large ones take several."""
     runner = request.getfixturevalue(name)
-    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
-    monkeypatch.setattr("plugrad_webgpu.device.READ_COPIES", 3)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_COPIES", 3)
     values = [
         (np.arange(size) % 7).astype(dtype) for size in (5, 0, 5003, 1, 1, 1, 1, 1, 1024, 600)
     ]
@@ -313,7 +314,7 @@ def test_arrays_are_read_together(request, monkeypatch, name, dtype):
 
 
 def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
     sent, fetch = [], run.device._raw.fetch
 
     def noted(*arguments):
@@ -328,7 +329,7 @@ def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
 
 
 def test_a_read_that_is_left_gives_its_memory_back(run, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
     raw = run.device._raw
     x = run.up(np.arange(4096, dtype=np.float32))
     for _ in range(3):

@@ -18,7 +18,7 @@ from plugrad.kernels import (
     resize,
     scan,
 )
-from plugrad_webgpu import windows
+from plugrad_webgpu.algorithms import windows
 from plugrad_webgpu.kernels import normalization as normalization_kernels
 
 LONG = 300_000
@@ -32,7 +32,7 @@ def test_sums_longer_than_a_loop(run):
 
 
 def test_a_sum_with_many_outputs_is_split_too(run, monkeypatch):
-    from plugrad_webgpu import reduce
+    from plugrad_webgpu.algorithms import reduce
 
     monkeypatch.setattr(reduce, "SOFTWARE_INVOCATIONS", 1)
     assert run(reduction.sum, np.ones((1, LONG), np.int32), axis=(1,)) == [LONG]

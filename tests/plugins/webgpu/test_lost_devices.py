@@ -11,7 +11,7 @@ START = """
 import numpy as np
 import plugrad
 from plugrad.errors import DeviceLost
-from plugrad_webgpu import exits
+from plugrad_webgpu.driver import exits
 
 
 def check(use, lose=None):

@@ -8,7 +8,7 @@ import pytest
 import plugrad
 from plugrad.extend import BackendUnavailable, OutOfMemory, float32
 from plugrad.kernels import binary, creation, movement, signal
-from plugrad_webgpu.layout import size_class
+from plugrad_webgpu.shaders.layout import size_class
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_pooled_buffers_make_room_under_a_limit(run, pool):
 
 def test_free_buffers_take_no_more_than_their_budget(run, pool, monkeypatch):
     """Sixty-four sizes are in use, each for a moment: without a budget, the pool would keep them all."""
-    monkeypatch.setattr("plugrad_webgpu.buffers.POOLED_BYTES", 8 << 20)
+    monkeypatch.setattr("plugrad_webgpu.memory.buffers.POOLED_BYTES", 8 << 20)
     pool.trim()
     x = run.up(np.ones(4, np.float32))
     for mebibytes in range(1, 65):
@@ -98,7 +98,7 @@ def test_free_buffers_take_no_more_than_their_budget(run, pool, monkeypatch):
 
 def test_buffers_of_the_batch_that_go_to_the_driver(run, pool, monkeypatch):
     """What is recorded may use a buffer that the pool has given back."""
-    monkeypatch.setattr("plugrad_webgpu.buffers.POOLED_BYTES", 0)
+    monkeypatch.setattr("plugrad_webgpu.memory.buffers.POOLED_BYTES", 0)
     x = run.up(np.arange(70_000, dtype=np.float32))
     kept = run.up(np.arange(2, dtype=np.float32))
     for _ in range(5):
@@ -162,7 +162,7 @@ def test_tables_go_with_a_trim_and_come_back(run, pool):
 
 
 def test_tables_beyond_the_budget_are_forgotten(run, pool, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.CONSTANT_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.CONSTANT_BYTES", 4096)
     for n in (300, 360, 400, 300):
         x = np.zeros(n, np.complex64)
         x[1] = 1

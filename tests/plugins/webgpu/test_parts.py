@@ -17,7 +17,7 @@ from plugrad.kernels import (
     scatter,
     unary,
 )
-from plugrad_webgpu.parts import bound_in_parts
+from plugrad_webgpu.shaders.parts import bound_in_parts
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from plugins.webgpu.test_shaders import SHADERS, entry_points
 from plugrad.extend import UnsupportedDtype, bool_
 from plugrad.kernels import binary, unary
 from plugrad.testing.tables import rows
-from plugrad_webgpu.elements import DTYPES
-from plugrad_webgpu.native import NativeDevice
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.driver.native import NativeDevice
+from plugrad_webgpu.shaders.elements import DTYPES
+from plugrad_webgpu.shaders.sources import shader
 
 # WebGPU allows these to be off by many units in the last place, or by 2^-11; accurate.wgsl has others.
 # It does not say what they give for NaN and infinity, except for `sign`, which is only for integers.

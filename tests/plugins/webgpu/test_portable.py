@@ -9,10 +9,12 @@ import wgpu
 
 from plugrad.extend import ArgumentValueError, OutOfMemory, float32
 from plugrad.kernels import binary, convolution, movement, reduction
-from plugrad_webgpu import adapters, elementwise, native, portable
+from plugrad_webgpu import elementwise
+from plugrad_webgpu.device import adapters
+from plugrad_webgpu.driver import native, portable
 
 FORCED = """
-from plugrad_webgpu import adapters
+from plugrad_webgpu.device import adapters
 adapters.KNOWN_WGPU = (0, 0)
 """
 

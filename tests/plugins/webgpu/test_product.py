@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import convolution, convolution3d, fused, linalg
-from plugrad_webgpu import product
-from plugrad_webgpu.product import Matrices, multiply
-from plugrad_webgpu.tiles import SUBGROUP, TILES, keep_tiles, kept_tiles, kind_of, tile_for
+from plugrad_webgpu.algorithms import product
+from plugrad_webgpu.algorithms.product import Matrices, multiply
+from plugrad_webgpu.algorithms.tiles import (
+    SUBGROUP,
+    TILES,
+    keep_tiles,
+    kept_tiles,
+    kind_of,
+    tile_for,
+)
 from plugrad_webgpu.tuning import tune
 
 SOFTWARE_TILES = ["direct", "broadcast 32", "broadcast 64"]

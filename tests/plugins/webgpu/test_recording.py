@@ -8,9 +8,11 @@ import pytest
 
 from plugrad.extend import ArgumentValueError, UnsupportedDtype, float32, float64
 from plugrad.kernels import binary, creation, movement, resize, unary
-from plugrad_webgpu import device as device_module, elementwise, native, reduction
-from plugrad_webgpu.limits import MOST_GROUPS
-from plugrad_webgpu.program import grid_of
+from plugrad_webgpu import elementwise, reduction
+from plugrad_webgpu.device import device as device_module
+from plugrad_webgpu.driver import native
+from plugrad_webgpu.driver.limits import MOST_GROUPS
+from plugrad_webgpu.shaders.program import grid_of
 
 
 def test_an_upload_does_not_overtake_recorded_work(run):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import reduction
-from plugrad_webgpu import reduce
+from plugrad_webgpu.algorithms import reduce
 
 
 @pytest.fixture

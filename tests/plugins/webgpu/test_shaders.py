@@ -10,13 +10,13 @@ import pytest
 
 from consistency.committed import committed, runs
 from plugrad.extend import KERNELS, float32
-from plugrad_webgpu.elements import DTYPES
-from plugrad_webgpu.native import BindLayout
-from plugrad_webgpu.shaders import SNIPPETS, linked, shader
-from plugrad_webgpu.subgroups import joined, lanes
-from plugrad_webgpu.tiles import TILES
+from plugrad_webgpu.algorithms.subgroups import joined, lanes
+from plugrad_webgpu.algorithms.tiles import TILES
+from plugrad_webgpu.driver.native import BindLayout
+from plugrad_webgpu.shaders.elements import DTYPES
+from plugrad_webgpu.shaders.sources import SNIPPETS, linked, shader
 
-PACKAGE = files("plugrad_webgpu")
+FOLDER = files("plugrad_webgpu") / "shaders"
 WINDOWS = {
     "width": "4",
     "element": "vec4<f32>",
@@ -272,12 +272,12 @@ def test_files_compile(run, names):
 
 def test_every_file_is_listed():
     listed = {name for names in SHADERS for name in names} | {"elementwise", "joined"} | PRODUCTS
-    found = {f.name.removesuffix(".wgsl") for f in (PACKAGE / "kernels").iterdir()}
-    assert listed == {name for name in found if (PACKAGE / "kernels" / f"{name}.wgsl").is_file()}
+    found = {f.name.removesuffix(".wgsl") for f in (FOLDER / "templates").iterdir()}
+    assert listed == {name for name in found if (FOLDER / "templates" / f"{name}.wgsl").is_file()}
 
 
 def test_snippets_compile(run):
-    snippets = "".join((PACKAGE / name).read_text() for name in SNIPPETS)
+    snippets = "".join((FOLDER / name).read_text() for name in SNIPPETS)
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))
     assert used.count("\nfn ") == len(names)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import normalization, reduction
-from plugrad_webgpu.subgroups import WORKGROUP, joined
+from plugrad_webgpu.algorithms.subgroups import WORKGROUP, joined
 
 
 @pytest.fixture(params=[True, False], ids=["subgroups", "memory"])

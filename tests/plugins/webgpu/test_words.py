@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import activation, binary, linalg, normalization, reduction
-from plugrad_webgpu.words import in_long_words
+from plugrad_webgpu.shaders.words import in_long_words
 
 SOURCE = """
 @group(0) @binding(0) var<storage, read> input: array<vec4<f32>>;  // input[0] is first

@@ -5,13 +5,13 @@ opened. The factories are for authors of kernels for this backend; the built-in 
 with them.
 """
 
-from plugrad_webgpu.buffers import GpuArray
+from plugrad_webgpu.algorithms.expressions import elementwise, numbers
+from plugrad_webgpu.algorithms.reduce import position, reduction
 from plugrad_webgpu.custom import load_wgsl_kernel, stencil
 from plugrad_webgpu.entry import backend
-from plugrad_webgpu.expressions import elementwise, numbers
-from plugrad_webgpu.program import Plan, Program, plan
-from plugrad_webgpu.reduce import position, reduction
-from plugrad_webgpu.shaders import linked
+from plugrad_webgpu.memory.buffers import GpuArray
+from plugrad_webgpu.shaders.program import Plan, Program, plan
+from plugrad_webgpu.shaders.sources import linked
 from plugrad_webgpu.sharing import from_buffer, requirements, to_buffer, use_device
 
 __all__ = [

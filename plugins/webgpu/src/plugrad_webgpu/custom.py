@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 import numpy as np
 
 from plugrad.extend import ArgumentError, ArgumentValueError, Shaped, as_dtype, size_of
-from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, VALUE, WIDE, require
-from plugrad_webgpu.expressions import elementwise
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import linked
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.shaders.elements import DTYPES, NUMBERS, STORED, VALUE, WIDE, require
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import linked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import DType, Kernel
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.program import Plan
 
     Write = Callable[["Interface"], str]
 

@@ -11,8 +11,8 @@ from weakref import WeakSet
 import numpy as np
 
 from plugrad.extend import Backend, BackendUnavailable, DeviceLost, Memory, Probe, as_dtype, string
-from plugrad_webgpu.elements import DTYPES, require
-from plugrad_webgpu.transfers import downloaded, read, uploaded
+from plugrad_webgpu.memory.transfers import downloaded, read, uploaded
+from plugrad_webgpu.shaders.elements import DTYPES, require
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wgpu import GPUDevice
 
     from plugrad.extend import DType, KernelTable
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.device.device import Device
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 
 class WebGpuBackend(Backend):
@@ -59,7 +59,7 @@ class WebGpuBackend(Backend):
         """Return the adapters; never raise."""
         try:
             # It imports wgpu, which may be missing, and which `import plugrad_webgpu` must not load.
-            from plugrad_webgpu.adapters import INSTALL_HINT, adapters, describe
+            from plugrad_webgpu.device.adapters import INSTALL_HINT, adapters, describe
 
             found = tuple(describe(adapter, i) for i, adapter in enumerate(adapters()))
         except Exception as failure:  # a broken driver or library must not break listing backends
@@ -80,7 +80,7 @@ class WebGpuBackend(Backend):
         """
         try:
             # It imports wgpu, as above.
-            from plugrad_webgpu.adapters import open_device
+            from plugrad_webgpu.device.adapters import open_device
         except Exception as failure:  # the library is missing or does not load
             raise BackendUnavailable(f"webgpu: wgpu does not load: {failure}") from failure
 

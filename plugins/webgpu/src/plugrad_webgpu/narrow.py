@@ -29,10 +29,10 @@ from plugrad.kernels import (
     scan,
     scatter,
 )
-from plugrad_webgpu.buffers import GpuArray, in_words
-from plugrad_webgpu.elements import WIDE
 from plugrad_webgpu.kernels import table
 from plugrad_webgpu.kernels.unary import cast
+from plugrad_webgpu.memory.buffers import GpuArray, in_words
+from plugrad_webgpu.shaders.elements import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -14,10 +14,10 @@ from plugrad.extend import (
     as_dtype,
     wrapped,
 )
-from plugrad_webgpu.buffers import Buffer, GpuArray, Guest, Lease
-from plugrad_webgpu.elements import DTYPES, WIDE, require, words_in
 from plugrad_webgpu.entry import WebGpuBackend, opened_backends
-from plugrad_webgpu.layout import nbytes_of
+from plugrad_webgpu.memory.buffers import Buffer, GpuArray, Guest, Lease
+from plugrad_webgpu.shaders.elements import DTYPES, WIDE, require, words_in
+from plugrad_webgpu.shaders.layout import nbytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def requirements(adapter: GPUAdapter) -> dict[str, Any]:
 
     They are ``required_features`` and ``required_limits``; an app adds its own to them.
     """
-    from plugrad_webgpu.adapters import needs  # it imports wgpu
+    from plugrad_webgpu.device.adapters import needs  # it imports wgpu
 
     return needs(adapter)
 
@@ -49,7 +49,7 @@ def use_device(device: GPUDevice | None) -> None:
         ArgumentValueError: it lacks a feature or a limit.
         BackendUnavailable: the backend is open already.
     """
-    from plugrad_webgpu.adapters import check_shared, shared_device
+    from plugrad_webgpu.device.adapters import check_shared, shared_device
 
     if device is not None:
         check_shared(device)

@@ -13,16 +13,16 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32
-from plugrad_webgpu.adapters import choose, managed, needs
-from plugrad_webgpu.copying import filled
-from plugrad_webgpu.product import Matrices, multiply
-from plugrad_webgpu.tiles import NARROW, TILES, is_possible, keep_tiles, kind_of
+from plugrad_webgpu.algorithms.product import Matrices, multiply
+from plugrad_webgpu.algorithms.tiles import NARROW, TILES, is_possible, keep_tiles, kind_of
+from plugrad_webgpu.device.adapters import choose, managed, needs
+from plugrad_webgpu.memory.copying import filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from plugrad_webgpu.device import Device
-    from plugrad_webgpu.tiles import Sizes
+    from plugrad_webgpu.algorithms.tiles import Sizes
+    from plugrad_webgpu.device.device import Device
 
 PROBLEMS: Final[tuple[tuple[int, Sizes], ...]] = (
     *((1, (n, n, n)) for n in (64, 128, 256, 512, 1024, 2048, 4096)),

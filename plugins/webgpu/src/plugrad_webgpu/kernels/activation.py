@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plugrad.kernels import activation
-from plugrad_webgpu.bodies import leaky_relu, relu, relu6, relu6_gradient
+from plugrad_webgpu.algorithms.bodies import leaky_relu, relu, relu6, relu6_gradient
+from plugrad_webgpu.algorithms.expressions import elementwise, inexact, real
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise, inexact, real
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772

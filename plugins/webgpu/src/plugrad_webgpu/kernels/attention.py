@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.extend import float32
 from plugrad.kernels import attention as contracts
-from plugrad_webgpu.copying import block, filled, joined
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.algorithms.product import add_parts
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.linalg import products
 from plugrad_webgpu.kernels.normalization import softmax_or_zero
-from plugrad_webgpu.product import add_parts
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.copying import block, filled, joined
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan
 
 MOST_WEIGHTS = 1 << 24
 """How many weights exist at a time, or those of one query in each batch: 64 MiB."""

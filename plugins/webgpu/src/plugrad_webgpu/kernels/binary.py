@@ -8,17 +8,17 @@ import numpy as np
 
 from plugrad.extend import bool_, complex64, float16, float32, int32, int64, uint32
 from plugrad.kernels import binary
-from plugrad_webgpu.bodies import for_integers, larger, smaller
+from plugrad_webgpu.algorithms.bodies import for_integers, larger, smaller
+from plugrad_webgpu.algorithms.expressions import elementwise, inexact, numbers, real
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS
-from plugrad_webgpu.expressions import elementwise, inexact, numbers, real
+from plugrad_webgpu.shaders.elements import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from plugrad.extend import DType
-    from plugrad_webgpu.bodies import Body
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.algorithms.bodies import Body
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 PRODUCTS = numbers("a * b") | {int64: "product_i64(a, b)", complex64: "complex_product(a, b)"}
 LARGER = real("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")

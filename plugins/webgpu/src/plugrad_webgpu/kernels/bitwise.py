@@ -8,14 +8,14 @@ import numpy as np
 
 from plugrad.extend import bool_, int32, int64, uint32
 from plugrad.kernels import bitwise
+from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad_webgpu.bodies import Body
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.algorithms.bodies import Body
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 
 def bits(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:

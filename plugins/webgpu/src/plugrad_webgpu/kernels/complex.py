@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import complex64, float32
 from plugrad.kernels import complex
+from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise
 
 real = elementwise({complex64: "x.x"}, result=float32)
 conj = elementwise({complex64: "vec2f(x.x, -x.y)"})

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.extend import geometry
 from plugrad.kernels import convolution
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import transposed
+from plugrad_webgpu.algorithms.product import Matrices, Source, product
+from plugrad_webgpu.algorithms.windows import bounded
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.product import Matrices, Source, product
-from plugrad_webgpu.windows import bounded
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.copying import transposed
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Rounding, Window
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.product import Finish
+    from plugrad_webgpu.algorithms.product import Finish
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
 
 Direction = Literal["forward", "backward"]
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from plugrad.kernels import creation
-from plugrad_webgpu.buffers import values_on_host
-from plugrad_webgpu.copying import filled
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import DTYPES, require
-from plugrad_webgpu.transfers import uploaded
+from plugrad_webgpu.memory.buffers import values_on_host
+from plugrad_webgpu.memory.copying import filled
+from plugrad_webgpu.memory.transfers import uploaded
+from plugrad_webgpu.shaders.elements import DTYPES, require
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Scalar, Shape
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.device import Device
+    from plugrad_webgpu.device.device import Device
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 
 class Owner(Protocol):

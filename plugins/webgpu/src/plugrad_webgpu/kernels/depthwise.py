@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32, geometry
 from plugrad.kernels import depthwise
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import View, copied
+from plugrad_webgpu.algorithms.reduce import reduction
+from plugrad_webgpu.algorithms.windows import (
+    SUM,
+    Fold,
+    over_cells,
+    over_stops,
+    over_weights,
+    pieces_of_filter,
+)
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import add
 from plugrad_webgpu.kernels.convolution import channels_last, in_format
-from plugrad_webgpu.layout import strides_of
-from plugrad_webgpu.reduce import reduction
-from plugrad_webgpu.windows import SUM, Fold, over_cells, over_stops, over_weights, pieces_of_filter
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.copying import View, copied
+from plugrad_webgpu.shaders.layout import strides_of
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Padding, Pair, Rounding
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
 
 FORWARD = Fold(SUM, "sum += input[at] * filters[weight];", "sum", ("input", "filters"))
 BACKWARD = Fold(SUM, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters"))

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from plugrad.extend import float32
 from plugrad.kernels import fused
 from plugrad.kernels.fused import beside_images
-from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.algorithms.product import Finish
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels import activation as activations, convolution, depthwise, linalg
-from plugrad_webgpu.product import Finish
+from plugrad_webgpu.memory.buffers import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import DataFormat, Padding, Pair, Rounding
     from plugrad.kernels.fused import Activation
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 EXPRESSIONS: dict[Activation, str] = {
     "linear": "x",

@@ -11,20 +11,20 @@ import numpy as np
 from plugrad.extend import float32, uint32
 from plugrad.kernels import image as kernels
 from plugrad.kernels.image import FillMode
-from plugrad_webgpu.copying import filled
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.indexing import positions_of
 from plugrad_webgpu.kernels.movement import reverse
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
-from plugrad_webgpu.transfers import uploaded
+from plugrad_webgpu.memory.copying import filled
+from plugrad_webgpu.memory.transfers import uploaded
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Pair, Shape
     from plugrad.kernels.image import Fill, Interpolation
-    from plugrad_webgpu.buffers import GpuArray, Recorder
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray, Recorder
+    from plugrad_webgpu.shaders.program import Plan
 
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 CHUNK = 16  # channels of an invocation

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Literal
 
 from plugrad.extend import complex64, float32, host_bodies, int32, int64, uint32
 from plugrad.kernels import indexing
-from plugrad_webgpu.buffers import in_parts, of_parts, shared
-from plugrad_webgpu.copying import filled, transposed, words_of
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.algorithms.ordering import order_of_labels
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import DTYPES, NUMBERS, STORED, WIDE, require, vector, words_in
-from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.ordering import order_of_labels
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.buffers import in_parts, of_parts, shared
+from plugrad_webgpu.memory.copying import filled, transposed, words_of
+from plugrad_webgpu.shaders.elements import DTYPES, NUMBERS, STORED, WIDE, require, vector, words_in
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Scalar, Shape
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.program import Plan
 
 INDEX_DTYPES = (int32, uint32)
 INTEGERS = (int32, uint32, int64)

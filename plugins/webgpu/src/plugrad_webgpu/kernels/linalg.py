@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import broadcast, complex64, contractions
 from plugrad.kernels import linalg
-from plugrad_webgpu.buffers import in_parts, in_words, of_parts, shared
-from plugrad_webgpu.copying import View, copied, copy_into, filled, joined, transposed
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.algorithms.product import SUMS, Matrices, add_parts, multiply
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import WIDE, require, vector, words_in
-from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.binary import PRODUCTS
 from plugrad_webgpu.kernels.indexing import positions_of
 from plugrad_webgpu.kernels.reduction import by_parts
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.layout import broadcast_strides
-from plugrad_webgpu.product import SUMS, Matrices, add_parts, multiply
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.buffers import in_parts, in_words, of_parts, shared
+from plugrad_webgpu.memory.copying import View, copied, copy_into, filled, joined, transposed
+from plugrad_webgpu.shaders.elements import WIDE, require, vector, words_in
+from plugrad_webgpu.shaders.layout import broadcast_strides
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Preparation
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.product import Finish
+    from plugrad_webgpu.algorithms.product import Finish
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
 
 _times = elementwise(PRODUCTS, ("a", "b"))
 _total = by_parts(add_parts)

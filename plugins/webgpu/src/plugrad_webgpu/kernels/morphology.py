@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import int8, int64, sliding_window, uint8
 from plugrad.kernels import morphology
-from plugrad_webgpu.buffers import in_words
+from plugrad_webgpu.algorithms.windows import over_weights, pieces_of_filter
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS
 from plugrad_webgpu.kernels.pooling import (
     AT_THE_LARGEST,
     IS_LARGER,
@@ -20,12 +19,13 @@ from plugrad_webgpu.kernels.pooling import (
     sums_of,
 )
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.windows import over_weights, pieces_of_filter
+from plugrad_webgpu.memory.buffers import in_words
+from plugrad_webgpu.shaders.elements import NUMBERS
 
 if TYPE_CHECKING:
     from plugrad.extend import Padding, Pair, Shape, Window
-    from plugrad_webgpu.buffers import GpuArray
     from plugrad_webgpu.kernels.pooling import Part
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 SUMS = dict.fromkeys(NUMBERS, "input[at] + filters[weight]") | {
     int8: "((input[at] + filters[weight]) << Bits(24u)) >> Bits(24u)",

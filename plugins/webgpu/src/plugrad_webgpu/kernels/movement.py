@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import reduced
 from plugrad.kernels import movement
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import (
+from plugrad_webgpu.declare import table
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.copying import (
     View,
     block,
     copied,
@@ -18,12 +19,11 @@ from plugrad_webgpu.copying import (
     range_view,
     transposed,
 )
-from plugrad_webgpu.declare import table
-from plugrad_webgpu.layout import broadcast_strides, strides_of
+from plugrad_webgpu.shaders.layout import broadcast_strides, strides_of
 
 if TYPE_CHECKING:
     from plugrad.extend import Pairs, Scalar, Shape
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 
 @table.implements(movement.reshape)

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import Window, float32
 from plugrad.kernels import normalization
-from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.reduce import reduction
+from plugrad_webgpu.algorithms.subgroups import joined, joins_by_subgroups, lanes
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.expressions import elementwise
+from plugrad_webgpu.driver.limits import MOST_LOOPS
 from plugrad_webgpu.kernels.pooling import window_sums
 from plugrad_webgpu.kernels.reduction import largest
-from plugrad_webgpu.limits import MOST_LOOPS
-from plugrad_webgpu.product import add_parts
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.reduce import reduction
-from plugrad_webgpu.shaders import shader
-from plugrad_webgpu.subgroups import joined, joins_by_subgroups, lanes
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan
 
 PASSES = 2  # over a row: maximum and sum, result
 LANES = 64  # invocations of a workgroup

@@ -10,12 +10,20 @@ import numpy as np
 
 from plugrad.extend import float32, int8, int32, int64, pool_window, size_of, uint8, uint32
 from plugrad.kernels import pooling
-from plugrad_webgpu.buffers import shared
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.algorithms.windows import (
+    MOST_AXES,
+    SUM,
+    Fold,
+    along,
+    over_cells,
+    over_stops,
+    pieces,
+)
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import NUMBERS
-from plugrad_webgpu.expressions import elementwise
 from plugrad_webgpu.kernels.binary import LARGER, add
-from plugrad_webgpu.windows import MOST_AXES, SUM, Fold, along, over_cells, over_stops, pieces
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.shaders.elements import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType, Padding, Pair, Rounding, Shape, Window
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 Part = tuple["Window", tuple["GpuArray", ...]]
 """A piece of a window, and the inputs of a fold over it."""

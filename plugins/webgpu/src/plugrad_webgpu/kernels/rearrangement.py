@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from plugrad.extend import host_bodies
 from plugrad.kernels import rearrangement
 from plugrad.kernels.rearrangement import depth_in_blocks, joined_blocks, split_blocks
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import block, copied, joined, range_view, transposed
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.movement import pad
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.copying import block, copied, joined, range_view, transposed
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Pairs, Shape
     from plugrad.kernels.rearrangement import MirrorMode, Rearrangement
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 
 def rearranged(x: GpuArray, how: Rearrangement) -> GpuArray:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import bool_, complex64, float32, int32, int64, uint32
 from plugrad.kernels import reduction as contracts
-from plugrad_webgpu.buffers import in_parts, of_parts
+from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.reduce import position, reduction
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import HIGHEST, LOWEST, require
 from plugrad_webgpu.kernels.binary import LARGER, PRODUCTS, SMALLER
 from plugrad_webgpu.kernels.indexing import SUMMED, positions_of, segment_counts, segment_sums
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.product import add_parts
-from plugrad_webgpu.reduce import position, reduction
+from plugrad_webgpu.memory.buffers import in_parts, of_parts
+from plugrad_webgpu.shaders.elements import HIGHEST, LOWEST, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Shape
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 
 def by_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:

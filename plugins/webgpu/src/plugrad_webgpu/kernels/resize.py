@@ -11,18 +11,18 @@ import numpy as np
 
 from plugrad.extend import float32, uint32
 from plugrad.kernels import resize
-from plugrad_webgpu.buffers import shared
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import vector, words_in
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.shaders.elements import vector, words_in
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import Pair
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 ROWS, COLUMNS = 1, 2
 CHUNK = 4  # elements or vectors of an invocation

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from plugrad.extend import complex64, float32, int32, int64, uint32
 from plugrad.kernels import scan
-from plugrad_webgpu.buffers import in_parts, of_parts
+from plugrad_webgpu.algorithms.reduce import MOST_STEPS
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import STORED, require, vector
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.reduce import MOST_STEPS
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.buffers import in_parts, of_parts
+from plugrad_webgpu.shaders.elements import STORED, require, vector
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan
 
 SOFTWARE_INVOCATIONS = 256
 GPU_INVOCATIONS = 65_536

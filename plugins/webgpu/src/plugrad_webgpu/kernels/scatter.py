@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import uint32
 from plugrad.kernels import scatter
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import View, copied, filled
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import require, vector, words_in
 from plugrad_webgpu.kernels.indexing import SUMMED, flat_places, segment_sums
-from plugrad_webgpu.layout import broadcast_strides
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.copying import View, copied, filled
+from plugrad_webgpu.shaders.elements import require, vector, words_in
+from plugrad_webgpu.shaders.layout import broadcast_strides
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.program import Plan
 
 
 @table.implements(scatter.scatter_nd)

@@ -10,20 +10,20 @@ import numpy as np
 
 from plugrad.extend import complex64, fourier_stages
 from plugrad.kernels import signal
-from plugrad_webgpu.copying import block, joined
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.complex import conj, real
 from plugrad_webgpu.kernels.movement import reverse
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.copying import block, joined
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan
 
 RADICES: Final = (8, 4, 2)
 """The factors that have a pass of their own, the fastest first; so have 3 and 5."""

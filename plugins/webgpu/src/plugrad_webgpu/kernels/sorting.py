@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import complex64, host_bodies
 from plugrad.kernels import sorting
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import block, transposed
+from plugrad_webgpu.algorithms.ordering import order
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.indexing import gather
-from plugrad_webgpu.ordering import order
-from plugrad_webgpu.transfers import on_host
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.copying import block, transposed
+from plugrad_webgpu.memory.transfers import on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 BODIES = dict(host_bodies(sorting))
 

@@ -18,15 +18,15 @@ from plugrad.extend import (
     uint32,
 )
 from plugrad.kernels import unary
-from plugrad_webgpu.bodies import cast_to, clipped, for_floats, step
-from plugrad_webgpu.buffers import shared, values_on_host
+from plugrad_webgpu.algorithms.bodies import cast_to, clipped, for_floats, step
+from plugrad_webgpu.algorithms.expressions import elementwise, inexact, numbers, real
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.elements import WIDE, narrowed, require
-from plugrad_webgpu.expressions import elementwise, inexact, numbers, real
+from plugrad_webgpu.memory.buffers import shared, values_on_host
+from plugrad_webgpu.shaders.elements import WIDE, narrowed, require
 
 if TYPE_CHECKING:
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
+    from plugrad_webgpu.memory.buffers import GpuArray
 
 table.update(
     {

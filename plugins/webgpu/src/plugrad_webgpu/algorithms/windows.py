@@ -11,23 +11,23 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.extend import ArgumentValueError, Window
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.copying import block
-from plugrad_webgpu.elements import STORED, vector, words_in
-from plugrad_webgpu.layout import strides_of
-from plugrad_webgpu.limits import MOST_LOOPS, REMEDY
-from plugrad_webgpu.product import add_parts
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.reduce import segments_for
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.algorithms.product import add_parts
+from plugrad_webgpu.algorithms.reduce import segments_for
+from plugrad_webgpu.driver.limits import MOST_LOOPS, REMEDY
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.copying import block
+from plugrad_webgpu.shaders.elements import STORED, vector, words_in
+from plugrad_webgpu.shaders.layout import strides_of
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan
 
 Loop = Literal["cells", "stops", "weights"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from wgpu import GPUError, MapMode
 
 from plugrad.extend import ArgumentValueError
-from plugrad_webgpu import exits
-from plugrad_webgpu.driver import (
+from plugrad_webgpu.driver import exits
+from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
     STORAGE_USAGE,
     checked,
@@ -23,7 +23,7 @@ from plugrad_webgpu.driver import (
     lost,
     miscompiled,
 )
-from plugrad_webgpu.limits import IMMEDIATE_BYTES
+from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad_webgpu.driver import Handle, Part
+    from plugrad_webgpu.driver.interface import Handle, Part
 
 NULL: Any = None
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import OutOfMemory
-from plugrad_webgpu.limits import REMEDY
+from plugrad_webgpu.driver.limits import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

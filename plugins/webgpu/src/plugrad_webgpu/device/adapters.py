@@ -16,18 +16,18 @@ import wgpu
 from wgpu.backends.wgpu_native.extras import set_instance_extras
 
 from plugrad.extend import ArgumentError, ArgumentValueError, BackendUnavailable, DeviceInfo
-from plugrad_webgpu import portable
-from plugrad_webgpu.device import Device
-from plugrad_webgpu.forks import forked
-from plugrad_webgpu.limits import IMMEDIATE_BYTES
-from plugrad_webgpu.tiles import kept_tiles
+from plugrad_webgpu.algorithms.tiles import kept_tiles
+from plugrad_webgpu.device.device import Device
+from plugrad_webgpu.driver import portable
+from plugrad_webgpu.driver.forks import forked
+from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from wgpu import GPUAdapter, GPUDevice
 
-    from plugrad_webgpu.driver import Driver, RawDevice
+    from plugrad_webgpu.driver.interface import Driver, RawDevice
 
 INSTALL_HINT = (
     "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
@@ -185,7 +185,7 @@ def driven(device: GPUDevice) -> tuple[Driver, RawDevice]:
     if wgpu.version_info[:2] == KNOWN_WGPU:
         # Imported here, because other versions may lack what it imports.
         with suppress(ImportError, AttributeError):
-            from plugrad_webgpu import native
+            from plugrad_webgpu.driver import native
 
             return native, native.NativeDevice(device)
     return portable, portable.PortableDevice(device)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from plugrad_webgpu.buffers import values_on_host
-from plugrad_webgpu.elements import typed, vector, words_in
-from plugrad_webgpu.layout import broadcast_strides, merged, nbytes_of, strides_of
-from plugrad_webgpu.program import Program, packed, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.memory.buffers import values_on_host
+from plugrad_webgpu.shaders.elements import typed, vector, words_in
+from plugrad_webgpu.shaders.layout import broadcast_strides, merged, nbytes_of, strides_of
+from plugrad_webgpu.shaders.program import Program, packed, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray, Recorder
-    from plugrad_webgpu.layout import Loop, Shape, Strides
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray, Recorder
+    from plugrad_webgpu.shaders.layout import Loop, Shape, Strides
+    from plugrad_webgpu.shaders.program import Plan
 
 
 CHUNK = 4  # elements that an invocation moves

@@ -1,4 +1,4 @@
-// Functions that any shader may call. shaders.py appends those of this file, of accurate.wgsl, of
+// Functions that any shader may call. sources.py appends those of this file, of accurate.wgsl, of
 // complex.wgsl and of long.wgsl that a source names.
 //
 // Drivers compile with fast-math: `x != x` is false, `max` drops NaN, `(1 + x) - 1` is x. So NaN and

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from plugrad.extend import float32
-from plugrad_webgpu.buffers import GpuArray, Hosted, Recorder
-from plugrad_webgpu.copying import fill_plan, words_of
-from plugrad_webgpu.elements import HELD, typed, words_in
-from plugrad_webgpu.expressions import elementwise
-from plugrad_webgpu.forks import Refusal
-from plugrad_webgpu.interrupts import whole
-from plugrad_webgpu.layout import nbytes_of, size_class
-from plugrad_webgpu.limits import foreign
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.driver.forks import Refusal
+from plugrad_webgpu.driver.interrupts import whole
+from plugrad_webgpu.driver.limits import foreign
+from plugrad_webgpu.memory.buffers import GpuArray, Hosted, Recorder
+from plugrad_webgpu.memory.copying import fill_plan, words_of
+from plugrad_webgpu.shaders.elements import HELD, typed, words_in
+from plugrad_webgpu.shaders.layout import nbytes_of, size_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import Pool, Storage
-    from plugrad_webgpu.chains import Step
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.pending import Calls
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.device.pending import Calls
+    from plugrad_webgpu.memory.buffers import Pool, Storage
+    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan
 
 
 MOST_AXES: Final = 64

@@ -20,8 +20,8 @@ from wgpu.backends import wgpu_native
 from wgpu.backends.wgpu_native import _api
 
 from plugrad.extend import ArgumentValueError
-from plugrad_webgpu import exits
-from plugrad_webgpu.driver import (
+from plugrad_webgpu.driver import exits
+from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
     STORAGE_USAGE,
     UPLOAD_USAGE,
@@ -31,8 +31,8 @@ from plugrad_webgpu.driver import (
     lost,
     miscompiled,
 )
-from plugrad_webgpu.interrupts import whole
-from plugrad_webgpu.limits import IMMEDIATE_BYTES
+from plugrad_webgpu.driver.interrupts import whole
+from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad_webgpu.driver import Handle, Part
+    from plugrad_webgpu.driver.interface import Handle, Part
 
 # cffi makes these from a C header at run time, so no type checker knows their members.
 ffi: Any = wgpu_native.ffi

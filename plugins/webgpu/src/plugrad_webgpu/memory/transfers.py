@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.extend import as_dtype
-from plugrad_webgpu.buffers import values_on_host
-from plugrad_webgpu.copying import filled
-from plugrad_webgpu.elements import HELD
+from plugrad_webgpu.memory.buffers import values_on_host
+from plugrad_webgpu.memory.copying import filled
+from plugrad_webgpu.shaders.elements import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray, Recorder
+    from plugrad_webgpu.memory.buffers import GpuArray, Recorder
 
 
 def uploaded(device: Recorder, array: NDArray[Any], dtype: DType) -> GpuArray:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad_webgpu.elements import Long, words_in
-from plugrad_webgpu.layout import nbytes_of, size_class
-from plugrad_webgpu.limits import IMMEDIATE_BYTES, MOST_GROUPS, check_groups
+from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, MOST_GROUPS, check_groups
+from plugrad_webgpu.shaders.elements import Long, words_in
+from plugrad_webgpu.shaders.layout import nbytes_of, size_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import DType
-    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.shaders.layout import Shape
 
 Grid = tuple[int, int, int]
 

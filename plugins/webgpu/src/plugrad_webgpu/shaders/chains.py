@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from plugrad_webgpu.elements import STORED, VALUE, vector
-from plugrad_webgpu.layout import merged
-from plugrad_webgpu.program import Program
-from plugrad_webgpu.shaders import linked, shader
+from plugrad_webgpu.shaders.elements import STORED, VALUE, vector
+from plugrad_webgpu.shaders.layout import merged
+from plugrad_webgpu.shaders.program import Program
+from plugrad_webgpu.shaders.sources import linked, shader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.layout import Shape, Strides
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.shaders.layout import Shape, Strides
+    from plugrad_webgpu.shaders.program import Plan
 
 OPERATORS: Final = ("^", "+", "|", "-")
 """What combines bits with a zero: one operator for results, and others for the operands after the first."""

@@ -22,20 +22,20 @@ from dataclasses import replace
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
-from plugrad_webgpu.buffers import Buffer, GpuArray, Hosted, Recorder
-from plugrad_webgpu.chains import MOST_WEIGHT, Form, laid_out, program
-from plugrad_webgpu.forks import Refusal
-from plugrad_webgpu.limits import IMMEDIATE_BYTES, foreign
-from plugrad_webgpu.program import packed, plan
+from plugrad_webgpu.driver.forks import Refusal
+from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, foreign
+from plugrad_webgpu.memory.buffers import Buffer, GpuArray, Hosted, Recorder
+from plugrad_webgpu.shaders.chains import MOST_WEIGHT, Form, laid_out, program
+from plugrad_webgpu.shaders.program import packed, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from plugrad_webgpu.buffers import Lease, Pool, Storage
-    from plugrad_webgpu.chains import Reading, References, Step
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan, Program
+    from plugrad_webgpu.memory.buffers import Lease, Pool, Storage
+    from plugrad_webgpu.shaders.chains import Reading, References, Step
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan, Program
 
 MOST_LEAVES = 12  # of a chain: it keeps them alive, and a device can bind only so many
 MOST_KEPT_BYTES = 1 << 29  # of the leaves of a chain, unless it has few

@@ -15,7 +15,7 @@ _REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) ({\n(?s:.*?)^\1}|.*)$", re.M
 
 
 def shader(*names: str, **substitutions: str) -> str:
-    """Return the WGSL of the files ``kernels/<name>.wgsl`` after substitution, followed by its snippets.
+    """Return the WGSL of the files ``templates/<name>.wgsl`` after substitution, followed by its snippets.
 
     A line ``@repeat(i, 4) sum += a[$i];`` is written four times, with ``$i`` from 0 to 3, because
     some drivers keep an array that is indexed in a loop in memory. If the line ends with ``{``, the block is
@@ -26,7 +26,7 @@ def shader(*names: str, **substitutions: str) -> str:
 
 def written(*names: str, **substitutions: str) -> str:
     """Return the WGSL of files after substitution, as `shader` does, without the snippets."""
-    text = "\n".join(_source(f"kernels/{name}.wgsl") for name in names)
+    text = "\n".join(_source(f"templates/{name}.wgsl") for name in names)
     return Template(_repeated(text, substitutions)).substitute(substitutions)
 
 
@@ -58,7 +58,7 @@ def _repeated(text: str, substitutions: dict[str, str]) -> str:
 
 @cache
 def _source(path: str) -> str:
-    return files("plugrad_webgpu").joinpath(path).read_text(encoding="utf-8")
+    return files("plugrad_webgpu").joinpath("shaders", path).read_text(encoding="utf-8")
 
 
 @cache

@@ -11,11 +11,19 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
-from plugrad_webgpu.buffers import values_on_host
-from plugrad_webgpu.chains import MOST_INPUTS, Formula, Step, laid_out, reading, single, weight_of
-from plugrad_webgpu.elements import NUMBERS, STORED, require, typed, with_narrow
-from plugrad_webgpu.layout import broadcast_strides
-from plugrad_webgpu.program import plan
+from plugrad_webgpu.memory.buffers import values_on_host
+from plugrad_webgpu.shaders.chains import (
+    MOST_INPUTS,
+    Formula,
+    Step,
+    laid_out,
+    reading,
+    single,
+    weight_of,
+)
+from plugrad_webgpu.shaders.elements import NUMBERS, STORED, require, typed, with_narrow
+from plugrad_webgpu.shaders.layout import broadcast_strides
+from plugrad_webgpu.shaders.program import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.chains import Reading
-    from plugrad_webgpu.layout import Shape
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.chains import Reading
+    from plugrad_webgpu.shaders.layout import Shape
 
     Body = Callable[..., NDArray[Any]]
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
 from plugrad.extend import Memory, OutOfMemory, complex64, float32
-from plugrad_webgpu.elements import WIDE
-from plugrad_webgpu.forks import Refusal
-from plugrad_webgpu.interrupts import whole
-from plugrad_webgpu.limits import REMEDY
+from plugrad_webgpu.driver.forks import Refusal
+from plugrad_webgpu.driver.interrupts import whole
+from plugrad_webgpu.driver.limits import REMEDY
+from plugrad_webgpu.shaders.elements import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.chains import Step
-    from plugrad_webgpu.driver import Handle
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan, Program
+    from plugrad_webgpu.driver.interface import Handle
+    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan, Program
 
 
 POOLED_BYTES: Final = 1 << 28
@@ -173,7 +173,7 @@ class Buffer:
     # Only buffers whose values wait to be computed, or are on the host, have it:
     dtype: DType | None
     # Only the former have these:
-    chain: Any  # a `plugrad_webgpu.pending.Chain`, which is made of buffers
+    chain: Any  # a `plugrad_webgpu.device.pending.Chain`, which is made of buffers
     place: int
 
     def written(self) -> Storage:

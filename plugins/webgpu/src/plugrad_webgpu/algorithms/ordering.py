@@ -7,15 +7,15 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.extend import bool_, float32, int32, int64, uint32
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.expressions import elementwise
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
+from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.program import Plan
 
 Entry = Literal["rank", "count_digits", "add_up", "reorder"]
 

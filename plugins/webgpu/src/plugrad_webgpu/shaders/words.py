@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plugrad_webgpu.parts import BINDING, COMMENT, closing
+from plugrad_webgpu.shaders.parts import BINDING, COMMENT, closing
 
 _VECTOR: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
 

@@ -13,7 +13,7 @@ from plugrad.extend import UserCache
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from plugrad_webgpu.buffers import Recorder
+    from plugrad_webgpu.memory.buffers import Recorder
 
 Schedule = Literal["direct", "broadcast", "shared"]
 Sizes = tuple[int, int, int]

@@ -6,14 +6,14 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from plugrad.extend import int64
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.reduce import splits_for
-from plugrad_webgpu.shaders import shader
-from plugrad_webgpu.tiles import SUBGROUP, TILES
+from plugrad_webgpu.algorithms.reduce import splits_for
+from plugrad_webgpu.algorithms.tiles import SUBGROUP, TILES
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
-    from plugrad_webgpu.buffers import Recorder
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import Recorder
+    from plugrad_webgpu.shaders.program import Plan
 
 ROWS = 4  # of an invocation that loads them all
 COLUMNS = 4  # of an invocation, where there are many

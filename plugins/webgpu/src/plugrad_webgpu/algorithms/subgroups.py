@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from plugrad.extend import uint32
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader, written
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader, written
 
 if TYPE_CHECKING:
-    from plugrad_webgpu.buffers import Recorder
+    from plugrad_webgpu.memory.buffers import Recorder
 
 WORKGROUP: Final = 64
 

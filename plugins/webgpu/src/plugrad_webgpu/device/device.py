@@ -17,18 +17,18 @@ import numpy as np
 from wgpu import GPUError
 
 from plugrad.extend import ArgumentValueError, OutOfMemory, as_dtype
-from plugrad_webgpu import exits
-from plugrad_webgpu.buffers import GpuArray, Guest, Pool
-from plugrad_webgpu.elements import words_in
-from plugrad_webgpu.forks import Refusal, abandon_when_forked
-from plugrad_webgpu.hosting import Hosting
-from plugrad_webgpu.interrupts import whole
-from plugrad_webgpu.layout import nbytes_of, size_class
-from plugrad_webgpu.limits import check_operands, check_shared_memory, check_source, foreign
-from plugrad_webgpu.parts import bound_in_parts
-from plugrad_webgpu.pending import Calls
-from plugrad_webgpu.subgroups import invocations_of_subgroup
-from plugrad_webgpu.words import in_long_words
+from plugrad_webgpu.algorithms.subgroups import invocations_of_subgroup
+from plugrad_webgpu.device.hosting import Hosting
+from plugrad_webgpu.device.pending import Calls
+from plugrad_webgpu.driver import exits
+from plugrad_webgpu.driver.forks import Refusal, abandon_when_forked
+from plugrad_webgpu.driver.interrupts import whole
+from plugrad_webgpu.driver.limits import check_operands, check_shared_memory, check_source, foreign
+from plugrad_webgpu.memory.buffers import GpuArray, Guest, Pool
+from plugrad_webgpu.shaders.elements import words_in
+from plugrad_webgpu.shaders.layout import nbytes_of, size_class
+from plugrad_webgpu.shaders.parts import bound_in_parts
+from plugrad_webgpu.shaders.words import in_long_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from wgpu import GPUBuffer, GPUDevice
 
     from plugrad.extend import DType, Memory
-    from plugrad_webgpu.buffers import Storage
-    from plugrad_webgpu.driver import Driver, Handle, Layout, OpenPass, Part, RawDevice
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan, Program
+    from plugrad_webgpu.driver.interface import Driver, Handle, Layout, OpenPass, Part, RawDevice
+    from plugrad_webgpu.memory.buffers import Storage
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan, Program
 
 BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands

@@ -9,19 +9,19 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.extend import int32, reduced
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.elements import STORED, WIDE, narrowed, require, typed, vector, words_in
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.shaders import shader
-from plugrad_webgpu.subgroups import joined, joins_by_subgroups, lanes
+from plugrad_webgpu.algorithms.subgroups import joined, joins_by_subgroups, lanes
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.shaders.elements import STORED, WIDE, narrowed, require, typed, vector, words_in
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.layout import Shape
-    from plugrad_webgpu.program import Plan
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.layout import Shape
+    from plugrad_webgpu.shaders.program import Plan
 
 MOST_STEPS = 16_384
 """The longest loop of one invocation: all its loops together must stay below 65,535 steps."""

@@ -7,21 +7,21 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugrad.extend import int64
-from plugrad_webgpu.buffers import shared
-from plugrad_webgpu.elements import NUMBERS, STORED, vector
-from plugrad_webgpu.long_product import long_product
-from plugrad_webgpu.program import Program, plan
-from plugrad_webgpu.reduce import reduction, splits_for
-from plugrad_webgpu.shaders import shader
-from plugrad_webgpu.tiles import TILES, tile_for
+from plugrad_webgpu.algorithms.long_product import long_product
+from plugrad_webgpu.algorithms.reduce import reduction, splits_for
+from plugrad_webgpu.algorithms.tiles import TILES, tile_for
+from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.shaders.elements import NUMBERS, STORED, vector
+from plugrad_webgpu.shaders.program import Program, plan
+from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from plugrad.extend import DType
-    from plugrad_webgpu.buffers import GpuArray
-    from plugrad_webgpu.program import Plan
-    from plugrad_webgpu.tiles import Tile
+    from plugrad_webgpu.algorithms.tiles import Tile
+    from plugrad_webgpu.memory.buffers import GpuArray
+    from plugrad_webgpu.shaders.program import Plan
 
 LEAST_SPLIT = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
 
@@ -47,7 +47,7 @@ class Source(NamedTuple):
     """How a shader finds the elements of the left operand of a product."""
 
     name: str
-    """The file kernels/<name>.wgsl."""
+    """The file shaders/templates/<name>.wgsl."""
     fields: str = ""
     """Its own parameters, in WGSL."""
     numbers: tuple[int, ...] = ()
@@ -293,7 +293,7 @@ def _store(is_whole: bool) -> str:
 def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
     """Return how the left operand is read: vectors along the rows or along the sums, or their elements."""
     guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
-    item = "a_item(run.start[{0}] + {1}, {2} >= run.first[{0}] && {2} < run.end[{0}])"
+    item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
     if is_transposed:
         place, along = "4u * step + i", f"k * {source.stride}"
         items = [item.format(j, along, "k") for j in range(4)]
