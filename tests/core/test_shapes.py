@@ -123,7 +123,7 @@ def test_windows_stop_where_they_should(size, length, stride, dilation):
         stops = len(range(0, size - extent + 1, stride))
         assert sliding_window(*arguments, "valid", (dilation, dilation)).out == (stops, stops)
     else:
-        with pytest.raises(ShapeError, match="use a smaller window, more padding, or pad='same'"):
+        with pytest.raises(ShapeError, match="use a smaller window, more padding, or padding='same'"):
             sliding_window(*arguments, "valid", (dilation, dilation))
     padded = sliding_window(*arguments, ((3, 1), (3, 1)), (dilation, dilation))
     assert padded.out[0] == len(range(0, size + 4 - extent + 1, stride))
@@ -197,5 +197,5 @@ def test_sizes_and_paddings():
         with pytest.raises(ArgumentValueError, match="strides="):
             sizes_of(wrong, 2, "strides")
     for wrong in (-1, "full", (1, 2, 3), [[1], [2]], True, [[1, -1], [0, 0]]):
-        with pytest.raises(ArgumentValueError, match="op: pad="):
+        with pytest.raises(ArgumentValueError, match="op: padding="):
             padding_of(wrong, 2, "op")

@@ -171,8 +171,8 @@ IMAGES = (
         ),
     ),
     refused(
-        *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "pad": "same"}),
-        *(ArgumentValueError, "{op}: dim_rounding_mode", "='ceil' … pad='same'"),
+        *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "padding": "same"}),
+        *(ArgumentValueError, "{op}: dim_rounding_mode", "='ceil' … padding='same'"),
         "omit it, or give the padding in cells",
     ),
     *(
@@ -185,7 +185,7 @@ IMAGES = (
     ),
     *(
         refused(
-            *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "pad": pad}),
+            *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "padding": pad}),
             *(ArgumentValueError, "{op}: pad", f"={pad!r}", PADDINGS),
         )
         for pad in (0.5, [(0, 0.5), (0, 0.5)])
