@@ -117,7 +117,7 @@ def test_windows_stop_where_they_should(size, length, stride, dilation):
     arguments = (size, size), (length, length), (stride, stride)
     same = sliding_window(*arguments, "same", (dilation, dilation))
     assert same.out == (-(-size // stride),) * 2
-    before, after = same.pad[0]
+    before, after = same.padding[0]
     assert after - before in (0, 1)
     if extent <= size:
         stops = len(range(0, size - extent + 1, stride))
