@@ -21,7 +21,7 @@ from plugrad.types.shapes import (
 )
 from plugrad.types.windows import (
     cell_slices,
-    format_of,
+    is_channels_first,
     margins,
     padding_of,
     sizes_of,
@@ -123,7 +123,9 @@ def test_windows_stop_where_they_should(size, length, stride, dilation):
         stops = len(range(0, size - extent + 1, stride))
         assert sliding_window(*arguments, "valid", (dilation, dilation)).out == (stops, stops)
     else:
-        with pytest.raises(ShapeError, match="use a smaller window, more padding, or padding='same'"):
+        with pytest.raises(
+            ShapeError, match="use a smaller window, more padding, or padding='same'"
+        ):
             sliding_window(*arguments, "valid", (dilation, dilation))
     padded = sliding_window(*arguments, ((3, 1), (3, 1)), (dilation, dilation))
     assert padded.out[0] == len(range(0, size + 4 - extent + 1, stride))
@@ -181,10 +183,10 @@ def test_kernels_take_axes_sorted_and_from_the_front(name, attrs):
 
 
 def test_data_formats():
-    assert format_of("NCHW", 2, "op") == "NCHW"
-    assert format_of("NDHWC", 3, "op") == "NDHWC"
+    assert is_channels_first("NCHW", 2, "op")
+    assert not is_channels_first("NDHWC", 3, "op")
     with pytest.raises(ArgumentValueError, match="op: data_format='NHWC' must be 'NDHWC' or"):
-        format_of("NHWC", 3, "op")
+        is_channels_first("NHWC", 3, "op")
 
 
 def test_sizes_and_paddings():
