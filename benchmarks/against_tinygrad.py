@@ -99,7 +99,7 @@ def cases() -> dict[str, Step]:
         "W5": lambda: ten(million),
         "sum": lambda: plugrad.sum(tens),
         "softmax": lambda: plugrad.softmax(logits),
-        "conv 3x3": lambda: plugrad.conv2d(image, filter, pad="same"),
+        "conv 3x3": lambda: plugrad.conv2d(image, filter, padding="same"),
         "10 adds": adds(tensor(14, 4), tensor(15, 4)),
         # Products of matrices are the device's, also those with the unit matrix.
         "10 adds/dev": adds(tensor(14, 1, 4) @ unit, tensor(15, 1, 4) @ unit),

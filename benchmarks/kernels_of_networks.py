@@ -149,7 +149,7 @@ def convolution(cases: Cases) -> None:
         groups = filter.shape[2] if axes is THIN_FILTERS else 1
         cases.add(
             name,
-            layer(ours, pad=pad, **options),
+            layer(ours, padding=pad, **options),
             lambda x, k: theirs(
                 x,
                 k,
@@ -213,7 +213,7 @@ def convolution(cases: Cases) -> None:
     shape = (min(8, len(x)), 2 * n(28), 2 * n(28), c)
     cases.add(
         "conv2d_transpose",
-        lambda x, k: plugrad.conv2d_transpose(x, k, shape, strides=2, pad="same"),
+        lambda x, k: plugrad.conv2d_transpose(x, k, shape, strides=2, padding="same"),
         lambda x, k: functional.conv_transpose2d(x, k, stride=2),
         cases.uniform(8, 28, 28, 64),
         cases.uniform(2, 2, 32, 64),
@@ -223,7 +223,7 @@ def convolution(cases: Cases) -> None:
     )
     cases.add(
         "conv1d",
-        layer(plugrad.conv1d, pad=1),
+        layer(plugrad.conv1d, padding=1),
         lambda x, k: functional.conv1d(x, k, padding=1),
         cases.uniform(8, 1000, 32),
         cases.uniform(3, 32, 32),
@@ -233,7 +233,7 @@ def convolution(cases: Cases) -> None:
     )
     cases.add(
         "conv3d",
-        layer(plugrad.conv3d, pad="same"),
+        layer(plugrad.conv3d, padding="same"),
         lambda x, k: functional.conv3d(x, k, padding=1),
         cases.uniform(1, 16, 28, 28, 16),
         cases.uniform(3, 3, 3, 16, 16),
@@ -243,7 +243,7 @@ def convolution(cases: Cases) -> None:
     )
     cases.add(
         "conv2d with bias and relu",
-        lambda x, k, b: fused.conv2d(x, k, pad=1, bias=b, activation="relu"),
+        lambda x, k, b: fused.conv2d(x, k, padding=1, bias=b, activation="relu"),
         lambda x, k, b: functional.relu(functional.conv2d(x, k, b, padding=1)),
         x,
         cases.uniform(3, 3, 32, 32),

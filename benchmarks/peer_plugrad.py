@@ -145,8 +145,8 @@ def mlp(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor:
 
 def convnet(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor:
     """W2's logits."""
-    h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(x, w["k0"], pad="same") + w["c0"]), 2)
-    h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(h, w["k1"], pad="same") + w["c1"]), 2)
+    h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(x, w["k0"], padding="same") + w["c0"]), 2)
+    h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(h, w["k1"], padding="same") + w["c1"]), 2)
     return h.reshape(64, -1) @ w["w"] + w["b"]
 
 
@@ -165,7 +165,7 @@ def mobilenet() -> Step:
                 h,
                 filter,
                 strides=layer.strides,
-                pad=layer.filter.shape[0] // 2,
+                padding=layer.filter.shape[0] // 2,
                 bias=bias,
                 activation="relu6" if layer.is_active else "linear",
             )

@@ -27,7 +27,7 @@ def filtered(image: plugrad.Tensor, *kernels: np.ndarray) -> plugrad.Tensor:
     for values in kernels:
         kernel = plugrad.asarray(values.astype(np.float32))[..., None, None]
         kernel = plugrad.tile(kernel, (1, 1, image.shape[-1], 1))
-        image = plugrad.depthwise_conv2d(image[None], kernel, pad="same")[0]
+        image = plugrad.depthwise_conv2d(image[None], kernel, padding="same")[0]
     return image
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.forms import forms
+from conformance.forms import forms, window_forms
 from conformance.reader import Record
 from families import images, windows as loops
 from plugrad.errors import ShapeError
@@ -51,15 +51,15 @@ def pooled(record: Record) -> np.ndarray:
         "AvgPoolGrad": loops.avg_pool_gradient,
     }
     reference = references[record.kernel.replace("3D", "")]
-    return reference(*record.arrays, **forms(record)).astype(np.float32)
+    return reference(*record.arrays, **window_forms(record)).astype(np.float32)
 
 
 def sees_padding_only(record: Record) -> bool:
     """Whether a window of a pooling lies beyond the image."""
     if "Pool" not in record.kernel:
         return False
-    names = "filter_size", "strides", "pad"
-    attrs = forms(record)
+    names = "window_size", "strides", "padding"
+    attrs = window_forms(record)
     image = record.arrays[record.kernel.endswith("Grad")]
     rounding = attrs.get("dim_rounding_mode")
     _, seen = loops.slid(image, *(attrs[name] for name in names), 1, rounding)
@@ -94,7 +94,7 @@ def leaves_a_rest(record: Record) -> bool:
     """Whether the windows of a volume, padded to the same size, do not reach its end."""
     if not record.kernel.startswith("Conv3D") or record.attrs["pad"] != "same":
         return False
-    attrs = forms(record)
+    attrs = window_forms(record)
     volume = attrs.get("input_shape", record.x.shape)[1:-1]
     cells = attrs.get("filter_shape", record.arrays[1].shape)[:-2]
     return any(
@@ -110,7 +110,7 @@ def convolved(record: Record) -> np.ndarray:
         "Conv3DBackpropInputV2": loops.convolve_input_gradient,
         "Conv3DBackpropFilterV2": loops.convolve_filter_gradient,
     }
-    return references[record.kernel](*record.arrays, **forms(record)).astype(np.float32)
+    return references[record.kernel](*record.arrays, **window_forms(record)).astype(np.float32)
 
 
 def of_resized(record: Record) -> np.ndarray:

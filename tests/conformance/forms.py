@@ -14,24 +14,9 @@ from plugrad.types.shapes import completed
 Forms = dict[str, Any]
 
 
-def each(value: Any, count: int) -> tuple[int, ...]:
-    """Return one number for each spatial axis from one or several; None stands for 1."""
-    return tuple(value) if isinstance(value, list) else (1 if value is None else value,) * count
-
-
 def integers(value: Any) -> tuple[int, ...]:
     """Return a tuple of ints from one or several."""
     return tuple(map(index, value if isinstance(value, list | np.ndarray) else [value]))
-
-
-def padding(value: Any, data_format: str, count: int) -> Any:
-    """Return (before, after) of each spatial axis; TensorFlow.js may give those of all axes."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        start = 1 if data_format.endswith("C") else 2
-        return tuple(map(tuple, value[start : start + count]))
-    return ((value, value),) * count
 
 
 def parts(value: Any, length: int) -> tuple[int, ...]:
@@ -83,8 +68,6 @@ def forms(record: Record, x: Any = None) -> Forms:
         return block(attrs["begin"], attrs.get("size"), x)
     if name in ("Bincount", "DenseBincount"):
         return attrs
-    if name.startswith(("AvgPool3D", "MaxPool3D")):
-        attrs.pop("data_format", None)  # there is but one
     if name == "Reverse":
         attrs.setdefault("dims", None)  # absent means every axis
     if name == "Transform":
@@ -113,8 +96,6 @@ def forms(record: Record, x: Any = None) -> Forms:
         "dim": lambda v: axis_of(v, rank + (name == "ExpandDims")),
         "batch_dims": lambda v: v + len(record.arrays[1].shape) if v < 0 else v,
         "num_or_size_splits": lambda v: parts(v, x[axis_of(attrs["axis"], rank)]),
-        **dict.fromkeys(("strides", "filter_size", "dilations"), lambda v: each(v, rank - 2)),
-        "pad": lambda v: padding(v, attrs.get("data_format", "NHWC"), rank - 2),
         **dict.fromkeys(("paddings", "crops"), lambda v: tuple(map(tuple, v))),
         "dtype": as_dtype,
         "seed": int,
@@ -131,6 +112,26 @@ def forms(record: Record, x: Any = None) -> Forms:
     if "dtype" in KERNELS[name].attributes and name != "Cast":
         changed.setdefault("dtype", as_dtype("float32"))
     return changed
+
+
+def window_forms(record: Record, x: Any = None) -> Forms:
+    """Return the attributes of a record of windows as the references of families take them."""
+    attrs = forms(record, x)
+    axes = len(record.x.shape if x is None else x) - 2
+    if "3D" in record.kernel and "Pool" in record.kernel:
+        attrs.pop("data_format", None)  # there is but one
+    pad = attrs.pop("pad")
+    if isinstance(pad, list):  # of all axes
+        start = 1 if attrs.get("data_format", "NHWC").endswith("C") else 2
+        pad = tuple(map(tuple, pad[start : start + axes]))
+    steps = {
+        {"filter_size": "window_size"}.get(name, name): tuple(v)
+        if isinstance(v, list)
+        else (v,) * axes
+        for name in ("filter_size", "strides", "dilations")
+        if (v := attrs.pop(name, None)) is not None
+    }
+    return {**attrs, **steps, "padding": ((pad, pad),) * axes if isinstance(pad, int) else pad}
 
 
 def inputs(record: Record) -> Any:

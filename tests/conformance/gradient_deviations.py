@@ -17,7 +17,7 @@ from conformance.deviations import (
     pooled,
     sees_padding_only,
 )
-from conformance.forms import forms
+from conformance.forms import window_forms
 from conformance.reader import Record
 from families import images, windows as loops
 from plugrad.errors import ShapeError
@@ -70,7 +70,7 @@ def is_shifted(record: Record) -> bool:
 def of_volumes(record: Record, name: str) -> np.ndarray:
     """Return the gradient of a convolution of volumes by definition."""
     x, filter = record.saved
-    attrs = forms(record, x.shape)
+    attrs = window_forms(record, x.shape)
     if name == "x":
         return loops.convolve_input_gradient(record.dy, filter, input_shape=x.shape, **attrs)
     return loops.convolve_filter_gradient(x, record.dy, filter_shape=filter.shape, **attrs)

@@ -141,7 +141,7 @@ def without_the_last(axes: int) -> Callable[[Record], Answers]:
 
 
 def convolved(x: np.ndarray, filter: np.ndarray, strides: list[int], pad: str) -> np.ndarray:
-    y = windows.convolve(x.astype(float), filter.astype(float), strides=strides, pad=pad)
+    y = windows.convolve(x.astype(float), filter.astype(float), strides=strides, padding=pad)
     return y.astype(np.float32)
 
 
@@ -160,7 +160,7 @@ def stopped(record: Record) -> Answers:
     if record.kernel == "conv1d":
         return [np.einsum("ntc,fcd->ntd", x, filter).astype(np.float32)]  # filters of size 1
     layer = depthwise if record.kernel == "depthwiseConv2d" else windows.convolve
-    y = layer(x, filter, strides=args["strides"], pad="valid", dim_rounding_mode="round")
+    y = layer(x, filter, strides=args["strides"], padding="valid", dim_rounding_mode="round")
     if record.kernel == "fused.conv2d":
         y = y + args["bias"]
         y = np.where(y < 0, args["leakyreluAlpha"] * y, y)

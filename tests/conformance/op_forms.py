@@ -167,7 +167,7 @@ def run(here: Place, args: Arguments) -> Any:
     if here.kernel:
         contract = plugrad.extend.KERNELS[here.kernel]
         inputs = {n: renamed[n] for n in contract.inputs if n in renamed}
-        attrs = {n: renamed[n] for n in contract.attributes if n in renamed}
+        attrs = {n: v for n, v in renamed.items() if n not in inputs}
         return plugrad.run_kernel(here.kernel, inputs, attrs)
     if (
         here.plugrad.startswith("random.")
@@ -317,24 +317,8 @@ def asked(name: str) -> Callable[[Arguments], Arguments]:
     return asked_for
 
 
-def contract_forms(args: Arguments) -> Arguments:
-    """Make numbers and lists tuples, as contracts want their attributes."""
-
-    def pair(v: Any) -> Any:
-        return (v, v) if isinstance(v, int) else tuple(v)
-
-    changed = {n: pair(v) for n, v in args.items() if n in ("strides", "dilations")}
-    changed |= {n: tuple(v) for n, v in args.items() if n in ("x_shape", "filter_shape")}
-    if not isinstance(args["pad"], str):
-        pads = args["pad"] if isinstance(args["pad"], list) else [(args["pad"],) * 2] * 2
-        changed["pad"] = tuple(map(tuple, pads))
-    return {**args, **changed}
-
-
 ADAPTERS: dict[str, Callable[[Arguments], Arguments]] = {
     **dict.fromkeys(["tensor", *(f"tensor{n}d" for n in range(1, 7))], flat_tensors),
-    **dict.fromkeys([op for op in places() if op.startswith("internal.conv")], contract_forms),
-    **dict.fromkeys([op for op in places() if op.startswith("internal.depth")], contract_forms),
     "linalg.qr": qr_mode,
     "meshgrid": grids,
     **dict.fromkeys(["bincount", "dense_bincount"], counted_in_floats),

@@ -91,8 +91,6 @@ WORDS: Final[dict[Refusal, tuple[str, ...]]] = {
 }
 
 OTHERS: Final[dict[str, tuple[Refusal, str]]] = {
-    "c0efa6a4b56fe7a4": (ArgumentValueError, "strides and dilations both exceed 1"),
-    "5963529cc9e45724": (ArgumentValueError, "strides and dilations both exceed 1"),
     "7ef0c9300bcb7a99": (ArgumentValueError, "there are fewer states than cells"),
     "90345c14ae0aaf64": (DTypeError, "floats have no bits to combine"),
     "e29d4caccf96af71": (ShapeError, "an int32 default fits; the rank of the indices is wrong"),

@@ -50,6 +50,7 @@ OPS_ONLY = {
     "methods",
     "operators",
     "ufuncs",
+    "windows",
 }
 MOST_LINES = 600
 

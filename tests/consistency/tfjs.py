@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import plugrad
+from plugrad.engine.tensorflow_js import ATTRIBUTES
 from plugrad.extend import KERNELS
 
 FOLDER = Path(__file__).parent
@@ -41,7 +42,11 @@ class Place:
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The parameters of the target by name."""
-        return dict(inspect.signature(self.target).parameters)
+        found = dict(inspect.signature(self.target).parameters)
+        if self.kernel and "window" in found:  # `run_kernel` makes it of TensorFlow.js's attributes
+            found |= dict.fromkeys(ATTRIBUTES, found["window"])
+            del found["window"]
+        return found
 
 
 @cache

@@ -164,7 +164,7 @@ def program():
     def loss():
         x = plugrad.relu(
             plugrad.conv2d(
-                plugrad.asarray(images) / 255, weights["filters"], strides=1, pad="valid"
+                plugrad.asarray(images) / 255, weights["filters"], strides=1, padding="valid"
             )
         )
         x = plugrad.reshape(plugrad.max_pool(x, 2, 2, "valid"), (12, -1)) * scales

@@ -22,7 +22,7 @@ def test_numeric_padding_looks_at_each_axis_by_itself(op):
     """The width follows from the filter's width and the horizontal stride."""
     x = plugrad.ones((1, 7, 9, 1))
     if op == "conv2d":
-        y = plugrad.conv2d(x, plugrad.ones((2, 5, 1, 1)), strides=(3, 2), pad=1)
+        y = plugrad.conv2d(x, plugrad.ones((2, 5, 1, 1)), strides=(3, 2), padding=1)
     else:
         y = getattr(plugrad, op)(x, (2, 5), (3, 2), 1)
     assert y.shape == (1, (7 + 2 - 2) // 3 + 1, (9 + 2 - 5) // 2 + 1, 1)

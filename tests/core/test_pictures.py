@@ -21,7 +21,7 @@ WEIGHTS = {
 
 def loss(weights, images, labels):
     """Return the loss of a small convolutional network."""
-    h = plugrad.relu(plugrad.conv2d(images, weights["filter"], pad="same"))
+    h = plugrad.relu(plugrad.conv2d(images, weights["filter"], padding="same"))
     h = plugrad.reshape(plugrad.max_pool(h, 2, 2), (2, -1))
     logits = h @ weights["dense"]
     return plugrad.losses.softmax_cross_entropy(plugrad.one_hot(labels, 3), logits)

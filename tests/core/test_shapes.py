@@ -21,7 +21,7 @@ from plugrad.types.shapes import (
 )
 from plugrad.types.windows import (
     cell_slices,
-    format_of,
+    is_channels_first,
     margins,
     padding_of,
     sizes_of,
@@ -117,13 +117,15 @@ def test_windows_stop_where_they_should(size, length, stride, dilation):
     arguments = (size, size), (length, length), (stride, stride)
     same = sliding_window(*arguments, "same", (dilation, dilation))
     assert same.out == (-(-size // stride),) * 2
-    before, after = same.pad[0]
+    before, after = same.padding[0]
     assert after - before in (0, 1)
     if extent <= size:
         stops = len(range(0, size - extent + 1, stride))
         assert sliding_window(*arguments, "valid", (dilation, dilation)).out == (stops, stops)
     else:
-        with pytest.raises(ShapeError, match="use a smaller window, more padding, or pad='same'"):
+        with pytest.raises(
+            ShapeError, match="use a smaller window, more padding, or padding='same'"
+        ):
             sliding_window(*arguments, "valid", (dilation, dilation))
     padded = sliding_window(*arguments, ((3, 1), (3, 1)), (dilation, dilation))
     assert padded.out[0] == len(range(0, size + 4 - extent + 1, stride))
@@ -181,10 +183,10 @@ def test_kernels_take_axes_sorted_and_from_the_front(name, attrs):
 
 
 def test_data_formats():
-    assert format_of("NCHW", 2, "op") == "NCHW"
-    assert format_of("NDHWC", 3, "op") == "NDHWC"
+    assert is_channels_first("NCHW", 2, "op")
+    assert not is_channels_first("NDHWC", 3, "op")
     with pytest.raises(ArgumentValueError, match="op: data_format='NHWC' must be 'NDHWC' or"):
-        format_of("NHWC", 3, "op")
+        is_channels_first("NHWC", 3, "op")
 
 
 def test_sizes_and_paddings():
@@ -197,5 +199,5 @@ def test_sizes_and_paddings():
         with pytest.raises(ArgumentValueError, match="strides="):
             sizes_of(wrong, 2, "strides")
     for wrong in (-1, "full", (1, 2, 3), [[1], [2]], True, [[1, -1], [0, 0]]):
-        with pytest.raises(ArgumentValueError, match="op: pad="):
+        with pytest.raises(ArgumentValueError, match="op: padding="):
             padding_of(wrong, 2, "op")

@@ -10,11 +10,11 @@ from families.domains import Domain, uniform
 
 def complete(attrs, axes):
     """Return the attributes of an op as its kernel gets them."""
-    size = windows.each(attrs["filter_size"], axes)
+    size = windows.each(attrs["window_size"], axes)
     return {
-        "filter_size": size,
+        "window_size": size,
         "strides": windows.each(attrs.get("strides", size), axes),
-        "pad": windows.pairs(attrs.get("pad", "valid"), axes),
+        "padding": windows.pairs(attrs.get("padding", "valid"), axes),
         "dim_rounding_mode": attrs.get("dim_rounding_mode"),
     }
 
@@ -30,11 +30,11 @@ def gradient_cases(kernels, attrs, images, ties=False):
     largest, average = kernels
     return [
         Case(
-            *(largest, windows.max_pool_gradient),
+            *(windows.by_name(largest), windows.max_pool_gradient),
             *([dy, *known], [y.shape, images, y.shape], attrs),
         ),
         Case(
-            *(average, windows.avg_pool_gradient),
+            *(windows.by_name(average), windows.avg_pool_gradient),
             *([dy, known[0]], [y.shape, images], attrs),
         ),
     ]

@@ -10,7 +10,7 @@ def complete(attrs, count, data_format):
     """Return the attributes as the kernels get them."""
     return {
         "strides": windows.each(attrs.get("strides", 1), count),
-        "pad": windows.pairs(attrs.get("pad", "valid"), count),
+        "padding": windows.pairs(attrs.get("padding", "valid"), count),
         "data_format": attrs.get("data_format", data_format),
         "dilations": windows.each(attrs.get("dilations", 1), count),
         "dim_rounding_mode": attrs.get("dim_rounding_mode"),
@@ -25,7 +25,9 @@ def gradient_cases(case, kernels, references, data_format):
     shapes = (result, filters), (images, result)
     given = {"input_shape": images}, {"filter_shape": filters}
     return [
-        Case(kernel, reference, case.domains, shape, {**extra, **attrs}, is_sum=True)
+        Case(
+            windows.by_name(kernel), reference, case.domains, shape, {**extra, **attrs}, is_sum=True
+        )
         for kernel, reference, shape, extra in zip(kernels, references, shapes, given, strict=True)
     ]
 

@@ -11,6 +11,7 @@ from families.case import Case, Near, Refusal
 from families.domains import uniform
 from families.sliding import channels_first, complete, gradient_cases
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.extend import sliding_window
 from plugrad.kernels import convolution
 
 LONG_SUM = "each element is a sum of hundreds of products"
@@ -19,22 +20,22 @@ numbers = [uniform(-2, 2), uniform(-2, 2)]
 IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 4)
 SLIDING = [
     {},
-    {"pad": "same"},
+    {"padding": "same"},
     {"strides": 2},
-    {"strides": 2, "pad": "same"},
-    {"strides": (1, 3), "pad": "same"},
-    {"strides": (3, 2), "pad": "valid"},
-    {"pad": 1},
-    {"pad": 3},
-    {"pad": ((1, 0), (0, 2))},
-    {"pad": ((0, 2), (3, 1)), "strides": 2},
+    {"strides": 2, "padding": "same"},
+    {"strides": (1, 3), "padding": "same"},
+    {"strides": (3, 2), "padding": "valid"},
+    {"padding": 1},
+    {"padding": 3},
+    {"padding": ((1, 0), (0, 2))},
+    {"padding": ((0, 2), (3, 1)), "strides": 2},
     {"dilations": 2},
-    {"dilations": (2, 3), "pad": "same"},
-    {"dilations": (1, 2), "pad": ((2, 1), (0, 1))},
-    {"strides": 2, "pad": 1, "dim_rounding_mode": "ceil"},
-    {"strides": (3, 4), "pad": 1, "dim_rounding_mode": "round"},
-    {"strides": 2, "pad": 1, "dim_rounding_mode": "round"},
-    {"strides": 4, "pad": ((1, 0), (0, 1)), "dim_rounding_mode": "floor"},
+    {"dilations": (2, 3), "padding": "same"},
+    {"dilations": (1, 2), "padding": ((2, 1), (0, 1))},
+    {"strides": 2, "padding": 1, "dim_rounding_mode": "ceil"},
+    {"strides": (3, 4), "padding": 1, "dim_rounding_mode": "round"},
+    {"strides": 2, "padding": 1, "dim_rounding_mode": "round"},
+    {"strides": 4, "padding": ((1, 0), (0, 1)), "dim_rounding_mode": "floor"},
     {"strides": (2, 3), "dim_rounding_mode": "ceil"},
 ]
 CASES = [
@@ -63,13 +64,13 @@ KERNELS = [kernel for case in (*CASES, *FIRST[3:12:4]) for kernel in gradient_ke
 
 
 def sequences(
-    x, filter, *, stride=1, pad="valid", data_format="NWC", dilation=1, dim_rounding_mode=None
+    x, filter, *, stride=1, padding="valid", data_format="NWC", dilation=1, dim_rounding_mode=None
 ):
     """Return the correlation of sequences by definition."""
     return windows.convolve(
         *(x, filter),
         strides=(stride,),
-        pad=pad if isinstance(pad, str) else windows.pairs(pad, 1),
+        padding=padding if isinstance(padding, str) else windows.pairs(padding, 1),
         data_format=data_format,
         dilations=(dilation,),
         dim_rounding_mode=dim_rounding_mode,
@@ -80,13 +81,13 @@ SEQUENCES = [
     Case(plugrad.conv1d, sequences, numbers, ((2, 9, 3), (4, 3, 2)), attrs, is_sum=True)
     for attrs in (
         {},
-        {"pad": "same"},
-        {"stride": 2, "pad": "same"},
-        {"stride": 3, "pad": 2},
-        {"pad": ((1, 0),)},
+        {"padding": "same"},
+        {"stride": 2, "padding": "same"},
+        {"stride": 3, "padding": 2},
+        {"padding": ((1, 0),)},
         {"dilation": 2},
-        {"dilation": 2, "pad": ((0, 3),)},
-        {"stride": 2, "pad": 1, "dim_rounding_mode": "ceil"},
+        {"dilation": 2, "padding": ((0, 3),)},
+        {"stride": 2, "padding": 1, "dim_rounding_mode": "ceil"},
     )
 ]
 SEQUENCES += [
@@ -124,7 +125,7 @@ def test_values(case, backend, rng):
 
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
 def test_values_of_other_shapes(shapes, backend, rng):
-    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"pad": "same"})
+    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"})
     case.check_values(rng)
     for kernel in gradient_kernels(case):
         kernel.check_values(rng)
@@ -151,7 +152,7 @@ def test_values_of_views(case, backend, rng):
 def test_large_images(backend, rng):
     loose = dict.fromkeys(["cpu", "wasm", "webgpu"], Near(1e-5, LONG_SUM))
     shapes = (3, 47, 53, 9), (3, 3, 9, 11)
-    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"pad": "same"}, is_sum=True)
+    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"}, is_sum=True)
     for each in [case, *gradient_kernels(case)]:
         replace(each, tolerance=loose).check_values(rng)
 
@@ -170,7 +171,7 @@ def test_sequences_and_transposes_without_a_batch_axis(backend, rng):
     x = rng.uniform(-2, 2, (2, 9, 3)).astype("float32")
     filters = rng.uniform(-2, 2, (4, 3, 2)).astype("float32")
     for data_format, together in (("NWC", x), ("NCW", x.transpose(0, 2, 1))):
-        attrs = {"stride": 2, "pad": "same", "data_format": data_format}
+        attrs = {"stride": 2, "padding": "same", "data_format": data_format}
         y = plugrad.conv1d(together, filters, **attrs)
         alone = plugrad.conv1d(together[1], filters, **attrs)
         assert alone.shape == y.shape[1:]
@@ -185,7 +186,7 @@ def test_sequences_and_transposes_without_a_batch_axis(backend, rng):
 @pytest.mark.parametrize("images", [(0, 6, 7, 3), (2, 6, 7, 0)], ids=str)
 def test_no_images(images, backend, rng):
     shapes = images, (3, 2, images[3], 4)
-    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"pad": "same"})
+    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"})
     case.check_values(rng)
     for kernel in gradient_kernels(case):
         kernel.check_values(rng)
@@ -205,7 +206,7 @@ def test_gradient(case, backend, rng):
     images, filters = (1, 5, 4, 2), (3, 2, 2, 2)
     if case.attrs.get("data_format") == "NCHW":
         images = (1, 2, 5, 4)
-    if windows.each(case.attrs.get("dilations", 1))[0] == 2 and case.attrs.get("pad") is None:
+    if windows.each(case.attrs.get("dilations", 1))[0] == 2 and case.attrs.get("padding") is None:
         filters = (2, 2, 2, 2)
     case.with_shapes(images, filters).check_gradient(rng, backend)
 
@@ -237,7 +238,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.conv2d(images(1, 2, 2, 1), filters(3, 3, 1, 1)),
         ShapeError,
-        ["window of (3, 3)", "image of (2, 2)", "pad='same'"],
+        ["window of (3, 3)", "image of (2, 2)", "padding='same'"],
     ),
     Refusal(
         lambda: plugrad.conv2d(images(4, 4), filters(3, 3, 1, 1)), ShapeError, ["conv2d", "(4, 4)"]
@@ -256,14 +257,14 @@ REFUSALS = [
         ["strides=(2, 2)", "dilations=(2, 2)", "both"],
     ),
     Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), pad="some"),
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), padding="some"),
         ArgumentValueError,
-        ["pad='some'", "'same'", "'valid'"],
+        ["padding='some'", "'same'", "'valid'"],
     ),
     Refusal(
-        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), pad=-1),
+        lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), padding=-1),
         ArgumentValueError,
-        ["pad=-1", "'same'"],
+        ["padding=-1", "'same'"],
     ),
     Refusal(
         lambda: plugrad.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), data_format="CHWN"),
@@ -279,10 +280,10 @@ REFUSALS = [
     ),
     Refusal(
         lambda: plugrad.conv2d(
-            images(1, 4, 4, 1), filters(2, 2, 1, 1), pad="same", dim_rounding_mode="ceil"
+            images(1, 4, 4, 1), filters(2, 2, 1, 1), padding="same", dim_rounding_mode="ceil"
         ),
         ArgumentValueError,
-        ["conv2d: dim_rounding_mode='ceil'", "pad='same'", "omit it"],
+        ["conv2d: dim_rounding_mode='ceil'", "padding='same'", "omit it"],
     ),
     Refusal(
         lambda: plugrad.conv2d(np.ones((1, 4, 4, 1), "uint8"), filters(2, 2, 1, 1)),
@@ -293,8 +294,8 @@ REFUSALS = [
         lambda: plugrad.conv2d(images(1, 4, 4, 1), None), ArgumentError, ["conv2d", "NoneType"]
     ),
     Refusal(
-        lambda: convolution.conv2d(
-            images(1, 4, 4, 1) > 0, filters(2, 2, 1, 1), strides=(1, 1), pad="valid"
+        lambda: windows.by_name(convolution.conv2d)(
+            images(1, 4, 4, 1) > 0, filters(2, 2, 1, 1), strides=(1, 1), padding="valid"
         ),
         DTypeError,
         ["Conv2D", "bool", "float32"],
@@ -323,9 +324,9 @@ REFUSALS = [
         ["conv1d", "cannot both exceed 1"],
     ),
     Refusal(
-        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), pad=((0, 0), (1, 1))),
+        lambda: plugrad.conv1d(images(1, 4, 1), filters(2, 1, 1), padding=((0, 0), (1, 1))),
         ArgumentValueError,
-        ["conv1d", "pad=((0, 0), (1, 1))"],
+        ["conv1d", "padding=((0, 0), (1, 1))"],
     ),
     Refusal(
         lambda: plugrad.conv2d_transpose(images(1, 2, 2, 1), filters(2, 2, 1, 1), (3, 3, 1)),
@@ -348,40 +349,70 @@ REFUSALS = [
         ["conv2d_transpose: output_shape=(1, -3, 3, 1)", "negative"],
     ),
     Refusal(
-        lambda: convolution.conv2d(
-            images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=(1,), pad="valid"
+        lambda: windows.by_name(convolution.conv2d)(
+            images(1, 4, 4, 1), filters(2, 2, 1, 1), strides=(1,), padding="valid"
         ),
         ArgumentValueError,
-        ["image of (4, 4)", "(1,)"],
+        ["Conv2D: strides=(1,)", "one or 2"],
     ),
     Refusal(
         lambda: convolution.conv2d(
-            *(images(1, 4, 4, 4, 1), filters(2, 2, 2, 1, 1)),
-            strides=(1, 1, 1),
-            pad="valid",
+            images(1, 5, 4, 1),
+            filters(2, 2, 1, 1),
+            window=sliding_window((4, 4), (2, 2), (1, 1), "valid"),
+        ),
+        ShapeError,
+        ["Conv2D: ", "out=(3, 3)", "(1, 5, 4, 1)", "(4, 3) positions", "sliding_window"],
+    ),
+    Refusal(
+        lambda: convolution.conv2d(
+            images(1, 4, 4, 1),
+            filters(3, 2, 1, 1),
+            window=sliding_window((4, 4), (2, 2), (1, 1), "valid"),
+        ),
+        ShapeError,
+        ["Conv2D: filters of shape (3, 2, 1, 1)", "size=(2, 2)"],
+    ),
+    Refusal(
+        lambda: convolution.conv2d(images(1, 4, 4, 1), filters(2, 2, 1, 1), window=(1, 1)),
+        ArgumentError,
+        ["Conv2D: window=(1, 1)", "must be a Window"],
+    ),
+    Refusal(
+        lambda: plugrad.run_kernel(
+            "Conv2D", {"x": images(1, 4, 4, 1), "filter": filters(2, 2, 1, 1)}, {"strides": 1}
+        ),
+        ArgumentError,
+        ["Conv2D: ", "'window' is missing", "['pad']", "TensorFlow.js"],
+    ),
+    Refusal(
+        lambda: windows.by_name(convolution.conv2d)(
+            *(images(1, 4, 4, 1), filters(2, 2, 1, 1)),
+            strides=(1, 1),
+            padding="valid",
             data_format="NDHWC",
         ),
         ArgumentValueError,
         ["Conv2D", "data_format='NDHWC'", "'NHWC'"],
     ),
     Refusal(
-        lambda: convolution.conv2d_input_gradient(
+        lambda: windows.by_name(convolution.conv2d_input_gradient)(
             images(1, 4, 4, 1),
             filters(2, 2, 1, 1),
             input_shape=(1, 4, 4, 1),
             strides=(1, 1),
-            pad="valid",
+            padding="valid",
         ),
         ShapeError,
         ["Conv2DBackpropInput", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],
     ),
     Refusal(
-        lambda: convolution.conv2d_filter_gradient(
+        lambda: windows.by_name(convolution.conv2d_filter_gradient)(
             images(1, 4, 4, 1),
             images(1, 4, 4, 1),
             filter_shape=(2, 2, 1, 1),
             strides=(1, 1),
-            pad="valid",
+            padding="valid",
         ),
         ShapeError,
         ["Conv2DBackpropFilter", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],

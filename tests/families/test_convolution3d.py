@@ -15,17 +15,17 @@ numbers = [uniform(-2, 2), uniform(-2, 2)]
 VOLUMES, FILTERS = (2, 4, 5, 6, 2), (2, 3, 2, 2, 3)
 SLIDING = [
     {},
-    {"pad": "same"},
+    {"padding": "same"},
     {"strides": 2},
-    {"strides": (2, 1, 3), "pad": "same"},
-    {"strides": (3, 4, 3), "pad": "same"},  # filters that do not reach the next stop
-    {"pad": 2},
-    {"pad": ((1, 0), (0, 2), (3, 1)), "strides": (1, 2, 2)},
+    {"strides": (2, 1, 3), "padding": "same"},
+    {"strides": (3, 4, 3), "padding": "same"},  # filters that do not reach the next stop
+    {"padding": 2},
+    {"padding": ((1, 0), (0, 2), (3, 1)), "strides": (1, 2, 2)},
     {"dilations": 2},
-    {"dilations": (1, 2, 3), "pad": "same"},
-    {"dilations": (2, 1, 1), "pad": ((0, 2), (1, 1), (0, 0))},
-    {"strides": 2, "pad": 1, "dim_rounding_mode": "ceil"},
-    {"strides": (3, 2, 4), "pad": 1, "dim_rounding_mode": "round"},
+    {"dilations": (1, 2, 3), "padding": "same"},
+    {"dilations": (2, 1, 1), "padding": ((0, 2), (1, 1), (0, 0))},
+    {"strides": 2, "padding": 1, "dim_rounding_mode": "ceil"},
+    {"strides": (3, 2, 4), "padding": 1, "dim_rounding_mode": "round"},
 ]
 CASES = [
     Case(plugrad.conv3d, windows.convolve, numbers, (VOLUMES, FILTERS), attrs, is_sum=True)
@@ -75,7 +75,7 @@ def test_values(case, backend, rng):
 
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
 def test_values_of_other_shapes(shapes, backend, rng):
-    case = Case(plugrad.conv3d, windows.convolve, numbers, shapes, {"pad": "same"}, is_sum=True)
+    case = Case(plugrad.conv3d, windows.convolve, numbers, shapes, {"padding": "same"}, is_sum=True)
     for each in (case, *gradient_kernels(case)):
         each.check_values(rng)
 
@@ -148,7 +148,7 @@ def test_gradient_of_gradients(case, backend, rng):
 
 
 def test_gradient_of_a_transpose(backend, rng):
-    attrs = {"output_shape": (1, 4, 3, 3, 2), "strides": (2, 1, 2), "pad": "same"}
+    attrs = {"output_shape": (1, 4, 3, 3, 2), "strides": (2, 1, 2), "padding": "same"}
     shapes = (1, 2, 3, 2, 1), (2, 2, 1, 2, 1)
     case = Case(plugrad.conv3d_transpose, TRANSPOSES[0].reference, numbers, shapes, attrs)
     case.check_gradient(rng, backend)
@@ -167,7 +167,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.conv3d(ones(1, 2, 2, 2, 1), ones(3, 3, 3, 1, 1)),
         ShapeError,
-        ["window of (3, 3, 3)", "image of (2, 2, 2)", "pad='same'"],
+        ["window of (3, 3, 3)", "image of (2, 2, 2)", "padding='same'"],
     ),
     Refusal(
         lambda: plugrad.conv3d(ones(4, 4, 4), ones(2, 2, 2, 1, 1)),
@@ -180,8 +180,8 @@ REFUSALS = [
         ["conv3d", "filter 5", "(2, 2, 1, 1)"],
     ),
     Refusal(
-        lambda: convolution3d.conv3d(
-            ones(1, 4, 4, 4, 1) > 0, ones(2, 2, 2, 1, 1), strides=(1, 1, 1), pad="valid"
+        lambda: windows.by_name(convolution3d.conv3d)(
+            ones(1, 4, 4, 4, 1) > 0, ones(2, 2, 2, 1, 1), strides=(1, 1, 1), padding="valid"
         ),
         DTypeError,
         ["Conv3D", "bool", "astype"],
@@ -202,9 +202,9 @@ REFUSALS = [
         ["conv3d: dilations=0", "at least 1"],
     ),
     Refusal(
-        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), pad=((1, 1), (1, 1))),
+        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), padding=((1, 1), (1, 1))),
         ArgumentValueError,
-        ["conv3d: pad=((1, 1), (1, 1))", "3 spatial axes"],
+        ["conv3d: padding=((1, 1), (1, 1))", "3 spatial axes"],
     ),
     Refusal(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), data_format="NHWC"),
@@ -213,7 +213,7 @@ REFUSALS = [
     ),
     Refusal(
         lambda: plugrad.conv3d(
-            ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), pad=1, dim_rounding_mode="up"
+            ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), padding=1, dim_rounding_mode="up"
         ),
         ArgumentValueError,
         ["dim_rounding_mode='up'", "'floor'"],
@@ -229,11 +229,11 @@ REFUSALS = [
         ["Conv3DBackpropInputV2", "(1, 2, 2, 2, 1)", "(1, 2, 2, 3, 1)"],
     ),
     Refusal(
-        lambda: convolution3d.conv3d_filter_gradient(
+        lambda: windows.by_name(convolution3d.conv3d_filter_gradient)(
             *(ones(1, 4, 4, 4, 1), ones(1, 4, 4, 4, 1)),
             filter_shape=(2, 2, 2, 1, 1),
             strides=(1, 1, 1),
-            pad="valid",
+            padding="valid",
         ),
         ShapeError,
         ["Conv3DBackpropFilterV2", "(1, 4, 4, 4, 1)", "(1, 3, 3, 3, 1)"],

@@ -57,18 +57,18 @@ numbers = [uniform(-2, 2), uniform(-2, 2)]
 IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 2)
 SLIDING = [
     {},
-    {"pad": "same"},
+    {"padding": "same"},
     {"strides": 2},
-    {"strides": 2, "pad": "same"},
-    {"strides": (1, 3), "pad": "same"},
-    {"strides": (4, 3), "pad": "same"},
-    {"pad": 3},
-    {"pad": ((0, 2), (3, 1)), "strides": 2},
+    {"strides": 2, "padding": "same"},
+    {"strides": (1, 3), "padding": "same"},
+    {"strides": (4, 3), "padding": "same"},
+    {"padding": 3},
+    {"padding": ((0, 2), (3, 1)), "strides": 2},
     {"dilations": 2},
-    {"dilations": (2, 3), "pad": "same"},
-    {"dilations": (1, 2), "pad": ((2, 1), (0, 1))},
-    {"strides": 2, "pad": 1, "dim_rounding_mode": "ceil"},
-    {"strides": (3, 4), "pad": 1, "dim_rounding_mode": "round"},
+    {"dilations": (2, 3), "padding": "same"},
+    {"dilations": (1, 2), "padding": ((2, 1), (0, 1))},
+    {"strides": 2, "padding": 1, "dim_rounding_mode": "ceil"},
+    {"strides": (3, 4), "padding": 1, "dim_rounding_mode": "round"},
 ]
 CASES = [
     Case(plugrad.depthwise_conv2d, convolve, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
@@ -106,7 +106,7 @@ def separable(x, filter, mix, **attrs):
 KERNELS = [kernel for case in (*CASES, *FIRST[::2]) for kernel in gradient_kernels(case)]
 # The op takes one of them only.
 KERNELS += gradient_kernels(
-    replace(CASES[0], attrs={"dilations": (2, 3), "strides": (4, 2), "pad": 3})
+    replace(CASES[0], attrs={"dilations": (2, 3), "strides": (4, 2), "padding": 3})
 )
 SEPARABLE = [
     Case(
@@ -127,7 +127,7 @@ def test_values(case, backend, rng):
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
 @pytest.mark.parametrize("strides", [1, 2])
 def test_values_of_other_shapes(shapes, strides, backend, rng):
-    attrs = {"strides": strides, "pad": "same"}
+    attrs = {"strides": strides, "padding": "same"}
     case = Case(plugrad.depthwise_conv2d, convolve, numbers, shapes, attrs, is_sum=True)
     for each in (case, *gradient_kernels(case)):
         each.check_values(rng)
@@ -235,7 +235,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.depthwise_conv2d(ones(1, 2, 2, 1), ones(3, 3, 1, 1)),
         ShapeError,
-        ["window of (3, 3)", "image of (2, 2)", "pad='same'"],
+        ["window of (3, 3)", "image of (2, 2)", "padding='same'"],
     ),
     Refusal(
         lambda: plugrad.depthwise_conv2d(ones(4, 4), ones(2, 2, 1, 1)),
@@ -248,8 +248,8 @@ REFUSALS = [
         ["depthwise_conv2d", "filter 4", "(2, 2, 1)"],
     ),
     Refusal(
-        lambda: depthwise.depthwise_conv2d(
-            ones(1, 4, 4, 1) > 0, ones(2, 2, 1, 1), strides=(1, 1), pad="valid"
+        lambda: windows.by_name(depthwise.depthwise_conv2d)(
+            ones(1, 4, 4, 1) > 0, ones(2, 2, 1, 1), strides=(1, 1), padding="valid"
         ),
         DTypeError,
         ["DepthwiseConv2dNative", "bool", "astype"],
@@ -265,9 +265,9 @@ REFUSALS = [
         ["depthwise_conv2d: strides=0", "at least 1"],
     ),
     Refusal(
-        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), pad="all"),
+        lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), padding="all"),
         ArgumentValueError,
-        ["depthwise_conv2d: pad='all'", "'same'"],
+        ["depthwise_conv2d: padding='all'", "'same'"],
     ),
     Refusal(
         lambda: plugrad.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), data_format="HW"),
@@ -297,21 +297,21 @@ REFUSALS = [
         ["separable_conv2d", "3 or 4 axes", "(4, 4)"],
     ),
     Refusal(
-        lambda: depthwise.depthwise_conv2d_input_gradient(
+        lambda: windows.by_name(depthwise.depthwise_conv2d_input_gradient)(
             *(ones(1, 3, 3, 1), ones(2, 2, 1, 2)),
             input_shape=(1, 4, 4, 1),
             strides=(1, 1),
-            pad="valid",
+            padding="valid",
         ),
         ShapeError,
         ["DepthwiseConv2dNativeBackpropInput", "(1, 3, 3, 1)", "(1, 3, 3, 2)"],
     ),
     Refusal(
-        lambda: depthwise.depthwise_conv2d_filter_gradient(
+        lambda: windows.by_name(depthwise.depthwise_conv2d_filter_gradient)(
             *(ones(1, 4, 4, 1), ones(1, 3, 3, 1)),
             filter_shape=(2, 2, 1, 2),
             strides=(1, 1),
-            pad="valid",
+            padding="valid",
         ),
         ShapeError,
         ["DepthwiseConv2dNativeBackpropFilter", "(1, 3, 3, 1)", "(1, 3, 3, 2)"],

@@ -127,16 +127,16 @@ CONVOLUTIONS = [
             fused_case(
                 kind,
                 LAST[kind],
-                {"activation": activation, "pad": "same"},
+                {"activation": activation, "padding": "same"},
                 bias=(4,),
                 slopes=(4,) if activation == "prelu" else None,
             )
             for activation in EVERY
         ),
-        fused_case(kind, LAST[kind], {"strides": 2, "pad": 1, "dim_rounding_mode": "ceil"}),
+        fused_case(kind, LAST[kind], {"strides": 2, "padding": 1, "dim_rounding_mode": "ceil"}),
         fused_case(kind, LAST[kind], {"dilations": (1, 2), "activation": "relu"}, bias=(3, 2, 1)),
         fused_case(
-            kind, LAST[kind], {"pad": ((1, 0), (0, 2)), "activation": "elu"}, bias=(2, 4, 5, 4)
+            kind, LAST[kind], {"padding": ((1, 0), (0, 2)), "activation": "elu"}, bias=(2, 4, 5, 4)
         ),
         fused_case(kind, FIRST[kind], {"data_format": "NCHW", "activation": "sigmoid"}, bias=(4,)),
         fused_case(
@@ -180,10 +180,10 @@ LARGE = [
         ("matmul", ((101, 601), (601, 9)), "relu", {}),
         ("matmul", ((70, 13), (70, 11)), "relu6", {"transpose_a": True}),
         ("conv2d", ((1, 5, 3, 600), (1, 1, 600, 13)), "relu6", {}),
-        ("conv2d", ((2, 9, 7, 16), (3, 3, 16, 20)), "relu", {"pad": "same"}),
-        ("conv2d", ((2, 9, 7, 3), (3, 3, 3, 12)), "relu6", {"strides": 2, "pad": 1}),
-        ("depthwise_conv2d", ((2, 7, 12, 9), (3, 3, 9, 1)), "relu6", {"pad": "same"}),
-        ("depthwise_conv2d", ((1, 6, 15, 21), (3, 3, 21, 1)), "relu", {"strides": 2, "pad": 1}),
+        ("conv2d", ((2, 9, 7, 16), (3, 3, 16, 20)), "relu", {"padding": "same"}),
+        ("conv2d", ((2, 9, 7, 3), (3, 3, 3, 12)), "relu6", {"strides": 2, "padding": 1}),
+        ("depthwise_conv2d", ((2, 7, 12, 9), (3, 3, 9, 1)), "relu6", {"padding": "same"}),
+        ("depthwise_conv2d", ((1, 6, 15, 21), (3, 3, 21, 1)), "relu", {"strides": 2, "padding": 1}),
         ("depthwise_conv2d", ((1, 6, 24, 4), (3, 3, 4, 5)), "linear", {"dilations": (2, 1)}),
         ("depthwise_conv2d", ((1, 6, 9, 3), (3, 3, 3, 1)), "relu", {}),
     ]
@@ -229,9 +229,9 @@ def test_infinite_pixels_under_a_bias(backend, rng):
     )
     bias = rng.normal(size=16).astype("float32")
     x[1, 4, 5, 3] = np.inf
-    y = plugrad.fused.conv2d(x, filter, pad="same", bias=bias, activation="relu6").numpy()
+    y = plugrad.fused.conv2d(x, filter, padding="same", bias=bias, activation="relu6").numpy()
     exact = windows.convolve(
-        *(z.astype("float64") for z in (x, filter)), **complete({"pad": "same"}, 2, "NHWC")
+        *(z.astype("float64") for z in (x, filter)), **complete({"padding": "same"}, 2, "NHWC")
     )
     np.testing.assert_allclose(y, np.clip(exact + bias, 0, 6), rtol=1e-4, atol=1e-4)
 
@@ -338,7 +338,7 @@ REFUSALS = [
             prelu_activation_weights=ones(3),
         ),
         ShapeError,
-        ["FusedConv2D", "prelu_activation_weights", "(3,)", "(1, 4, 4, 3)"],
+        ["FusedConv2D", "prelu_activation_weights", "(3,)", "(1, 4, 3, 4)"],
     ),
     Refusal(
         lambda: plugrad.fused.conv2d(ones(1, 4, 4, 3), ones(2, 2, 4, 1)),
@@ -361,9 +361,9 @@ REFUSALS = [
         ["FusedDepthwiseConv2D", "3 channels", "expect 4"],
     ),
     Refusal(
-        lambda: plugrad.fused.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), pad="full"),
+        lambda: plugrad.fused.depthwise_conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), padding="full"),
         ArgumentValueError,
-        ["depthwise_conv2d: pad='full'", "'valid'"],
+        ["depthwise_conv2d: padding='full'", "'valid'"],
     ),
     Refusal(
         lambda: plugrad.run_kernel(

@@ -17,7 +17,9 @@ from plugrad.kernels import morphology
 def slid(x, filter, attrs):
     """Return the stops of a filter over NHWC images, and what it sees there."""
     attrs = complete(attrs, 2, "NHWC")
-    return windows.slid(x, filter.shape, attrs["strides"], attrs["pad"], attrs["dilations"], None)
+    return windows.slid(
+        x, filter.shape, attrs["strides"], attrs["padding"], attrs["dilations"], None
+    )
 
 
 def dilation2d(x, filter, **attrs):
@@ -56,14 +58,14 @@ def filter_gradient(x, filter, dy, **attrs):
 IMAGES, FILTER = (2, 6, 7, 3), (3, 2, 3)
 SLIDING = [
     {},
-    {"pad": "same"},
+    {"padding": "same"},
     {"strides": 2},
-    {"strides": (3, 1), "pad": "same"},
-    {"pad": 1},
-    {"pad": ((1, 0), (0, 1)), "strides": (1, 2)},
+    {"strides": (3, 1), "padding": "same"},
+    {"padding": 1},
+    {"padding": ((1, 0), (0, 1)), "strides": (1, 2)},
     {"dilations": 2},
-    {"dilations": (1, 3), "pad": "same"},
-    {"dilations": 2, "strides": 2, "pad": "same"},
+    {"dilations": (1, 3), "padding": "same"},
+    {"dilations": 2, "strides": 2, "padding": "same"},
 ]
 SMALL = uniform(-3, 3)
 CASES = [
@@ -82,12 +84,12 @@ FIRST = [
 def gradient_kernels(attrs, images=IMAGES, filter=FILTER):
     """Return the cases of both gradients."""
     attrs = complete(attrs, 2, "NHWC")
-    attrs = {name: attrs[name] for name in ("strides", "pad", "dilations")}
+    attrs = {name: attrs[name] for name in ("strides", "padding", "dilations")}
     result = dilation2d(np.zeros(images), np.zeros(filter), **attrs).shape
     domains = [different(), SMALL, SMALL]
     shapes = images, filter, result
     return [
-        Case(kernel, reference, domains, shapes, attrs, REALS, is_sum=True)
+        Case(windows.by_name(kernel), reference, domains, shapes, attrs, REALS, is_sum=True)
         for kernel, reference in (
             (morphology.dilation2d_input_gradient, input_gradient),
             (morphology.dilation2d_filter_gradient, filter_gradient),
@@ -107,7 +109,7 @@ MANY_CHANNELS = [
     for channels in (8, 70)
     for case in [
         CASES[1].with_shapes((2, 4, 5, channels), (3, 2, channels)),
-        *gradient_kernels({"pad": "same"}, (2, 4, 5, channels), (3, 2, channels)),
+        *gradient_kernels({"padding": "same"}, (2, 4, 5, channels), (3, 2, channels)),
     ]
 ]
 
@@ -201,7 +203,7 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.dilation2d(ones(1, 2, 2, 1), ones(3, 3, 1)),
         ShapeError,
-        ["window of (3, 3)", "image of (2, 2)", "pad='same'"],
+        ["window of (3, 3)", "image of (2, 2)", "padding='same'"],
     ),
     Refusal(
         lambda: plugrad.dilation2d(ones(4, 4), ones(2, 2, 1)),
@@ -229,9 +231,9 @@ REFUSALS = [
         ["dilation2d: dilations=(1, 0)", "at least 1"],
     ),
     Refusal(
-        lambda: plugrad.dilation2d(ones(1, 4, 4, 1), ones(2, 2, 1), pad=-1),
+        lambda: plugrad.dilation2d(ones(1, 4, 4, 1), ones(2, 2, 1), padding=-1),
         ArgumentValueError,
-        ["dilation2d: pad=-1", "'same'"],
+        ["dilation2d: padding=-1", "'same'"],
     ),
     Refusal(
         lambda: plugrad.dilation2d(ones(1, 4, 4, 1), ones(2, 2, 1), data_format="CHW"),
@@ -239,15 +241,15 @@ REFUSALS = [
         ["dilation2d: data_format='CHW'", "'NCHW'"],
     ),
     Refusal(
-        lambda: morphology.dilation2d_input_gradient(
-            *(ones(1, 4, 4, 1), ones(2, 2, 1), ones(1, 4, 4, 1)), strides=(1, 1), pad="valid"
+        lambda: windows.by_name(morphology.dilation2d_input_gradient)(
+            *(ones(1, 4, 4, 1), ones(2, 2, 1), ones(1, 4, 4, 1)), strides=(1, 1), padding="valid"
         ),
         ShapeError,
         ["Dilation2DBackpropInput", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],
     ),
     Refusal(
-        lambda: morphology.dilation2d_filter_gradient(
-            *(ones(1, 4, 4, 1), ones(2, 2, 1), ones(1, 4, 4, 1)), strides=(1, 1), pad="valid"
+        lambda: windows.by_name(morphology.dilation2d_filter_gradient)(
+            *(ones(1, 4, 4, 1), ones(2, 2, 1), ones(1, 4, 4, 1)), strides=(1, 1), padding="valid"
         ),
         ShapeError,
         ["Dilation2DBackpropFilter", "(1, 4, 4, 1)", "(1, 3, 3, 1)"],

@@ -9,32 +9,44 @@ from families.case import FLOATS, REALS, Case, Refusal
 from families.domains import different, few, uniform
 from families.pools import check_second_order, gradient_cases
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.extend import pool_window
 from plugrad.kernels import pooling
 
 IMAGES = (2, 6, 7, 3)
 SLIDING = [
-    {"filter_size": 2},
-    {"filter_size": 3},
-    {"filter_size": (2, 3), "strides": 1},
-    {"filter_size": (3, 2), "strides": (1, 2)},
-    {"filter_size": 2, "strides": 3},
-    {"filter_size": 3, "strides": 2, "pad": "same"},
-    {"filter_size": 2, "strides": 1, "pad": "same"},
-    {"filter_size": 3, "strides": 2, "pad": 1},
-    {"filter_size": (2, 3), "strides": (1, 2), "pad": ((1, 0), (0, 2))},
-    {"filter_size": 3, "strides": 2, "pad": 1, "dim_rounding_mode": "ceil"},
-    {"filter_size": 3, "strides": (2, 3), "dim_rounding_mode": "ceil"},
-    {"filter_size": 3, "strides": (2, 3), "dim_rounding_mode": "round"},
-    {"filter_size": 1, "strides": 2},
-    {"filter_size": (6, 7)},
+    {"window_size": 2},
+    {"window_size": 3},
+    {"window_size": (2, 3), "strides": 1},
+    {"window_size": (3, 2), "strides": (1, 2)},
+    {"window_size": 2, "strides": 3},
+    {"window_size": 3, "strides": 2, "padding": "same"},
+    {"window_size": 2, "strides": 1, "padding": "same"},
+    {"window_size": 3, "strides": 2, "padding": 1},
+    {"window_size": (2, 3), "strides": (1, 2), "padding": ((1, 0), (0, 2))},
+    {"window_size": 3, "strides": 2, "padding": 1, "dim_rounding_mode": "ceil"},
+    {"window_size": 3, "strides": (2, 3), "dim_rounding_mode": "ceil"},
+    {"window_size": 3, "strides": (2, 3), "dim_rounding_mode": "round"},
+    {"window_size": 1, "strides": 2},
+    {"window_size": (6, 7)},
 ]
+APART = [
+    {"window_size": 2, "dilations": (2, 1)},
+    {"window_size": (2, 3), "dilations": 2, "strides": 1, "padding": "same"},
+]
+FIRST = [{**attrs, "data_format": "NCHW"} for attrs in (*SLIDING[4:6], APART[0])]
 LARGEST = [
-    Case(plugrad.max_pool, windows.max_pool, [different()], [IMAGES], attrs, REALS)
-    for attrs in SLIDING
+    Case(
+        *(plugrad.max_pool, windows.max_pool, [different()]),
+        *([(2, 3, 6, 7) if "data_format" in attrs else IMAGES], attrs, REALS),
+    )
+    for attrs in (*SLIDING, *APART, *FIRST)
 ]
 AVERAGE = [
-    Case(plugrad.avg_pool, windows.avg_pool, [uniform(-2, 2)], [IMAGES], attrs, FLOATS)
-    for attrs in SLIDING
+    Case(
+        *(plugrad.avg_pool, windows.avg_pool, [uniform(-2, 2)]),
+        *([(2, 3, 6, 7) if "data_format" in attrs else IMAGES], attrs, FLOATS),
+    )
+    for attrs in (*SLIDING, *APART, *FIRST)
 ]
 CASES = [*LARGEST, *AVERAGE]
 
@@ -66,21 +78,24 @@ POSITIONS = [
     for label, domain, batch in [("different", different(), False), ("ties", few(0, 2), True)]
 ]
 WINDOWS = [
-    ((2, 6, 7, 3), {"window_shape": 2}),
-    ((1, 5, 6, 70), {"window_shape": 3, "pad": "same"}),
-    ((2, 6, 7, 3), {"window_shape": (2, 3), "dilations": 2}),
-    ((2, 6, 7, 3), {"window_shape": 2, "dilations": (3, 2), "strides": (1, 2)}),
-    ((2, 6, 7, 3), {"window_shape": 2, "dilations": (2, 1), "pad": "same"}),
-    ((2, 6, 7, 3), {"window_shape": 3, "dilations": 2, "pad": ((1, 2), (0, 1)), "strides": 2}),
+    ((2, 6, 7, 3), {"window_size": 2}),
+    ((1, 5, 6, 70), {"window_size": 3, "padding": "same"}),
+    ((2, 6, 7, 3), {"window_size": (2, 3), "dilations": 2, "strides": 1}),
+    ((2, 6, 7, 3), {"window_size": 2, "dilations": (3, 2), "strides": (1, 2)}),
+    ((2, 6, 7, 3), {"window_size": 2, "dilations": (2, 1), "padding": "same", "strides": 1}),
+    ((2, 6, 7, 3), {"window_size": 3, "dilations": 2, "padding": ((1, 2), (0, 1)), "strides": 2}),
     (
         (2, 6, 7, 3),
-        {"window_shape": 2, "dilations": 2, "pad": 1, "strides": 2, "dim_rounding_mode": "ceil"},
+        {"window_size": 2, "dilations": 2, "padding": 1, "strides": 2, "dim_rounding_mode": "ceil"},
     ),
-    ((2, 9, 3), {"window_shape": (3,), "dilations": (2,), "pad": ((2, 1),)}),
-    ((2, 9, 3), {"window_shape": (2,), "strides": 2}),
-    ((2, 3, 4, 5, 2), {"window_shape": (2, 1, 2), "strides": 2}),
-    ((2, 3, 4, 5, 2), {"window_shape": (2, 2, 3), "dilations": (1, 2, 1)}),
-    ((1, 2, 3, 2, 3, 2), {"window_shape": (2, 2, 1, 2)}),
+    ((2, 9, 3), {"window_size": (3,), "dilations": (2,), "padding": ((2, 1),)}),
+    ((2, 9, 3), {"window_size": (2,), "strides": 2}),
+    ((2, 3, 4, 5, 2), {"window_size": (2, 1, 2), "strides": 2}),
+    ((2, 3, 4, 5, 2), {"window_size": (2, 2, 3), "dilations": (1, 2, 1)}),
+    ((1, 2, 3, 2, 3, 2), {"window_size": (2, 2, 1, 2)}),
+    ((1, 2, 3, 2, 3, 2), {"window_size": (1, 2, 1, 2), "strides": 1}),
+    ((2, 3, 9), {"window_size": (2,), "strides": 1, "data_format": "NCW"}),
+    ((2, 2, 3, 4, 5), {"window_size": (2, 1, 2), "dilations": 2, "data_format": "NCDHW"}),
 ]
 POOLS = [
     Case(
@@ -140,7 +155,7 @@ def test_values_of_views(case, backend, rng):
     [(plugrad.max_pool, windows.max_pool), (plugrad.avg_pool, windows.avg_pool)],
 )
 def test_many_elements(op, reference, channels, backend, rng):
-    attrs = {"filter_size": 2, "strides": 2, "pad": "same"}
+    attrs = {"window_size": 2, "strides": 2, "padding": "same"}
     shape = (2, 201, 203, channels) if channels == 1 else (1, 129, 131, channels)
     Case(op, reference, [uniform(-2, 2)], [shape], attrs).check_values(rng)
 
@@ -155,7 +170,7 @@ def test_special_values(backend):
     x = np.arange(36, dtype="float32").reshape(1, 6, 6, 1)
     x[0, 1, 1], x[0, 0, 4], x[0, 4, 0] = np.nan, np.inf, -np.inf
     x[0, 2:4, 2:4] = -np.inf
-    attrs = {"filter_size": 2}
+    attrs = {"window_size": 2}
     Case(plugrad.max_pool, windows.max_pool, [], attrs=attrs).check_values_of([x])
     Case(plugrad.avg_pool, windows.avg_pool, [], attrs=attrs).check_values_of([x])
 
@@ -190,7 +205,7 @@ def test_no_images(backend):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
-    images = (1, 6, 7, 1) if case.attrs["filter_size"] == (6, 7) else (1, 5, 4, 2)
+    images = (1, 6, 7, 1) if case.attrs["window_size"] == (6, 7) else (1, 5, 6, 2)
     case.with_shapes(images).check_gradient(rng, backend)
 
 
@@ -204,13 +219,13 @@ def test_gradient_of_the_values_with_positions(case, backend, rng):
     def values(x, **attrs):
         return plugrad.max_pool_with_argmax(x, **attrs)[0]
 
-    images = (1, 6, 7, 1) if case.attrs["filter_size"] == (6, 7) else (1, 5, 4, 2)
+    images = (1, 6, 7, 1) if case.attrs["window_size"] == (6, 7) else (1, 5, 4, 2)
     Case(values, values, case.domains, [images], case.attrs).check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize("attrs", SLIDING, ids=str)
 def test_gradient_of_gradients(attrs, backend, rng):
-    images = (1, 6, 7, 1) if attrs["filter_size"] == (6, 7) else (1, 5, 4, 2)
+    images = (1, 6, 7, 1) if attrs["window_size"] == (6, 7) else (1, 5, 4, 2)
     for case in gradient_cases(GRADIENTS, attrs, images):
         check_second_order(case, rng, backend)
 
@@ -219,7 +234,7 @@ def test_gradient_of_gradients(attrs, backend, rng):
 def test_window_beyond_the_image_is_dropped(rounding, backend):
     """The third window would start in the padding behind the image, as in PyTorch's ceil_mode."""
     x = plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1))
-    attrs = {"strides": 3, "pad": 1, "dim_rounding_mode": rounding}
+    attrs = {"strides": 3, "padding": 1, "dim_rounding_mode": rounding}
     assert plugrad.max_pool(x, 2, **attrs)[0, :, :, 0].tolist() == [[0, 3], [12, 15]]
     assert plugrad.avg_pool(x, 2, **attrs)[0, :, :, 0].tolist() == [[0, 2.5], [10, 12.5]]
 
@@ -242,17 +257,35 @@ def image(*shape):
     return plugrad.ones(shape)
 
 
+CUBE = pool_window((4,) * 3, (2,) * 3, (2,) * 3, "valid")
+APART_BY_TWO = pool_window((4, 4), (2, 2), (1, 1), "valid", (2, 2))
+
 REFUSALS = [
+    Refusal(
+        lambda: pooling.max_pool(image(1, 4, 4, 1), window=APART_BY_TWO),
+        ArgumentValueError,
+        ["MaxPool: ", "dilations=(2, 2)", "use Pool"],
+    ),
+    Refusal(
+        lambda: pooling.pool(image(1, 5, 4, 1), window=APART_BY_TWO, pooling_type="max"),
+        ShapeError,
+        ["Pool: ", "out=(2, 2)", "(1, 5, 4, 1)", "(3, 2) positions", "pool_window"],
+    ),
+    Refusal(
+        lambda: plugrad.pool(image(1, 2, 2, 2, 2, 1), (1,) * 4, "max", data_format="NHWC"),
+        ArgumentValueError,
+        ["pool: ", "4 spatial axes", "omit data_format='NHWC'"],
+    ),
     *(
         Refusal(
-            lambda op=op: op(image(1, 4, 4, 1), 2, pad=2),
+            lambda op=op: op(image(1, 4, 4, 1), 2, padding=2),
             ShapeError,
             ["(2, 2)", "(4, 4)", "in the padding", "less padding"],
         )
         for op in (plugrad.max_pool, plugrad.avg_pool, plugrad.max_pool_with_argmax)
     ),
     Refusal(
-        lambda: plugrad.pool(image(1, 2, 2, 1), 2, "max", ((3, 2), (2, 3)), 4),
+        lambda: plugrad.pool(image(1, 2, 2, 1), 2, "max", 1, ((3, 2), (2, 3)), dilations=4),
         ShapeError,
         ["dilations (4, 4)", "in the padding"],
     ),
@@ -264,12 +297,12 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.pool(np.ones((1, 4, 4, 1), "int32"), 2, "avg"),
         DTypeError,
-        ["pool: input is int32", "a float", "plugrad.astype(input, 'float32')"],
+        ["pool: x is int32", "a float", "plugrad.astype(x, 'float32')"],
     ),
     Refusal(
-        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, pad="same", dim_rounding_mode="ceil"),
+        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, padding="same", dim_rounding_mode="ceil"),
         ArgumentValueError,
-        ["max_pool", "dim_rounding_mode='ceil'", "pad='same'"],
+        ["max_pool", "dim_rounding_mode='ceil'", "padding='same'"],
     ),
     Refusal(
         lambda: plugrad.pool(image(1, 4, 4, 1), 2, "sum"),
@@ -290,9 +323,7 @@ REFUSALS = [
         ["pool: dilations=0", "at least 1"],
     ),
     Refusal(
-        lambda: pooling.max_pool(
-            image(1, 4, 4, 4, 1), filter_size=(2,) * 3, strides=(2,) * 3, pad="valid"
-        ),
+        lambda: pooling.max_pool(image(1, 4, 4, 4, 1), window=CUBE),
         ShapeError,
         ["2 spatial axes", "(1, 4, 4, 4, 1)"],
     ),
@@ -300,12 +331,12 @@ REFUSALS = [
     Refusal(
         lambda: plugrad.avg_pool(image(1, 2, 2, 1), 3),
         ShapeError,
-        ["(3, 3)", "(2, 2)", "pad='same'"],
+        ["(3, 3)", "(2, 2)", "padding='same'"],
     ),
     Refusal(
         lambda: plugrad.max_pool(image(1, 4, 4, 1), 0),
         ArgumentValueError,
-        ["max_pool", "filter_size=0", "at least 1"],
+        ["max_pool", "window_size=0", "at least 1"],
     ),
     Refusal(
         lambda: plugrad.avg_pool(image(1, 4, 4, 1), 2, (1, 2, 3)),
@@ -313,9 +344,9 @@ REFUSALS = [
         ["avg_pool", "strides=(1, 2, 3)", "one or 2"],
     ),
     Refusal(
-        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, pad="full"),
+        lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, padding="full"),
         ArgumentValueError,
-        ["max_pool", "pad='full'", "'valid'"],
+        ["max_pool", "padding='full'", "'valid'"],
     ),
     Refusal(
         lambda: plugrad.max_pool(image(1, 4, 4, 1), 2, dim_rounding_mode="down"),
@@ -328,18 +359,22 @@ REFUSALS = [
         ["max_pool", "bool", "astype"],
     ),
     Refusal(
-        lambda: pooling.avg_pool_gradient(
-            image(1, 4, 4, 1), image(1, 4, 4, 1), filter_size=(2, 2), strides=(2, 2), pad="valid"
+        lambda: windows.by_name(pooling.avg_pool_gradient)(
+            image(1, 4, 4, 1),
+            image(1, 4, 4, 1),
+            window_size=(2, 2),
+            strides=(2, 2),
+            padding="valid",
         ),
         ShapeError,
         ["AvgPoolGrad", "(1, 4, 4, 1)", "(1, 2, 2, 1)"],
     ),
     Refusal(
-        lambda: pooling.max_pool_gradient(
+        lambda: windows.by_name(pooling.max_pool_gradient)(
             *(image(1, 2, 2, 1), image(1, 4, 4, 1), image(1, 3, 3, 1)),
-            filter_size=(2, 2),
+            window_size=(2, 2),
             strides=(2, 2),
-            pad="valid",
+            padding="valid",
         ),
         ShapeError,
         ["MaxPoolGrad", "(1, 3, 3, 1)", "(1, 2, 2, 1)"],

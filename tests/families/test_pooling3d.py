@@ -9,18 +9,19 @@ from families.case import FLOATS, REALS, Case, Refusal
 from families.domains import different, uniform
 from families.pools import check_second_order, gradient_cases
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.extend import pool_window
 from plugrad.kernels import pooling3d
 
 IMAGES = (2, 4, 5, 3, 2)
 SLIDING = [
-    {"filter_size": 2},
-    {"filter_size": (1, 3, 2), "strides": 1},
-    {"filter_size": (3, 1, 2), "strides": (1, 2, 1)},
-    {"filter_size": 1, "strides": 3, "pad": "same"},
-    {"filter_size": 3, "strides": 2, "pad": "same"},
-    {"filter_size": (2, 3, 1), "strides": 2, "pad": ((1, 0), (0, 2), (0, 0))},
-    {"filter_size": 2, "strides": 3, "pad": 1, "dim_rounding_mode": "ceil"},
-    {"filter_size": 2, "strides": (2, 3, 2), "dim_rounding_mode": "round"},
+    {"window_size": 2},
+    {"window_size": (1, 3, 2), "strides": 1},
+    {"window_size": (3, 1, 2), "strides": (1, 2, 1)},
+    {"window_size": 1, "strides": 3, "padding": "same"},
+    {"window_size": 3, "strides": 2, "padding": "same"},
+    {"window_size": (2, 3, 1), "strides": 2, "padding": ((1, 0), (0, 2), (0, 0))},
+    {"window_size": 2, "strides": 3, "padding": 1, "dim_rounding_mode": "ceil"},
+    {"window_size": 2, "strides": (2, 3, 2), "dim_rounding_mode": "round"},
 ]
 LARGEST = [
     Case(plugrad.max_pool3d, windows.max_pool, [different()], [IMAGES], attrs, REALS)
@@ -81,14 +82,14 @@ def test_special_values(backend):
         (plugrad.max_pool3d, windows.max_pool),
         (plugrad.avg_pool3d, windows.avg_pool),
     ]:
-        Case(op, reference, [], attrs={"filter_size": 2}).check_values_of([x])
+        Case(op, reference, [], attrs={"window_size": 2}).check_values_of([x])
 
 
 def image(*shape):
     return plugrad.ones(shape)
 
 
-cube = {"filter_size": (2,) * 3, "strides": (2,) * 3, "pad": "valid"}
+cube = {"window_size": (2,) * 3, "strides": (2,) * 3, "padding": "valid"}
 REFUSALS = [
     Refusal(
         lambda: plugrad.max_pool3d(image(2, 2, 2), 2),
@@ -96,35 +97,43 @@ REFUSALS = [
         ["max_pool3d", "(2, 2, 2)", "4 or 5 axes", "depth"],
     ),
     Refusal(
-        lambda: plugrad.avg_pool3d(image(2, 2, 2, 1), 3), ShapeError, ["(3, 3, 3)", "pad='same'"]
+        lambda: plugrad.avg_pool3d(image(2, 2, 2, 1), 3),
+        ShapeError,
+        ["(3, 3, 3)", "padding='same'"],
     ),
     Refusal(
         lambda: plugrad.avg_pool3d(image(2, 2, 2, 1), (2, 2)),
         ArgumentValueError,
-        ["avg_pool3d: filter_size=(2, 2)", "one or 3"],
+        ["avg_pool3d: window_size=(2, 2)", "one or 3"],
     ),
     Refusal(
-        lambda: plugrad.max_pool3d(image(2, 2, 2, 1), 2, pad=((1, 1), (0, 0))),
+        lambda: plugrad.max_pool3d(image(2, 2, 2, 1), 2, padding=((1, 1), (0, 0))),
         ArgumentValueError,
-        ["max_pool3d", "pad=", "3 spatial axes"],
+        ["max_pool3d", "padding=", "3 spatial axes"],
     ),
     Refusal(
-        lambda: plugrad.max_pool3d(image(2, 2, 2, 1), 2, pad=2), ShapeError, ["in the padding"]
+        lambda: plugrad.max_pool3d(image(2, 2, 2, 1), 2, padding=2), ShapeError, ["in the padding"]
     ),
     Refusal(
         lambda: plugrad.max_pool3d(image(2, 2, 2, 1) > 0, 2), DTypeError, ["max_pool3d", "bool"]
     ),
     Refusal(
-        lambda: pooling3d.max_pool3d_gradient(*[image(1, 4, 4, 4, 1)] * 3, **cube),
+        lambda: windows.by_name(pooling3d.max_pool3d_gradient)(*[image(1, 4, 4, 4, 1)] * 3, **cube),
         ShapeError,
         ["MaxPool3DGrad", "(1, 4, 4, 4, 1)", "(1, 2, 2, 2, 1)"],
     ),
     Refusal(
-        lambda: pooling3d.avg_pool3d_gradient(*[image(1, 4, 4, 4, 1)] * 2, **cube),
+        lambda: windows.by_name(pooling3d.avg_pool3d_gradient)(*[image(1, 4, 4, 4, 1)] * 2, **cube),
         ShapeError,
         ["AvgPool3DGrad", "(1, 2, 2, 2, 1)"],
     ),
-    Refusal(lambda: pooling3d.avg_pool3d(image(1, 4, 4, 1), **cube), ShapeError, ["3 spatial"]),
+    Refusal(
+        lambda: pooling3d.avg_pool3d(
+            image(1, 4, 4, 1), window=pool_window((4, 4), (2, 2), (2, 2), "valid")
+        ),
+        ShapeError,
+        ["3 spatial"],
+    ),
 ]
 
 

@@ -6,36 +6,39 @@ loops as well.
 """
 
 import math
+from functools import partial
 
 import numpy as np
+
+import plugrad
 
 ROUNDED = {"ceil": math.ceil, "round": lambda steps: math.floor(steps + 0.5)}
 
 
-def stops(size, length, stride, dilation, pad, axis, rounding):
+def stops(size, length, stride, dilation, padding, axis, rounding):
     """Return (number of stops, cells before the image) along one axis."""
     extent = (length - 1) * dilation + 1
-    if pad == "same":
+    if padding == "same":
         count = math.ceil(size / stride)
         return count, max((count - 1) * stride + extent - size, 0) // 2
-    before, after = (0, 0) if pad == "valid" else pad[axis]
+    before, after = (0, 0) if padding == "valid" else padding[axis]
     steps = (size + before + after - extent) / stride
     return ROUNDED.get(rounding, math.floor)(steps) + 1, before
 
 
-def windows(shape, filter_size, strides, pad, dilations=None, rounding=None):
+def windows(shape, window_size, strides, padding, dilations=None, rounding=None):
     """Return the numbers of stops, and for each stop the cells inside the image with their filter cells.
 
     The second result maps a stop, such as (row, column), to a list of ((i, j), (y, x)).
     """
     dilations = dilations or (1,) * len(shape)
-    sides = list(zip(shape, filter_size, strides, dilations, strict=True))
-    along = [stops(*side, pad, axis, rounding) for axis, side in enumerate(sides)]
+    sides = list(zip(shape, window_size, strides, dilations, strict=True))
+    along = [stops(*side, padding, axis, rounding) for axis, side in enumerate(sides)]
     out = tuple(count for count, _ in along)
     seen = {}
     for stop in np.ndindex(*out):
         seen[stop] = []
-        for cell in np.ndindex(*filter_size):
+        for cell in np.ndindex(*window_size):
             place = tuple(
                 s * stride + i * dilation - before
                 for s, i, stride, dilation, (_, before) in zip(
@@ -62,23 +65,23 @@ def each(value, count=2):
     return (value,) * count if isinstance(value, int) else value
 
 
-def pairs(pad, count=2):
+def pairs(padding, count=2):
     """Return (before, after) for each spatial axis, or a word."""
-    return ((pad, pad),) * count if isinstance(pad, int) else pad
+    return ((padding, padding),) * count if isinstance(padding, int) else padding
 
 
-def slid(image, filter, strides, pad, dilations, rounding):
+def slid(image, filter, strides, padding, dilations, rounding):
     """Return `windows` of images with the channels last and filters of a shape."""
     count = image.ndim - 2
-    sliding = each(strides, count), pairs(pad, count), each(dilations, count), rounding
+    sliding = each(strides, count), pairs(padding, count), each(dilations, count), rounding
     return windows(image.shape[1:-1], filter[:count], *sliding)
 
 
 def convolve(
-    x, filter, *, strides=1, pad="valid", data_format="C", dilations=1, dim_rounding_mode=None
+    x, filter, *, strides=1, padding="valid", data_format="C", dilations=1, dim_rounding_mode=None
 ):
     x = in_order(x, data_format)
-    out, seen = slid(x, filter.shape, strides, pad, dilations, dim_rounding_mode)
+    out, seen = slid(x, filter.shape, strides, padding, dilations, dim_rounding_mode)
     y = np.zeros((x.shape[0], *out, filter.shape[-1]))
     for stop, cells in seen.items():
         for cell, place in cells:
@@ -87,10 +90,18 @@ def convolve(
 
 
 def convolve_input_gradient(
-    dy, filter, *, input_shape, strides, pad, data_format="C", dilations=1, dim_rounding_mode=None
+    dy,
+    filter,
+    *,
+    input_shape,
+    strides,
+    padding,
+    data_format="C",
+    dilations=1,
+    dim_rounding_mode=None,
 ):
     dy, dx = in_order(dy, data_format), in_order(np.zeros(input_shape), data_format)
-    _, seen = slid(dx, filter.shape, strides, pad, dilations, dim_rounding_mode)
+    _, seen = slid(dx, filter.shape, strides, padding, dilations, dim_rounding_mode)
     for stop, cells in seen.items():
         for cell, place in cells:
             dx[:, *place] += dy[:, *stop] @ filter[cell].T
@@ -98,52 +109,52 @@ def convolve_input_gradient(
 
 
 def convolve_filter_gradient(
-    x, dy, *, filter_shape, strides, pad, data_format="C", dilations=1, dim_rounding_mode=None
+    x, dy, *, filter_shape, strides, padding, data_format="C", dilations=1, dim_rounding_mode=None
 ):
     x, dy, dw = in_order(x, data_format), in_order(dy, data_format), np.zeros(filter_shape)
-    _, seen = slid(x, filter_shape, strides, pad, dilations, dim_rounding_mode)
+    _, seen = slid(x, filter_shape, strides, padding, dilations, dim_rounding_mode)
     for stop, cells in seen.items():
         for cell, place in cells:
             dw[cell] += x[:, *place].T @ dy[:, *stop]
     return dw
 
 
-def pool_windows(x, filter_size, strides, pad, rounding, dilations=1):
+def pool_windows(x, window_size, strides, padding, rounding, dilations=1):
     """Return `windows` of images, without those that see nothing because rounding led them beyond."""
-    size = each(filter_size, x.ndim - 2)
-    _, seen = slid(x, size, strides or size, pad, dilations, rounding)
+    size = each(window_size, x.ndim - 2)
+    _, seen = slid(x, size, strides or size, padding, dilations, rounding)
     seen = {stop: cells for stop, cells in seen.items() if cells}
     return tuple(max(along) + 1 for along in zip(*seen, strict=True)), seen
 
 
-def pooled(summary, x, filter_size, strides, pad, rounding, dilations=1):
-    out, seen = pool_windows(x, filter_size, strides, pad, rounding, dilations)
+def pool(
+    x,
+    *,
+    window_size,
+    pooling_type,
+    strides=None,
+    padding="valid",
+    data_format="C",
+    dilations=1,
+    dim_rounding_mode=None,
+):
+    summary = np.max if pooling_type == "max" else np.mean
+    x = in_order(x, data_format)
+    out, seen = pool_windows(x, window_size, strides, padding, dim_rounding_mode, dilations)
     y = np.zeros((x.shape[0], *out, x.shape[-1]))
     for stop, cells in seen.items():
         y[:, *stop] = summary([x[:, *place] for _, place in cells], axis=0)
-    return y
+    return as_asked(y, data_format)
 
 
-def max_pool(x, *, filter_size, strides=None, pad="valid", dim_rounding_mode=None):
-    return pooled(np.max, x, filter_size, strides, pad, dim_rounding_mode)
-
-
-def avg_pool(x, *, filter_size, strides=None, pad="valid", dim_rounding_mode=None):
-    return pooled(np.mean, x, filter_size, strides, pad, dim_rounding_mode)
-
-
-def pool(
-    x, *, window_shape, pooling_type, pad="valid", dilations=1, strides=1, dim_rounding_mode=None
-):
-    summary = np.max if pooling_type == "max" else np.mean
-    return pooled(summary, x, window_shape, strides, pad, dim_rounding_mode, dilations)
+max_pool, avg_pool = partial(pool, pooling_type="max"), partial(pool, pooling_type="avg")
 
 
 def max_pool_with_argmax(
-    x, *, filter_size, strides=None, pad="valid", include_batch_in_index=False
+    x, *, window_size, strides=None, padding="valid", include_batch_in_index=False
 ):
     """Return the largest elements, and the places of the first of them in each image, or in all."""
-    out, seen = pool_windows(x, filter_size, strides, pad, None)
+    out, seen = pool_windows(x, window_size, strides, padding, None)
     y = np.zeros((x.shape[0], *out, x.shape[-1]))
     found = np.zeros(y.shape, int)
     for stop, cells in seen.items():
@@ -155,10 +166,10 @@ def max_pool_with_argmax(
     return [y, found]
 
 
-def max_pool_gradient(dy, x, y, *, filter_size, strides, pad, dim_rounding_mode=None):
+def max_pool_gradient(dy, x, y, *, window_size, strides, padding, dim_rounding_mode=None):
     """Return dy at the first largest element of each window."""
     dx = np.zeros(x.shape)
-    for stop, cells in pool_windows(x, filter_size, strides, pad, dim_rounding_mode)[1].items():
+    for stop, cells in pool_windows(x, window_size, strides, padding, dim_rounding_mode)[1].items():
         for batch, channel in np.ndindex(x.shape[0], x.shape[-1]):
             values = [x[batch, *place, channel] for _, place in cells]
             place = cells[int(np.argmax(values))][1]
@@ -166,10 +177,22 @@ def max_pool_gradient(dy, x, y, *, filter_size, strides, pad, dim_rounding_mode=
     return dx
 
 
-def avg_pool_gradient(dy, x, *, filter_size, strides, pad, dim_rounding_mode=None):
+def avg_pool_gradient(dy, x, *, window_size, strides, padding, dim_rounding_mode=None):
     """Return dy, divided by the size of its window, at each element of the window."""
     dx = np.zeros(x.shape)
-    for stop, cells in pool_windows(x, filter_size, strides, pad, dim_rounding_mode)[1].items():
+    for stop, cells in pool_windows(x, window_size, strides, padding, dim_rounding_mode)[1].items():
         for _, place in cells:
             dx[:, *place] += dy[:, *stop] / len(cells)
     return dx
+
+
+def by_name(kernel):
+    """Return a function that runs a kernel by its name, with TensorFlow.js's attributes instead of a window."""
+    spelled = {"window_size": "filter_size", "padding": "pad"}
+
+    def run(*inputs, **attrs):
+        attrs = {spelled.get(name, name): value for name, value in attrs.items()}
+        return plugrad.run_kernel(kernel.name, dict(zip(kernel.inputs, inputs, strict=True)), attrs)
+
+    run.__name__ = kernel.name
+    return run

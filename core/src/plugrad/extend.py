@@ -31,12 +31,6 @@ from plugrad.host import (
     host_bodies as host_bodies,
 )
 from plugrad.importing import imported as imported
-from plugrad.kernels.convolution import (
-    geometry as geometry,
-)
-from plugrad.kernels.pooling import (
-    pool_window as pool_window,
-)
 from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
@@ -103,13 +97,12 @@ from plugrad.types.shapes import (
 from plugrad.types.specs import Shape as Shape, Shaped as Shaped, Spec as Spec
 from plugrad.types.windows import (
     DataFormat as DataFormat,
-    Padding as Padding,
     Pair as Pair,
     Pairs as Pairs,
-    Rounding as Rounding,
     Window as Window,
     cell_slices as cell_slices,
     margins as margins,
+    pool_window as pool_window,
     sliding_window as sliding_window,
 )
 

@@ -171,37 +171,37 @@ IMAGES = (
         ),
     ),
     refused(
-        *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "pad": "same"}),
-        *(ArgumentValueError, "{op}: dim_rounding_mode", "='ceil' … pad='same'"),
+        *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "padding": "same"}),
+        *(ArgumentValueError, "{op}: dim_rounding_mode", "='ceil' … padding='same'"),
         "omit it, or give the padding in cells",
     ),
     *(
         taken(
-            *("padding in cells", op, {"dim_rounding_mode": "ceil", "pad": "valid"}),
+            *("padding in cells", op, {"dim_rounding_mode": "ceil", "padding": "valid"}),
             PARTIAL,
-            partial(same, op, {"dim_rounding_mode": "ceil", "pad": 0}),
+            partial(same, op, {"dim_rounding_mode": "ceil", "padding": 0}),
         )
         for op in ROUNDED.split()
     ),
     *(
         refused(
-            *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "pad": pad}),
-            *(ArgumentValueError, "{op}: pad", f"={pad!r}", PADDINGS),
+            *("padding in cells", ROUNDED, {"dim_rounding_mode": "ceil", "padding": pad}),
+            *(ArgumentValueError, "{op}: padding", f"={pad!r}", PADDINGS),
         )
         for pad in (0.5, [(0, 0.5), (0, 0.5)])
     ),
     *(
         taken(
-            *("padding in cells", op, {"dim_rounding_mode": "ceil", "pad": "valid"}),
+            *("padding in cells", op, {"dim_rounding_mode": "ceil", "padding": "valid"}),
             *(PARTIAL, partial(same, op, {})),
         )
         for op in ROUNDED_GRADIENTS
     ),
     refused(
-        *("padding in cells", " ".join(ROUNDED_GRADIENTS), {"pad": ((0, 0.5), (0, 0.5))}),
+        *("padding in cells", " ".join(ROUNDED_GRADIENTS), {"padding": ((0, 0.5), (0, 0.5))}),
         *(
             ArgumentError,
-            "{op}: pad",
+            "{op}: padding",
             "=((0, 0.5), (0, 0.5))",
             "must be 'same', 'valid' or a tuple",
         ),
@@ -238,9 +238,9 @@ IMAGES = (
         *("pool: pooling_type", "='sum'", "must be 'max' or 'avg'"),
     ),
     taken(
-        *("type and padding", "pool", {"pad": 0, "dim_rounding_mode": None}),
+        *("type and padding", "pool", {"padding": 0, "dim_rounding_mode": None}),
         "no cells of padding are as good as none",
-        partial(same, "pool", {"pad": "valid", "dim_rounding_mode": None}),
+        partial(same, "pool", {"padding": "valid", "dim_rounding_mode": None}),
     ),
     refused(
         *("filters", "separable_conv2d", {"depthwise_filter": ones(2, 2, 3)}, ShapeError),

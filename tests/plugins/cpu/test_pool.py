@@ -100,7 +100,9 @@ def test_training_makes_no_blocks_after_its_first_steps(rng, monkeypatch):
         weights = plugrad.Variable(rng.normal(size=(14 * 14 * 8, 16)).astype("float32"))
 
         def loss():
-            y = plugrad.max_pool(plugrad.relu(plugrad.conv2d(images, filters, pad="same") + 1), 2)
+            y = plugrad.max_pool(
+                plugrad.relu(plugrad.conv2d(images, filters, padding="same") + 1), 2
+            )
             return plugrad.mean(plugrad.softmax(y.reshape(8, -1) @ weights) ** 2)
 
         sgd = plugrad.optimizers.SGD(0.1)

@@ -5,10 +5,8 @@ from typing import Any, Final
 
 from plugrad.contract.kernel import Kernel
 from plugrad.engine.composites import composite
-from plugrad.kernels import activation, convolution, depthwise, fused, linalg, movement
-from plugrad.kernels.fused import beside_images
+from plugrad.kernels import activation, convolution, depthwise, fused, linalg
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.windows import DataFormat
 
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "linear": lambda y: y,
@@ -30,22 +28,15 @@ def give_body(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None
         weights: Tensor | None = None,
         **attrs: Any,
     ) -> Tensor:
-        data_format: DataFormat = attrs.get("data_format", "NHWC")
         y = product(a, b, **{name: attrs[name] for name in product.attributes})
         if bias is not None:
-            y = y + _beside(bias, data_format)
+            y = y + bias
         name = attrs["activation"]
         if name == "leakyrelu":
             return activation.leaky_relu(y, alpha=attrs["leakyrelu_alpha"])
         if weights is not None:
-            return activation.prelu(y, _beside(weights, data_format))
+            return activation.prelu(y, weights)
         return ACTIVATIONS[name](y)
-
-
-def _beside(x: Tensor, data_format: DataFormat) -> Tensor:
-    """Return a bias in the shape in which it broadcasts to the result."""
-    shape = beside_images(x.shape, data_format)
-    return x if shape == x.shape else movement.reshape(x, shape=shape)
 
 
 give_body(fused.matmul, linalg.matmul)

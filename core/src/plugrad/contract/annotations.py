@@ -73,7 +73,12 @@ def fits(value: Any, annotation: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if annotation is float or annotation is complex:
         return isinstance(value, Real if annotation is float else Complex)
-    return annotation not in _WORDS or isinstance(value, annotation)
+    return not (annotation in _WORDS or _is_record(annotation)) or isinstance(value, annotation)
+
+
+def _is_record(annotation: Any) -> bool:
+    """Return whether an annotation is a class of named tuples, such as `Window`."""
+    return isinstance(annotation, type) and issubclass(annotation, tuple)
 
 
 def _parts_fit(values: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
@@ -105,4 +110,6 @@ def _alternatives(annotation: Any) -> list[str]:
         return [repr(part) for part in parts]
     if origin in (Union, UnionType):
         return [word for part in parts for word in _alternatives(part)]
+    if _is_record(annotation) and not parts:
+        return [f"a {annotation.__name__}"]
     return [described(annotation) if parts else _WORDS.get(annotation, str(annotation))]

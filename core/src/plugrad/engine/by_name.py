@@ -12,6 +12,7 @@ from plugrad.discovery.packs import find_contract
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.dispatch import run
 from plugrad.engine.explain import not_a_tensor
+from plugrad.engine.tensorflow_js import has_tensorflow_window, translate
 from plugrad.errors import ArgumentError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import text
@@ -38,7 +39,8 @@ def run_kernel(
         name: the registry name.
         inputs: a mapping from input name to tensor, or to a list of tensors where the kernel takes a list;
             a sequence for a kernel that takes only a list.
-        attrs: a mapping from attribute name to value.
+        attrs: a mapping from attribute name to value. A kernel with a `window` also takes TensorFlow.js's
+            attributes, such as strides, pad and dataFormat, instead.
 
     Returns:
         One tensor, or a list of them if the kernel has several outputs.
@@ -78,7 +80,11 @@ def run_kernel(
         raise ArgumentError(
             f"{name}: inputs {sorted(wrong)} are unknown or missing; it takes {list(contract.inputs)}"
         )
-    return _run_checked(contract, _flat({n: inputs.get(n) for n in contract.inputs}), attrs)
+    ordered = {n: inputs.get(n) for n in contract.inputs}
+    if has_tensorflow_window(contract, attrs):
+        ordered, attrs, finish = translate(contract, cast("Any", ordered), attrs)
+        return finish(_run_checked(contract, _flat(ordered), attrs))
+    return _run_checked(contract, _flat(ordered), attrs)
 
 
 def _flat(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:

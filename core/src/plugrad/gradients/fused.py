@@ -8,13 +8,11 @@ from typing import Any
 
 from plugrad.contract.kernel import Kernel
 from plugrad.gradients.linalg import matmul_left, matmul_right
-from plugrad.kernels import activation, convolution, depthwise, fused, linalg, movement
-from plugrad.kernels.fused import beside_images
+from plugrad.kernels import activation, convolution, depthwise, fused, linalg
 from plugrad.ops.binary import greater, where
 from plugrad.ops.unary import step
 from plugrad.tape.rules import GradientConfig, register_gradient
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.windows import DataFormat
 
 Attrs = Mapping[str, Any]
 Linear = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
@@ -39,41 +37,25 @@ def declare_gradients(
     def pull(dy: Tensor, saved: list[Any], attrs: Attrs) -> dict[str, Callable[[], Tensor]]:
         a, b, bias, slope, y = saved
         own = {name: attrs[name] for name in product.attributes}
-        data_format: DataFormat = attrs.get("data_format", "NHWC")
         name, alpha = attrs["activation"], attrs["leakyrelu_alpha"]
 
         z = y
         if name == "prelu" or (name == "leakyrelu" and alpha < 0):
             # y does not determine the sign of z.
-            z = _biased(product(a, b, **own), bias, data_format)
+            z = product(a, b, **own)
+            z = z if bias is None else z + bias
         if name == "prelu":
-            dz = dy * where(greater(z, 0), 1, _stretched(slope, data_format))
+            dz = dy * where(greater(z, 0), 1, slope)
         else:
             dz = dy * step(z, alpha) if name == "leakyrelu" else THROUGH[name](dy, y)
         return {
             left: lambda: first(dz, a, b, own),
             right: lambda: second(dz, a, b, own),
-            bias_name: lambda: _gathered(dz, bias, data_format),
-            slope_name: lambda: _gathered(where(greater(z, 0), 0, dy * z), slope, data_format),
+            bias_name: lambda: dz,
+            slope_name: lambda: where(greater(z, 0), 0, dy * z),
         }
 
     register_gradient(GradientConfig(kernel.name, pull, kernel.inputs, (True,)))
-
-
-def _biased(y: Tensor, bias: Tensor | None, data_format: DataFormat) -> Tensor:
-    return y if bias is None else y + _stretched(bias, data_format)
-
-
-def _stretched(x: Tensor, data_format: DataFormat) -> Tensor:
-    """Return a bias in the shape in which it broadcasts to the result."""
-    shape = beside_images(x.shape, data_format)
-    return movement.reshape(x, shape=shape)
-
-
-def _gathered(dz: Tensor, bias: Tensor, data_format: DataFormat) -> Tensor:
-    """Return the gradient of a bias, which the tape sums to its shape."""
-    is_vector_of_channels = beside_images(bias.shape, data_format) != bias.shape
-    return movement.transpose(dz, perm=(0, 2, 3, 1)) if is_vector_of_channels else dz
 
 
 declare_gradients(

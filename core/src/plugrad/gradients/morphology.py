@@ -7,12 +7,7 @@ from plugrad.kernels import morphology, movement
 from plugrad.ops.binary import add_n, equal, where
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.specs import Shape
-from plugrad.types.windows import Padding, Window, cell_slices, margins, sliding_window
-
-
-def _windows(x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape) -> Window:
-    return sliding_window(x.shape[1:3], filter.shape[:2], strides, pad, dilations)
+from plugrad.types.windows import Window, cell_slices, margins
 
 
 def _seen(x: Tensor, window: Window, outside: float) -> Iterator[Tensor]:
@@ -35,12 +30,9 @@ def _weights(filter: Tensor, window: Window) -> Iterator[Tensor]:
         yield movement.slice(filter, begin=(*cell, 0), size=(1, 1, filter.shape[2]))
 
 
-def _are_largest(
-    x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape
-) -> Iterator[Tensor]:
+def _are_largest(x: Tensor, filter: Tensor, window: Window) -> Iterator[Tensor]:
     """Yield, for each cell of the filter, whether it is the first with the largest sum in each window."""
-    window = _windows(x, filter, strides, pad, dilations)
-    largest = morphology.dilation2d(x, filter, strides=strides, pad=pad, dilations=dilations)
+    largest = morphology.dilation2d(x, filter, window=window)
     is_free = equal(largest, largest)  # a window whose largest sum is NaN has no such cell
     for pixels, weights in zip(_seen(x, window, -inf), _weights(filter, window), strict=True):
         is_first = equal(pixels + weights, largest) & is_free
@@ -48,22 +40,10 @@ def _are_largest(
         is_free = is_free & ~is_first
 
 
-def _pixels_at_largest(
-    dy: Tensor, x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape
-) -> Tensor:
-    """Return the pixels of dy, the gradient of an image, at the first largest sum of each window."""
-    are_largest = _are_largest(x, filter, strides, pad, dilations)
-    seen = _seen(dy, _windows(x, filter, strides, pad, dilations), 0)
-    return add_n([where(is_it, pixels, 0) for is_it, pixels in zip(are_largest, seen, strict=True)])
-
-
-def _weights_at_largest(
-    dy: Tensor, x: Tensor, filter: Tensor, strides: Shape, pad: Padding, dilations: Shape
-) -> Tensor:
-    """Return the weights of dy, the gradient of a filter, at the first largest sum of each window."""
-    are_largest = _are_largest(x, filter, strides, pad, dilations)
-    weights = _weights(dy, _windows(x, filter, strides, pad, dilations))
-    return add_n([where(is_it, w, 0) for is_it, w in zip(are_largest, weights, strict=True)])
+def _at_largest(x: Tensor, filter: Tensor, window: Window, parts: Iterator[Tensor]) -> Tensor:
+    """Return the sum of the parts, one for each cell of the filter, where its sum is the first largest."""
+    pairs = zip(_are_largest(x, filter, window), parts, strict=True)
+    return add_n([where(is_it, part, 0) for is_it, part in pairs])
 
 
 gradient(
@@ -76,5 +56,11 @@ gradient(
 
 # Both are linear in dy, and their gradient is the transpose. Images and filter only determine where
 # dy goes, which does not change smoothly.
-gradient(morphology.dilation2d_input_gradient, dy=_pixels_at_largest)
-gradient(morphology.dilation2d_filter_gradient, dy=_weights_at_largest)
+gradient(
+    morphology.dilation2d_input_gradient,
+    dy=lambda dy, x, filter, window: _at_largest(x, filter, window, _seen(dy, window, 0)),
+)
+gradient(
+    morphology.dilation2d_filter_gradient,
+    dy=lambda dy, x, filter, window: _at_largest(x, filter, window, _weights(dy, window)),
+)

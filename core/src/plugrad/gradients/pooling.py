@@ -8,12 +8,12 @@ from math import inf
 from typing import Any, NamedTuple
 
 from plugrad.kernels import creation, movement, pooling
-from plugrad.kernels.pooling import PoolingType, pool_window
+from plugrad.kernels.pooling import PoolingType
 from plugrad.ops.binary import add_n, equal, where
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Shape, Spec
-from plugrad.types.windows import Padding, Pairs, Rounding, Window, cell_slices, margins
+from plugrad.types.windows import Pairs, Window, cell_slices, margins
 
 
 class _Places(NamedTuple):
@@ -64,17 +64,8 @@ def _firsts(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
     return found
 
 
-def at_largest(
-    dy: Tensor,
-    input: Tensor,
-    output: Tensor,
-    filter_size: Shape,
-    strides: Shape,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
-) -> Tensor:
+def at_largest(dy: Tensor, input: Tensor, output: Tensor, window: Window) -> Tensor:
     """Return the elements of dy, the gradient of images, at the first largest element of each window of `input`."""
-    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     places = _places(input.shape, window)
     firsts = _firsts(places.of(input, -inf), output)
     parts = zip(firsts, places.of(dy), strict=True)
@@ -82,18 +73,9 @@ def at_largest(
 
 
 def _pool(
-    dy: Tensor,
-    input: Tensor,
-    out: Tensor,
-    window_shape: Shape,
-    pooling_type: PoolingType,
-    pad: Padding,
-    dilations: Shape,
-    strides: Shape,
-    dim_rounding_mode: Rounding,
+    dy: Tensor, input: Tensor, out: Tensor, window: Window, pooling_type: PoolingType
 ) -> Tensor:
     """Return dy at the first largest element of each window, or shared evenly by its cells outside the padding."""
-    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
     places = _places(input.shape, window)
     if pooling_type == "max":
         parts = [where(is_first, dy, 0) for is_first in _firsts(places.of(input, -inf), out)]
@@ -110,9 +92,7 @@ gradient(pooling.avg_pool, x=lambda dy, x, attrs: pooling.avg_pool_gradient(dy, 
 gradient(pooling.pool, input=_pool)
 gradient(
     pooling.max_pool_with_argmax,
-    x=lambda dy, x, outs, filter_size, strides, pad: pooling.max_pool_gradient(
-        dy[0], x, outs[0], filter_size=filter_size, strides=strides, pad=pad
-    ),
+    x=lambda dy, x, outs, window: pooling.max_pool_gradient(dy[0], x, outs[0], window=window),
 )
 
 # Both are linear in dy, and their gradient is the transpose. The images only determine where dy goes,

@@ -1,156 +1,75 @@
 """Kernels that slide a filter over an image.
 
-Images are (batch, height, width, channels), or (batch, channels, height, width) if `data_format` is
-"NCHW"; filters are (height, width, input channels, output channels). The shape rules at the end
-hold for any number of spatial axes.
+Images are (batch, height, width, channels), filters (height, width, input channels, output channels).
+The shape rules at the end hold for any number of spatial axes.
 """
 
 from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import (
-    DataFormat,
-    ImageFormat,
-    Padding,
-    Rounding,
-    Window,
-    sliding_window,
-)
+from plugrad.types.windows import Window, check_window
 
 
 @kernel("Conv2D", accepts=FLOATING)
-def conv2d(
-    x: Spec,
-    filter: Spec,
-    *,
-    strides: Shape,
-    pad: Padding,
-    data_format: ImageFormat = "NHWC",
-    dilations: Shape = (1, 1),
-    dim_rounding_mode: Rounding = None,
-) -> Spec:
+def conv2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     """Return the cross-correlation of images with filters."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    return Shaped(convolved(x.shape, filter.shape, *sliding), agreed("Conv2D", x, filter))
+    return Shaped(convolved(2, x.shape, filter.shape, window), agreed("Conv2D", x, filter))
 
 
 @kernel("Conv2DBackpropInput", accepts=FLOATING)
-def conv2d_input_gradient(
-    dy: Spec,
-    filter: Spec,
-    *,
-    input_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: ImageFormat = "NHWC",
-    dilations: Shape = (1, 1),
-    dim_rounding_mode: Rounding = None,
-) -> Spec:
+def conv2d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv2d` for its images, which have `input_shape`: a transposed convolution."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    check_gradient(dy, input_shape, filter.shape, *sliding)
+    check_gradient(dy, input_shape, convolved(2, input_shape, filter.shape, window))
     return Shaped(input_shape, agreed("Conv2DBackpropInput", dy, filter))
 
 
 @kernel("Conv2DBackpropFilter", accepts=FLOATING)
-def conv2d_filter_gradient(
-    x: Spec,
-    dy: Spec,
-    *,
-    filter_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: ImageFormat = "NHWC",
-    dilations: Shape = (1, 1),
-    dim_rounding_mode: Rounding = None,
-) -> Spec:
+def conv2d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv2d` for its filters, which have `filter_shape`."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    check_gradient(dy, x.shape, filter_shape, *sliding)
+    check_gradient(dy, x.shape, convolved(2, x.shape, filter_shape, window))
     return Shaped(filter_shape, agreed("Conv2DBackpropFilter", x, dy))
 
 
 def convolved(
-    image: Shape,
-    filter: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    rounding: Rounding,
-    *,
-    is_depthwise: bool = False,
+    axes: int, image: Shape, filter: Shape, window: Window, *, is_depthwise: bool = False
 ) -> Shape:
     """Return the shape of the result of sliding filters over images.
 
     Raises:
-        ShapeError: images or filters do not have as many axes as the format, their channels differ,
-            or the window does not fit.
+        ShapeError: images or filters do not have `axes` spatial axes, their channels differ, or the
+            window is that of other filters or images.
     """
-    batch, channels, window = geometry(
-        image, filter, strides, pad, data_format, dilations, rounding
-    )
-    if channels != filter[-2]:
+    check_images(axes, image, filter)
+    check_window(image, window, axes)
+    if window.size != filter[:-2]:
+        raise ShapeError(f"filters of shape {filter} do not have the size of {window}")
+    channels = filter[-1] * image[-1] if is_depthwise else filter[-1]
+    return image[0], *window.out, channels
+
+
+def check_images(axes: int, image: Shape, filter: Shape) -> None:
+    """Raise unless filters of a shape fit images of a shape.
+
+    Raises:
+        ShapeError: images or filters do not have `axes` spatial axes, or their channels differ.
+    """
+    if not len(image) == len(filter) == axes + 2:
         raise ShapeError(
-            f"images of shape {image} have {channels} channels ({data_format}) but filters of shape {filter} "
+            f"images and filters of a convolution have {axes + 2} axes; the shapes are {image} and {filter}"
+        )
+    if image[-1] != filter[-2]:
+        raise ShapeError(
+            f"images of shape {image}, channels last, have {image[-1]} channels but filters of shape {filter} "
             f"expect {filter[-2]}"
         )
-    out_channels = filter[-1] * channels if is_depthwise else filter[-1]
-    return image_shape(batch, window.out, out_channels, data_format)
 
 
-def check_gradient(
-    dy: Spec,
-    image: Shape,
-    filter: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    rounding: Rounding,
-    *,
-    is_depthwise: bool = False,
-) -> None:
-    """Check that dy has the shape of the result of sliding filters over images.
+def check_gradient(dy: Spec, image: Shape, expected: Shape) -> None:
+    """Raise unless dy has the shape `expected` of the result for images of a shape.
 
     Raises:
-        ShapeError: it has another shape, or there is no such result.
+        ShapeError: it has another shape.
     """
-    sliding = strides, pad, data_format, dilations, rounding
-    expected = convolved(image, filter, *sliding, is_depthwise=is_depthwise)
     if dy.shape != expected:
-        raise ShapeError(
-            f"dy has shape {dy.shape}; filters of shape {filter} over images of shape {image} give {expected}"
-        )
-
-
-def geometry(
-    image: Shape,
-    filter: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    rounding: Rounding,
-) -> tuple[int, int, Window]:
-    """Return (batch, channels, window) of filters that slide over images.
-
-    Raises:
-        ShapeError: images or filters do not have as many axes as the format, or the window does not
-            fit.
-    """
-    if not len(image) == len(filter) == len(data_format):
-        raise ShapeError(
-            f"images ({data_format}) and filters of a convolution have {len(data_format)} axes; "
-            f"the shapes are {image} and {filter}"
-        )
-    is_last = data_format.endswith("C")
-    size, channels = (image[1:-1], image[-1]) if is_last else (image[2:], image[1])
-    window = sliding_window(size, filter[:-2], strides, pad, dilations, rounding)
-    return image[0], channels, window
-
-
-def image_shape(batch: int, size: Shape, channels: int, data_format: DataFormat) -> Shape:
-    """Return the shape of a batch of images."""
-    return (batch, *size, channels) if data_format.endswith("C") else (batch, channels, *size)
+        raise ShapeError(f"dy has shape {dy.shape}; images of shape {image} give {expected}")

@@ -1,63 +1,31 @@
 """Kernels that slide a filter over a volume.
 
-Volumes are (batch, depth, height, width, channels), or (batch, channels, depth, height, width) if
-`data_format` is "NCDHW"; filters are (depth, height, width, input channels, output channels).
+Volumes are (batch, depth, height, width, channels), filters (depth, height, width, input channels,
+output channels).
 """
 
 from plugrad.contract.kernel import agreed, kernel
 from plugrad.kernels.convolution import check_gradient, convolved
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import Padding, Rounding, VolumeFormat
+from plugrad.types.windows import Window
 
 
 @kernel("Conv3D", accepts=FLOATING)
-def conv3d(
-    x: Spec,
-    filter: Spec,
-    *,
-    strides: Shape,
-    pad: Padding,
-    data_format: VolumeFormat = "NDHWC",
-    dilations: Shape = (1, 1, 1),
-    dim_rounding_mode: Rounding = None,
-) -> Spec:
+def conv3d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     """Return the cross-correlation of volumes with filters."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    return Shaped(convolved(x.shape, filter.shape, *sliding), agreed("Conv3D", x, filter))
+    return Shaped(convolved(3, x.shape, filter.shape, window), agreed("Conv3D", x, filter))
 
 
 @kernel("Conv3DBackpropInputV2", accepts=FLOATING)
-def conv3d_input_gradient(
-    dy: Spec,
-    filter: Spec,
-    *,
-    input_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: VolumeFormat = "NDHWC",
-    dilations: Shape = (1, 1, 1),
-    dim_rounding_mode: Rounding = None,
-) -> Spec:
+def conv3d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv3d` for its volumes, which have `input_shape`: a transposed convolution."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    check_gradient(dy, input_shape, filter.shape, *sliding)
+    check_gradient(dy, input_shape, convolved(3, input_shape, filter.shape, window))
     return Shaped(input_shape, agreed("Conv3DBackpropInputV2", dy, filter))
 
 
 @kernel("Conv3DBackpropFilterV2", accepts=FLOATING)
-def conv3d_filter_gradient(
-    x: Spec,
-    dy: Spec,
-    *,
-    filter_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: VolumeFormat = "NDHWC",
-    dilations: Shape = (1, 1, 1),
-    dim_rounding_mode: Rounding = None,
-) -> Spec:
+def conv3d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv3d` for its filters, which have `filter_shape`."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    check_gradient(dy, x.shape, filter_shape, *sliding)
+    check_gradient(dy, x.shape, convolved(3, x.shape, filter_shape, window))
     return Shaped(filter_shape, agreed("Conv3DBackpropFilterV2", x, dy))

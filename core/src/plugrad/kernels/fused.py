@@ -1,7 +1,6 @@
 """Kernels that add a bias to a product or convolution and apply an activation, in one pass.
 
-`bias` and `prelu_activation_weights` are optional; they broadcast to the result. If the images have
-their channels first, a 1-d bias or weight has one element for each channel.
+`bias` and `prelu_activation_weights` are optional; they broadcast to the result.
 """
 
 from typing import Final, Literal, get_args
@@ -12,8 +11,8 @@ from plugrad.kernels.convolution import convolved
 from plugrad.kernels.linalg import multiplied
 from plugrad.types.dtype import FLOATING
 from plugrad.types.shapes import stretches
-from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import DataFormat, ImageFormat, Padding, Rounding
+from plugrad.types.specs import Shaped, Spec
+from plugrad.types.windows import Window
 
 Activation = Literal["linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu", "prelu"]
 ACTIVATIONS: Final[tuple[Activation, ...]] = get_args(Activation)
@@ -45,19 +44,14 @@ def conv2d(
     bias: Spec | None = None,
     prelu_activation_weights: Spec | None = None,
     *,
-    strides: Shape,
-    pad: Padding,
-    data_format: ImageFormat = "NHWC",
-    dilations: Shape = (1, 1),
-    dim_rounding_mode: Rounding = None,
+    window: Window,
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
     """Return the activation of a convolution, as in Conv2D, plus the bias."""
-    name = "FusedConv2D"
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    out = Shaped(convolved(x.shape, filter.shape, *sliding), agreed(name, x, filter))
-    _check_operands(name, out, bias, prelu_activation_weights, activation, data_format)
+    shape = convolved(2, x.shape, filter.shape, window)
+    out = Shaped(shape, agreed("FusedConv2D", x, filter))
+    _check_operands("FusedConv2D", out, bias, prelu_activation_weights, activation)
     return out
 
 
@@ -68,39 +62,19 @@ def depthwise_conv2d(
     bias: Spec | None = None,
     prelu_activation_weights: Spec | None = None,
     *,
-    strides: Shape,
-    pad: Padding,
-    data_format: ImageFormat = "NHWC",
-    dilations: Shape = (1, 1),
-    dim_rounding_mode: Rounding = None,
+    window: Window,
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
     """Return the activation of a convolution, as in DepthwiseConv2dNative, plus the bias."""
-    name = "FusedDepthwiseConv2D"
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    shape = convolved(x.shape, filter.shape, *sliding, is_depthwise=True)
-    out = Shaped(shape, agreed(name, x, filter))
-    _check_operands(name, out, bias, prelu_activation_weights, activation, data_format)
+    shape = convolved(2, x.shape, filter.shape, window, is_depthwise=True)
+    out = Shaped(shape, agreed("FusedDepthwiseConv2D", x, filter))
+    _check_operands("FusedDepthwiseConv2D", out, bias, prelu_activation_weights, activation)
     return out
 
 
-def beside_images(shape: Shape, data_format: DataFormat) -> Shape:
-    """Return the shape in which a bias of a shape broadcasts to images.
-
-    >>> beside_images((8,), "NHWC"), beside_images((8,), "NCHW")
-    ((8,), (8, 1, 1))
-    """
-    return (*shape, 1, 1) if len(shape) == 1 and data_format == "NCHW" else shape
-
-
 def _check_operands(
-    name: str,
-    out: Spec,
-    bias: Spec | None,
-    weights: Spec | None,
-    activation: Activation,
-    data_format: DataFormat = "NHWC",
+    name: str, out: Spec, bias: Spec | None, weights: Spec | None, activation: Activation
 ) -> None:
     """Check that the bias and the weights fit the result and the activation."""
     if (activation == "prelu") != (weights is not None):
@@ -112,7 +86,7 @@ def _check_operands(
     for label, x in (("bias", bias), ("prelu_activation_weights", weights)):
         if x is not None:
             agreed(name, out, x)
-            if not stretches(beside_images(x.shape, data_format), out.shape):
+            if not stretches(x.shape, out.shape):
                 raise ShapeError(
                     f"{label} has shape {x.shape}, which does not broadcast to the result of shape {out.shape}"
                 )

@@ -6,49 +6,40 @@ do not count; a window that contains no pixel gives the smallest number.
 
 from plugrad.contract.kernel import agreed, kernel
 from plugrad.errors import ShapeError
+from plugrad.kernels.convolution import check_gradient
 from plugrad.types.dtype import REAL
 from plugrad.types.specs import Shape, Shaped, Spec
-from plugrad.types.windows import Padding, sliding_window
+from plugrad.types.windows import Window, check_window
 
 
 @kernel("Dilation2D", accepts=REAL)
-def dilation2d(
-    x: Spec, filter: Spec, *, strides: Shape, pad: Padding, dilations: Shape = (1, 1)
-) -> Spec:
+def dilation2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     """Return the largest sum of a pixel and a weight in each window, or NaN if a sum is NaN."""
-    shape = _dilated(x.shape, filter.shape, strides, pad, dilations)
-    return Shaped(shape, agreed("Dilation2D", x, filter))
+    return Shaped(_dilated(x.shape, filter.shape, window), agreed("Dilation2D", x, filter))
 
 
 @kernel("Dilation2DBackpropInput", accepts=REAL)
-def dilation2d_input_gradient(
-    x: Spec, filter: Spec, dy: Spec, *, strides: Shape, pad: Padding, dilations: Shape = (1, 1)
-) -> Spec:
+def dilation2d_input_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window) -> Spec:
     """Return the gradient of `dilation2d` for its images: dy goes to the first largest sum of each window."""
-    _check_gradient(dy, _dilated(x.shape, filter.shape, strides, pad, dilations))
+    check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
     return Shaped(x.shape, agreed("Dilation2DBackpropInput", x, filter, dy))
 
 
 @kernel("Dilation2DBackpropFilter", accepts=REAL)
-def dilation2d_filter_gradient(
-    x: Spec, filter: Spec, dy: Spec, *, strides: Shape, pad: Padding, dilations: Shape = (1, 1)
-) -> Spec:
+def dilation2d_filter_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window) -> Spec:
     """Return the gradient of `dilation2d` for its filter: dy goes to the first largest sum of each window."""
-    _check_gradient(dy, _dilated(x.shape, filter.shape, strides, pad, dilations))
+    check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
     return Shaped(filter.shape, agreed("Dilation2DBackpropFilter", x, filter, dy))
 
 
-def _dilated(images: Shape, filter: Shape, strides: Shape, pad: Padding, dilations: Shape) -> Shape:
+def _dilated(images: Shape, filter: Shape, window: Window) -> Shape:
     """Return the shape of the dilated images."""
     if len(images) != 4 or len(filter) != 3 or images[3] != filter[2]:
         raise ShapeError(
             "images (batch, height, width, channels) and filters (height, width, channels) must have the same "
             f"channels; the shapes are {images} and {filter}"
         )
-    window = sliding_window(images[1:3], filter[:2], strides, pad, dilations)
+    check_window(images, window)
+    if window.size != filter[:2]:
+        raise ShapeError(f"a filter of shape {filter} does not have the size of {window}")
     return images[0], *window.out, images[3]
-
-
-def _check_gradient(dy: Spec, expected: Shape) -> None:
-    if dy.shape != expected:
-        raise ShapeError(f"dy has shape {dy.shape}; the dilated images have shape {expected}")

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import check_floats, promoted
-from plugrad.ops.attributes import chosen
+from plugrad.ops.windows import as_given, as_kernels_take, window_of
 from plugrad.types.shapes import shape_of
-from plugrad.types.windows import format_of, padding_of, sizes_of
+from plugrad.types.windows import is_channels_first, padding_of, sizes_of, sliding_window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.tensor import Tensor, TensorLike
-    from plugrad.types.specs import ShapeLike
-    from plugrad.types.windows import DataFormat, ImageFormat, PaddingLike, Rounding
-
-SequenceFormat = Literal["NWC", "NCW"]
-_AS_IMAGES: Final[dict[str, ImageFormat]] = {"NWC": "NHWC", "NCW": "NCHW"}
+    from plugrad.types.specs import Shape, ShapeLike
+    from plugrad.types.windows import (
+        DataFormat,
+        ImageFormat,
+        Padding,
+        PaddingLike,
+        Rounding,
+        SequenceFormat,
+        Window,
+    )
 
 
 def conv1d(
     x: TensorLike,
     filter: TensorLike,
     stride: int = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: SequenceFormat = "NWC",
     dilation: int = 1,
@@ -48,7 +50,7 @@ def conv1d(
             batch axis may be absent, and is then absent from the result.
         filter: filters of shape (width, input channels, output channels).
         stride: the distance between neighbouring positions of the filter.
-        pad: "valid", "same", a number of cells, or ((before, after),).
+        padding: "valid", "same", a number of cells, or ((before, after),).
         data_format: "NWC" or "NCW".
         dilation: the distance between neighbouring cells of the filter.
         dim_rounding_mode: as for `conv2d`.
@@ -58,7 +60,6 @@ def conv1d(
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument is none of the above.
     """
-    chosen(data_format, tuple(_AS_IMAGES), "conv1d", "data_format")
     check_floats("conv1d", x=x, filter=filter)
     sequences, filters = promoted(x, filter, convolution.conv2d, "conv1d")
     if sequences.ndim not in (2, 3) or filters.ndim != 3:
@@ -66,34 +67,31 @@ def conv1d(
             "conv1d: x must have 2 or 3 axes and filter 3; the shapes are "
             f"{sequences.shape} and {filters.shape}"
         )
+    is_first = is_channels_first(data_format, 1, "conv1d")
     # Sequences are images of height 1.
-    height = sequences.ndim - (2 if data_format == "NWC" else 1)
-    padding = padding_of(pad, 1, "conv1d")
-    attrs = sliding(
-        "conv1d",
-        2,
-        strides=(1, *sizes_of(stride, 1, "conv1d: stride")),
-        pad=padding if isinstance(padding, str) else ((0, 0), *padding),
-        data_format=_AS_IMAGES[data_format],
-        dilations=(1, *sizes_of(dilation, 1, "conv1d: dilation")),
-        rounding=dim_rounding_mode,
-    )
-    images = movement.expand_dims(sequences, dim=height)
+    images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
+    cells = padding_of(padding, 1, "conv1d", dim_rounding_mode)
     try:
-        y = slid(convolution.conv2d, "conv1d", images, movement.expand_dims(filters, dim=0), attrs)
+        y = correlated(
+            *(convolution.conv2d, "conv1d", images, movement.expand_dims(filters, dim=0)),
+            strides=(1, *sizes_of(stride, 1, "conv1d: stride")),
+            padding=cells if isinstance(cells, str) else ((0, 0), *cells),
+            dilations=(1, *sizes_of(dilation, 1, "conv1d: dilation")),
+            rounding=dim_rounding_mode,
+        )
     except ShapeError as error:  # it names the shapes of the images
         raise ShapeError(
             f"conv1d: x of shape {sequences.shape} and filter of shape {filters.shape} do not fit; as "
             f"images of height 1: {error}"
         ) from None
-    return movement.reshape(y, shape=(*y.shape[:height], *y.shape[height + 1 :]))
+    return as_given(movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first)
 
 
 def conv2d(
     x: TensorLike,
     filter: TensorLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
@@ -102,14 +100,14 @@ def conv2d(
     """The cross-correlation of images with filters.
 
     >>> images = plugrad.ones((1, 3, 3, 1))
-    >>> plugrad.conv2d(images, plugrad.ones((2, 2, 1, 1)), pad="same")[0, :, :, 0]
+    >>> plugrad.conv2d(images, plugrad.ones((2, 2, 1, 1)), padding="same")[0, :, :, 0]
     tensor([[4., 4., 2.],
             [4., 4., 2.],
             [2., 2., 1.]], dtype=float32)
 
     The result has the axes of x, with the output channels of the filter, and the dtype to which x
     and filter promote. Along a spatial axis there are ``ceil(size / stride)`` positions of the
-    filter with ``pad="same"``, and otherwise ``(size + padding - extent) // stride + 1``, where a
+    filter with ``padding="same"``, and otherwise ``(size + padding - extent) // stride + 1``, where a
     filter has the extent ``(filter size - 1) * dilation + 1``.
 
     Args:
@@ -118,7 +116,7 @@ def conv2d(
         filter: filters of shape (height, width, input channels, output channels).
         strides: the distance between neighbouring positions of the filter, one number or (vertical,
             horizontal).
-        pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
+        padding: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter, one number or (vertical,
             horizontal); strides and dilations cannot both exceed 1.
@@ -130,8 +128,8 @@ def conv2d(
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument is none of the above.
     """
-    attrs = sliding("conv2d", 2, strides, pad, data_format, dilations, dim_rounding_mode)
-    return slid(convolution.conv2d, "conv2d", x, filter, attrs)
+    how = data_format, strides, padding, dilations, dim_rounding_mode
+    return slid(convolution.conv2d, "conv2d", 2, x, filter, *how)
 
 
 def conv2d_transpose(
@@ -139,7 +137,7 @@ def conv2d_transpose(
     filter: TensorLike,
     output_shape: ShapeLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
@@ -162,7 +160,7 @@ def conv2d_transpose(
             arguments.
         strides: the distance between the windows of neighbouring pixels, one number or (vertical,
             horizontal).
-        pad: as for `conv2d`; the padding is cut off from the result.
+        padding: as for `conv2d`; the padding is cut off from the result.
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter, one number or (vertical,
             horizontal); strides and dilations cannot both exceed 1.
@@ -174,80 +172,65 @@ def conv2d_transpose(
         ArgumentValueError: another argument is none of the above.
     """
     op = "conv2d_transpose"
-    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
-    return spread(convolution.conv2d_input_gradient, op, x, filter, output_shape, attrs)
-
-
-def sliding(
-    op: str,
-    count: int,
-    strides: ShapeLike,
-    pad: PaddingLike,
-    data_format: DataFormat,
-    dilations: ShapeLike,
-    rounding: Rounding,
-) -> Mapping[str, Any]:
-    """Return the attributes of a convolution over `count` spatial axes in the form that kernels take.
-
-    Raises:
-        ArgumentValueError: a value is not allowed.
-    """
-    given = strides, pad, data_format, dilations, rounding
-    is_plain = PLAIN.issuperset(map(type, given))  # what programs mostly pass: a key of the cache
-    return (_remembered if is_plain else _attributes)(op, count, *given)
-
-
-PLAIN: Final = frozenset({int, str, type(None)})
-
-
-def _attributes(
-    op: str,
-    count: int,
-    strides: ShapeLike,
-    pad: PaddingLike,
-    data_format: DataFormat,
-    dilations: ShapeLike,
-    rounding: Rounding,
-) -> Mapping[str, Any]:
-    steps = sizes_of(strides, count, f"{op}: strides")
-    gaps = sizes_of(dilations, count, f"{op}: dilations")
-    if max(steps) > 1 and max(gaps) > 1:
-        raise ArgumentValueError(f"{op}: strides={steps} and dilations={gaps} cannot both exceed 1")
-    return {
-        "strides": steps,
-        "pad": padding_of(pad, count, op, rounding),
-        "data_format": format_of(data_format, count, op),
-        "dilations": gaps,
-        "dim_rounding_mode": rounding,
-    }
-
-
-_remembered: Final = lru_cache(maxsize=1024)(_attributes)
+    how = data_format, strides, padding, dilations, dim_rounding_mode
+    return spread(convolution.conv2d_input_gradient, op, 2, x, filter, output_shape, *how)
 
 
 def slid(
     kernel: Kernel[..., Tensor],
     op: str,
+    axes: int,
     x: TensorLike,
     filter: TensorLike,
-    attrs: Mapping[str, Any],
+    data_format: DataFormat,
+    strides: ShapeLike,
+    padding: PaddingLike,
+    dilations: ShapeLike,
+    rounding: Rounding,
 ) -> Tensor:
-    """Return the result of a convolution kernel for filters and images, which may lack the batch axis."""
+    """Return the result of a convolution kernel for filters and images, as they are given to an op."""
     check_floats(op, x=x, filter=filter)
     images, filters = promoted(x, filter, kernel, op)
-    images, is_single = batched(op, images, filters, len(attrs["strides"]))
-    return unbatched(kernel(images, filters, **attrs), is_single)
+    is_first = is_channels_first(data_format, axes, op)
+    batch = batched(op, axes, images, filters, is_first)
+    return as_given(
+        correlated(kernel, op, batch, filters, strides, padding, dilations, rounding),
+        *(images, is_first),
+    )
+
+
+def correlated(
+    kernel: Kernel[..., Tensor],
+    op: str,
+    images: Tensor,
+    filters: Tensor,
+    strides: ShapeLike,
+    padding: PaddingLike,
+    dilations: ShapeLike,
+    rounding: Rounding,
+    *others: Tensor | None,
+    **attrs: Any,
+) -> Tensor:
+    """Return the result of a convolution kernel for filters and images (batch, spatial axes …, channels)."""
+    how = strides, padding, dilations, rounding
+    window = window_of(op, filter_window, images.shape, filters.shape[:-2], *how)
+    return kernel(images, filters, *others, window=window, **attrs)
 
 
 def spread(
     kernel: Kernel[..., Tensor],
     op: str,
+    axes: int,
     x: TensorLike,
     filter: TensorLike,
     output_shape: ShapeLike,
-    attrs: Mapping[str, Any],
+    data_format: DataFormat,
+    strides: ShapeLike,
+    padding: PaddingLike,
+    dilations: ShapeLike,
+    rounding: Rounding,
 ) -> Tensor:
-    """Return the result of the kernel of an input gradient, for images that may lack the batch axis."""
+    """Return the result of the kernel of an input gradient, for images as they are given to an op."""
     check_floats(op, x=x, filter=filter)
     images, filters = promoted(x, filter, kernel, op)
     shape = shape_of(output_shape, name=f"{op}: output_shape")
@@ -255,26 +238,44 @@ def spread(
         raise ShapeError(
             f"{op}: output_shape={shape} must have as many sizes as x, whose shape is {images.shape}"
         )
-    images, is_single = batched(op, images, filters, len(attrs["strides"]))
-    shape = (1, *shape) if is_single else shape
-    return unbatched(kernel(images, filters, input_shape=shape, **attrs), is_single)
+    is_first = is_channels_first(data_format, axes, op)
+    batch = batched(op, axes, images, filters, is_first)
+    shape = shape if len(shape) == axes + 2 else (1, *shape)
+    shape = (shape[0], *shape[2:], shape[1]) if is_first else shape
+    how = strides, padding, dilations, rounding
+    window = window_of(op, filter_window, shape, filters.shape[:-2], *how)
+    return as_given(kernel(batch, filters, input_shape=shape, window=window), images, is_first)
 
 
-def batched(op: str, images: Tensor, filters: Tensor, count: int) -> tuple[Tensor, bool]:
-    """Return images with a batch axis, and whether they had none.
+def filter_window(
+    image: Shape,
+    size: Shape,
+    strides: Shape,
+    padding: Padding,
+    dilations: Shape,
+    rounding: Rounding,
+) -> Window:
+    """Return how a filter slides over an image; see `sliding_window`.
 
     Raises:
-        ShapeError: the images or the filters do not have `count` spatial axes.
+        ArgumentValueError: strides and dilations both exceed 1.
     """
-    if images.ndim not in (count + 1, count + 2) or filters.ndim != count + 2:
+    if max(strides) > 1 and max(dilations) > 1:
+        raise ArgumentValueError(
+            f"strides={strides} and dilations={dilations} cannot both exceed 1"
+        )
+    return sliding_window(image, size, strides, padding, dilations, rounding)
+
+
+def batched(op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool) -> Tensor:
+    """Return images as kernels take them.
+
+    Raises:
+        ShapeError: the images or the filters do not have so many spatial axes, or other channels.
+    """
+    if images.ndim not in (axes + 1, axes + 2) or filters.ndim != axes + 2:
         raise ShapeError(
-            f"{op}: x must have {count + 1} or {count + 2} axes and filter {count + 2}; the shapes "
+            f"{op}: x must have {axes + 1} or {axes + 2} axes and filter {axes + 2}; the shapes "
             f"are {images.shape} and {filters.shape}"
         )
-    is_single = images.ndim == count + 1
-    return (movement.expand_dims(images, dim=0) if is_single else images), is_single
-
-
-def unbatched(images: Tensor, is_single: bool) -> Tensor:
-    """Return images without the batch axis that `batched` added."""
-    return movement.reshape(images, shape=images.shape[1:]) if is_single else images
+    return as_kernels_take(images, axes, is_first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import convolution3d
-from plugrad.ops.convolution import slid, sliding, spread
+from plugrad.ops.convolution import slid, spread
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -17,7 +17,7 @@ def conv3d(
     x: TensorLike,
     filter: TensorLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: VolumeFormat = "NDHWC",
     dilations: ShapeLike = 1,
@@ -40,7 +40,7 @@ def conv3d(
         filter: filters of shape (depth, height, width, input channels, output channels).
         strides: the distance between neighbouring positions of the filter, one number or one for
             each spatial axis.
-        pad: "valid", "same", a number of cells, or one pair (before, after) for each spatial axis.
+        padding: "valid", "same", a number of cells, or one pair (before, after) for each spatial axis.
         data_format: "NDHWC" or "NCDHW".
         dilations: the distance between neighbouring cells of the filter, one number or one for each
             spatial axis; strides and dilations cannot both exceed 1.
@@ -52,8 +52,8 @@ def conv3d(
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument is none of the above.
     """
-    attrs = sliding("conv3d", 3, strides, pad, data_format, dilations, dim_rounding_mode)
-    return slid(convolution3d.conv3d, "conv3d", x, filter, attrs)
+    how = data_format, strides, padding, dilations, dim_rounding_mode
+    return slid(convolution3d.conv3d, "conv3d", 3, x, filter, *how)
 
 
 def conv3d_transpose(
@@ -61,7 +61,7 @@ def conv3d_transpose(
     filter: TensorLike,
     output_shape: ShapeLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: VolumeFormat = "NDHWC",
     dilations: ShapeLike = 1,
@@ -85,7 +85,7 @@ def conv3d_transpose(
             arguments.
         strides: the distance between the windows of neighbouring cells, one number or one for each
             spatial axis.
-        pad: as for `conv3d`; the padding is cut off from the result.
+        padding: as for `conv3d`; the padding is cut off from the result.
         data_format: "NDHWC" or "NCDHW".
         dilations: the distance between neighbouring cells of the filter, one number or one for each
             spatial axis; strides and dilations cannot both exceed 1.
@@ -97,5 +97,5 @@ def conv3d_transpose(
         ArgumentValueError: another argument is none of the above.
     """
     op = "conv3d_transpose"
-    attrs = sliding(op, 3, strides, pad, data_format, dilations, dim_rounding_mode)
-    return spread(convolution3d.conv3d_input_gradient, op, x, filter, output_shape, attrs)
+    how = data_format, strides, padding, dilations, dim_rounding_mode
+    return spread(convolution3d.conv3d_input_gradient, op, 3, x, filter, output_shape, *how)

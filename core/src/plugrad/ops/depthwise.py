@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, depthwise
 from plugrad.ops.arguments import cast, check_floats, promoted
-from plugrad.ops.convolution import batched, slid, sliding, unbatched
+from plugrad.ops.convolution import batched, correlated, slid
+from plugrad.ops.windows import as_given
+from plugrad.types.windows import is_channels_first
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -19,7 +21,7 @@ def depthwise_conv2d(
     x: TensorLike,
     filter: TensorLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
@@ -43,7 +45,7 @@ def depthwise_conv2d(
             result.
         strides: the distance between neighbouring positions of the filter, one number or (vertical,
             horizontal).
-        pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
+        padding: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter, one number or (vertical,
             horizontal); strides and dilations cannot both exceed 1.
@@ -55,9 +57,8 @@ def depthwise_conv2d(
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument is none of the above.
     """
-    op = "depthwise_conv2d"
-    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
-    return slid(depthwise.depthwise_conv2d, op, x, filter, attrs)
+    how = data_format, strides, padding, dilations, dim_rounding_mode
+    return slid(depthwise.depthwise_conv2d, "depthwise_conv2d", 2, x, filter, *how)
 
 
 def separable_conv2d(
@@ -65,7 +66,7 @@ def separable_conv2d(
     depthwise_filter: TensorLike,
     pointwise_filter: TensorLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
@@ -87,7 +88,7 @@ def separable_conv2d(
         depthwise_filter: filters of shape (height, width, channels, multiplier).
         pointwise_filter: filters of shape (1, 1, channels * multiplier, output channels).
         strides: strides of the depthwise filter, as for `depthwise_conv2d`.
-        pad: as for `depthwise_conv2d`.
+        padding: as for `depthwise_conv2d`.
         data_format: "NHWC" or "NCHW".
         dilations: dilations of the depthwise filter, as for `depthwise_conv2d`.
         dim_rounding_mode: as for `depthwise_conv2d`.
@@ -98,18 +99,19 @@ def separable_conv2d(
         ArgumentValueError: another argument is none of the above.
     """
     op = "separable_conv2d"
-    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
     check_floats(op, x=x, depthwise_filter=depthwise_filter, pointwise_filter=pointwise_filter)
     images, filters = promoted(x, depthwise_filter, depthwise.depthwise_conv2d, op)
     images, mix = promoted(images, pointwise_filter, convolution.conv2d, op)
     filters = cast(filters, images.dtype)
-    images, is_single = batched(op, images, filters, 2)
+    is_first = is_channels_first(data_format, 2, op)
+    batch = batched(op, 2, images, filters, is_first)
     channels = filters.shape[2] * filters.shape[3]
     if mix.ndim != 4 or mix.shape[:3] != (1, 1, channels):
         raise ShapeError(
             f"{op}: pointwise_filter has shape {mix.shape}; depthwise filters of shape {filters.shape} "
             f"need (1, 1, {channels}, output channels)"
         )
-    y = depthwise.depthwise_conv2d(images, filters, **attrs)
-    y = convolution.conv2d(y, mix, strides=(1, 1), pad="valid", data_format=attrs["data_format"])
-    return unbatched(y, is_single)
+    how = strides, padding, dilations, dim_rounding_mode
+    y = correlated(depthwise.depthwise_conv2d, op, batch, filters, *how)
+    y = correlated(convolution.conv2d, op, y, mix, 1, "valid", 1, None)
+    return as_given(y, images, is_first)

@@ -5,16 +5,17 @@ The results are those of the separate functions; intermediate results are not st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from plugrad.engine.channels import channel_last
 from plugrad.kernels import fused as kernels
 from plugrad.ops.arguments import cast, check_floats, promoted
 from plugrad.ops.attributes import flag, real
-from plugrad.ops.convolution import batched, sliding, unbatched
+from plugrad.ops.convolution import batched, correlated
+from plugrad.ops.windows import as_given
+from plugrad.types.windows import is_channels_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.fused import Activation
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -74,7 +75,7 @@ def conv2d(
     x: TensorLike,
     filter: TensorLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
@@ -100,7 +101,7 @@ def conv2d(
         x: images; this argument and those up to `dim_rounding_mode` are as for `plugrad.conv2d`.
         filter: filters of shape (height, width, input channels, output channels).
         strides: the distance between neighbouring positions of the filter.
-        pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
+        padding: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter.
         dim_rounding_mode: what to do with a last, partial stride.
@@ -118,19 +119,17 @@ def conv2d(
         ArgumentValueError: `prelu_activation_weights` are missing for "prelu" or given for another
             activation, or another argument is none of the above.
     """
-    op = "conv2d"
-    check_floats(op, x=x, filter=filter)
-    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
-    kernel = kernels.conv2d
-    operands = _operands(kernel, op, x, filter, bias, prelu_activation_weights)
-    return _slid(kernel, op, *operands, attrs, activation=activation, alpha=leakyrelu_alpha)
+    how = strides, padding, dilations, dim_rounding_mode
+    operands = x, filter, bias, prelu_activation_weights
+    end = activation, leakyrelu_alpha
+    return _slid(kernels.conv2d, "conv2d", operands, data_format, how, *end)
 
 
 def depthwise_conv2d(
     x: TensorLike,
     filter: TensorLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
@@ -156,7 +155,7 @@ def depthwise_conv2d(
             `plugrad.depthwise_conv2d`.
         filter: filters of shape (height, width, channels, multiplier).
         strides: the distance between neighbouring positions of the filter.
-        pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
+        padding: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter.
         dim_rounding_mode: what to do with a last, partial stride.
@@ -174,12 +173,10 @@ def depthwise_conv2d(
         ArgumentValueError: `prelu_activation_weights` are missing for "prelu" or given for another
             activation, or another argument is none of the above.
     """
-    op = "depthwise_conv2d"
-    check_floats(op, x=x, filter=filter)
-    attrs = sliding(op, 2, strides, pad, data_format, dilations, dim_rounding_mode)
-    kernel = kernels.depthwise_conv2d
-    operands = _operands(kernel, op, x, filter, bias, prelu_activation_weights)
-    return _slid(kernel, op, *operands, attrs, activation=activation, alpha=leakyrelu_alpha)
+    how = strides, padding, dilations, dim_rounding_mode
+    operands = x, filter, bias, prelu_activation_weights
+    end = activation, leakyrelu_alpha
+    return _slid(kernels.depthwise_conv2d, "depthwise_conv2d", operands, data_format, how, *end)
 
 
 def _operands(
@@ -204,24 +201,23 @@ def _operands(
 def _slid(
     kernel: Kernel[..., Tensor],
     op: str,
-    images: Tensor,
-    filters: Tensor,
-    bias: Tensor | None,
-    weights: Tensor | None,
-    attrs: Mapping[str, Any],
-    *,
+    operands: tuple[TensorLike, TensorLike, TensorLike | None, TensorLike | None],
+    data_format: ImageFormat,
+    how: tuple[ShapeLike, PaddingLike, ShapeLike, Rounding],
     activation: Activation,
     alpha: float,
 ) -> Tensor:
-    """Return the result of a fused convolution kernel for images that may lack the batch axis."""
-    images, is_single = batched(op, images, filters, 2)
-    y = kernel(
-        images,
-        filters,
-        bias,
-        weights,
-        **attrs,
+    """Return the result of a fused convolution kernel for images as they are given to an op."""
+    x, filter, bias, weights = operands
+    check_floats(op, x=x, filter=filter)
+    images, filters, *others = _operands(kernel, op, x, filter, bias, weights)
+    is_first = is_channels_first(data_format, 2, op)
+    if is_first:
+        others = [z if z is None else channel_last(z, 2) for z in others]
+    batch = batched(op, 2, images, filters, is_first)
+    y = correlated(
+        *(kernel, op, batch, filters, *how, *others),
         activation=activation,
         leakyrelu_alpha=real(alpha, op, "leakyrelu_alpha"),
     )
-    return unbatched(y, is_single)
+    return as_given(y, images, is_first)

@@ -5,29 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.errors import ShapeError
-from plugrad.kernels import morphology, movement
+from plugrad.kernels import morphology
 from plugrad.ops.arguments import promoted
-from plugrad.types.windows import format_of, padding_of, sizes_of
+from plugrad.ops.windows import as_given, as_kernels_take, window_of
+from plugrad.types.windows import is_channels_first, sliding_window
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.specs import ShapeLike
-    from plugrad.types.windows import DataFormat, PaddingLike
+    from plugrad.types.windows import ImageFormat, PaddingLike
 
 
 def dilation2d(
     x: TensorLike,
     filter: TensorLike,
     strides: ShapeLike = 1,
-    pad: PaddingLike = "valid",
+    padding: PaddingLike = "valid",
     *,
-    data_format: DataFormat = "NHWC",
+    data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
 ) -> Tensor:
     """The largest sum of a pixel and its weight in each window: the gray-scale dilation of images by a filter.
 
     >>> images = plugrad.asarray([[[0.0], [5.0], [1.0], [0.0]]])
-    >>> plugrad.dilation2d(images, [[[0.0], [0.0], [2.0]]], pad="same")[0, :, 0]
+    >>> plugrad.dilation2d(images, [[[0.0], [0.0], [2.0]]], padding="same")[0, :, 0]
     tensor([7., 5., 5., 1.], dtype=float32)
 
     The result has the axes of x and the dtype to which x and filter promote. Each channel is dilated
@@ -38,7 +39,7 @@ def dilation2d(
             "NCHW"; the batch axis may be absent, and is then absent from the result.
         filter: weights of shape (height, width, channels).
         strides: the distance between neighbouring windows, one number or (vertical, horizontal).
-        pad: "valid", "same", a number of cells, or ((top, bottom), (left, right)); padding cells
+        padding: "valid", "same", a number of cells, or ((top, bottom), (left, right)); padding cells
             are never the largest.
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter, one number or (vertical,
@@ -47,7 +48,7 @@ def dilation2d(
     Raises:
         ShapeError: the shapes do not match, or the filter does not fit.
         DTypeError: x or filter holds bools, complex numbers or strings.
-        ArgumentValueError: `strides`, `pad`, `data_format` or `dilations` is invalid.
+        ArgumentValueError: `strides`, `padding`, `data_format` or `dilations` is invalid.
     """
     op = "dilation2d"
     images, weights = promoted(x, filter, morphology.dilation2d, op)
@@ -55,16 +56,8 @@ def dilation2d(
         raise ShapeError(
             f"{op}: x must have 3 or 4 axes and filter 3; the shapes are {images.shape} and {weights.shape}"
         )
-    is_last = format_of(data_format, 2, op) == "NHWC"
-    is_single = images.ndim == 3
-    if is_single:
-        images = movement.expand_dims(images, dim=0)
-    y = morphology.dilation2d(
-        images if is_last else movement.transpose(images, perm=(0, 2, 3, 1)),
-        weights,
-        strides=sizes_of(strides, 2, f"{op}: strides"),
-        pad=padding_of(pad, 2, op),
-        dilations=sizes_of(dilations, 2, f"{op}: dilations"),
-    )
-    y = y if is_last else movement.transpose(y, perm=(0, 3, 1, 2))
-    return movement.reshape(y, shape=y.shape[1:]) if is_single else y
+    is_first = is_channels_first(data_format, 2, op)
+    batch = as_kernels_take(images, 2, is_first)
+    how = strides, padding, dilations, None
+    window = window_of(op, sliding_window, batch.shape, weights.shape[:2], *how)
+    return as_given(morphology.dilation2d(batch, weights, window=window), images, is_first)

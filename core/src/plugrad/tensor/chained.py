@@ -40,10 +40,12 @@ class Chained(Generic[T]):
         def atanh(self) -> T: ...
         def avg_pool(
             self,
-            filter_size: ShapeLike,
+            window_size: ShapeLike,
             strides: ShapeLike | None = None,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
+            data_format: ImageFormat = "NHWC",
+            dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
         ) -> T: ...
         def batch_norm(
@@ -66,7 +68,7 @@ class Chained(Generic[T]):
             self,
             filter: Like[T],
             stride: int = 1,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
             data_format: Literal["NWC", "NCW"] = "NWC",
             dilation: int = 1,
@@ -76,7 +78,7 @@ class Chained(Generic[T]):
             self,
             filter: Like[T],
             strides: ShapeLike = 1,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
@@ -87,7 +89,7 @@ class Chained(Generic[T]):
             filter: Like[T],
             output_shape: ShapeLike,
             strides: ShapeLike = 1,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
@@ -118,7 +120,7 @@ class Chained(Generic[T]):
             self,
             filter: Like[T],
             strides: ShapeLike = 1,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
@@ -128,9 +130,9 @@ class Chained(Generic[T]):
             self,
             filter: Like[T],
             strides: ShapeLike = 1,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
-            data_format: DataFormat = "NHWC",
+            data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
         ) -> T: ...
         def div_no_nan(self, b: Like[T]) -> T: ...
@@ -195,10 +197,12 @@ class Chained(Generic[T]):
         ) -> T: ...
         def max_pool(
             self,
-            filter_size: ShapeLike,
+            window_size: ShapeLike,
             strides: ShapeLike | None = None,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
+            data_format: ImageFormat = "NHWC",
+            dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
         ) -> T: ...
         def maximum(self, b: Like[T]) -> T: ...
@@ -229,12 +233,13 @@ class Chained(Generic[T]):
         def permute_dims(self, axes: Sequence[int] | None = None) -> T: ...
         def pool(
             self,
-            window_shape: ShapeLike,
+            window_size: ShapeLike,
             pooling_type: Literal["max", "avg"],
-            pad: PaddingLike = "valid",
-            dilations: ShapeLike = 1,
-            strides: ShapeLike = 1,
+            strides: ShapeLike | None = None,
+            padding: PaddingLike = "valid",
             *,
+            data_format: DataFormat | None = None,
+            dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
         ) -> T: ...
         def pow(self, b: Like[T]) -> T: ...
@@ -265,7 +270,7 @@ class Chained(Generic[T]):
             depthwise_filter: Like[T],
             pointwise_filter: Like[T],
             strides: ShapeLike = 1,
-            pad: PaddingLike = "valid",
+            padding: PaddingLike = "valid",
             *,
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,83 +11,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.types.specs import Shape
-    from plugrad.types.windows import Padding, Rounding
+    from plugrad.types.windows import Window
 
 Array = NDArray[Any]
 
 
-def unfolded(
-    x: Array,
-    size: Shape,
-    strides: Shape,
-    pad: Padding = "valid",
-    dilations: Shape = (),
-    rounding: Rounding = None,
-    *,
-    outside: Any = 0,
-) -> Array:
+def unfolded(x: Array, window: Window, *, outside: Any = 0) -> Array:
     """Return what each window sees, as (batch, stops …, channels, cells …); `outside` is beside the image."""
-    axes = len(size)
-    dilations = dilations or (1,) * axes
+    axes = len(window.size)
     places: list[Array] = []  # of each axis: where the cells (second axis) of the stops (first) lie
     margins = [(0, 0)]
-    for axis, (length, stride) in enumerate(zip(size, strides, strict=True)):
-        extent = (length - 1) * dilations[axis] + 1
-        n = x.shape[1 + axis]
-        if pad == "same":
-            stops = -(-n // stride)
-            before = max((stops - 1) * stride + extent - n, 0) // 2
-        else:
-            before, after = (0, 0) if pad == "valid" else pad[axis]
-            room = (n + before + after - extent) / stride
-            rounded = {"ceil": math.ceil(room), "round": math.floor(room + 0.5)}
-            stops = rounded.get(rounding or "floor", math.floor(room)) + 1
-        within = np.add.outer(np.arange(stops) * stride, np.arange(length) * dilations[axis])
+    for axis, (length, stride, (before, after), dilation, stops) in enumerate(
+        zip(*window, strict=True)
+    ):
+        within = np.add.outer(np.arange(stops) * stride, np.arange(length) * dilation)
         places.append(within.reshape(*(1, 1) * axis, stops, length, *(1, 1) * (axes - axis - 1)))
-        margins.append((before, max(0, (stops - 1) * stride + extent - before - n)))
+        margins.append((before, after))
     x = np.pad(x, [*margins, (0, 0)], constant_values=outside)
     seen = x[(slice(None), *places)]  # (batch, stops and cells of each axis in turn …, channels)
     stops_first = (0, *range(1, 2 * axes, 2), 2 * axes + 1, *range(2, 2 * axes + 1, 2))
     return seen.transpose(stops_first)
 
 
-def in_order(x: Array, data_format: str) -> Array:
-    """Return images with their channels last."""
-    return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
-
-
-def as_asked(x: Array, data_format: str) -> Array:
-    """Return images that have their channels last in the asked order."""
-    return x if data_format.endswith("C") else np.moveaxis(x, -1, 1)
-
-
-def convolved(
-    x: Array,
-    filter: Array,
-    *,
-    strides: Shape,
-    pad: Padding,
-    data_format: str = "NHWC",
-    dilations: Shape = (),
-    dim_rounding_mode: Rounding = None,
-    is_depthwise: bool = False,
-) -> Array:
+def convolved(x: Array, filter: Array, *, window: Window, is_depthwise: bool = False) -> Array:
     """Return the sum over the cells of each window and over the channels, or over the cells only."""
-    size = filter.shape[:-2]
-    seen = unfolded(
-        in_order(x, data_format), size, strides, pad, dilations, dim_rounding_mode
-    )  # (batch, stops …, channels, cells …)
-    axes = len(size)
+    seen = unfolded(x, window)  # (batch, stops …, channels, cells …)
+    axes = len(window.size)
     cells = tuple(range(seen.ndim - axes, seen.ndim))
     if is_depthwise:
         filters = np.moveaxis(filter, (-2, -1), (0, 1))  # (channels, multiplier, cells …)
         product = (seen[..., None, *[slice(None)] * axes] * filters).sum(
             tuple(range(-axes, 0))
         )  # (batch, stops …, channels, multiplier)
-        y = product.reshape(*product.shape[:-2], -1)
-    else:
-        y = np.tensordot(seen, filter, ((seen.ndim - axes - 1, *cells), (axes, *range(axes))))
-    return as_asked(y, data_format)
+        return product.reshape(*product.shape[:-2], -1)
+    return np.tensordot(seen, filter, ((seen.ndim - axes - 1, *cells), (axes, *range(axes))))
 
 
 def transposed(forward: Callable[[Array], Array], shape: Shape, dy: Array) -> Array:

@@ -21,19 +21,29 @@ Padding = Literal["same", "valid"] | Pairs
 PaddingLike: TypeAlias = Padding | int | Sequence[Sequence[int]]
 """A padding as users write it: an integer is the number of cells at both ends of every spatial axis."""
 Rounding = Literal["floor", "ceil", "round"] | None
+SequenceFormat = Literal["NWC", "NCW"]
 ImageFormat = Literal["NHWC", "NCHW"]
 VolumeFormat = Literal["NDHWC", "NCDHW"]
-DataFormat = ImageFormat | VolumeFormat
+DataFormat = SequenceFormat | ImageFormat | VolumeFormat
 
 
 class Window(NamedTuple):
-    """The positions of a window that slides over an image; every field has one entry for each spatial axis."""
+    """How a window slides over images (batch, spatial axes …, channels): the attribute of kernels that have windows.
 
-    out: Shape
-    pad: Pairs
-    filter: Shape
+    Every field has one entry for each spatial axis. `sliding_window` and `pool_window` make windows.
+    """
+
+    size: Shape
+    """The number of cells of the window, which is that of a filter."""
     strides: Shape
+    """The distance between neighbouring positions of the window."""
+    padding: Pairs
+    """The cells (before, after) by which the image is padded."""
     dilations: Shape
+    """The distance between neighbouring cells of the window."""
+    out: Shape
+    """The number of positions of the window: ``(image + before + after - extent) // stride + 1``, where a
+    window has the extent ``(size - 1) * dilation + 1``; 0 if it does not fit."""
 
 
 ROUNDINGS: Final[dict[Rounding, Callable[[int, int], int]]] = {
@@ -47,23 +57,24 @@ ROUNDINGS: Final[dict[Rounding, Callable[[int, int], int]]] = {
 @lru_cache(maxsize=1024)
 def sliding_window(
     image: Shape,
-    filter: Shape,
+    size: Shape,
     strides: Shape,
-    pad: Padding,
+    padding: Padding,
     dilations: Shape = (),
     rounding: Rounding = None,
 ) -> Window:
-    """Return the positions of a window that slides over an image.
+    """Return how a window slides over an image.
 
     Args:
         image: the sizes of the spatial axes; the other arguments have one entry for each of them.
-        filter: the sizes of the window.
+        size: the sizes of the window.
         strides: the distances between neighbouring positions.
-        pad: "same" gives ``ceil(size / stride)`` positions and puts the odd padding cell at the end,
+        padding: "same" gives ``ceil(size / stride)`` positions and puts the odd padding cell at the end,
             "valid" does not pad, and pairs are the (before, after) cells of each axis.
         dilations: the distances between neighbouring cells of the window; an empty tuple means 1 on
             every axis.
-        rounding: what happens to a last, partial stride; by default it is dropped.
+        rounding: what happens to a last, partial stride; by default it is dropped. Where it is completed,
+            there is more padding at the end.
 
     Raises:
         ShapeError: the window is larger than the padded image.
@@ -72,60 +83,144 @@ def sliding_window(
     dilations = dilations or (1,) * len(image)
     if any(
         len(sizes) != len(image)
-        for sizes in (filter, strides, dilations, image if isinstance(pad, str) else pad)
+        for sizes in (size, strides, dilations, image if isinstance(padding, str) else padding)
     ):
         raise ArgumentValueError(
             f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
-            f"and paddings; they are {filter}, {strides}, {dilations} and {shown(pad)}"
+            f"and paddings; they are {size}, {strides}, {dilations} and {shown(padding)}"
         )
-    steps = (*filter, *strides, *dilations)
-    if any(n < 1 or n >= 2**31 for n in steps):
-        raise ArgumentValueError(
-            f"a window of {filter} with strides {strides} and dilations {dilations}: all must be at least 1, and "
-            "less than 2**31"
-        )
+    _check_steps(size, strides, dilations)
     outs: list[int] = []
-    pads: list[Pair] = []
-    for axis, (size, length, stride, dilation) in enumerate(
-        zip(image, filter, strides, dilations, strict=True)
+    pairs: list[Pair] = []
+    for axis, (n, length, stride, dilation) in enumerate(
+        zip(image, size, strides, dilations, strict=True)
     ):
         extent = (length - 1) * dilation + 1
-        if pad == "same":
-            out = -(-size // stride)
-            total = max(0, (out - 1) * stride + extent - size)
+        if padding == "same":
+            out = -(-n // stride)
+            total = max(0, (out - 1) * stride + extent - n)
             before, after = total // 2, total - total // 2
         else:
-            before, after = (0, 0) if pad == "valid" else pad[axis]
-            room = size + before + after - extent
-            out = ROUNDINGS[rounding](room, stride) + 1 if room >= 0 else 0
-        if out <= 0 and size > 0:
+            before, after = (0, 0) if padding == "valid" else padding[axis]
+            room = n + before + after - extent
+            out = max(ROUNDINGS[rounding](room, stride) + 1, 0) if room >= 0 else 0
+            after = max(after, (out - 1) * stride + extent - before - n) if out else after
+        if out == 0 and n > 0:
             raise ShapeError(
-                f"a window of {filter} (dilations {dilations}) does not fit an image of {image} with pad={shown(pad)}; "
-                "use a smaller window, more padding, or pad='same'"
+                f"a window of {size} (dilations {dilations}) does not fit an image of {image} with "
+                f"padding={shown(padding)}; use a smaller window, more padding, or padding='same'"
             )
-        outs.append(max(out, 0))
-        pads.append((before, after))
-    return Window(tuple(outs), tuple(pads), filter, strides, dilations)
+        outs.append(out)
+        pairs.append((before, after))
+    return Window(size, strides, tuple(pairs), dilations, tuple(outs))
 
 
 @lru_cache(maxsize=1024)
-def margins(size: Shape, window: Window) -> Pairs:
-    """Return how many cells (before, after) the windows reach beyond an image on each axis."""
+def pool_window(
+    image: Shape,
+    size: Shape,
+    strides: Shape,
+    padding: Padding,
+    dilations: Shape = (),
+    rounding: Rounding = None,
+) -> Window:
+    """Return how the window of a pooling slides over an image; arguments are as for `sliding_window`.
+
+    Every position contains a cell of the image, because a window of padding has no result. A last,
+    partial stride that leads beyond the image is dropped, whatever the rounding.
+
+    Raises:
+        ShapeError: the window is larger than the padded image, or contains only padding somewhere.
+        ArgumentValueError: an argument does not have one entry for each axis, or is out of range.
+    """
+    window = sliding_window(image, size, strides, padding, dilations, rounding)
+    if rounding in ("ceil", "round"):
+        outs: list[int] = []
+        pairs: list[Pair] = []
+        for n, length, stride, (before, after), dilation, out in zip(image, *window, strict=True):
+            is_beyond = out > 0 and (out - 1) * stride - before >= n
+            outs.append(out - is_beyond)
+            reach = (outs[-1] - 1) * stride + (length - 1) * dilation + 1 - before - n
+            pairs.append((before, max(0, reach) if is_beyond else after))
+        window = window._replace(out=tuple(outs), padding=tuple(pairs))
+    check_positions(image, window)
+    return window
+
+
+def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
+    """Raise unless a window slides over images (batch, spatial axes …, channels) of a shape.
+
+    Raises:
+        ShapeError: the images do not have `axes` spatial axes, or the window has other positions.
+        ArgumentValueError: the window does not have one entry for each axis, or is out of range.
+    """
+    axes = len(window.size) if axes is None else axes
+    if len(image) != axes + 2:
+        raise ShapeError(
+            f"images have a batch axis, {axes} spatial axes and a channel axis; the shape is {image}"
+        )
+    if any(len(values) != axes for values in window):
+        raise ArgumentValueError(
+            f"a window over {axes} spatial axes has one entry for each in all fields, unlike {window}"
+        )
+    _check_steps(window.size, window.strides, window.dilations)
+    pairs_of(window.padding, "padding")
+    outs = tuple(
+        max((n + before + after - (length - 1) * dilation - 1) // stride + 1, 0)
+        for n, length, stride, (before, after), dilation, _ in zip(
+            image[1:-1], *window, strict=True
+        )
+    )
+    if outs != window.out:
+        raise ShapeError(
+            f"a window with out={window.out} does not slide over images of shape {image}, on which {window} has "
+            f"{outs} positions; make it with sliding_window or pool_window"
+        )
+
+
+@lru_cache(maxsize=1024)
+def check_positions(image: Shape, window: Window) -> None:
+    """Raise unless a window contains a cell of an image at each of its positions.
+
+    Raises:
+        ShapeError: it contains only padding somewhere.
+    """
+    for n, length, stride, (before, _), dilation, out in zip(image, *window, strict=True):
+        for start in range(-before, -before + out * stride, stride):
+            cells = range(start, start + length * dilation, dilation)
+            if not any(0 <= cell < n for cell in cells):
+                raise ShapeError(
+                    f"a window of {window.size} (dilations {window.dilations}) over an image of {image} lies in "
+                    f"the padding with padding={window.padding}; use less padding, or a larger window"
+                )
+
+
+def _check_steps(size: Shape, strides: Shape, dilations: Shape) -> None:
+    if any(n < 1 or n >= 2**31 for n in (*size, *strides, *dilations)):
+        raise ArgumentValueError(
+            f"a window of {size} with strides {strides} and dilations {dilations}: all must be at least 1, and "
+            "less than 2**31"
+        )
+
+
+@lru_cache(maxsize=1024)
+def margins(image: Shape, window: Window) -> Pairs:
+    """Return how many cells (before, after) a window reaches beyond an image on each axis, or is padded."""
     return tuple(
         (before, max(after, (out - 1) * stride + (length - 1) * dilation + 1 - before - n))
-        for n, out, (before, after), length, stride, dilation in zip(size, *window, strict=True)
+        for n, length, stride, (before, after), dilation, out in zip(image, *window, strict=True)
     )
 
 
 @lru_cache(maxsize=1024)
 def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
-    """Return (cell, begin, end) for each cell of the filter, in row-major order.
+    """Return (cell, begin, end) for each cell of a window, in row-major order.
 
     In an image with its margins, the slice from begin to end in steps of the strides holds what the
     cell meets in all windows.
     """
     found: list[tuple[Shape, Shape, Shape]] = []
-    for cell in product(*map(range, window.filter)):
+    for cell in product(*map(range, window.size)):
         begin = tuple(i * dilation for i, dilation in zip(cell, window.dilations, strict=True))
         end = tuple(b + n * s for b, n, s in zip(begin, window.out, window.strides, strict=True))
         found.append((cell, begin, end))
@@ -168,7 +263,7 @@ def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
-def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> Padding:
+def padding_of(value: object, count: int, op: str, rounding: Rounding = None) -> Padding:
     """Return a padding as "same", "valid" or one pair (before, after) for each of `count` spatial axes.
 
     An integer is the number of cells at both ends of every axis.
@@ -176,40 +271,51 @@ def padding_of(pad: object, count: int, op: str, rounding: Rounding = None) -> P
     Raises:
         ArgumentValueError: it is none of these, or "same" with a rounding.
     """
-    if isinstance(pad, str):
-        if pad == "same" and rounding is not None:
+    if isinstance(value, str):
+        if value == "same" and rounding is not None:
             raise ArgumentValueError(
-                f"{op}: dim_rounding_mode={shown(rounding)} is for a last, partial stride, which pad='same' "
+                f"{op}: dim_rounding_mode={shown(rounding)} is for a last, partial stride, which padding='same' "
                 "never leaves; omit it, or give the padding in cells"
             )
-        if pad == "same" or pad == "valid":
-            return pad
+        if value == "same" or value == "valid":
+            return value
         pairs = ()
-    elif isinstance(pad, int | np.integer) and type(pad) not in (bool, np.timedelta64) and pad >= 0:
-        return ((int(pad), int(pad)),) * count
+    elif isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
+        pairs = ((int(value), int(value)),) * count if value >= 0 else ()
     else:
         try:
-            pairs = pairs_of(pad, "pad")  # type: ignore[arg-type]
+            pairs = pairs_of(value, "padding")  # type: ignore[arg-type]
         except (TypeError, ValueError):
             pairs = ()
     if len(pairs) != count:
         raise ArgumentValueError(
-            f"{op}: pad={shown(pad)} must be 'same', 'valid', a number of cells, or one (before, after) "
+            f"{op}: padding={shown(value)} must be 'same', 'valid', a number of cells, or one (before, after) "
             f"for each of the {count} spatial axes"
         )
     return pairs
 
 
-def format_of(data_format: str, count: int, op: str) -> DataFormat:
-    """Return `data_format` if it is a format of images that have `count` spatial axes, 2 or 3.
+FORMATS: Final[dict[int, tuple[DataFormat, DataFormat]]] = {
+    1: ("NWC", "NCW"),
+    2: ("NHWC", "NCHW"),
+    3: ("NDHWC", "NCDHW"),
+}
+"""The orders of the axes of images, by the number of spatial axes."""
+
+
+def is_channels_first(data_format: str, count: int, op: str) -> bool:
+    """Return whether a format of images with `count` spatial axes has the channels before these.
 
     Raises:
-        ArgumentValueError: it is not.
+        ArgumentValueError: it is no such format.
     """
-    formats: tuple[DataFormat, ...] = ("NHWC", "NCHW") if count == 2 else ("NDHWC", "NCDHW")
-    for known in formats:
-        if isinstance(data_format, str) and data_format == known:  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
-            return known
-    raise ArgumentValueError(
-        f"{op}: data_format={shown(data_format)} must be {' or '.join(map(repr, formats))}"
-    )
+    formats = FORMATS.get(count, ())
+    if not formats:
+        raise ArgumentValueError(
+            f"{op}: images with {count} spatial axes have the channels last; omit data_format={shown(data_format)}"
+        )
+    if not isinstance(data_format, str) or data_format not in formats:  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
+        raise ArgumentValueError(
+            f"{op}: data_format={shown(data_format)} must be {' or '.join(map(repr, formats))}"
+        )
+    return data_format == formats[1]

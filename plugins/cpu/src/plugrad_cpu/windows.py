@@ -44,7 +44,7 @@ def patches(x: Array, window: Window) -> Array:
     by_batch, *by_axis, by_channel = x.strides
     return as_strided(
         x,
-        (x.shape[0], *window.out, *window.filter, x.shape[-1]),
+        (x.shape[0], *window.out, *window.size, x.shape[-1]),
         (
             by_batch,
             *map(mul, by_axis, window.strides),

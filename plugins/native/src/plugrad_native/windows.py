@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad_native.declare import LIMIT, Array, dense
+from plugrad_native.declare import LIMIT, Array
 
 if TYPE_CHECKING:
-    from plugrad.extend import DataFormat, Shape, Window
+    from plugrad.extend import Shape, Window
 
 MOST_AXES: Final = 3
 SINGLE: Final = (1, 1, 1, 1, 1, 0)
@@ -26,8 +26,8 @@ def descriptor_of(image: Shape, window: Window) -> Array | None:
     """
     if len(image) - 2 > MOST_AXES:
         return None
-    before = tuple(start for start, _ in window.pad)
-    sizes = image[1:-1], window.out, window.filter, window.strides, window.dilations, before
+    before = tuple(start for start, _ in window.padding)
+    sizes = image[1:-1], window.out, window.size, window.strides, window.dilations, before
     axes = tuple(zip(*sizes, strict=True))
     for size, out, length, stride, dilation, start in axes:
         if size + abs(start) + length * dilation + (out + 1) * stride >= LIMIT:
@@ -45,32 +45,11 @@ def of_images(descriptor: Array, count: int) -> Array:
     return changed
 
 
-def channels_last(x: Array, data_format: DataFormat) -> Array:
-    """Return a view with the channels at the end."""
-    return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
-
-
-def formatted(x: Array, data_format: DataFormat) -> Array:
-    """Return channels-last images in a data format."""
-    return x if data_format.endswith("C") else dense(np.moveaxis(x, -1, 1))
-
-
-def image_of(shape: Shape, data_format: DataFormat) -> Shape:
-    """Return the shape that `channels_last` gives images of a shape."""
-    return shape if data_format.endswith("C") else (shape[0], *shape[2:], shape[1])
-
-
 def reversed_window(size: Shape, window: Window) -> Window:
     """Return how the reversed window slides over the result of one with stride 1, to give images of a size.
 
     Its padding may be negative: then it begins inside.
     """
-    sides = zip(window.filter, window.dilations, window.pad, strict=True)
+    sides = zip(window.size, window.dilations, window.padding, strict=True)
     pad = tuple(((length - 1) * step - before, 0) for length, step, (before, _) in sides)
-    return window._replace(out=size, pad=pad)
-
-
-def window_attributes(values: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the attributes of a convolution by name."""
-    names = "strides", "pad", "data_format", "dilations", "dim_rounding_mode"
-    return dict(zip(names, values, strict=True))
+    return window._replace(out=size, padding=pad)

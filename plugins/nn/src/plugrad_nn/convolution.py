@@ -109,8 +109,8 @@ class Conv1D(_Convolution):
             sizes("Conv1D", "", value, 1) for value in (self.strides, self.dilation_rate)
         )
         before = (kernel.shape[0] - 1) * dilation
-        pad: Any = ((before, 0),) if self.padding == "causal" else self.padding
-        y = plugrad.conv1d(x, kernel, stride, pad, dilation=dilation)
+        padding: Any = ((before, 0),) if self.padding == "causal" else self.padding
+        y = plugrad.conv1d(x, kernel, stride, padding, dilation=dilation)
         return self.finished(params, y)
 
 

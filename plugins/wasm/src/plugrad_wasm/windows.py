@@ -27,14 +27,14 @@ def window_descriptor(image: Sizes, window: Window) -> Sizes:
     Raises:
         ArgumentValueError: a window reaches so far that its cells cannot be counted.
     """
-    before = tuple(start for start, _ in window.pad)
-    sizes = image[1:-1], window.out, window.filter, window.strides, window.dilations, before
+    before = tuple(start for start, _ in window.padding)
+    sizes = image[1:-1], window.out, window.size, window.strides, window.dilations, before
     axes = tuple(zip(*sizes, strict=True))
     for size, _, length, _, dilation, start in axes:
         if size + abs(start) + (length - 1) * dilation > LARGEST:
             raise ArgumentValueError(
-                f"wasm: a window of {window.filter} with dilations {window.dilations} and "
-                f"padding {window.pad} reaches further than 2**31 cells; use "
+                f"wasm: a window of {window.size} with dilations {window.dilations} and "
+                f"padding {window.padding} reaches further than 2**31 cells; use "
                 "smaller ones, or the cpu backend"
             )
     missing = (SINGLE,) * (MOST_AXES - len(axes))
@@ -49,14 +49,8 @@ SINGLE: Final = (1, 1, 1, 1, 1, 0)
 
 def along(window: Window, axes: slice) -> Window:
     """Return what a window does along some of its axes."""
-    out, pad, filter, strides, dilations = window
-    return window._replace(
-        out=out[axes],
-        pad=pad[axes],
-        filter=filter[axes],
-        strides=strides[axes],
-        dilations=dilations[axes],
-    )
+    size, strides, padding, dilations, out = window
+    return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])
 
 
 class Piece(NamedTuple):
@@ -69,13 +63,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(
-    image: Sizes,
-    window: Window,
-    work: int,
-    most: int,
-    *,
-    of_cells: bool = False,
-    multiple: int = 1,
+    image: Sizes, window: Window, work: int, most: int, *, of_cells: bool = False, multiple: int = 1
 ) -> Iterator[Piece]:
     """Yield parts of `work` steps that have about `most` steps each.
 
@@ -114,8 +102,8 @@ def pieces_of(
 
 def reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]:
     """Return the first position whose window reaches some cells of an axis, and that after the last."""
-    stride, before = window.strides[axis], window.pad[axis][0]
-    extent = (window.filter[axis] - 1) * window.dilations[axis]
+    stride, before = window.strides[axis], window.padding[axis][0]
+    extent = (window.size[axis] - 1) * window.dilations[axis]
     first = max(0, -(-(begin + before - extent) // stride))
     last = min(window.out[axis], (end - 1 + before) // stride + 1)
     return first, max(first, last)
@@ -123,23 +111,23 @@ def reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]
 
 def positions_from(window: Window, axis: int, first: int, last: int, origin: int = 0) -> Window:
     """Return some positions of a window along an axis, in an image that begins at the cell `origin`."""
-    before, after = window.pad[axis]
+    before, after = window.padding[axis]
     pad = (before + origin - first * window.strides[axis], after)
     return window._replace(
-        out=replaced(window.out, axis, last - first), pad=replaced(window.pad, axis, pad)
+        out=replaced(window.out, axis, last - first), padding=replaced(window.padding, axis, pad)
     )
 
 
 def boxes_of(window: Window, least: int) -> Iterator[tuple[Window, int]]:
     """Yield windows with some cells of the filter, `least` if it has so many, and how many cells precede each."""
-    axes, lead = 0, window.filter
+    axes, lead = 0, window.size
     while axes < len(lead) and size_of(lead[:axes]) < least:
         axes += 1
-    rest = window.filter[axes:]
+    rest = window.size[axes:]
     for i, cell in enumerate(product(*map(range, lead[:axes]))):
-        shifts = zip(window.pad, cell, window.dilations, strict=False)
+        shifts = zip(window.padding, cell, window.dilations, strict=False)
         pad = tuple((before - place * step, after) for (before, after), place, step in shifts)
-        box = window._replace(filter=(1,) * axes + rest, pad=pad + window.pad[axes:])
+        box = window._replace(size=(1,) * axes + rest, padding=pad + window.padding[axes:])
         yield box, i * size_of(rest)
 
 
@@ -249,7 +237,7 @@ def reversed_window(size: Sizes, window: Window) -> Window:
     pad = tuple(
         ((length - 1) * step - before, 0)
         for length, step, (before, _) in zip(
-            window.filter, window.dilations, window.pad, strict=True
+            window.size, window.dilations, window.padding, strict=True
         )
     )
-    return window._replace(out=size, pad=pad)
+    return window._replace(out=size, padding=pad)

@@ -20,7 +20,12 @@ Implementations = dict[str, dict[str, str]]
 """By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or
 ``"composite"`` if the backend has none and runs the kernel's body of ops."""
 
-_UNDECLARED: Final[dict[str, Any]] = {"family": "", "inputs": [], "attributes": [], "composite": False}
+_UNDECLARED: Final[dict[str, Any]] = {
+    "family": "",
+    "inputs": [],
+    "attributes": [],
+    "composite": False,
+}
 
 Packs = dict[str, dict[str, list[str]]]
 """By backend and kernel: the plugins that bring an implementation, the one in effect at the front."""

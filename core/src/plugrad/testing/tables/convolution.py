@@ -10,6 +10,7 @@ from plugrad.kernels import convolution
 from plugrad.testing.definitions import convolved, transposed
 from plugrad.testing.rows import Array, Row, of_shape
 from plugrad.types.specs import Shape
+from plugrad.types.windows import Padding, sliding_window
 
 
 class Slide(NamedTuple):
@@ -18,19 +19,17 @@ class Slide(NamedTuple):
     image: Shape
     filter: Shape
     strides: Shape
-    pad: Any = "valid"
-    data_format: str = "NHWC"
-    dilations: Shape = (1, 1)
-    dim_rounding_mode: str | None = None
+    padding: Padding = "valid"
+    dilations: Shape = ()
 
 
 SLIDES = [
     Slide((2, 5, 6, 3), (3, 2, 3, 4), (1, 1)),
     Slide((1, 5, 6, 2), (3, 3, 2, 3), (2, 1), "same"),
     Slide((1, 6, 7, 2), (2, 3, 2, 2), (2, 2), ((1, 0), (2, 1))),
-    Slide((2, 3, 5, 6), (3, 2, 3, 2), (1, 2), "same", "NCHW"),
-    Slide((1, 7, 7, 2), (3, 2, 2, 3), (1, 1), "same", "NHWC", (2, 3)),
-    Slide((1, 6, 6, 1), (3, 3, 1, 2), (2, 2), ((1, 1), (1, 1)), "NHWC", (1, 1), "floor"),
+    Slide((2, 5, 6, 3), (3, 2, 3, 2), (1, 2), "same"),
+    Slide((1, 7, 7, 2), (3, 2, 2, 3), (1, 1), "same", (2, 3)),
+    Slide((1, 6, 6, 1), (3, 3, 1, 2), (2, 2), ((1, 1), (1, 1))),
     Slide((1, 4, 4, 3), (1, 1, 3, 5), (1, 1)),
     Slide((0, 4, 4, 2), (2, 2, 2, 3), (1, 1)),
 ]
@@ -46,8 +45,9 @@ def rows(
     """Return the rows of a convolution and of its two gradients, which are its transposes."""
     found: list[Row] = []
     for slide in slides:
-        image, filter, attrs = slide.image, slide.filter, slide._asdict()
-        del attrs["image"], attrs["filter"]
+        image, filter, *how = slide
+        size = filter[:-2]
+        attrs = {"window": sliding_window(image[1:-1], size, *how)}
         result = reference(np.zeros(image), np.zeros(filter), **attrs).shape
         is_edge = 0 in image
 

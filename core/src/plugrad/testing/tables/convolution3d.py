@@ -7,10 +7,10 @@ ONES = (1, 1, 1)
 
 ROWS = rows(
     [
-        Slide((1, 3, 4, 3, 2), (2, 2, 2, 2, 3), ONES, "valid", "NDHWC", ONES),
-        Slide((1, 3, 4, 5, 1), (2, 3, 2, 1, 2), (1, 2, 2), "same", "NDHWC", ONES),
-        Slide((2, 2, 3, 3, 4), (2, 2, 2, 2, 1), ONES, ((1, 0), (0, 1), (1, 1)), "NCDHW", ONES),
-        Slide((1, 5, 4, 4, 1), (2, 2, 2, 1, 1), ONES, "valid", "NDHWC", (2, 1, 2)),
+        Slide((1, 3, 4, 3, 2), (2, 2, 2, 2, 3), ONES),
+        Slide((1, 3, 4, 5, 1), (2, 3, 2, 1, 2), (1, 2, 2), "same"),
+        Slide((2, 3, 3, 4, 2), (2, 2, 2, 2, 1), ONES, ((1, 0), (0, 1), (1, 1))),
+        Slide((1, 5, 4, 4, 1), (2, 2, 2, 1, 1), ONES, "valid", (2, 1, 2)),
     ],
     convolution3d.conv3d,
     convolution3d.conv3d_input_gradient,

@@ -14,6 +14,7 @@ from plugrad.kernels import fused
 from plugrad.testing.definitions import activated, convolved
 from plugrad.testing.rows import Array, Input, Row, of_shape
 from plugrad.types.specs import Shape
+from plugrad.types.windows import sliding_window
 
 # What goes into the activation is an odd number of eighths, away from all kinks. The factors are
 # small, so that the steps of finite differences in single precision do not cross a kink.
@@ -61,7 +62,7 @@ def rows(
     ]
 
 
-SLIDING = {"strides": (1, 2), "pad": "same"}
+SLIDING = {"window": sliding_window((4, 5), (3, 2), (1, 2), "same")}
 
 ROWS = [
     *rows(

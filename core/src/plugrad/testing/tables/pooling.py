@@ -12,59 +12,42 @@ from plugrad.kernels import pooling
 from plugrad.testing.definitions import transposed, unfolded
 from plugrad.testing.rows import FLOATS, Array, Row, different, of_shape, these
 from plugrad.types.specs import Shape
+from plugrad.types.windows import Window, pool_window
 
 NAN, INF = np.nan, np.inf
 
 
-def cells(x: Array, how: dict[str, Any], outside: Any) -> Array:
-    """Return what each window sees on the last axis, without windows that see nothing of the image."""
-    size = how["filter_size"]
-
-    def seen(x: Array, outside: Any) -> Array:
-        windows = unfolded(
-            x,
-            size,
-            how["strides"],
-            how["pad"],
-            how.get("dilations", ()),
-            rounding=how.get("dim_rounding_mode"),
-            outside=outside,
-        )
-        return windows.reshape(*windows.shape[: x.ndim], -1)
-
-    sees = np.asarray(seen(np.ones(x.shape), 0).any(-1))
-    result = seen(x, outside)
-    for axis in range(1, x.ndim - 1):
-        kept = np.moveaxis(sees, axis, 0).reshape(sees.shape[axis], -1).any(-1)
-        result = np.compress(kept | (not x.size), result, axis)
-    return result
+def cells(x: Array, window: Window, outside: Any) -> Array:
+    """Return what each window sees on the last axis."""
+    seen = unfolded(x, window, outside=outside)
+    return seen.reshape(*seen.shape[: x.ndim], -1)
 
 
-def largest(x: Array, how: dict[str, Any]) -> Array:
+def largest(x: Array, window: Window) -> Array:
     low = -INF if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return cells(x, how, low).max(-1)
+    return cells(x, window, low).max(-1)
 
 
-def average(x: Array, how: dict[str, Any]) -> Array:
-    return cells(x, how, 0).sum(-1) / cells(np.ones(x.shape), how, 0).sum(-1)
+def average(x: Array, window: Window) -> Array:
+    return cells(x, window, 0).sum(-1) / cells(np.ones(x.shape), window, 0).sum(-1)
 
 
-def places(x: Array, how: dict[str, Any]) -> Array:
+def places(x: Array, window: Window) -> Array:
     """Return the position of the first largest element of each window among all elements."""
-    seen = cells(x.astype(float), how, -INF)
+    seen = cells(x.astype(float), window, -INF)
     first = np.where(np.isnan(seen).any(-1), np.isnan(seen).argmax(-1), seen.argmax(-1))
-    numbered = cells(np.arange(x.size).reshape(x.shape), how, -1)
+    numbered = cells(np.arange(x.size).reshape(x.shape), window, -1)
     return np.take_along_axis(numbered, first[..., None], -1)[..., 0]
 
 
-def largest_gradient(dy: Array, x: Array, how: dict[str, Any]) -> Array:
+def largest_gradient(dy: Array, x: Array, window: Window) -> Array:
     dx = np.zeros(x.size)
-    np.add.at(dx, places(x, how).reshape(-1), dy.reshape(-1))
+    np.add.at(dx, places(x, window).reshape(-1), dy.reshape(-1))
     return dx.reshape(x.shape)
 
 
 def rows(
-    hows: list[tuple[Shape, dict[str, Any]]],
+    windows: list[tuple[Shape, Window]],
     max_pool: Kernel[..., Any],
     max_pool_gradient: Kernel[..., Any],
     avg_pool: Kernel[..., Any],
@@ -72,19 +55,20 @@ def rows(
 ) -> list[Row]:
     """Return the rows of two poolings and of their gradients."""
     found: list[Row] = []
-    for shape, how in hows:
-        result = average(np.ones(shape), how).shape
+    for shape, window in windows:
+        attrs = {"window": window}
+        result = average(np.ones(shape), window).shape
         image = np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape) / 4
         tied = image % 3
         found += [
-            Row(max_pool, lambda x, how=how: largest(x, how), [different(*shape)], how),
-            Row(avg_pool, lambda x, how=how: average(x, how), [of_shape(*shape)], how),
+            Row(max_pool, lambda x, window=window: largest(x, window), [different(*shape)], attrs),
+            Row(avg_pool, lambda x, window=window: average(x, window), [of_shape(*shape)], attrs),
             *(
                 Row(
                     max_pool_gradient,
-                    lambda dy, x, y, how=how: largest_gradient(dy, x, how),
-                    [of_shape(*result), these(x), these(largest(x, how))],
-                    how,
+                    lambda dy, x, y, window=window: largest_gradient(dy, x, window),
+                    [of_shape(*result), these(x), these(largest(x, window))],
+                    attrs,
                     dtypes=FLOATS,
                     fixed=(1, 2),  # the images may have ties
                 )
@@ -92,31 +76,33 @@ def rows(
             ),
             Row(
                 avg_pool_gradient,
-                lambda dy, x, how=how: transposed(lambda x: average(x, how), x.shape, dy),
+                lambda dy, x, window=window: transposed(lambda x: average(x, window), x.shape, dy),
                 [of_shape(*result), of_shape(*shape)],
-                how,
+                attrs,
                 dtypes=FLOATS,
             ),
         ]
     return found
 
 
-def how(size: Shape, strides: Shape, pad: Any = "valid", rounding: Any = None) -> dict[str, Any]:
-    """Return the attributes of a pooling."""
-    return {"filter_size": size, "strides": strides, "pad": pad, "dim_rounding_mode": rounding}
-
-
 IMAGES = [
-    ((2, 4, 6, 3), how((2, 2), (2, 2))),
-    ((1, 5, 6, 2), how((3, 2), (2, 1), "same")),
-    ((1, 5, 5, 1), how((3, 3), (2, 2), ((1, 0), (1, 1)))),
-    ((1, 6, 5, 2), how((2, 2), (3, 2), ((1, 1), (0, 0)), "ceil")),
+    (shape, pool_window(shape[1:-1], size, *sliding))
+    for shape, size, *sliding in (
+        ((2, 4, 6, 3), (2, 2), (2, 2), "valid"),
+        ((1, 5, 6, 2), (3, 2), (2, 1), "same"),
+        ((1, 5, 5, 1), (3, 3), (2, 2), ((1, 0), (1, 1))),
+        ((1, 6, 5, 2), (2, 2), (3, 2), ((1, 1), (0, 0)), (), "ceil"),
+    )
 ]
 POOLS = [
-    ((1, 7, 6, 2), (2, 2), (1, 1), "same", (2, 1)),
-    ((2, 8, 3), (3,), (2,), "valid", (1,)),
-    ((1, 5, 5, 2), (2, 3), (1, 2), ((1, 0), (1, 1)), (1, 1)),
+    (shape, pool_window(shape[1:-1], *sliding))
+    for shape, *sliding in (
+        ((1, 7, 6, 2), (2, 2), (1, 1), "same", (2, 1)),
+        ((2, 8, 3), (3,), (2,), "valid", (1,)),
+        ((1, 5, 5, 2), (2, 3), (1, 2), ((1, 0), (1, 1)), (1, 1)),
+    )
 ]
+DENSE = pool_window((3, 3), (2, 2), (1, 1), "same")
 
 ROWS = [
     *rows(
@@ -129,44 +115,34 @@ ROWS = [
     *(
         Row(
             pooling.max_pool_with_argmax,
-            lambda x, how=attrs, share=share: [largest(x, how), places(x, how) % (share or x.size)],
+            lambda x, window=window, share=share: [
+                largest(x, window),
+                places(x, window) % (share or x.size),
+            ],
             [different(*shape)],
-            {
-                **{k: v for k, v in attrs.items() if k != "dim_rounding_mode"},
-                "include_batch_in_index": not share,
-            },
+            {"window": window, "include_batch_in_index": not share},
         )
-        for shape, attrs in IMAGES[:3]
+        for shape, window in IMAGES[:3]
         for share in (0, int(np.prod(shape[1:])))
     ),
     *(
         Row(
             pooling.pool,
-            lambda x,
-            kind=kind,
-            how=dict(  # noqa: C408
-                filter_size=size, strides=strides, pad=pad, dilations=dilations
-            ): largest(x, how) if kind == "max" else average(x, how),
+            lambda x, summary=summary, window=window: summary(x, window),
             [different(*shape) if kind == "max" else of_shape(*shape)],
-            {
-                "window_shape": size,
-                "pooling_type": kind,
-                "pad": pad,
-                "dilations": dilations,
-                "strides": strides,
-            },
+            {"window": window, "pooling_type": kind},
             dtypes=FLOATS if kind == "avg" else (),
         )
-        for shape, size, strides, pad, dilations in POOLS
-        for kind in ("max", "avg")
+        for shape, window in POOLS
+        for kind, summary in (("max", largest), ("avg", average))
     ),
     # NaN is the largest, and so is every padded window with nothing but -inf.
     *(
         Row(
             pooling.max_pool,
-            lambda x: largest(x, how((2, 2), (1, 1), "same")),
+            lambda x: largest(x, DENSE),
             [these(np.reshape(image, (1, 3, 3, 1)))],
-            how((2, 2), (1, 1), "same"),
+            {"window": DENSE},
             dtypes=FLOATS,
             is_edge=True,
             is_smooth=False,

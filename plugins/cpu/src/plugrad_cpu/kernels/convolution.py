@@ -9,21 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plugrad.extend import DataFormat, Padding, Rounding, Shape, Window, geometry
+from plugrad.extend import Shape, Window
 from plugrad.kernels import convolution
 from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.memory import empty, zeros
 from plugrad_cpu.windows import cells, framed, padded, patches, unpadded
-
-
-def channels_last(x: Array, data_format: DataFormat) -> Array:
-    """Return a view with the channels at the end."""
-    return x if data_format.endswith("C") else np.moveaxis(x, 1, -1)
-
-
-def formatted(x: Array, data_format: DataFormat) -> Array:
-    """Return images with the channels at the end in a data format."""
-    return x if data_format.endswith("C") else np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
 def rows_of(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
@@ -31,7 +21,7 @@ def rows_of(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
 
     The next rows overwrite these.
     """
-    stops, length = math.prod(window.out), math.prod(window.filter) * x.shape[-1]
+    stops, length = math.prod(window.out), math.prod(window.size) * x.shape[-1]
     room = None
     for few in blocks(x, window):
         found = patches(padded(x[few], window, 0), window)
@@ -48,7 +38,7 @@ def rows_of(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
 
 def blocks(x: Array, window: Window) -> Iterator[slice]:
     """Yield slices of the batch: the images to compute with at a time."""
-    row = math.prod(window.filter) * x.shape[-1] * x.itemsize
+    row = math.prod(window.size) * x.shape[-1] * x.itemsize
     count = max(1, BLOCK // max(1, math.prod(window.out) * row))
     for start in range(0, x.shape[0], count):
         yield slice(start, start + count)
@@ -62,22 +52,10 @@ def columns_of(filter: Array) -> Array:
     return filter.reshape(math.prod(filter.shape[:-1]), filter.shape[-1])
 
 
-def correlate(
-    x: Array,
-    filter: Array,
-    *,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def correlate(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the rows of windows times one column for each filter."""
-    batch, _, window = geometry(
-        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    y = products(channels_last(x, data_format), window, columns_of(filter))
-    return formatted(y.reshape(batch, *window.out, filter.shape[-1]), data_format)
+    y = products(x, window, columns_of(filter))
+    return y.reshape(x.shape[0], *window.out, filter.shape[-1])
 
 
 def products(x: Array, window: Window, columns: Array) -> Array:
@@ -88,51 +66,23 @@ def products(x: Array, window: Window, columns: Array) -> Array:
     return y
 
 
-def filter_gradient(
-    x: Array,
-    dy: Array,
-    *,
-    filter_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
     """Return the transposed rows of windows times dy."""
-    _, _, window = geometry(
-        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    x, dy = channels_last(x, data_format), channels_last(dy, data_format)
     total = zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), roomy(x.dtype))
     for few, rows in rows_of(x, window):
         total += rows.T @ dy[few].reshape(rows.shape[0], filter_shape[-1])
     return total.reshape(filter_shape).astype(x.dtype, copy=False)
 
 
-def input_gradient(
-    dy: Array,
-    filter: Array,
-    *,
-    input_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
     """Return dy times the filters, with each cell of a window added to its pixel."""
-    batch, channels, window = geometry(
-        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    dy = channels_last(dy, data_format)
-    size = input_shape[1:-1] if data_format.endswith("C") else input_shape[2:]
-    if max(strides) == 1:
-        return formatted(_correlated_back(dy, filter, window, size), data_format)
-    dx = zeros((batch, *framed(size, window)[0], channels), dy.dtype)
+    batch, *size, channels = input_shape
+    if max(window.strides) == 1:
+        return _correlated_back(dy, filter, window, tuple(size))
+    dx = zeros((batch, *framed(tuple(size), window)[0], channels), dy.dtype)
     for cell, place in cells(window):
         dx[place] += dy @ filter[cell].T
-    return formatted(np.ascontiguousarray(unpadded(dx, size, window)), data_format)
+    return np.ascontiguousarray(unpadded(dx, tuple(size), window))
 
 
 def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> Array:
@@ -140,14 +90,14 @@ def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> A
     margins: list[tuple[int, int]] = []
     kept = [slice(None)]
     for n, out, (start, _), length, step in zip(
-        size, window.out, window.pad, window.filter, window.dilations, strict=True
+        size, window.out, window.padding, window.size, window.dilations, strict=True
     ):
         before = (length - 1) * step - start
         after = n - out + start
         margins.append((max(before, 0), max(after, 0)))
         # If the padding is wider than the filter, the outermost windows cover no pixel.
         kept.append(slice(max(-before, 0), out - max(-after, 0)))
-    back = Window(size, tuple(margins), window.filter, (1,) * len(size), window.dilations)
+    back = Window(window.size, (1,) * len(size), tuple(margins), window.dilations, size)
     reversed_filter = filter[(slice(None, None, -1),) * len(size)].swapaxes(-1, -2)
     y = products(dy[tuple(kept)], back, columns_of(reversed_filter))
     return y.reshape(dy.shape[0], *size, filter.shape[-2])

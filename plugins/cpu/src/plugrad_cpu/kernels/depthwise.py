@@ -5,10 +5,9 @@ First, each channel of an image is repeated once for each of its filters.
 
 import numpy as np
 
-from plugrad.extend import DataFormat, Padding, Rounding, Shape, geometry
+from plugrad.extend import Shape, Window
 from plugrad.kernels import depthwise
 from plugrad_cpu.declare import Array, roomy, table
-from plugrad_cpu.kernels.convolution import channels_last, formatted
 from plugrad_cpu.memory import empty_like, zeros
 from plugrad_cpu.windows import cells, framed, padded, unpadded
 
@@ -24,73 +23,39 @@ def merged(filter: Array) -> Array:
 
 
 @table.implements(depthwise.depthwise_conv2d)
-def depthwise_conv2d(
-    x: Array,
-    filter: Array,
-    *,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the sum over the cells of the filters."""
-    batch, _, window = geometry(
-        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    image = repeated(padded(channels_last(x, data_format), window, 0), filter.shape[-1])
+    image = repeated(padded(x, window, 0), filter.shape[-1])
     weights = merged(filter)
-    y = zeros((batch, *window.out, weights.shape[-1]), roomy(x.dtype))
+    y = zeros((x.shape[0], *window.out, weights.shape[-1]), roomy(x.dtype))
     product = empty_like(y)
     for cell, place in cells(window):
         y += np.multiply(image[place], weights[cell], out=product)
-    return formatted(y.astype(x.dtype, copy=False), data_format)
+    return y.astype(x.dtype, copy=False)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
 def depthwise_conv2d_input_gradient(
-    dy: Array,
-    filter: Array,
-    *,
-    input_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
+    dy: Array, filter: Array, *, input_shape: Shape, window: Window
 ) -> Array:
     """Return dy times the filters, added to its pixels and then over the copies of each channel."""
-    batch, channels, window = geometry(
-        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    dy, weights = channels_last(dy, data_format), merged(filter)
-    size = input_shape[1:-1] if data_format.endswith("C") else input_shape[2:]
+    weights = merged(filter)
+    batch, height, width, channels = input_shape
+    size = height, width
     dx = zeros((batch, *framed(size, window)[0], weights.shape[-1]), dy.dtype)
     product = empty_like(dy)
     for cell, place in cells(window):
         dx[place] += np.multiply(dy, weights[cell], out=product)
     dx = unpadded(dx, size, window)
-    return formatted(dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1), data_format)
+    return dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1)
 
 
 @table.implements(depthwise.depthwise_conv2d_filter_gradient)
 def depthwise_conv2d_filter_gradient(
-    x: Array,
-    dy: Array,
-    *,
-    filter_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
+    x: Array, dy: Array, *, filter_shape: Shape, window: Window
 ) -> Array:
     """Return, for each cell of the filters, the sum of dy times the pixels that the cell covers."""
-    _, _, window = geometry(
-        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    image = repeated(padded(channels_last(x, data_format), window, 0), filter_shape[-1])
-    dy = channels_last(dy, data_format)
+    image = repeated(padded(x, window, 0), filter_shape[-1])
     dtype = roomy(x.dtype)
     sums = [np.einsum("byxc,byxc->c", image[place], dy, dtype=dtype) for _, place in cells(window)]
     return np.stack(sums).reshape(filter_shape).astype(x.dtype, copy=False)

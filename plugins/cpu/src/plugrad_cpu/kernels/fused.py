@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from plugrad.extend import DataFormat, Padding, Rounding, Shape
+from plugrad.extend import Window
 from plugrad.kernels import fused
-from plugrad.kernels.fused import beside_images
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.kernels import activation as activations, convolution, depthwise, linalg
 
@@ -25,13 +24,12 @@ def add_bias_and_activate(
     weights: Array | None,
     activation: str,
     leakyrelu_alpha: float,
-    data_format: DataFormat = "NHWC",
 ) -> Array:
     """Return the activation of y plus the bias; y is overwritten."""
     if bias is not None:
-        y += bias.reshape(beside_images(bias.shape, data_format))
+        y += bias
     if weights is not None:
-        return np.where(y > 0, y, y * weights.reshape(beside_images(weights.shape, data_format)))
+        return np.where(y > 0, y, y * weights)
     if activation == "leakyrelu":
         return activations.leaky_relu(y, alpha=leakyrelu_alpha)
     return ACTIVATIONS[activation](y)
@@ -61,27 +59,13 @@ def conv2d(
     bias: Array | None,
     prelu_activation_weights: Array | None,
     *,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the convolution with its bias and activation."""
-    y = convolution.correlate(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-    )
-    return add_bias_and_activate(
-        y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format
-    )
+    y = convolution.correlate(x, filter, window=window)
+    return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -91,24 +75,10 @@ def depthwise_conv2d(
     bias: Array | None,
     prelu_activation_weights: Array | None,
     *,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the depthwise convolution with its bias and activation."""
-    y = depthwise.depthwise_conv2d(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-    )
-    return add_bias_and_activate(
-        y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format
-    )
+    y = depthwise.depthwise_conv2d(x, filter, window=window)
+    return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

@@ -4,15 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plugrad.extend import Padding, Shape, Window, sliding_window
+from plugrad.extend import Window
 from plugrad.kernels import morphology
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.windows import cells, framed, padded, unpadded
-
-
-def windows_of(x: Array, filter: Array, strides: Shape, pad: Padding, dilations: Shape) -> Window:
-    """Return the windows of NHWC images."""
-    return sliding_window(x.shape[1:3], filter.shape[:2], strides, pad, dilations)
 
 
 def sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
@@ -34,9 +29,8 @@ def winners(x: Array, filter: Array, window: Window) -> Array:
 
 
 @table.implements(morphology.dilation2d)
-def dilation2d(x: Array, filter: Array, *, strides: Shape, pad: Padding, dilations: Shape) -> Array:
+def dilation2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the largest sum of each window."""
-    window = windows_of(x, filter, strides, pad, dilations)
     lowest = x.dtype.type(-np.inf) if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     y = np.full((x.shape[0], *window.out, x.shape[3]), lowest, x.dtype)
     for total, counts in sums(x, filter, window):
@@ -45,11 +39,8 @@ def dilation2d(x: Array, filter: Array, *, strides: Shape, pad: Padding, dilatio
 
 
 @table.implements(morphology.dilation2d_input_gradient)
-def dilation2d_input_gradient(
-    x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
-) -> Array:
+def dilation2d_input_gradient(x: Array, filter: Array, dy: Array, *, window: Window) -> Array:
     """Return dy at the first pixel with the largest sum of each window."""
-    window = windows_of(x, filter, strides, pad, dilations)
     size = x.shape[1:3]
     dx = np.zeros((x.shape[0], *framed(size, window)[0], x.shape[3]), x.dtype)
     winner = winners(x, filter, window)
@@ -59,11 +50,8 @@ def dilation2d_input_gradient(
 
 
 @table.implements(morphology.dilation2d_filter_gradient)
-def dilation2d_filter_gradient(
-    x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
-) -> Array:
+def dilation2d_filter_gradient(x: Array, filter: Array, dy: Array, *, window: Window) -> Array:
     """Return the sums of dy at the first cell with the largest sum of each window."""
-    window = windows_of(x, filter, strides, pad, dilations)
     winner = winners(x, filter, window)
     parts = [
         np.where(winner == i, dy, 0).sum((0, 1, 2), dtype=dy.dtype)

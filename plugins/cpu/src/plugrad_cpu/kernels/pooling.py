@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from plugrad.extend import Padding, Rounding, Shape, Window, pool_window
+from plugrad.extend import Window
 from plugrad.kernels import pooling
 from plugrad_cpu.declare import Array, roomy, table
 from plugrad_cpu.memory import empty, zeros
@@ -12,32 +12,20 @@ from plugrad_cpu.windows import cells, padded, unpadded
 
 
 @table.implements(pooling.max_pool)
-def max_pool(
-    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
-) -> Array:
+def max_pool(x: Array, *, window: Window) -> Array:
     """Return the largest element of each window."""
-    return largest(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
+    return largest(x, window)
 
 
 @table.implements(pooling.max_pool_gradient)
-def max_pool_gradient(
-    dy: Array,
-    input: Array,
-    output: Array,
-    *,
-    filter_size: Shape,
-    strides: Shape,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def max_pool_gradient(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
     """Return dy at the first cell of each window that is equal to the window's maximum."""
-    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     image = padded(input, window, -math.inf)
     size = input.shape[1:-1]
     do_windows_tile = (
-        strides == filter_size
+        window.strides == window.size
         and image is input
-        and all(o * s == n for o, s, n in zip(window.out, strides, size, strict=True))
+        and all(o * s == n for o, s, n in zip(window.out, window.strides, size, strict=True))
     )
     dx = (empty if do_windows_tile else zeros)(image.shape, image.dtype)
     is_free, is_first = (empty(output.shape, np.dtype(bool)) for _ in range(2))
@@ -54,25 +42,14 @@ def max_pool_gradient(
 
 
 @table.implements(pooling.avg_pool)
-def avg_pool(
-    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
-) -> Array:
+def avg_pool(x: Array, *, window: Window) -> Array:
     """Return the average over the cells of each window that lie in the image."""
-    return average(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
+    return average(x, window)
 
 
 @table.implements(pooling.avg_pool_gradient)
-def avg_pool_gradient(
-    dy: Array,
-    input: Array,
-    *,
-    filter_size: Shape,
-    strides: Shape,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def avg_pool_gradient(dy: Array, input: Array, *, window: Window) -> Array:
     """Return dy divided by the number of cells in its window, added to each of them."""
-    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     image = padded(input, window, 0)
     dx = zeros(image.shape, image.dtype)
     share = dy / counts(input, window)
@@ -83,10 +60,9 @@ def avg_pool_gradient(
 
 @table.implements(pooling.max_pool_with_argmax)
 def max_pool_with_argmax(
-    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, include_batch_in_index: bool
+    x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
-    window = pool_window(x.shape, filter_size, strides, pad)
     shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
     positions = padded(np.arange(math.prod(shape), dtype=np.int32).reshape(shape), window, -1)
     image = padded(x, window, lowest(x))
@@ -99,18 +75,8 @@ def max_pool_with_argmax(
 
 
 @table.implements(pooling.pool)
-def pool(
-    input: Array,
-    *,
-    window_shape: Shape,
-    pooling_type: pooling.PoolingType,
-    pad: Padding,
-    dilations: Shape,
-    strides: Shape,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
     """Return the largest elements or the averages of windows of dilated cells."""
-    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
     return largest(input, window) if pooling_type == "max" else average(input, window)
 
 

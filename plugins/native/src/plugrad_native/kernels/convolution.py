@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import geometry, size_of
+from plugrad.extend import size_of
 from plugrad.kernels import convolution
 from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
@@ -24,24 +24,14 @@ from plugrad_native.declare import (
 )
 from plugrad_native.kernels.linalg import PRODUCTS, matmul
 from plugrad_native.variants import variant
-from plugrad_native.windows import (
-    channels_last,
-    descriptor_of,
-    formatted,
-    image_of,
-    of_images,
-    reversed_window,
-    window_attributes,
-)
+from plugrad_native.windows import descriptor_of, of_images, reversed_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy as np
 
-    from plugrad.extend import DataFormat, Kernel, Padding, Rounding, Shape, Window
-
-    Attributes = tuple[Shape, Padding, DataFormat, Shape, Rounding]
+    from plugrad.extend import Kernel, Shape, Window
 
 FORWARD = variant().kernel("convolution_direct_float32")
 FORWARD_FLOAT64 = variant().kernel("convolution_float64")
@@ -66,8 +56,8 @@ def is_served(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any])
 
 def is_pointwise(image: Shape, window: Window) -> bool:
     """Return whether each window is one pixel, so that the gradients are products of matrices."""
-    is_dense = window.out == image[1:-1] and not any(before for before, _ in window.pad)
-    return is_dense and size_of(window.filter) == 1
+    is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
+    return is_dense and size_of(window.size) == 1
 
 
 def matrix(x: Array) -> Array:
@@ -107,41 +97,27 @@ def correlated(
 def convolved(
     x: Array,
     filter: Array,
-    attributes: Attributes,
+    window: Window,
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array | None:
     """Return a convolution plus a bias for each channel, within limits; None if NumPy is to compute it."""
-    _, _, window = geometry(x.shape, filter.shape, *attributes)
-    data_format = attributes[2]
-    image = image_of(x.shape, data_format)
-    descriptor = descriptor_of(image, window)
-    if descriptor is None or not is_served(image, filter.shape, window, x.dtype):
+    descriptor = descriptor_of(x.shape, window)
+    if descriptor is None or not is_served(x.shape, filter.shape, window, x.dtype):
         return None
     if x.dtype != FLOAT32 and (bias is not None or limits != UNLIMITED):
         return None
-    y = correlated(channels_last(x, data_format), filter, window, descriptor, bias, limits)
-    return formatted(y, data_format)
+    return correlated(x, filter, window, descriptor, bias, limits)
 
 
 def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of a convolution."""
     numpy_correlate = numpy_implementation(kernel)
 
-    def implementation(
-        x: Array,
-        filter: Array,
-        *,
-        strides: Shape,
-        pad: Padding,
-        data_format: DataFormat,
-        dilations: Shape,
-        dim_rounding_mode: Rounding,
-    ) -> Array:
-        attributes = strides, pad, data_format, dilations, dim_rounding_mode
-        y = convolved(x, filter, attributes)
+    def implementation(x: Array, filter: Array, *, window: Window) -> Array:
+        y = convolved(x, filter, window)
         if y is None:
-            return numpy_correlate(x, filter, **window_attributes(attributes))
+            return numpy_correlate(x, filter, window=window)
         return y
 
     return implementation
@@ -151,42 +127,26 @@ def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of the gradient of a convolution with respect to its images."""
     numpy_gradient = numpy_implementation(kernel)
 
-    def implementation(
-        dy: Array,
-        filter: Array,
-        *,
-        input_shape: Shape,
-        strides: Shape,
-        pad: Padding,
-        data_format: DataFormat,
-        dilations: Shape,
-        dim_rounding_mode: Rounding,
-    ) -> Array:
-        attributes = strides, pad, data_format, dilations, dim_rounding_mode
-        _, _, window = geometry(input_shape, filter.shape, *attributes)
-        image = image_of(input_shape, data_format)
-        descriptor = descriptor_of(image, window)
-        if descriptor is None or not is_served(image, filter.shape, window, dy.dtype):
-            return numpy_gradient(
-                dy, filter, input_shape=input_shape, **window_attributes(attributes)
-            )
-        dy = channels_last(dy, data_format)
+    def implementation(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
+        descriptor = descriptor_of(input_shape, window)
+        if descriptor is None or not is_served(input_shape, filter.shape, window, dy.dtype):
+            return numpy_gradient(dy, filter, input_shape=input_shape, window=window)
         is_direct = dy.dtype == FLOAT32
-        if is_direct and is_pointwise(image, window):
+        if is_direct and is_pointwise(input_shape, window):
             dx = matmul(matrix(dy), matrix(filter), transpose_a=False, transpose_b=True)
-            return formatted(dx.reshape(image), data_format)
-        is_dense = is_direct and max(strides) == 1
-        if is_dense and is_better_reversed(size_of(window.filter), image[-1]):
-            back = reversed_window(image[1:-1], window)
+            return dx.reshape(input_shape)
+        is_dense = is_direct and max(window.strides) == 1
+        if is_dense and is_better_reversed(size_of(window.size), input_shape[-1]):
+            back = reversed_window(input_shape[1:-1], window)
             there = descriptor_of(dy.shape, back)
             if there is not None:
-                turned = filter[(slice(None, None, -1),) * len(strides)].swapaxes(-1, -2)
-                return formatted(correlated(dy, turned, back, there), data_format)
-        dx = empty(image, dy.dtype)
+                turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
+                return correlated(dy, turned, back, there)
+        dx = empty(input_shape, dy.dtype)
         scratch = empty((CHUNK_SCRATCH(descriptor, filter.shape[-1]),), dy.dtype)
         run = INPUT_GRADIENT[dy.dtype]
         run(dense(dy), dense(filter), dx, descriptor, filter.shape[-1], scratch)
-        return formatted(dx, data_format)
+        return dx
 
     return implementation
 
@@ -205,26 +165,12 @@ def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of the gradient of a convolution with respect to its filters."""
     numpy_gradient = numpy_implementation(kernel)
 
-    def implementation(
-        x: Array,
-        dy: Array,
-        *,
-        filter_shape: Shape,
-        strides: Shape,
-        pad: Padding,
-        data_format: DataFormat,
-        dilations: Shape,
-        dim_rounding_mode: Rounding,
-    ) -> Array:
-        attributes = strides, pad, data_format, dilations, dim_rounding_mode
-        _, _, window = geometry(x.shape, filter_shape, *attributes)
-        image = image_of(x.shape, data_format)
-        descriptor = descriptor_of(image, window)
-        if descriptor is None or not is_served(image, filter_shape, window, x.dtype):
-            return numpy_gradient(x, dy, filter_shape=filter_shape, **window_attributes(attributes))
-        x, dy = channels_last(x, data_format), channels_last(dy, data_format)
+    def implementation(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
+        descriptor = descriptor_of(x.shape, window)
+        if descriptor is None or not is_served(x.shape, filter_shape, window, x.dtype):
+            return numpy_gradient(x, dy, filter_shape=filter_shape, window=window)
         is_direct = x.dtype == FLOAT32
-        if is_direct and is_pointwise(image, window):
+        if is_direct and is_pointwise(x.shape, window):
             dfilter = matmul(matrix(x), matrix(dy), transpose_a=True, transpose_b=False)
             return dfilter.reshape(filter_shape)
         dfilter = zeros(filter_shape, x.dtype)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import geometry, size_of
+from plugrad.extend import size_of
 from plugrad.kernels import depthwise
 from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
@@ -21,19 +21,10 @@ from plugrad_native.declare import (
 )
 from plugrad_native.kernels.convolution import UNLIMITED
 from plugrad_native.kernels.linalg import PRODUCTS
-from plugrad_native.windows import (
-    channels_last,
-    descriptor_of,
-    formatted,
-    image_of,
-    of_images,
-    reversed_window,
-    window_attributes,
-)
+from plugrad_native.windows import descriptor_of, of_images, reversed_window
 
 if TYPE_CHECKING:
-    from plugrad.extend import DataFormat, Padding, Pair, Rounding, Shape, Window
-    from plugrad_native.kernels.convolution import Attributes
+    from plugrad.extend import Shape, Window
 
 FORWARD = exports("depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
@@ -77,8 +68,8 @@ def slid(
         images = described if count == batch else of_images(described, count)
         FORWARD[x.dtype](x, filter, out, images, bias, *limits, scratch)
 
-    cells = size_of(window.filter)
-    pointers = window.filter[0] + cells + 1
+    cells = size_of(window.size)
+    pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
     places = (x, x.size // batch), (out, out.size // batch)
     in_parts(some, places, batch, work=out.size * cells // PRODUCTS, scratch=scratch)
@@ -88,61 +79,37 @@ def slid(
 def convolved(
     x: Array,
     filter: Array,
-    attributes: Attributes,
+    window: Window,
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array | None:
     """Return the result plus a bias for each channel, within limits; None if NumPy is to compute it."""
-    _, _, window = geometry(x.shape, filter.shape, *attributes)
-    data_format = attributes[2]
-    described = descriptor(image_of(x.shape, data_format), filter.shape, window, x.dtype)
+    described = descriptor(x.shape, filter.shape, window, x.dtype)
     if described is None:
         return None
-    x = repeated(channels_last(x, data_format), filter.shape[3])
-    return formatted(slid(x, filter, window, described, bias, limits), data_format)
+    x = repeated(x, filter.shape[3])
+    return slid(x, filter, window, described, bias, limits)
 
 
 @table.implements(depthwise.depthwise_conv2d)
-def depthwise_conv2d(
-    x: Array,
-    filter: Array,
-    *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the cross-correlation of each channel of images with its own filters."""
-    attributes = strides, pad, data_format, dilations, dim_rounding_mode
-    y = convolved(x, filter, attributes)
-    return numpy_forward(x, filter, **window_attributes(attributes)) if y is None else y
+    y = convolved(x, filter, window)
+    return numpy_forward(x, filter, window=window) if y is None else y
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
 def depthwise_conv2d_input_gradient(
-    dy: Array,
-    filter: Array,
-    *,
-    input_shape: Shape,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    dy: Array, filter: Array, *, input_shape: Shape, window: Window
 ) -> Array:
     """Return the gradient of `depthwise_conv2d` with respect to its images."""
-    attributes = strides, pad, data_format, dilations, dim_rounding_mode
-    _, channels, window = geometry(input_shape, filter.shape, *attributes)
-    batch, height, width, _ = image = image_of(input_shape, data_format)
-    described = descriptor(image, filter.shape, window, dy.dtype)
+    batch, height, width, channels = input_shape
+    described = descriptor(input_shape, filter.shape, window, dy.dtype)
     if described is None:
-        return numpy_input_gradient(
-            dy, filter, input_shape=input_shape, **window_attributes(attributes)
-        )
-    dy = dense(channels_last(dy, data_format))
+        return numpy_input_gradient(dy, filter, input_shape=input_shape, window=window)
+    dy = dense(dy)
     back = reversed_window((height, width), window)
-    there = descriptor_of(dy.shape, back) if strides == (1, 1) else None
+    there = descriptor_of(dy.shape, back) if window.strides == (1, 1) else None
     if there is not None:  # dy slides under the reversed filters, which is faster
         dx = slid(dy, filter[::-1, ::-1], back, there)
     else:
@@ -150,30 +117,18 @@ def depthwise_conv2d_input_gradient(
         INPUT_GRADIENT[dy.dtype](dy, dense(filter), dx, described)
     if filter.shape[3] != 1:
         dx = dx.reshape(batch, height, width, channels, filter.shape[3]).sum(-1)
-    return formatted(dx, data_format)
+    return dx
 
 
 @table.implements(depthwise.depthwise_conv2d_filter_gradient)
 def depthwise_conv2d_filter_gradient(
-    x: Array,
-    dy: Array,
-    *,
-    filter_shape: Shape,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    x: Array, dy: Array, *, filter_shape: Shape, window: Window
 ) -> Array:
     """Return the gradient of `depthwise_conv2d` with respect to its filters."""
-    attributes = strides, pad, data_format, dilations, dim_rounding_mode
-    _, _, window = geometry(x.shape, filter_shape, *attributes)
-    described = descriptor(image_of(x.shape, data_format), filter_shape, window, x.dtype)
+    described = descriptor(x.shape, filter_shape, window, x.dtype)
     if described is None:
-        return numpy_filter_gradient(
-            x, dy, filter_shape=filter_shape, **window_attributes(attributes)
-        )
-    x = repeated(channels_last(x, data_format), filter_shape[3])
+        return numpy_filter_gradient(x, dy, filter_shape=filter_shape, window=window)
+    x = repeated(x, filter_shape[3])
     dfilter = zeros(filter_shape, x.dtype)
-    FILTER_GRADIENT[x.dtype](x, dense(channels_last(dy, data_format)), dfilter, described)
+    FILTER_GRADIENT[x.dtype](x, dense(dy), dfilter, described)
     return dfilter

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import convolution as convolutions, fused
-from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
+from plugrad.kernels.fused import ACTIVATIONS, Activation
 from plugrad_cpu.extend import add_bias_and_activate
 from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, table, walk
 from plugrad_native.kernels import depthwise
@@ -14,7 +14,7 @@ from plugrad_native.kernels.convolution import UNLIMITED, convolved, correlation
 from plugrad_native.kernels.linalg import matmul as product
 
 if TYPE_CHECKING:
-    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+    from plugrad.extend import Window
 
 FINISH = exports("finish", *FLOATS)
 
@@ -34,14 +34,13 @@ def finished(
     weights: Array | None,
     activation: Activation,
     alpha: float,
-    data_format: DataFormat = "NHWC",
 ) -> Array:
     """Return the activation of y plus the bias; y is overwritten."""
     if y.dtype not in FINISH or y.size >= LIMIT or not y.flags.c_contiguous:
-        return add_bias_and_activate(y, bias, weights, activation, alpha, data_format)
+        return add_bias_and_activate(y, bias, weights, activation, alpha)
     if y.size and (bias is not None or activation != "linear"):
         given = [x if x is None else dense(x) for x in (bias, weights)]
-        shapes = [() if x is None else beside_images(x.shape, data_format) for x in given]
+        shapes = [() if x is None else x.shape for x in given]
         descriptor = walk(y.shape, *shapes)
         FINISH[y.dtype](y, *given, descriptor, ACTIVATIONS.index(activation), alpha)
     return y
@@ -71,31 +70,18 @@ def conv2d(
     bias: Array | None,
     prelu_activation_weights: Array | None,
     *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the convolution with its bias and activation."""
     limits = LIMITS.get(activation)
     if limits and (bias is None or bias.shape == filter.shape[-1:]):
-        attributes = strides, pad, data_format, dilations, dim_rounding_mode
-        done = convolved(x, filter, attributes, bias, limits)
+        done = convolved(x, filter, window, bias, limits)
         if done is not None:
             return done
-    y = convolution(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-    )
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+    y = convolution(x, filter, window=window)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -105,28 +91,15 @@ def depthwise_conv2d(
     bias: Array | None,
     prelu_activation_weights: Array | None,
     *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the depthwise convolution with its bias and activation."""
     limits = LIMITS.get(activation)
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
-        attributes = strides, pad, data_format, dilations, dim_rounding_mode
-        done = depthwise.convolved(x, filter, attributes, bias, limits)
+        done = depthwise.convolved(x, filter, window, bias, limits)
         if done is not None:
             return done
-    y = depthwise.depthwise_conv2d(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-    )
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+    y = depthwise.depthwise_conv2d(x, filter, window=window)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

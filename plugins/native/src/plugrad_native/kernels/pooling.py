@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import pool_window, size_of
+from plugrad.extend import size_of
 from plugrad.kernels import pooling
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
@@ -22,7 +22,7 @@ from plugrad_native.windows import descriptor_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import Kernel, Padding, Pair, Rounding, Shape, Window
+    from plugrad.extend import Kernel, Window
     from plugrad_native.declare import Exports
 
 MAX_POOL = exports("max_pool", *FLOATS, *INTEGERS)
@@ -55,19 +55,10 @@ def pool_of(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array
     """Return the implementation of a pooling without dilations."""
     in_python = numpy_implementation(kernel)
 
-    def implementation(
-        x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
-    ) -> Array:
-        window = pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode)
+    def implementation(x: Array, *, window: Window) -> Array:
         described = descriptor(functions, x, window)
         if described is None:
-            return in_python(
-                x,
-                filter_size=filter_size,
-                strides=strides,
-                pad=pad,
-                dim_rounding_mode=dim_rounding_mode,
-            )
+            return in_python(x, window=window)
         return pooled(functions, x, window, described)
 
     return implementation
@@ -77,28 +68,10 @@ def max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation that gives `dy` to the first largest element of each window."""
     numpy_gradient = numpy_implementation(kernel)
 
-    def implementation(
-        dy: Array,
-        input: Array,
-        output: Array,
-        *,
-        filter_size: Shape,
-        strides: Shape,
-        pad: Padding,
-        dim_rounding_mode: Rounding,
-    ) -> Array:
-        window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
         described = descriptor(MAX_POOL_GRADIENT, input, window)
         if described is None:
-            return numpy_gradient(
-                dy,
-                input,
-                output,
-                filter_size=filter_size,
-                strides=strides,
-                pad=pad,
-                dim_rounding_mode=dim_rounding_mode,
-            )
+            return numpy_gradient(dy, input, output, window=window)
         dx = empty(input.shape, input.dtype)
         run = MAX_POOL_GRADIENT[input.dtype]
         run(dense(dy), dense(input), dense(output), dx, described)
@@ -111,26 +84,10 @@ def avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation that spreads `dy` evenly over each window."""
     numpy_gradient = numpy_implementation(kernel)
 
-    def implementation(
-        dy: Array,
-        input: Array,
-        *,
-        filter_size: Shape,
-        strides: Shape,
-        pad: Padding,
-        dim_rounding_mode: Rounding,
-    ) -> Array:
-        window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
+    def implementation(dy: Array, input: Array, *, window: Window) -> Array:
         described = descriptor(AVERAGE_POOL_GRADIENT, input, window)
         if described is None:
-            return numpy_gradient(
-                dy,
-                input,
-                filter_size=filter_size,
-                strides=strides,
-                pad=pad,
-                dim_rounding_mode=dim_rounding_mode,
-            )
+            return numpy_gradient(dy, input, window=window)
         dx = empty(input.shape, input.dtype)
         AVERAGE_POOL_GRADIENT[dy.dtype](dense(dy), dx, described)
         return dx
@@ -140,19 +97,12 @@ def avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 @table.implements(pooling.max_pool_with_argmax)
 def max_pool_with_argmax(
-    x: Array, *, filter_size: Pair, strides: Pair, pad: Padding, include_batch_in_index: bool
+    x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
-    window = pool_window(x.shape, filter_size, strides, pad)
     described = descriptor(MAX_POOL_WITH_ARGMAX, x, window)
     if described is None:
-        return numpy_with_argmax(
-            x,
-            filter_size=filter_size,
-            strides=strides,
-            pad=pad,
-            include_batch_in_index=include_batch_in_index,
-        )
+        return numpy_with_argmax(x, window=window, include_batch_in_index=include_batch_in_index)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
     positions = empty(out.shape, INT32)
     offset = 0 if include_batch_in_index else -size_of(x.shape[1:])
@@ -161,30 +111,12 @@ def max_pool_with_argmax(
 
 
 @table.implements(pooling.pool)
-def pool(
-    input: Array,
-    *,
-    window_shape: Shape,
-    pooling_type: pooling.PoolingType,
-    pad: Padding,
-    dilations: Shape,
-    strides: Shape,
-    dim_rounding_mode: Rounding,
-) -> Array:
+def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
     """Return the largest elements or the averages of windows of dilated cells."""
     functions = MAX_POOL if pooling_type == "max" else AVERAGE_POOL
-    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
     described = descriptor(functions, input, window)
     if described is None:
-        return numpy_pool(
-            input,
-            window_shape=window_shape,
-            pooling_type=pooling_type,
-            pad=pad,
-            dilations=dilations,
-            strides=strides,
-            dim_rounding_mode=dim_rounding_mode,
-        )
+        return numpy_pool(input, window=window, pooling_type=pooling_type)
     return pooled(functions, input, window, described)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from plugrad.extend import DataFormat, Padding, Rounding, Window, float32, geometry, size_of
+from plugrad.extend import Window, float32, size_of
 from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, part_of, products_of, table
@@ -28,29 +28,11 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
-Attributes: TypeAlias = tuple[Sizes, Padding, DataFormat, Sizes, Rounding]
-"""The strides, the padding, the format, the dilations and the rounding of a convolution."""
 
 FORWARD = ExportNames("convolution")
 WINOGRAD = "convolution_winograd_float32"
 INPUT_GRADIENT = ExportNames("convolution_input_gradient")
 FILTER_GRADIENT = ExportNames("convolution_filter_gradient")
-
-
-def channels_last(x: WasmArray, data_format: DataFormat) -> WasmArray:
-    """Return images with the channels at the end."""
-    return x if data_format.endswith("C") else transpose(x, perm=(0, *range(2, len(x.shape)), 1))
-
-
-def formatted(x: WasmArray, data_format: DataFormat) -> WasmArray:
-    """Return images with the channels at the end in a data format."""
-    last = len(x.shape) - 1
-    return x if data_format.endswith("C") else transpose(x, perm=(0, last, *range(1, last)))
-
-
-def image_of(shape: Sizes, data_format: DataFormat) -> Sizes:
-    """Return the shape that `channels_last` gives images of a shape."""
-    return shape if data_format.endswith("C") else (shape[0], *shape[2:], shape[1])
 
 
 def convolved(
@@ -141,83 +123,44 @@ def pointwise(
     image: Sizes, window: Window, a: Sizes, b: Sizes, out: Sizes, turns: tuple[bool, bool]
 ) -> Product | None:
     """Return the product of matrices if each position of the window is one pixel, or None."""
-    is_dense = window.out == image[1:-1] and not any(before for before, _ in window.pad)
-    if not is_dense or size_of(window.filter) != 1:
+    is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
+    if not is_dense or size_of(window.size) != 1:
         return None
     matrices = ((size_of(shape[:-1]), shape[-1]) for shape in (a, b))
     return product(*matrices, *turns)._replace(shape=out)
 
 
-def correlate(
-    x: WasmArray,
-    filter: WasmArray,
-    *,
-    strides: Sizes,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Sizes,
-    dim_rounding_mode: Rounding,
-) -> WasmArray:
+def correlate(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the cross-correlation of images with filters."""
-    return correlated(x, filter, (strides, pad, data_format, dilations, dim_rounding_mode))
+    return correlated(x, filter, window)
 
 
 def correlated(
-    x: WasmArray, filter: WasmArray, attributes: Attributes, ending: Ending = UNLIMITED
+    x: WasmArray, filter: WasmArray, window: Window, ending: Ending = UNLIMITED
 ) -> WasmArray:
     """Return the cross-correlation of images with filters; an `ending` is for float32."""
-    batch, _, window = geometry(x.shape, filter.shape, *attributes)
-    data_format = attributes[2]
-    x = channels_last(x, data_format)
-    shape = (batch, *window.out, filter.shape[-1])
-    out = convolved(
+    shape = (x.shape[0], *window.out, filter.shape[-1])
+    return convolved(
         FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape, ending=ending
     )
-    return formatted(out, data_format)
 
 
 def input_gradient(
-    dy: WasmArray,
-    filter: WasmArray,
-    *,
-    input_shape: Sizes,
-    strides: Sizes,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Sizes,
-    dim_rounding_mode: Rounding,
+    dy: WasmArray, filter: WasmArray, *, input_shape: Sizes, window: Window
 ) -> WasmArray:
     """Return the gradient of `correlate` with respect to its images."""
-    _, _, window = geometry(
-        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    dy = channels_last(dy, data_format)
-    image = image_of(input_shape, data_format)
+    image = input_shape
     if dy.dtype is float32 and takes_tiles(image[0], window, filter.shape):
         back = reversed_window(image[1:-1], window)  # dy slides under the reversed filters
         turned = transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
-        dx = convolved(FORWARD, dy, turned, image, back, image=dy.shape, filter=turned.shape)
-    else:
-        dx = convolved(INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape)
-    return formatted(dx, data_format)
+        return convolved(FORWARD, dy, turned, image, back, image=dy.shape, filter=turned.shape)
+    return convolved(INPUT_GRADIENT, dy, filter, image, window, image=image, filter=filter.shape)
 
 
 def filter_gradient(
-    x: WasmArray,
-    dy: WasmArray,
-    *,
-    filter_shape: Sizes,
-    strides: Sizes,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Sizes,
-    dim_rounding_mode: Rounding,
+    x: WasmArray, dy: WasmArray, *, filter_shape: Sizes, window: Window
 ) -> WasmArray:
     """Return the gradient of `correlate` with respect to its filters."""
-    _, _, window = geometry(
-        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    x, dy = channels_last(x, data_format), channels_last(dy, data_format)
     return convolved(
         FILTER_GRADIENT, x, dy, filter_shape, window, image=x.shape, filter=filter_shape
     )

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from plugrad.extend import DataFormat, Padding, Pair, Rounding, Window, geometry, size_of
+from plugrad.extend import Window, size_of
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ELEMENTS, ExportNames, call, part_of, table
-from plugrad_wasm.kernels.convolution import (
-    Attributes,
-    arguments_of,
-    channels_last,
-    formatted,
-    image_of,
-)
+from plugrad_wasm.kernels.convolution import arguments_of
 from plugrad_wasm.kernels.linalg import UNLIMITED, Ending
 from plugrad_wasm.kernels.movement import read, reverse
 from plugrad_wasm.kernels.reduction import folded
@@ -62,7 +56,7 @@ def slid(
     """
     memory = a.memory
     store = memory.store
-    cells, channels = size_of(window.filter), image[3]
+    cells, channels = size_of(window.size), image[3]
     work = image[0] * size_of(window.out) * cells * channels
     call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out):
@@ -84,7 +78,7 @@ def slid(
         places = (a, given), (b, FILTERS), (out, result)
         if names is FORWARD:
             # A pointer for each row and each cell of the filter, and a row of zeros.
-            scratch = (window.filter[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
+            scratch = (window.size[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
             behind, attributes = arguments_of(ending)
     run_windows(
         a, names[a.dtype], places, chains, *attributes, work=work, scratch=scratch, behind=behind
@@ -93,51 +87,28 @@ def slid(
 
 
 @table.implements(depthwise.depthwise_conv2d)
-def depthwise_conv2d(
-    x: WasmArray,
-    filter: WasmArray,
-    *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
-) -> WasmArray:
+def depthwise_conv2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the cross-correlation of each channel of images with its own filters."""
-    return correlated(x, filter, (strides, pad, data_format, dilations, dim_rounding_mode))
+    return correlated(x, filter, window)
 
 
 def correlated(
-    x: WasmArray, filter: WasmArray, attributes: Attributes, ending: Ending = UNLIMITED
+    x: WasmArray, filter: WasmArray, window: Window, ending: Ending = UNLIMITED
 ) -> WasmArray:
     """Return the cross-correlation of each channel of images with its own filters, and what becomes of it."""
-    batch, _, window = geometry(x.shape, filter.shape, *attributes)
-    data_format = attributes[2]
-    x = repeated(channels_last(x, data_format), filter.shape[3])
-    shape = (batch, *window.out, x.shape[3])
-    return formatted(slid(FORWARD, x, filter, shape, window, x.shape, ending), data_format)
+    x = repeated(x, filter.shape[3])
+    shape = (x.shape[0], *window.out, x.shape[3])
+    return slid(FORWARD, x, filter, shape, window, x.shape, ending)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
 def depthwise_conv2d_input_gradient(
-    dy: WasmArray,
-    filter: WasmArray,
-    *,
-    input_shape: Sizes,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    dy: WasmArray, filter: WasmArray, *, input_shape: Sizes, window: Window
 ) -> WasmArray:
     """Return the gradient of `depthwise_conv2d` with respect to its images."""
-    _, channels, window = geometry(
-        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    dy = channels_last(dy, data_format)
-    batch, height, width, _ = image_of(input_shape, data_format)
+    batch, height, width, channels = input_shape
     image = (batch, height, width, dy.shape[3])
-    if strides == (1, 1):  # dy slides under the reversed filters, which is faster
+    if window.strides == (1, 1):  # dy slides under the reversed filters, which is faster
         back = reversed_window((height, width), window)
         dx = slid(FORWARD, dy, reverse(filter, dims=(0, 1)), image, back, dy.shape)
     else:
@@ -145,25 +116,13 @@ def depthwise_conv2d_input_gradient(
     if filter.shape[3] != 1:
         copies = WasmView(dx, (batch, height, width, channels, filter.shape[3]))
         dx = total(copies, (4,), False)
-    return formatted(dx, data_format)
+    return dx
 
 
 @table.implements(depthwise.depthwise_conv2d_filter_gradient)
 def depthwise_conv2d_filter_gradient(
-    x: WasmArray,
-    dy: WasmArray,
-    *,
-    filter_shape: Sizes,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    x: WasmArray, dy: WasmArray, *, filter_shape: Sizes, window: Window
 ) -> WasmArray:
     """Return the gradient of `depthwise_conv2d` with respect to its filters."""
-    _, _, window = geometry(
-        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    x = repeated(channels_last(x, data_format), filter_shape[3])
-    dy = channels_last(dy, data_format)
+    x = repeated(x, filter_shape[3])
     return slid(FILTER_GRADIENT, x, dy, filter_shape, window, x.shape)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32
 from plugrad.kernels import fused
-from plugrad.kernels.fused import ACTIVATIONS, Activation, beside_images
+from plugrad.kernels.fused import ACTIVATIONS, Activation
 from plugrad_wasm.bits import converter
 from plugrad_wasm.declare import ExportNames, run_walk, table
 from plugrad_wasm.kernels import convolution, depthwise, linalg
 from plugrad_wasm.strides import collapsed, stretched
 
 if TYPE_CHECKING:
-    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+    from plugrad.extend import Window
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
@@ -43,12 +43,11 @@ def finished(
     weights: WasmArray | None,
     activation: Activation,
     alpha: float,
-    data_format: DataFormat = "NHWC",
 ) -> WasmArray:
     """Return the activation of y plus the bias; y is overwritten."""
     if y.size and (bias is not None or activation != "linear"):
         operands = bias, weights
-        shapes = (() if x is None else beside_images(x.shape, data_format) for x in operands)
+        shapes = (() if x is None else x.shape for x in operands)
         descriptor = finishing(y.shape, *shapes)
         attributes = ACTIVATIONS.index(activation), converter(y.dtype)(alpha)
         arrays, strides = (y, *operands), (0, 1, 2)
@@ -85,21 +84,16 @@ def conv2d(
     bias: WasmArray | None,
     prelu_activation_weights: WasmArray | None,
     *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the convolution with its bias and activation."""
     limits = LIMITS.get(activation)
-    attributes = strides, pad, data_format, dilations, dim_rounding_mode
     if limits and x.dtype is float32 and (bias is None or bias.shape == filter.shape[-1:]):
-        return convolution.correlated(x, filter, attributes, (bias, *limits))
-    y = convolution.correlated(x, filter, attributes)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+        return convolution.correlated(x, filter, window, (bias, *limits))
+    y = convolution.correlated(x, filter, window)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -109,18 +103,13 @@ def depthwise_conv2d(
     bias: WasmArray | None,
     prelu_activation_weights: WasmArray | None,
     *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the depthwise convolution with its bias and activation."""
     limits = LIMITS.get(activation)
-    attributes = strides, pad, data_format, dilations, dim_rounding_mode
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
-        return depthwise.correlated(x, filter, attributes, (bias, *limits))
-    y = depthwise.correlated(x, filter, attributes)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+        return depthwise.correlated(x, filter, window, (bias, *limits))
+    y = depthwise.correlated(x, filter, window)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import Padding, Pair, Window, size_of, sliding_window
+from plugrad.extend import Window, size_of
 from plugrad.kernels import morphology
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, table
@@ -47,35 +47,23 @@ def dilated(
     return out
 
 
-def window_of(
-    x: WasmArray, filter: WasmArray, strides: Pair, pad: Padding, dilations: Pair
-) -> Window:
-    """Return the windows of NHWC images."""
-    return sliding_window(x.shape[1:3], filter.shape[:2], strides, pad, dilations)
-
-
 @table.implements(morphology.dilation2d)
-def dilation2d(
-    x: WasmArray, filter: WasmArray, *, strides: Pair, pad: Padding, dilations: Pair
-) -> WasmArray:
+def dilation2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the largest sum of each window."""
-    window = window_of(x, filter, strides, pad, dilations)
     return dilated(DILATION, (x, filter), (x.shape[0], *window.out, x.shape[3]), window)
 
 
 @table.implements(morphology.dilation2d_input_gradient)
 def dilation2d_input_gradient(
-    x: WasmArray, filter: WasmArray, dy: WasmArray, *, strides: Pair, pad: Padding, dilations: Pair
+    x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
     """Return dy at the first pixel with the largest sum of each window."""
-    window = window_of(x, filter, strides, pad, dilations)
     return dilated(GRADIENT, (x, filter, dy), x.shape, window, False)
 
 
 @table.implements(morphology.dilation2d_filter_gradient)
 def dilation2d_filter_gradient(
-    x: WasmArray, filter: WasmArray, dy: WasmArray, *, strides: Pair, pad: Padding, dilations: Pair
+    x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
     """Return the sums of dy at the first cell with the largest sum of each window."""
-    window = window_of(x, filter, strides, pad, dilations)
     return dilated(GRADIENT, (x, filter, dy), filter.shape, window, True)

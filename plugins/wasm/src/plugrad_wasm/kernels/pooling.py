@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import Padding, Pair, Rounding, Window, int32, pool_window, size_of
+from plugrad.extend import Window, int32, size_of
 from plugrad.kernels import pooling
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, table
@@ -51,7 +51,7 @@ def pooled(
     if 0 in (*image, *window.out):
         return fill(memory, shape, first.dtype, 0)
     out = memory.empty(shape, first.dtype)
-    work = image[0] * image[-1] * size_of(window.out) * size_of(window.filter)
+    work = image[0] * image[-1] * size_of(window.out) * size_of(window.size)
     most = part_of(memory.store, work, work, ELEMENTS)
     if result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
         most = max(most, -(-work // image[0]))
@@ -79,17 +79,9 @@ def summary(names: ExportNames, x: WasmArray, window: Window) -> WasmArray:
     return WasmView(y, (batch, *window.out, channels))
 
 
-def pool_of(
-    names: ExportNames,
-    x: WasmArray,
-    *,
-    filter_size: Sizes,
-    strides: Sizes,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
-) -> WasmArray:
+def pool_of(names: ExportNames, x: WasmArray, *, window: Window) -> WasmArray:
     """Return the largest element or the average of each window."""
-    return summary(names, x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
+    return summary(names, x, window)
 
 
 max_pool: Final = partial(pool_of, MAX_POOL)
@@ -97,42 +89,24 @@ avg_pool: Final = partial(pool_of, AVERAGE_POOL)
 
 
 def max_pool_gradient(
-    dy: WasmArray,
-    input: WasmArray,
-    output: WasmArray,
-    *,
-    filter_size: Sizes,
-    strides: Sizes,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
+    dy: WasmArray, input: WasmArray, output: WasmArray, *, window: Window
 ) -> WasmArray:
     """Return `dy` at the first largest element of each window."""
-    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     places = (dy, RESULTS), (input, IMAGES), (output, RESULTS)
     return pooled(MAX_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
 
 
-def avg_pool_gradient(
-    dy: WasmArray,
-    input: WasmArray,
-    *,
-    filter_size: Sizes,
-    strides: Sizes,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
-) -> WasmArray:
+def avg_pool_gradient(dy: WasmArray, input: WasmArray, *, window: Window) -> WasmArray:
     """Return `dy` spread evenly over each window."""
-    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     places = ((dy, RESULTS),)
     return pooled(AVERAGE_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
 
 
 @table.implements(pooling.max_pool_with_argmax)
 def max_pool_with_argmax(
-    x: WasmArray, *, filter_size: Pair, strides: Pair, pad: Padding, include_batch_in_index: bool
+    x: WasmArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[WasmArray, WasmArray]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
-    window = pool_window(x.shape, filter_size, strides, pad)
     shape = (x.shape[0], *window.out, x.shape[3])
     positions = x.memory.empty(shape, int32)
     image, offset = x.shape, -size_of(x.shape[1:])
@@ -142,27 +116,19 @@ def max_pool_with_argmax(
             x.shape[0] > 1
         ):  # positions count from the first image, so all images make one of more axes
             image = (1, *image)
-            pads, ones = ((0, 0), *window.pad), (1, *window.dilations)
-            out, sizes = (x.shape[0], *window.out), (1, *window.filter)
-            window = Window(out, pads, sizes, (1, *window.strides), ones)
+            size, strides, padding, dilations, out = window
+            window = Window(
+                *((1, *size), (1, *strides), ((0, 0), *padding), (1, *dilations)),
+                (x.shape[0], *out),
+            )
     places, behind = ((x, IMAGES),), ((positions, RESULTS),)
     y = pooled(MAX_POOL_WITH_ARGMAX, places, shape, window, image, offset, behind=behind)
     return y, positions
 
 
 @table.implements(pooling.pool)
-def pool(
-    input: WasmArray,
-    *,
-    window_shape: Sizes,
-    pooling_type: pooling.PoolingType,
-    pad: Padding,
-    dilations: Sizes,
-    strides: Sizes,
-    dim_rounding_mode: Rounding,
-) -> WasmArray:
+def pool(input: WasmArray, *, window: Window, pooling_type: pooling.PoolingType) -> WasmArray:
     """Return the largest elements or the averages of windows of dilated cells."""
-    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
     return summary(MAX_POOL if pooling_type == "max" else AVERAGE_POOL, input, window)
 
 

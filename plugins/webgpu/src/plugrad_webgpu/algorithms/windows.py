@@ -79,7 +79,7 @@ def over_weights(
     device = dy.buffer.device
     rows = image[0] * math.prod(window.out)
     width = _width(image, dy.dtype)
-    outputs = math.prod(window.filter) * image[-1] // width
+    outputs = math.prod(window.size) * image[-1] // width
     segments = segments_for(outputs, rows, False, device.is_software)
     step = _plan(fold, "weights", image, window, dy.dtype, dy.dtype, segments)
     parts = device.launch(step, *inputs)
@@ -100,19 +100,19 @@ def _plan(
     shapes: dict[Loop, Shape] = {
         "cells": (image[0], *window.out, image[-1]),
         "stops": image,
-        "weights": (segments, *window.filter, image[-1]),
+        "weights": (segments, *window.size, image[-1]),
     }
     shape, width = shapes[loop], _width(image, dtype)
     size, stops = (*image[1:-1], image[-1] // width), (*window.out, image[-1] // width)
     count = math.prod(shape) // width
     rows = image[0] * math.prod(window.out)
-    before = tuple(start for start, _ in window.pad)
+    before = tuple(start for start, _ in window.padding)
     window = bounded(window, image[1:-1])
     if loop != "weights":
         _check_steps(loop, image[1:-1], window)
     parameters = (
         *(count, image_step, rows, -(-rows // segments), *image[1:-1]),
-        *(*window.out, *window.filter, *window.strides, *window.dilations, *before),
+        *(*window.out, *window.size, *window.strides, *window.dilations, *before),
         *(*strides_of(size)[:-1], *strides_of(stops)[:-1], *_periods(window)),
     )
     is_dilated = max(window.dilations) > 1
@@ -140,7 +140,7 @@ def _check_steps(loop: Loop, size: Shape, window: Window) -> None:
     steps = _steps(loop, size, window)
     if steps > MOST_LOOPS:
         raise ArgumentValueError(
-            f"webgpu: a window of {window.filter} over images of {size} takes {steps} steps of a loop, more than the "
+            f"webgpu: a window of {window.size} over images of {size} takes {steps} steps of a loop, more than the "
             f"{MOST_LOOPS} of a shader; use smaller windows, or {REMEDY}"
         )
 
@@ -148,7 +148,7 @@ def _check_steps(loop: Loop, size: Shape, window: Window) -> None:
 def _steps(loop: Loop, size: Shape, window: Window) -> int:
     """Return the steps of all loops of an invocation, at most."""
     steps = 0
-    for n, stops, _, cells, stride, dilation in reversed([*zip(size, *window, strict=True)]):
+    for n, cells, stride, _, dilation, stops in reversed([*zip(size, *window, strict=True)]):
         covering = min(-(-cells * dilation // stride), stops) if loop == "stops" else min(cells, n)
         steps = covering * (1 + steps)
     return steps + sum(_periods(window)) if loop == "stops" else steps
@@ -161,20 +161,24 @@ def pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
     Where a piece has no cell in any image, it is left out unless all have none.
     """
     window = bounded(window, size)
-    if _steps(loop, size, window) <= MOST_LOOPS or max(window.filter) == 1:
+    if _steps(loop, size, window) <= MOST_LOOPS or max(window.size) == 1:
         return (window,)
-    axis = next(i for i, cells in enumerate(window.filter) if cells > 1)
-    cells, dilation, (before, after) = window.filter[axis], window.dilations[axis], window.pad[axis]
+    axis = next(i for i, cells in enumerate(window.size) if cells > 1)
+    cells, dilation, (before, after) = (
+        window.size[axis],
+        window.dilations[axis],
+        window.padding[axis],
+    )
     found: list[Window] = []
     for first, end in ((0, cells // 2), (cells // 2, cells)):
         start = first * dilation - before
         last = start + (end - first - 1) * dilation + (window.out[axis] - 1) * window.strides[axis]
         if start < size[axis] and last >= 0:
-            pad, filter = list(window.pad), list(window.filter)
-            pad[axis], filter[axis] = (-start, after), end - first
-            piece = window._replace(pad=tuple(pad), filter=tuple(filter))
+            padding, cells_of_piece = list(window.padding), list(window.size)
+            padding[axis], cells_of_piece[axis] = (-start, after), end - first
+            piece = window._replace(padding=tuple(padding), size=tuple(cells_of_piece))
             found += pieces(piece, size, loop)
-    return tuple(found) or (window._replace(filter=(1,) * len(size)),)
+    return tuple(found) or (window._replace(size=(1,) * len(size)),)
 
 
 def pieces_of_filter(
@@ -182,10 +186,10 @@ def pieces_of_filter(
 ) -> Iterator[tuple[Window, GpuArray]]:
     """Yield the pieces of a window, each with its part of a filter (height, width, ...)."""
     for piece in pieces(window, size, loop):
-        ends = zip(window.pad, piece.pad, window.dilations, strict=True)
+        ends = zip(window.padding, piece.padding, window.dilations, strict=True)
         begin = [(before - own) // dilation for (before, _), (own, _), dilation in ends]
         rest = filter.shape[len(begin) :]
-        yield piece, block(filter, (*begin, *(0 for _ in rest)), (*piece.filter, *rest))
+        yield piece, block(filter, (*begin, *(0 for _ in rest)), (*piece.size, *rest))
 
 
 @cache
@@ -229,11 +233,11 @@ def bounded(window: Window, size: Shape) -> Window:
         ArgumentValueError: a place that the window reaches is not a number of a shader.
     """
     strides: list[int] = []
-    for n, _, (before, _), cells, stride, dilation in zip(size, *window, strict=True):
+    for n, cells, stride, (before, _), dilation, _ in zip(size, *window, strict=True):
         reach = n + abs(before) + cells * dilation
         if reach > FURTHEST:
             raise ArgumentValueError(
-                f"webgpu: a window of {window.filter} with dilations {window.dilations} and padding {window.pad} "
+                f"webgpu: a window of {window.size} with dilations {window.dilations} and padding {window.padding} "
                 f"reaches further than {FURTHEST} cells; use smaller ones, or {REMEDY}"
             )
         strides.append(min(stride, reach))
@@ -242,5 +246,5 @@ def bounded(window: Window, size: Shape) -> Window:
 
 def along(window: Window, axes: slice) -> Window:
     """Return what a window does along some of its axes."""
-    out, pad, filter, strides, dilations = window
-    return Window(out[axes], pad[axes], filter[axes], strides[axes], dilations[axes])
+    size, strides, padding, dilations, out = window
+    return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])

@@ -9,16 +9,14 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from plugrad.extend import geometry
 from plugrad.kernels import convolution
 from plugrad_webgpu.algorithms.product import Matrices, Source, product
 from plugrad_webgpu.algorithms.windows import bounded
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.memory.copying import transposed
 
 if TYPE_CHECKING:
-    from plugrad.extend import DataFormat, Padding, Rounding, Window
+    from plugrad.extend import Window
     from plugrad_webgpu.algorithms.product import Finish
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
@@ -30,88 +28,44 @@ UNSIGNED: Final = ("stops", "cells")
 
 
 def convolve(
-    x: GpuArray,
-    filter: GpuArray,
-    *,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
-    finish: Finish | None = None,
+    x: GpuArray, filter: GpuArray, *, window: Window, finish: Finish | None = None
 ) -> GpuArray:
     """Return images cross-correlated with filters, each element finished."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    size, window = _window(x.shape, filter.shape, *sliding)
-    images = channels_last(x, data_format)
+    size = x.shape[1:-1]
+    window = bounded(window, size)
     *_, channels, out_channels = filter.shape
     source, depth = _patches("forward", window, size, window.out, channels)
-    rows = images.shape[0] * math.prod(window.out)
-    left = Matrices(images, 1, rows, depth)
+    rows = x.shape[0] * math.prod(window.out)
+    left = Matrices(x, 1, rows, depth)
     output = product(left, Matrices(filter, 1, depth, out_channels), source, finish)
-    return in_format(shared(output, (images.shape[0], *window.out, out_channels)), data_format)
+    return shared(output, (x.shape[0], *window.out, out_channels))
 
 
 def input_gradient(
-    dy: GpuArray,
-    filter: GpuArray,
-    *,
-    input_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
+    dy: GpuArray, filter: GpuArray, *, input_shape: Shape, window: Window
 ) -> GpuArray:
     """Return the gradient for the images: a backward walk over the gradient of the output."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    size, window = _window(input_shape, filter.shape, *sliding)
-    images = channels_last(dy, data_format)
+    size = input_shape[1:-1]
+    window = bounded(window, size)
     *_, channels, out_channels = filter.shape
     source, depth = _patches("backward", window, window.out, size, out_channels)
-    rows = images.shape[0] * math.prod(size)
-    left = Matrices(images, 1, rows, depth)
+    rows = dy.shape[0] * math.prod(size)
+    left = Matrices(dy, 1, rows, depth)
     right = Matrices(filter, 1, depth, channels, is_transposed=True)
     output = product(left, right, source)
-    return in_format(shared(output, (images.shape[0], *size, channels)), data_format)
+    return shared(output, (dy.shape[0], *size, channels))
 
 
-def filter_gradient(
-    x: GpuArray,
-    dy: GpuArray,
-    *,
-    filter_shape: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    dim_rounding_mode: Rounding,
-) -> GpuArray:
+def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: Window) -> GpuArray:
     """Return the gradient for the filters: the transposed patches times the gradient of the output."""
-    sliding = strides, pad, data_format, dilations, dim_rounding_mode
-    size, window = _window(x.shape, filter_shape, *sliding)
-    images, gradients = channels_last(x, data_format), channels_last(dy, data_format)
+    size = x.shape[1:-1]
+    window = bounded(window, size)
     *cells, channels, out_channels = filter_shape
-    runs = images.shape[0] * math.prod(window.out[:-1])
+    runs = x.shape[0] * math.prod(window.out[:-1])
     source = _weights(window, size, channels)._replace(runs=runs)
-    left = Matrices(images, 1, math.prod(cells) * channels, window.out[-1], is_transposed=True)
-    output = product(left, Matrices(gradients, 1, window.out[-1], out_channels), source)
+    left = Matrices(x, 1, math.prod(cells) * channels, window.out[-1], is_transposed=True)
+    output = product(left, Matrices(dy, 1, window.out[-1], out_channels), source)
     return shared(output, filter_shape)
-
-
-def _window(
-    image: Shape,
-    filter: Shape,
-    strides: Shape,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Shape,
-    rounding: Rounding,
-) -> tuple[Shape, Window]:
-    """Return the size of an image, and how filters slide over it."""
-    _, _, window = geometry(image, filter, strides, pad, data_format, dilations, rounding)
-    size = image[1:-1] if data_format.endswith("C") else image[2:]
-    return size, bounded(window, size)
 
 
 @lru_cache(maxsize=1024)
@@ -124,7 +78,7 @@ def _patches(
     """
     is_whole = channels % 4 == 0
     is_joined = not is_whole and direction == "forward" and window.dilations[-1] == 1
-    cells = window.filter
+    cells = window.size
     depth = channels * cells[-1] if is_joined else channels
     source = Source(
         "convolution",
@@ -165,8 +119,8 @@ def _numbers(
     """Return the parameters of a source, in WGSL and as numbers."""
     kinds = {name: "u32" if name in UNSIGNED else "i32" for name in LISTS}
     fields = [f"  {name}: array<{kind}, {len(size)}>," for name, kind in kinds.items()]
-    before = tuple(start for start, _ in window.pad)
-    lists = (stops, window.filter, size, window.strides, window.dilations, before)
+    before = tuple(start for start, _ in window.padding)
+    lists = (stops, window.size, size, window.strides, window.dilations, before)
     return "\n".join(["  channels: i32,", *fields]), (
         channels,
         *(n for each in lists for n in each),
@@ -185,21 +139,6 @@ _WALKS: Final[dict[Direction, dict[str, str]]] = {
         "condition": " & (place * stride == at - cell * dilation)",
     },
 }
-
-
-def channels_last(images: GpuArray, data_format: DataFormat) -> GpuArray:
-    """Return images of a format with the channels on the last axis."""
-    if data_format.endswith("C"):
-        return images
-    return transposed(images, (0, *range(2, len(images.shape)), 1))
-
-
-def in_format(images: GpuArray, data_format: DataFormat) -> GpuArray:
-    """Return images with the channels on the last axis in a format."""
-    if data_format.endswith("C"):
-        return images
-    last = len(images.shape) - 1
-    return transposed(images, (0, last, *range(1, last)))
 
 
 table.update(

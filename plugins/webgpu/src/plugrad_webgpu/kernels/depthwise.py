@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import float32, geometry
+from plugrad.extend import float32
 from plugrad.kernels import depthwise
 from plugrad_webgpu.algorithms.reduce import reduction
 from plugrad_webgpu.algorithms.windows import (
@@ -18,13 +18,12 @@ from plugrad_webgpu.algorithms.windows import (
 )
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import add
-from plugrad_webgpu.kernels.convolution import channels_last, in_format
 from plugrad_webgpu.memory.buffers import shared
 from plugrad_webgpu.memory.copying import View, copied
 from plugrad_webgpu.shaders.layout import strides_of
 
 if TYPE_CHECKING:
-    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+    from plugrad.extend import Window
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
@@ -44,71 +43,33 @@ def repeated(x: GpuArray, multiplier: int) -> GpuArray:
 
 
 @table.implements(depthwise.depthwise_conv2d)
-def depthwise_conv2d(
-    x: GpuArray,
-    filter: GpuArray,
-    *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
-) -> GpuArray:
+def depthwise_conv2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
     """Return the cross-correlation of each channel of images with its own filters."""
-    _, _, window = geometry(
-        x.shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    x = repeated(channels_last(x, data_format), filter.shape[3])
+    x = repeated(x, filter.shape[3])
     parts = pieces_of_filter(filter, window, x.shape[1:-1], "cells")
-    return in_format(
-        reduce(add, (over_cells(FORWARD, (x, own), part, x.dtype) for part, own in parts)),
-        data_format,
-    )
+    return reduce(add, (over_cells(FORWARD, (x, own), part, x.dtype) for part, own in parts))
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
 def depthwise_conv2d_input_gradient(
-    dy: GpuArray,
-    filter: GpuArray,
-    *,
-    input_shape: Shape,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    dy: GpuArray, filter: GpuArray, *, input_shape: Shape, window: Window
 ) -> GpuArray:
     """Return the gradient for the images: dy times the filters, summed over the copies of each channel."""
-    batch, channels, window = geometry(
-        input_shape, filter.shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    size = input_shape[1:3] if data_format == "NHWC" else input_shape[2:]
-    dy = channels_last(dy, data_format)
+    batch, height, width, channels = input_shape
+    size = height, width
     image = (batch, *size, dy.shape[3])
     parts = pieces_of_filter(filter, window, size, "stops")
     dx = reduce(add, (over_stops(BACKWARD, (dy, own), part, image) for part, own in parts))
     if filter.shape[3] != 1:
         copies = shared(dx, (batch, *size, channels, filter.shape[3]))
         dx = total(copies, (4,), False)
-    return in_format(dx, data_format)
+    return dx
 
 
 @table.implements(depthwise.depthwise_conv2d_filter_gradient)
 def depthwise_conv2d_filter_gradient(
-    x: GpuArray,
-    dy: GpuArray,
-    *,
-    filter_shape: Shape,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: Window
 ) -> GpuArray:
     """Return, for each cell of the filters, the sum of dy times the pixels that the cell meets."""
-    _, _, window = geometry(
-        x.shape, filter_shape, strides, pad, data_format, dilations, dim_rounding_mode
-    )
-    x = repeated(channels_last(x, data_format), filter_shape[3])
-    dy = channels_last(dy, data_format)
+    x = repeated(x, filter_shape[3])
     return shared(over_weights(CORRELATION, (x, dy), window, x.shape), filter_shape)

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import float32
 from plugrad.kernels import fused
-from plugrad.kernels.fused import beside_images
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.product import Finish
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels import activation as activations, convolution, depthwise, linalg
-from plugrad_webgpu.memory.buffers import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import DataFormat, Padding, Pair, Rounding
+    from plugrad.extend import Window
     from plugrad.kernels.fused import Activation
     from plugrad_webgpu.memory.buffers import GpuArray
 
@@ -51,15 +49,13 @@ def finished(
     weights: GpuArray | None,
     activation: Activation,
     leakyrelu_alpha: float,
-    data_format: DataFormat = "NHWC",
 ) -> GpuArray:
     """Return the activation of y plus the bias."""
     if bias is None and activation == "linear":
         return y
     given = [x for x in (bias, weights) if x is not None]
-    beside = [shared(x, beside_images(x.shape, data_format)) for x in given]
     attributes = {"alpha": leakyrelu_alpha} if activation == "leakyrelu" else {}
-    return finish(activation, bias is not None)(y, *beside, **attributes)
+    return finish(activation, bias is not None)(y, *given, **attributes)
 
 
 def ending(
@@ -110,28 +106,15 @@ def conv2d(
     bias: GpuArray | None,
     prelu_activation_weights: GpuArray | None,
     *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> GpuArray:
     """Return the convolution with its bias and activation."""
     how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
     finish = ending(filter.shape[-1], *how)
-    y = convolution.convolve(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-        finish=finish,
-    )
-    return y if finish is not None else finished(y, *how, data_format)
+    y = convolution.convolve(x, filter, window=window, finish=finish)
+    return y if finish is not None else finished(y, *how)
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -141,22 +124,10 @@ def depthwise_conv2d(
     bias: GpuArray | None,
     prelu_activation_weights: GpuArray | None,
     *,
-    strides: Pair,
-    pad: Padding,
-    data_format: DataFormat,
-    dilations: Pair,
-    dim_rounding_mode: Rounding,
+    window: Window,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> GpuArray:
     """Return the depthwise convolution with its bias and activation."""
-    y = depthwise.depthwise_conv2d(
-        x,
-        filter,
-        strides=strides,
-        pad=pad,
-        data_format=data_format,
-        dilations=dilations,
-        dim_rounding_mode=dim_rounding_mode,
-    )
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha, data_format)
+    y = depthwise.depthwise_conv2d(x, filter, window=window)
+    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import int8, int64, sliding_window, uint8
+from plugrad.extend import int8, int64, uint8
 from plugrad.kernels import morphology
 from plugrad_webgpu.algorithms.windows import over_weights, pieces_of_filter
 from plugrad_webgpu.declare import table
@@ -23,7 +23,7 @@ from plugrad_webgpu.memory.buffers import in_words
 from plugrad_webgpu.shaders.elements import NUMBERS
 
 if TYPE_CHECKING:
-    from plugrad.extend import Padding, Pair, Shape, Window
+    from plugrad.extend import Window
     from plugrad_webgpu.kernels.pooling import Part
     from plugrad_webgpu.memory.buffers import GpuArray
 
@@ -37,26 +37,17 @@ FIRST_LARGEST = first_largest_of(SUMS, IS_LARGER, "input", "filters")
 FOR_THE_LARGEST = sums_of("select(Element(), dy[stop], found[stop] == positions(at, image))")
 
 
-def window_of(images: Shape, filter: Shape, strides: Pair, pad: Padding, dilations: Pair) -> Window:
-    """Return the windows of NHWC images."""
-    return sliding_window(images[1:3], filter[:2], strides, pad, dilations)
-
-
 @table.implements(morphology.dilation2d)
-def dilation2d(
-    x: GpuArray, filter: GpuArray, *, strides: Pair, pad: Padding, dilations: Pair
-) -> GpuArray:
+def dilation2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
     """Return the largest sum of each window."""
-    window = window_of(x.shape, filter.shape, strides, pad, dilations)
     return largest_in(LARGEST[x.dtype], parts_of(x, filter, window))
 
 
 @table.implements(morphology.dilation2d_input_gradient)
 def dilation2d_input_gradient(
-    x: GpuArray, filter: GpuArray, dy: GpuArray, *, strides: Pair, pad: Padding, dilations: Pair
+    x: GpuArray, filter: GpuArray, dy: GpuArray, *, window: Window
 ) -> GpuArray:
     """Return dy at the first pixel with the largest sum of each window."""
-    window = window_of(x.shape, filter.shape, strides, pad, dilations)
     added = in_words(dy)
     inputs = added, first_largest(x, filter, window)
     total = in_pieces(AT_THE_LARGEST[added.dtype], inputs, window, x.shape)
@@ -65,10 +56,9 @@ def dilation2d_input_gradient(
 
 @table.implements(morphology.dilation2d_filter_gradient)
 def dilation2d_filter_gradient(
-    x: GpuArray, filter: GpuArray, dy: GpuArray, *, strides: Pair, pad: Padding, dilations: Pair
+    x: GpuArray, filter: GpuArray, dy: GpuArray, *, window: Window
 ) -> GpuArray:
     """Return the sums of dy at the first cell with the largest sum of each window."""
-    window = window_of(x.shape, filter.shape, strides, pad, dilations)
     added = in_words(dy)
     inputs = added, first_largest(x, filter, window)
     total = over_weights(FOR_THE_LARGEST[added.dtype], inputs, window, x.shape)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import float32, int8, int32, int64, pool_window, size_of, uint8, uint32
+from plugrad.extend import float32, int8, int32, int64, size_of, uint8, uint32
 from plugrad.kernels import pooling
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.windows import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.extend import DType, Padding, Pair, Rounding, Shape, Window
+    from plugrad.extend import DType, Shape, Window
     from plugrad_webgpu.memory.buffers import GpuArray
 
 Part = tuple["Window", tuple["GpuArray", ...]]
@@ -110,47 +110,26 @@ _first_larger = elementwise(
 )
 
 
-def max_pool(
-    x: GpuArray, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
-) -> GpuArray:
+def max_pool(x: GpuArray, *, window: Window) -> GpuArray:
     """Return the largest element of each window; NaN if the window contains NaN."""
-    return largest(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
+    return largest(x, window)
 
 
 def max_pool_gradient(
-    dy: GpuArray,
-    input: GpuArray,
-    output: GpuArray,
-    *,
-    filter_size: Shape,
-    strides: Shape,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
+    dy: GpuArray, input: GpuArray, output: GpuArray, *, window: Window
 ) -> GpuArray:
     """Return the gradient for the images: that of each window goes to its first largest element."""
-    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     inputs = dy, first_largest(input, window)
     return in_pieces(AT_THE_LARGEST[dy.dtype], inputs, window, input.shape)
 
 
-def avg_pool(
-    x: GpuArray, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
-) -> GpuArray:
+def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
     """Return the average of each window, over the cells that are not padding."""
-    return average(x, pool_window(x.shape, filter_size, strides, pad, dim_rounding_mode))
+    return average(x, window)
 
 
-def avg_pool_gradient(
-    dy: GpuArray,
-    input: GpuArray,
-    *,
-    filter_size: Shape,
-    strides: Shape,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
-) -> GpuArray:
+def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuArray:
     """Return the gradient for the images: that of each window is spread evenly over its cells."""
-    window = pool_window(input.shape, filter_size, strides, pad, dim_rounding_mode)
     if len(pieces(window, input.shape[1:-1], "stops")) == 1:
         return over_stops(SHARES, (dy,), window, input.shape)
     shares = _quotient(dy, inside(dy, window, input.shape[1:-1]))
@@ -159,27 +138,16 @@ def avg_pool_gradient(
 
 @table.implements(pooling.max_pool_with_argmax)
 def max_pool_with_argmax(
-    x: GpuArray, *, filter_size: Pair, strides: Pair, pad: Padding, include_batch_in_index: bool
+    x: GpuArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[GpuArray, GpuArray]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
-    window = pool_window(x.shape, filter_size, strides, pad)
     image_step = 0 if include_batch_in_index else math.prod(x.shape[1:])
     return largest(x, window), first_largest(x, window, image_step)
 
 
 @table.implements(pooling.pool)
-def pool(
-    input: GpuArray,
-    *,
-    window_shape: Shape,
-    pooling_type: pooling.PoolingType,
-    pad: Padding,
-    dilations: Shape,
-    strides: Shape,
-    dim_rounding_mode: Rounding,
-) -> GpuArray:
+def pool(input: GpuArray, *, window: Window, pooling_type: pooling.PoolingType) -> GpuArray:
     """Return the largest elements or the averages of windows of dilated cells."""
-    window = pool_window(input.shape, window_shape, strides, pad, dim_rounding_mode, dilations)
     return largest(input, window) if pooling_type == "max" else average(input, window)
 
 
@@ -248,8 +216,8 @@ def first_largest(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
 
 def inside(x: GpuArray, window: Window, size: Shape) -> GpuArray:
     """Return how many cells of each window lie in an image of a size, for the device of x."""
-    before = (start for start, _ in window.pad)
-    numbers = (*size, *window.out, *before, *window.filter, *window.strides, *window.dilations)
+    before = (start for start, _ in window.padding)
+    numbers = (*size, *window.out, *before, *window.size, *window.strides, *window.dilations)
     return x.buffer.device.constant(_cells_inside, *numbers)
 
 

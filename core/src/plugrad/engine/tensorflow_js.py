@@ -1,0 +1,106 @@
+"""The attributes with which TensorFlow.js says how windows slide, translated into those of contracts.
+
+`run_kernel` takes strides, pad, dilations, dataFormat and dimRoundingMode beside the size of the window,
+in camel case or in snake case. Contracts have one `Window`, and images with the channels last.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.engine.channels import channel_last, channels_first, channels_last
+from plugrad.errors import ArgumentError, ArgumentValueError, shown
+from plugrad.types.windows import (
+    FORMATS,
+    ROUNDINGS,
+    is_channels_first,
+    padding_of,
+    pool_window,
+    sizes_of,
+    sliding_window,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.tensor import Tensor
+
+Inputs = dict[str, "Tensor | None"]
+
+SIZES: Final = ("filter_size", "window_shape")
+"""What TensorFlow.js calls the size of the window of a pooling; that of other windows is their filter's."""
+ATTRIBUTES: Final = (*SIZES, "strides", "pad", "dilations", "data_format", "dim_rounding_mode")
+"""What TensorFlow.js has in place of a window."""
+IMAGES: Final = ("x", "input", "output", "dy")
+"""The inputs that are images."""
+BESIDE_IMAGES: Final = ("bias", "prelu_activation_weights")
+"""The inputs that broadcast to images."""
+
+
+def has_tensorflow_window(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> bool:
+    """Return whether attributes lack the window of a contract, so that TensorFlow.js's attributes are meant."""
+    return "window" in contract.attribute_names and "window" not in attrs
+
+
+def translate(
+    contract: Kernel[..., Any], inputs: Inputs, given: Mapping[str, Any]
+) -> tuple[Inputs, dict[str, Any], Callable[[Any], Any]]:
+    """Return the inputs and the attributes of a contract, and what brings a result in the order of the inputs' axes.
+
+    Raises:
+        ArgumentError: attributes are missing.
+        ArgumentValueError, ShapeError: the attributes are not those of a window over the images.
+    """
+    name = contract.name
+    attrs = {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in given.items()}
+    images = (x for key in ("input", "x") if (x := inputs.get(key)) is not None)
+    filters = inputs.get("filter")
+    image = attrs.get("input_shape", getattr(next(images, None), "shape", ()))
+    filter = attrs.get("filter_shape", () if filters is None else filters.shape)
+    axes = len(image) - 2
+    sizes = [attrs.pop(key) for key in SIZES if key in attrs]
+    wanted = ("strides", "pad", *contract.attribute_names & {"input_shape", "filter_shape"})
+    missing = [key for key in wanted if key not in attrs]
+    if missing or not (sizes or filter):
+        raise ArgumentError(
+            f"{name}: the attribute 'window' is missing, and so are {missing or [SIZES[0]]} of TensorFlow.js's "
+            "attributes, which would stand for it"
+        )
+    data_format = attrs.pop("data_format", FORMATS.get(axes, ("",))[0])
+    is_first = axes in FORMATS and is_channels_first(data_format, axes, name)
+    if is_first:
+        image = (image[0], *image[2:], image[1])
+        inputs = {key: _with_channels_last(key, x, axes) for key, x in inputs.items()}
+    attrs |= {"input_shape": tuple(image)} if "input_shape" in attrs else {}
+    attrs |= {"filter_shape": tuple(filter)} if "filter_shape" in attrs else {}
+
+    def steps(value: Any, label: str) -> tuple[int, ...]:
+        return sizes_of(1 if value is None else value, axes, f"{name}: {label}")
+
+    rounding = attrs.pop("dim_rounding_mode", None)
+    if rounding not in ROUNDINGS:
+        raise ArgumentValueError(
+            f"{name}: dim_rounding_mode={shown(rounding)} must be 'floor', 'ceil', 'round' or None"
+        )
+    pad: Any = attrs.pop("pad")
+    if type(pad) in (list, tuple) and len(pad) == axes + 2:  # TensorFlow.js pads all axes
+        pad = pad[2:] if is_first else pad[1:-1]
+    slide = pool_window if sizes else sliding_window
+    attrs["window"] = slide(
+        tuple(image[1:-1]),
+        steps(sizes[0], "filter_size") if sizes else tuple(filter[:axes]),
+        steps(attrs.pop("strides"), "strides"),
+        padding_of(pad, axes, name, rounding),
+        steps(attrs.pop("dilations", 1), "dilations"),
+        rounding,
+    )
+    is_image = is_first and "filter_shape" not in attrs
+    return inputs, attrs, channels_first if is_image else lambda y: y
+
+
+def _with_channels_last(name: str, x: Tensor | None, axes: int) -> Tensor | None:
+    if x is None or name not in (*IMAGES, *BESIDE_IMAGES):
+        return x
+    return channel_last(x, axes) if name in BESIDE_IMAGES else channels_last(x)

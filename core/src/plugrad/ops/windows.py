@@ -1,0 +1,100 @@
+"""What the ops share that slide windows over images: the window, the batch axis and the order of the axes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from plugrad.engine.channels import channels_first, channels_last
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.kernels import movement
+from plugrad.ops.attributes import chosen
+from plugrad.types.windows import (
+    ROUNDINGS,
+    padding_of,
+    sizes_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.types.specs import Shape, ShapeLike
+    from plugrad.types.windows import PaddingLike, Rounding, Window
+
+
+def window_of(
+    op: str,
+    slide: Callable[..., Window],
+    image: Shape,
+    size: Shape,
+    strides: ShapeLike | None,
+    padding: PaddingLike,
+    dilations: ShapeLike,
+    rounding: Rounding,
+) -> Window:
+    """Return how a window slides over images (batch, spatial axes …, channels), from the arguments of an op.
+
+    Its size is the default of its strides. `slide` is `sliding_window`, or a function like it.
+
+    Raises:
+        ArgumentValueError: a value is not allowed.
+        ShapeError: the window does not fit.
+    """
+    given = strides, padding, dilations, rounding
+    is_plain = PLAIN.issuperset(map(type, given))  # what programs mostly pass: a key of the cache
+    return (_remembered if is_plain else _window)(op, slide, image, size, *given)
+
+
+PLAIN: Final = frozenset({int, str, type(None)})
+
+
+def _window(
+    op: str,
+    slide: Callable[..., Window],
+    image: Shape,
+    size: Shape,
+    strides: ShapeLike | None,
+    padding: PaddingLike,
+    dilations: ShapeLike,
+    rounding: Rounding,
+) -> Window:
+    axes = len(size)
+    if rounding is not None:
+        chosen(rounding, tuple(filter(None, ROUNDINGS)), op, "dim_rounding_mode")
+    steps = size if strides is None else sizes_of(strides, axes, f"{op}: strides")
+    gaps = sizes_of(dilations, axes, f"{op}: dilations")
+    cells = padding_of(padding, axes, op, rounding)
+    try:
+        return slide(image[1:-1], size, steps, cells, gaps, rounding)
+    except (ArgumentValueError, ShapeError) as error:
+        raise type(error)(f"{op}: {error}") from None
+
+
+_remembered: Final = lru_cache(maxsize=1024)(_window)
+
+
+def check_axes(op: str, x: Tensor, axes: int) -> None:
+    """Raise unless images have a number of spatial axes, with or without a batch axis.
+
+    Raises:
+        ShapeError: they have another number of axes.
+    """
+    if x.ndim not in (axes + 1, axes + 2):
+        names = {1: "width", 2: "height, width", 3: "depth, height, width"}
+        raise ShapeError(
+            f"{op}: x must have {axes + 1} or {axes + 2} axes (batch, {names.get(axes, f'{axes} spatial axes')}, "
+            f"channels); the shape is {x.shape}"
+        )
+
+
+def as_kernels_take(x: Tensor, axes: int, is_first: bool) -> Tensor:
+    """Return images, which may lack the batch axis and have the channels first, as kernels take them."""
+    x = x if x.ndim == axes + 2 else movement.expand_dims(x, dim=0)
+    return channels_last(x) if is_first else x
+
+
+def as_given(y: Tensor, x: Tensor, is_first: bool) -> Tensor:
+    """Return the images that a kernel gave with the axes of the images x that an op was given."""
+    y = channels_first(y) if is_first else y
+    return y if y.ndim == x.ndim else movement.reshape(y, shape=y.shape[1:])
