@@ -360,7 +360,13 @@ def _with_neighbours(
     if min(2 * radius + 1, length) > MOST_LOOPS:  # a window of the terms, in several pieces
         radius = min(radius, length)
         terms = _responses(term, "sum", (0, *numbers), arrays)
-        window = Window((length,), ((radius, radius),), (2 * radius + 1,), (1,), (1,))
+        window = Window(
+            size=(2 * radius + 1,),
+            strides=(1,),
+            padding=((radius, radius),),
+            dilations=(1,),
+            out=(length,),
+        )
         sums = window_sums(shared(terms, (rows, length, 1)), window)
         term, arrays, radius = "sums[k]", {**arrays, "sums": shared(sums, x.shape)}, 0
     return _responses(term, finish, (radius, *numbers), arrays)
