@@ -1,6 +1,8 @@
 """Every test that takes `backend` runs once on each installed backend.
 
     pytest --backend cpu,wasm                        only on these
+    pytest --driver swiftshader --backend webgpu     on another Vulkan driver: a name, or the path of its JSON file
+    pytest --schedules gpu --backend webgpu          what webgpu runs on GPUs, on a software device
     pytest --tries 100                               endings and interrupts, which fail by chance
     PLUGRAD_EXPECT_BACKENDS=cpu,wasm,webgpu pytest   fail if one of these is missing or incomplete
 
@@ -22,6 +24,7 @@ import pytest
 
 import plugrad
 from consistency.committed import committed
+from plugins.webgpu import drivers
 from plugrad.discovery.loading import open_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
 from plugrad.registry.kernels import set_tables
@@ -36,6 +39,10 @@ CANNOT_RUN = (BackendNotFound, BackendUnavailable, PluginConflict)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="", help="run on these backends only, such as cpu,wasm")
+    parser.addoption("--driver", default="", help="the Vulkan driver: swiftshader, or a JSON file")
+    parser.addoption(
+        "--schedules", choices=["own", "gpu"], default="own", help="of webgpu's shaders"
+    )
     parser.addoption("--tries", default=1, type=int, help="how often to try what fails by chance")
 
 
@@ -72,6 +79,10 @@ def pytest_configure(config: pytest.Config) -> None:
     Last, because pytest's faulthandler must have its signal handlers before wasmtime has: a trap is
     a signal, and the handler that came last sees it first.
     """
+    if config.getoption("--driver"):
+        choose_driver(config.getoption("--driver"))
+    if config.getoption("--schedules") == "gpu":
+        compute_as_gpus_do()
     if "webgpu" in chosen(config):
         # Else NumPy would compute small arrays, and most tests are about shaders. Those of
         # tests/plugins/webgpu/test_hosting.py are about small arrays.
@@ -81,6 +92,24 @@ def pytest_configure(config: pytest.Config) -> None:
             open_backend(name)
         except CANNOT_RUN as error:
             raise pytest.UsageError(f"backend {name!r} is expected here: {error}") from error
+
+
+def choose_driver(driver: str) -> None:
+    """Make all devices of webgpu those of one Vulkan driver."""
+    try:
+        drivers.use(driver)
+    except FileNotFoundError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def compute_as_gpus_do() -> None:
+    """Let webgpu run the shaders for GPUs on any device, which is listed as what it is."""
+    from plugrad_webgpu.device import (
+        adapters,
+    )  # it imports wgpu, which a run without webgpu does not need
+
+    make = adapters.Device
+    adapters.Device = lambda *args, is_software: make(*args, is_software=False)
 
 
 WITHOUT_PACKS = "-without-packs"

@@ -1,0 +1,72 @@
+"""Products and convolutions compile soon and in little memory, by every schedule, however their operands lie.
+
+Compilers of some drivers take time that doubles with each branch of a sum that is written out: loads of single
+elements, guarded by ``&&``, took minutes and 8 GB.
+"""
+
+import resource
+import time
+from itertools import product as combinations
+
+import pytest
+
+from plugrad.extend import Window, float32
+from plugrad_webgpu.algorithms import product
+from plugrad_webgpu.algorithms.tiles import SUBGROUP, TILES
+from plugrad_webgpu.kernels import convolution
+from plugrad_webgpu.kernels.activation import ELU
+
+MOST_SECONDS = 3.0
+MOST_MEGABYTES = 500
+
+SIZE = (12, 12)
+WINDOW = Window(SIZE, ((1, 1), (1, 1)), (3, 3), (1, 1), (1, 1))
+
+
+def source(name, channels, is_transposed):
+    """Return a source of a left operand, and whether it is transposed."""
+    if name == "matrix":
+        return product._matrix(channels, channels, is_transposed), is_transposed
+    if name == "weights":
+        return convolution._weights(WINDOW, SIZE, channels), True
+    return convolution._patches(name, WINDOW, SIZE, SIZE, channels)[0], False
+
+
+def compiled(device, tile, left, is_transposed, turns_b, is_whole, ending):
+    """Return the processor seconds and the megabytes that a fresh program of a product takes."""
+    sizes = (1 if tile.schedule == "shared" else 2, 4)
+    program = product._program.__wrapped__(
+        tile, left, float32, sizes, (is_transposed, turns_b), (is_whole,) * 3, ending
+    )
+    bindings = program.source().count("@binding(")
+    memory, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    device.prepare(program, bindings)
+    seconds = time.process_time() - start
+    device.forget([program])
+    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
+
+
+@pytest.mark.parametrize("name", ["matrix", "forward", "backward", "weights"])
+@pytest.mark.parametrize("tile", TILES)
+def test_products_compile_soon(run, tile, name):
+    if TILES[tile].schedule == "broadcast" and run.device.subgroup != SUBGROUP:
+        pytest.skip("the subgroups of this device have another size")
+    for channels, turns in combinations((3, 8), (False, True)):
+        left, is_transposed = source(name, channels, turns)
+        left = left._replace(numbers=(), runs=1)
+        # The longest ending that there is, where most is written out
+        ending = product._Ending(*((ELU, "column") if tile == "direct" else ()))
+        whole = channels % 4 == 0
+        found = compiled(run.device, TILES[tile], left, is_transposed, turns, whole, ending)
+        assert found[0] <= MOST_SECONDS, (channels, turns)
+        assert found[1] <= MOST_MEGABYTES, (channels, turns)
+
+
+def test_guards_of_loads_do_not_branch(run):
+    """``a && b`` is a branch, and 32 of them in a row make 2^32 paths; ``a & b`` is none."""
+    for name in ("matrix", "forward", "backward", "weights"):
+        left, is_transposed = source(name, 3, is_transposed=False)
+        access = product._a_access(left, is_transposed, "f32")
+        assert "run.end" in access["a_line"]
+        assert "&&" not in access["a_line"]
+        assert "||" not in access["a_line"]
