@@ -191,7 +191,6 @@ if typing.TYPE_CHECKING:
         empty as empty,
         empty_like as empty_like,
         eye as eye,
-        from_dlpack as from_dlpack,
         full as full,
         full_like as full_like,
         linspace as linspace,
@@ -204,6 +203,7 @@ if typing.TYPE_CHECKING:
         depthwise_conv2d as depthwise_conv2d,
         separable_conv2d as separable_conv2d,
     )
+    from plugrad.ops.dlpack import from_dlpack as from_dlpack
     from plugrad.ops.einsum import (
         einsum as einsum,
     )
@@ -453,10 +453,11 @@ _LATER = {
     "ops.convolution": "conv1d conv2d conv2d_transpose",
     "ops.convolution3d": "conv3d conv3d_transpose",
     "ops.creation": (
-        "arange asarray empty empty_like eye from_dlpack full full_like linspace ones ones_like "
+        "arange asarray empty empty_like eye full full_like linspace ones ones_like "
         "zeros zeros_like"
     ),
     "ops.depthwise": "depthwise_conv2d separable_conv2d",
+    "ops.dlpack": "from_dlpack",
     "ops.einsum": "einsum",
     "ops.evaluation": "confusion_matrix in_top_k",
     "ops.indexing": "gather_nd nonzero one_hot take take_along_axis unsorted_segment_sum",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class PlugradError(Exception):
@@ -277,58 +274,6 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "plugrad":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def deprecated(
-    instead: str, *, since: str, removal: str
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a function that will be removed; a call warns, and says what to write instead.
-
-    >>> @deprecated("call area(w, h)", since="1.2", removal="1.4")
-    ... def surface(w, h):
-    ...     return w * h
-
-    The warning is a `DeprecationWarning`, which points to the line that calls the function.
-
-    Args:
-        instead: the remedy, as an instruction: ``"call area(w, h)"``.
-        since: the version of the distribution that warns first.
-        removal: the version that does not have the function any more, at least one minor version later.
-
-    Raises:
-        ArgumentValueError: the versions are malformed, or too close to each other.
-    """
-    import re
-    from functools import wraps
-
-    versions: list[tuple[int, ...]] = []
-    for name, version in (("since", since), ("removal", removal)):
-        if not re.fullmatch(r"\d+\.\d+(\.\d+)*", version):
-            raise ArgumentValueError(
-                f"deprecated: {name}={shown(version)} must be a version such as '1.2'"
-            )
-        versions.append(tuple(map(int, version.split(".")[:2])))
-    if versions[1] <= versions[0]:
-        raise ArgumentValueError(
-            f"deprecated: removal={removal!r} must be at least one minor version after since={since!r}, "
-            "so that programs have the time to change"
-        )
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        package = function.__module__.partition(".")[0]
-        message = (
-            f"{package}.{function.__qualname__} is deprecated since {package} {since}, and {removal} "
-            f"will not have it: {instead}"
-        )
-
-        @wraps(function)
-        def warning(*args: P.args, **kwargs: P.kwargs) -> R:
-            warn(message, DeprecationWarning)
-            return function(*args, **kwargs)
-
-        return warning
-
-    return decorate
 
 
 def told(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from plugrad.contract.kernel import (
     contracts,
     kernel as kernel,
 )
+from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
 from plugrad.engine.results import wrapped as wrapped
@@ -25,7 +26,6 @@ from plugrad.errors import (
     TensorIndexError as TensorIndexError,
     UnsupportedDtype as UnsupportedDtype,
     absent as absent,
-    deprecated as deprecated,
 )
 from plugrad.host import (
     host_bodies as host_bodies,

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.discovery.loading import opened_backends
-from plugrad.discovery.selection import active_backend, backend_for, numpy_backend
-from plugrad.engine.results import renamed, tensor_from, wrapped
+from plugrad.discovery.selection import backend_for
+from plugrad.engine.results import renamed, tensor_from
 from plugrad.engine.transfer import moved
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
     DTypeError,
-    PlugradError,
     ShapeError,
     shown,
 )
@@ -25,11 +23,6 @@ from plugrad.kernels import creation, indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, data_dtype, host_array, mapped, same_dtype
 from plugrad.ops.attributes import finite, flag, integer
 from plugrad.tensor.backend import (
-    HOST,
-    dlpack_device_of,
-    failed,
-    nonsense,
-    note_loss,
     unsupported,
 )
 from plugrad.tensor.tensor import Tensor, TensorLike
@@ -128,97 +121,6 @@ def _holds_tensors(parts: Sequence[Any]) -> bool:
         )
     except RecursionError:  # a list that contains itself, which is refused further on
         return False
-
-
-def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the shape, dtype and values of another library's array, read through DLPack.
-
-    >>> plugrad.from_dlpack(np.asarray([1.0, 2.0]))
-    tensor([1., 2.], dtype=float64)
-
-    Args:
-        x: an object with a method ``__dlpack__``, whose values are in host memory, or on the device of an open
-            backend that reads them there.
-        device: where the result lives; by default where x is if it is not on the host, and otherwise on the
-            active backend.
-        copy: False shares the memory with the array, so that a later change of the array changes the
-            tensor. This takes a backend that reads arrays where they are; the cpu backend does so with those
-            of the host. True and None copy the values.
-
-    Raises:
-        ArgumentError: x has no ``__dlpack__``, NumPy cannot read its device or dtype, or `copy` is
-            not a bool.
-        ArgumentValueError: `copy` is False and a copy is needed.
-        UnsupportedDtype: the backend does not have the dtype.
-        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
-    """
-    if isinstance(x, Tensor):
-        return asarray(x, device=device, copy=copy)
-    is_copied = copy is None or flag(copy, "from_dlpack", "copy")
-    home = _dlpack_home(x, device)
-    if home is not None:
-        return _imported(x, home, copy=is_copied)
-    try:
-        values = np.from_dlpack(x)
-    except (AttributeError, TypeError, ValueError, BufferError, RuntimeError) as error:
-        raise ArgumentError(
-            f"from_dlpack: {type(x).__name__} cannot be read through DLPack: {error}; it must be an "
-            "array in host memory, or on the device of an open backend that reads DLPack there"
-        ) from error
-    if is_copied:
-        return asarray(values, device=device)
-    backend = backend_for(device)
-    reference = numpy_backend()
-    if reference is None or backend.name != reference.name:
-        raise ArgumentValueError(
-            f"from_dlpack: copy=False, but {backend.label} does not compute in the memory of the host; leave copy out"
-        )
-    if as_dtype(values.dtype) not in backend.dtypes():
-        raise unsupported(as_dtype(values.dtype), backend)
-    return wrapped(values, backend)
-
-
-def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:
-    """Return the backend that reads x where it is, without the host; None if there is none."""
-    try:
-        kind, number = x.__dlpack_device__()
-        where = int(kind), int(number)
-    except (AttributeError, TypeError, ValueError):  # NumPy's error says more
-        return None
-    if device is not None:
-        candidates = [backend_for(device)]
-    elif where == HOST:
-        candidates = [active_backend()]
-    else:
-        candidates = opened_backends()
-    return next((b for b in candidates if dlpack_device_of(b) == where and not b.lost), None)
-
-
-def _imported(x: Any, backend: Backend, *, copy: bool) -> Tensor:
-    """Return an array of the device of a backend as a tensor there.
-
-    Raises:
-        ArgumentError: the backend does not take it.
-        BackendFailed: the backend returns something else than an array.
-        UnsupportedDtype: it has another dtype than the backend says that it stores.
-    """
-    try:
-        array = backend.from_dlpack(x, copy=copy)
-    except BufferError as error:
-        raise ArgumentError(
-            f"from_dlpack: {backend.label} does not take this {type(x).__name__}: {error}"
-        ) from error
-    except PlugradError as error:
-        note_loss(error, backend)
-        raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        raise failed(backend, "from_dlpack()", error) from error
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if not isinstance(shape, tuple) or dtype is None:
-        raise nonsense(backend, "from_dlpack()", array, "an array with a shape and a dtype")
-    if as_dtype(dtype) not in backend.dtypes():
-        raise unsupported(as_dtype(dtype), backend)
-    return wrapped(array, backend)
 
 
 def empty(
